@@ -1,0 +1,278 @@
+//! Owned, aligned buffers that travel through the house without copies.
+//!
+//! A [`Buf`] owns a byte range of an allocation alone and may be written; [`Buf::split_off`] cuts it into disjoint
+//! owners, [`Buf::freeze`] turns it into a [`SharedBuf`], cheap to clone and to slice. Memory comes from a bounded
+//! free list of the thread, because an aligned allocation per I/O costs more than the rest of the path.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Alignment of every allocation in bytes: enough for O_DIRECT on any logical block size.
+pub const ALIGN_BYTES: usize = 4096;
+/// Allocations up to this size are kept for reuse.
+const CACHED_MAX_BYTES: usize = 1 << 20;
+/// Bytes the free lists of one thread may hold.
+const CACHE_LIMIT_BYTES: usize = 8 << 20;
+
+struct Allocation {
+    pointer: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the memory is plain bytes; disjoint `Buf`s and immutable `SharedBuf`s govern who may touch which part.
+unsafe impl Send for Allocation {}
+// SAFETY: as above; shared access is read-only by construction.
+unsafe impl Sync for Allocation {}
+
+/// Free lists by power-of-two size, from 4 KiB to 1 MiB.
+struct FreeLists {
+    lists: [Vec<NonNull<u8>>; 9],
+    held_bytes: usize,
+}
+
+impl Drop for FreeLists {
+    fn drop(&mut self) {
+        for (class, list) in self.lists.iter_mut().enumerate() {
+            let layout = layout_for(ALIGN_BYTES << class);
+            for pointer in list.drain(..) {
+                // SAFETY: every pointer on list `class` was allocated with exactly this layout.
+                unsafe { dealloc(pointer.as_ptr(), layout) };
+            }
+        }
+    }
+}
+
+thread_local! {
+    static FREE: RefCell<FreeLists> =
+        const { RefCell::new(FreeLists { lists: [const { Vec::new() }; 9], held_bytes: 0 }) };
+}
+
+fn layout_for(size_bytes: usize) -> Layout {
+    match Layout::from_size_align(size_bytes, ALIGN_BYTES) {
+        Ok(layout) => layout,
+        Err(_) => panic!("buffer of {size_bytes} bytes is larger than the address space"),
+    }
+}
+
+fn class_of(capacity_bytes: usize) -> usize {
+    (capacity_bytes / ALIGN_BYTES).trailing_zeros() as usize
+}
+
+impl Allocation {
+    fn new(len_bytes: usize, zeroed: bool) -> Self {
+        let wanted = len_bytes.max(1);
+        let capacity = if wanted <= CACHED_MAX_BYTES {
+            wanted.next_power_of_two().max(ALIGN_BYTES)
+        } else {
+            wanted.next_multiple_of(ALIGN_BYTES)
+        };
+        let layout = layout_for(capacity);
+        if capacity <= CACHED_MAX_BYTES {
+            let cached = FREE
+                .try_with(|free| {
+                    let mut free = free.borrow_mut();
+                    let pointer = free.lists[class_of(capacity)].pop();
+                    if pointer.is_some() {
+                        free.held_bytes -= capacity;
+                    }
+                    pointer
+                })
+                .ok()
+                .flatten();
+            if let Some(pointer) = cached {
+                if zeroed {
+                    // SAFETY: the allocation is `capacity` bytes long and nobody else owns it.
+                    unsafe { pointer.as_ptr().write_bytes(0, capacity) };
+                }
+                return Self { pointer, layout };
+            }
+        }
+        // Fresh memory is zeroed either way: reading a `Buf` before it is filled must be defined, and recycled
+        // memory has been initialised by this first use.
+        // SAFETY: the layout has a non-zero size.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        Self { pointer, layout }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let capacity = self.layout.size();
+        if capacity <= CACHED_MAX_BYTES {
+            let kept = FREE
+                .try_with(|free| {
+                    let mut free = free.borrow_mut();
+                    if free.held_bytes + capacity > CACHE_LIMIT_BYTES {
+                        return false;
+                    }
+                    free.held_bytes += capacity;
+                    free.lists[class_of(capacity)].push(self.pointer);
+                    true
+                })
+                .unwrap_or(false);
+            if kept {
+                return;
+            }
+        }
+        // SAFETY: allocated in `new` with this very layout and not on a free list.
+        unsafe { dealloc(self.pointer.as_ptr(), self.layout) };
+    }
+}
+
+/// Sole owner of a byte range of an allocation. 4 KiB aligned when fresh.
+pub struct Buf {
+    allocation: Arc<Allocation>,
+    offset: usize,
+    len: usize,
+}
+
+impl Buf {
+    /// A buffer of `len_bytes` with unspecified (but initialised) content.
+    #[must_use]
+    pub fn new(len_bytes: usize) -> Self {
+        Self { allocation: Arc::new(Allocation::new(len_bytes, false)), offset: 0, len: len_bytes }
+    }
+
+    /// A buffer of `len_bytes` zeros.
+    #[must_use]
+    pub fn zeroed(len_bytes: usize) -> Self {
+        Self { allocation: Arc::new(Allocation::new(len_bytes, true)), offset: 0, len: len_bytes }
+    }
+
+    /// A buffer holding a copy of `bytes`.
+    #[must_use]
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut buf = Self::new(bytes.len());
+        buf.copy_from_slice(bytes);
+        buf
+    }
+
+    /// Cuts the buffer in two: `self` keeps the first `at` bytes, the rest is returned. No copy.
+    ///
+    /// # Panics
+    /// Where `at` is beyond the end.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        assert!(at <= self.len, "split_off({at}) of a buffer of {} bytes", self.len);
+        let rest = Self { allocation: Arc::clone(&self.allocation), offset: self.offset + at, len: self.len - at };
+        self.len = at;
+        rest
+    }
+
+    /// Undoes [`Buf::split_off`]: joins `next` to the end where it directly follows in the same allocation.
+    ///
+    /// # Errors
+    /// Gives `next` back where it does not.
+    pub fn try_join(&mut self, next: Self) -> Result<(), Self> {
+        if Arc::ptr_eq(&self.allocation, &next.allocation) && self.offset + self.len == next.offset {
+            self.len += next.len;
+            Ok(())
+        } else {
+            Err(next)
+        }
+    }
+
+    /// Shortens the buffer to `len_bytes`; longer is left as it is.
+    pub fn truncate(&mut self, len_bytes: usize) {
+        self.len = self.len.min(len_bytes);
+    }
+
+    /// Gives up writing in exchange for cheap clones and slices.
+    #[must_use]
+    pub fn freeze(self) -> SharedBuf {
+        SharedBuf { allocation: self.allocation, offset: self.offset, len: self.len }
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies within the allocation, is initialised, and is owned by `self` alone.
+        unsafe { std::slice::from_raw_parts(self.allocation.pointer.as_ptr().add(self.offset), self.len) }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; `&mut self` proves that nobody else reads the range meanwhile.
+        unsafe { std::slice::from_raw_parts_mut(self.allocation.pointer.as_ptr().add(self.offset), self.len) }
+    }
+}
+
+impl std::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+/// A read-only byte range of an allocation, shared by count.
+#[derive(Clone)]
+pub struct SharedBuf {
+    allocation: Arc<Allocation>,
+    offset: usize,
+    len: usize,
+}
+
+impl SharedBuf {
+    /// A part of this buffer, without a copy.
+    ///
+    /// # Panics
+    /// Where the range is not inside.
+    #[must_use]
+    pub fn slice(&self, offset: usize, len: usize) -> Self {
+        assert!(offset + len <= self.len, "slice {offset}+{len} of a buffer of {} bytes", self.len);
+        Self { allocation: Arc::clone(&self.allocation), offset: self.offset + offset, len }
+    }
+}
+
+impl Deref for SharedBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies within the allocation and no `Buf` for it exists any more, so it is immutable.
+        unsafe { std::slice::from_raw_parts(self.allocation.pointer.as_ptr().add(self.offset), self.len) }
+    }
+}
+
+impl std::fmt::Debug for SharedBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SharedBuf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_aligned_and_splits_and_joins_without_copying() {
+        let mut a = Buf::zeroed(12288);
+        assert_eq!(a.as_ptr() as usize % ALIGN_BYTES, 0);
+        let mut b = a.split_off(4096);
+        b[0] = 9;
+        a[4095] = 7;
+        a.try_join(b).unwrap();
+        assert_eq!((a[4095], a[4096], a.len()), (7, 9, 12288));
+        let shared = a.freeze();
+        assert_eq!(shared.slice(4095, 2)[..], [7, 9]);
+    }
+
+    #[test]
+    fn strangers_do_not_join() {
+        let mut a = Buf::zeroed(4096);
+        assert!(a.try_join(Buf::zeroed(4096)).is_err());
+    }
+
+    #[test]
+    fn recycled_memory_is_zero_when_asked() {
+        let mut a = Buf::new(8192);
+        a.fill(0xaa);
+        drop(a);
+        assert!(Buf::zeroed(8192).iter().all(|&byte| byte == 0));
+    }
+}

@@ -1,0 +1,18 @@
+//! The vocabulary of the house, free of the operating system: buffers, checksums, the device trait, geometry and
+//! errors. Every other room speaks in these words; this one imports nothing.
+
+pub mod buf;
+pub mod checksum;
+pub mod device;
+pub mod geometry;
+pub mod ident;
+
+pub use buf::{Buf, SharedBuf};
+pub use device::{Completion, Device, IoError, IoErrorKind, Op, Request, Vectored};
+pub use geometry::Geometry;
+pub use ident::{ClassId, DiskId};
+
+/// Unit of mapping and of atomicity, in bytes.
+pub const BLOCK_BYTES: usize = 4096;
+/// Unit in which locations are counted and in which power cuts tear, in bytes.
+pub const SECTOR_BYTES: usize = 512;
