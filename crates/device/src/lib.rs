@@ -1,1 +1,17 @@
-//! (room under construction)
+//! Real targets behind the one device trait: files and block devices, RAM, nothing; and the wrappers that make them
+//! lose, tear, reorder and fail for the tests of durability.
+
+pub mod blocking;
+pub mod image;
+pub mod instant;
+pub mod null;
+pub mod ram;
+pub mod random;
+pub mod request;
+pub mod size;
+
+pub use image::{Image, ImageDevice};
+pub use null::NullDevice;
+pub use ram::RamDevice;
+pub use random::Random;
+pub use size::{format_size, parse_size_bytes};

@@ -1,0 +1,121 @@
+//! A device whose requests execute inside `submit`, over any byte store.
+
+use crate::request::{finish, validate};
+use forebay_block::{Completion, Device, Geometry, Op, Request};
+
+/// Requests that may wait to be handed out.
+const QUEUE_LIMIT: usize = 4096;
+
+/// Bytes that can be read and written at once. Ranges are checked by the device before a store sees them.
+pub trait Store: Send {
+    /// Copies bytes out.
+    fn read(&self, offset_bytes: u64, into: &mut [u8]);
+    /// Copies bytes in.
+    fn write(&mut self, offset_bytes: u64, from: &[u8]);
+    /// Makes a range read as zeros, and gives its memory back where `free` is set.
+    fn zero(&mut self, offset_bytes: u64, len_bytes: u64, free: bool);
+}
+
+/// A device over a [`Store`], without a volatile cache: what completed is durable as far as memory can be.
+#[derive(Debug)]
+pub struct InstantDevice<S> {
+    name: String,
+    geometry: Geometry,
+    store: S,
+    ready: Vec<Completion>,
+}
+
+impl<S: Store> InstantDevice<S> {
+    /// A device of `size_bytes` with 512-byte logical blocks; the size is rounded down to whole blocks.
+    pub(crate) fn over(name: String, size_bytes: u64, store: S) -> Self {
+        let geometry = Geometry {
+            size_bytes: size_bytes / 512 * 512,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: false,
+            discards: true,
+        };
+        Self { name, geometry, store, ready: Vec::new() }
+    }
+
+    /// Sets the logical block in bytes (a power of two from 512 to 65536; others are left as they are).
+    #[must_use]
+    pub fn with_logical_block_bytes(mut self, bytes: u32) -> Self {
+        if bytes.is_power_of_two() && (512..=65536).contains(&bytes) {
+            self.geometry.logical_block_bytes = bytes;
+            self.geometry.size_bytes -= self.geometry.size_bytes % u64::from(bytes);
+        }
+        self
+    }
+
+    /// Sets the band that the device tells, in bytes.
+    #[must_use]
+    pub fn with_optimal_band_bytes(mut self, bytes: Option<u64>) -> Self {
+        self.geometry.optimal_band_bytes = bytes;
+        self
+    }
+
+    /// The bytes behind the device.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The bytes behind the device, to damage or to exchange.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives up the device and keeps the bytes.
+    #[must_use]
+    pub fn into_store(self) -> S {
+        self.store
+    }
+}
+
+impl<S: Store> Device for InstantDevice<S> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, mut request: Request) {
+        let result = validate(&self.geometry, &request).map(|_| {
+            let mut at = request.offset_bytes;
+            match &mut request.op {
+                Op::Read { bufs } => {
+                    for buf in bufs.as_mut_slice() {
+                        self.store.read(at, buf);
+                        at += buf.len() as u64;
+                    }
+                }
+                Op::Write { bufs, .. } => {
+                    for buf in bufs.as_slice() {
+                        self.store.write(at, buf);
+                        at += buf.len() as u64;
+                    }
+                }
+                Op::Flush => {}
+                Op::Discard { len_bytes } => self.store.zero(at, *len_bytes, true),
+                Op::WriteZeroes { len_bytes } => self.store.zero(at, *len_bytes, false),
+            }
+        });
+        self.ready.push(finish(request, result));
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.ready);
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) {}
+
+    fn queue_limit(&self) -> usize {
+        QUEUE_LIMIT
+    }
+
+    fn in_flight(&self) -> usize {
+        self.ready.len()
+    }
+}

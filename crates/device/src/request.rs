@@ -1,0 +1,107 @@
+//! What every target checks of a request before it touches anything: inside the device, aligned, not empty.
+
+use forebay_block::{Completion, Geometry, IoError, IoErrorKind, Op, Request};
+
+/// The operation's name for messages.
+#[must_use]
+pub fn operation_name(op: &Op) -> &'static str {
+    match op {
+        Op::Read { .. } => "read",
+        Op::Write { .. } => "write",
+        Op::Flush => "flush",
+        Op::Discard { .. } => "discard",
+        Op::WriteZeroes { .. } => "write-zeroes",
+    }
+}
+
+/// Length of the operation in bytes; saturates, so that hostile sums fail the range check instead of wrapping.
+#[must_use]
+pub fn len_bytes(op: &Op) -> u64 {
+    match op {
+        Op::Read { bufs } => bufs.as_slice().iter().fold(0, |sum, buf| sum.saturating_add(buf.len() as u64)),
+        Op::Write { bufs, .. } => bufs.as_slice().iter().fold(0, |sum, buf| sum.saturating_add(buf.len() as u64)),
+        Op::Flush => 0,
+        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
+    }
+}
+
+/// Whether the operation changes the device.
+#[must_use]
+pub fn is_mutation(op: &Op) -> bool {
+    matches!(op, Op::Write { .. } | Op::Discard { .. } | Op::WriteZeroes { .. })
+}
+
+/// Checks range and alignment and returns the length in bytes (0 for a flush, whose offset means nothing).
+///
+/// # Errors
+/// [`IoErrorKind::Invalid`] where the request is empty, not a multiple of the logical block, or not inside.
+pub fn validate(geometry: &Geometry, request: &Request) -> Result<u64, IoError> {
+    let len = len_bytes(&request.op);
+    if matches!(request.op, Op::Flush) {
+        return Ok(0);
+    }
+    let block = u64::from(geometry.logical_block_bytes);
+    let aligned = request.offset_bytes.is_multiple_of(block) && len.is_multiple_of(block);
+    let inside = request.offset_bytes.checked_add(len).is_some_and(|end| end <= geometry.size_bytes);
+    if aligned && inside && len > 0 {
+        Ok(len)
+    } else {
+        Err(error(IoErrorKind::Invalid, request))
+    }
+}
+
+/// An error without an operating system's number.
+#[must_use]
+pub fn error(kind: IoErrorKind, request: &Request) -> IoError {
+    IoError { kind, operation: operation_name(&request.op), offset_bytes: request.offset_bytes, os_error: 0 }
+}
+
+/// Ends `request` with `result`, handing a read's buffers back.
+#[must_use]
+pub fn finish(request: Request, result: Result<(), IoError>) -> Completion {
+    let bufs = match request.op {
+        Op::Read { bufs } => Some(bufs),
+        _ => None,
+    };
+    Completion { tag: request.tag, result, bufs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::{Buf, Vectored};
+
+    fn geometry() -> Geometry {
+        Geometry {
+            size_bytes: 1 << 20,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: false,
+            discards: true,
+        }
+    }
+
+    fn read(offset_bytes: u64, len: usize) -> Request {
+        Request { tag: 0, offset_bytes, stream: 0, op: Op::Read { bufs: Vectored::One(Buf::new(len)) } }
+    }
+
+    #[test]
+    fn accepts_the_edges_and_refuses_beyond_them() {
+        let geometry = geometry();
+        for (offset, len, good) in [
+            (0, 512, true),
+            ((1 << 20) - 512, 512, true),
+            (1 << 20, 512, false),
+            (0, 0, false),
+            (1, 512, false),
+            (0, 511, false),
+            (u64::MAX - 511, 1024, false),
+        ] {
+            assert_eq!(validate(&geometry, &read(offset, len)).is_ok(), good, "{offset}+{len}");
+        }
+        let huge = Request { tag: 0, offset_bytes: 512, stream: 0, op: Op::Discard { len_bytes: u64::MAX - 511 } };
+        assert_eq!(validate(&geometry, &huge).unwrap_err().kind, IoErrorKind::Invalid);
+        let flush = Request { tag: 0, offset_bytes: 77, stream: 0, op: Op::Flush };
+        assert_eq!(validate(&geometry, &flush).unwrap(), 0);
+    }
+}
