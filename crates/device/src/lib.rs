@@ -2,16 +2,22 @@
 //! lose, tear, reorder and fail for the tests of durability.
 
 pub mod blocking;
+pub mod faulty;
 pub mod image;
 pub mod instant;
 pub mod null;
 pub mod ram;
 pub mod random;
+pub mod reorder;
 pub mod request;
 pub mod size;
+pub mod volatile;
 
+pub use faulty::FaultyDevice;
 pub use image::{Image, ImageDevice};
 pub use null::NullDevice;
 pub use ram::RamDevice;
 pub use random::Random;
+pub use reorder::ReorderDevice;
 pub use size::{format_size, parse_size_bytes};
+pub use volatile::VolatileDevice;

@@ -1,0 +1,173 @@
+//! Work on the inner device, one job at a time: two jobs that wrote one sector together could leave the older
+//! version durable after the newer one was.
+
+use super::cache::Covered;
+use super::leak::Part;
+use super::{VolatileDevice, pieces};
+use forebay_block::{Completion, Device, IoError, Op, Request};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Something to be made durable, or at least written back.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A client's flush.
+    Flush { tag: u64, covered: Covered },
+    /// A client's FUA write.
+    Fua { tag: u64, id: u64, sectors: Range<u64> },
+    /// A discard or write-zeroes too long to be recorded.
+    Through { request: Request, id: u64, sectors: Range<u64> },
+    /// Part of a write leaks early.
+    Leak(Part),
+    /// The cache is full.
+    Evict { covered: Covered },
+}
+
+/// The job under way.
+#[derive(Debug)]
+pub(super) struct Active {
+    /// The client's tag, where one waits.
+    tag: Option<u64>,
+    /// The operation number that completes with the job, where it is a write.
+    id: Option<u64>,
+    /// Inner tags not yet back, and what each settles: sectors and operation numbers.
+    outstanding: BTreeMap<u64, Vec<(u64, u64)>>,
+    settles_range: Option<(Range<u64>, u64)>,
+    flush_after: bool,
+    evicts: bool,
+    result: Result<(), IoError>,
+}
+
+impl<D: Device> VolatileDevice<D> {
+    /// Moves everything forward as far as it goes without waiting.
+    pub(super) fn pump(&mut self) {
+        let mut finished = Vec::new();
+        loop {
+            let mut progressed = false;
+            self.inner.poll(&mut finished);
+            for completion in finished.drain(..) {
+                progressed = true;
+                self.inner_finished(completion);
+            }
+            progressed |= self.advance();
+            while self.inner.in_flight() < self.inner.queue_limit() {
+                let Some(request) = self.outgoing.pop_front() else { break };
+                self.inner.submit(request);
+                progressed = true;
+            }
+            if !progressed {
+                return;
+            }
+        }
+    }
+
+    fn inner_finished(&mut self, completion: Completion) {
+        if let Some(read) = self.reads.remove(&completion.tag) {
+            let mut bufs = completion.bufs;
+            if let (Ok(()), Some(bufs)) = (&completion.result, &mut bufs) {
+                pieces::lay_over(bufs, read.offset_bytes, &read.overlay, self.unit());
+            }
+            self.ready.push((None, Completion { tag: read.tag, result: completion.result, bufs }));
+            return;
+        }
+        let Some(active) = &mut self.active else { return };
+        let Some(settles) = active.outstanding.remove(&completion.tag) else { return };
+        match completion.result {
+            Ok(()) => {
+                for (sector, id) in settles {
+                    self.cache.settle(sector, id);
+                }
+            }
+            // What failed stays in the cache: it reads back, and the next flush tries it again.
+            Err(error) => active.result = Err(error),
+        }
+    }
+
+    /// Ends the active job where its requests are back, and starts the next. True where something happened.
+    fn advance(&mut self) -> bool {
+        if let Some(active) = &mut self.active {
+            if !active.outstanding.is_empty() {
+                return false;
+            }
+            if active.flush_after && active.result.is_ok() {
+                active.flush_after = false;
+                self.next_inner_tag += 1;
+                let tag = self.next_inner_tag;
+                active.outstanding.insert(tag, Vec::new());
+                self.outgoing.push_back(Request { tag, offset_bytes: 0, stream: 0, op: Op::Flush });
+                return true;
+            }
+            self.end_active();
+            return true;
+        }
+        // Leaks only while nothing else waits: a long discard that is still queued would undo a leaked newer write.
+        let job = self.jobs.pop_front().or_else(|| self.leak.as_mut()?.next().map(Job::Leak));
+        match job {
+            Some(job) => {
+                self.start(job);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn end_active(&mut self) {
+        let Some(active) = self.active.take() else { return };
+        if active.evicts {
+            self.eviction_queued = false;
+        }
+        if let (Some((range, id)), Ok(())) = (active.settles_range, &active.result) {
+            self.cache.settle_range(range, id);
+        }
+        if let Some(tag) = active.tag {
+            self.ready.push((active.id, Completion { tag, result: active.result, bufs: None }));
+        }
+    }
+
+    fn start(&mut self, job: Job) {
+        let mut active = Active {
+            tag: None,
+            id: None,
+            outstanding: BTreeMap::new(),
+            settles_range: None,
+            flush_after: false,
+            evicts: false,
+            result: Ok(()),
+        };
+        let mut fua = false;
+        let versions = match job {
+            Job::Flush { tag, covered } => {
+                active.tag = Some(tag);
+                active.flush_after = true;
+                self.cache.covered(&covered)
+            }
+            Job::Fua { tag, id, sectors } => {
+                (active.tag, active.id, fua) = (Some(tag), Some(id), true);
+                let wanted = sectors.end - sectors.start;
+                let versions = self.cache.written_by(id, sectors);
+                // What is missing was superseded by a newer write that went to the inner device without FUA.
+                active.flush_after = (versions.len() as u64) < wanted;
+                versions
+            }
+            Job::Through { request, id, sectors } => {
+                (active.tag, active.id) = (Some(request.tag), Some(id));
+                active.settles_range = Some((sectors, id));
+                let tag = self.inner_tag();
+                active.outstanding.insert(tag, Vec::new());
+                self.outgoing.push_back(Request { tag, ..request });
+                Vec::new()
+            }
+            Job::Leak(part) => self.cache.written_by(part.id, part.sectors),
+            Job::Evict { covered } => {
+                active.evicts = true;
+                self.cache.covered(&covered)
+            }
+        };
+        for piece in pieces::coalesce(versions, self.unit(), self.inner.geometry().discards, fua) {
+            let tag = self.inner_tag();
+            active.outstanding.insert(tag, piece.settles);
+            self.outgoing.push_back(Request { tag, offset_bytes: piece.offset_bytes, stream: 0, op: piece.op });
+        }
+        self.active = Some(active);
+    }
+}
