@@ -1,0 +1,29 @@
+//! What the server drives: something that takes volume requests and completes them.
+
+mod memory;
+mod null;
+
+pub use memory::MemoryBackend;
+pub use null::NullBackend;
+
+use forebay_volume::{Completion, Request};
+
+/// Takes requests and hands out completions, on the server's thread. No method may block.
+pub trait Backend {
+    /// Accepts a request. Its completion comes out of [`Backend::poll`], once, with the same token.
+    fn submit(&mut self, request: Request);
+
+    /// Pumps the devices and appends finished requests to `done`.
+    fn poll(&mut self, done: &mut Vec<Completion>);
+
+    /// Appends descriptors that become readable when completions wait, and stay so until [`Backend::poll`] took
+    /// them. Asked at the start and after every tick, so devices may come and go.
+    fn wake_fds(&self, out: &mut Vec<i32>);
+
+    /// Called about every 50 ms with a monotonic time in nanoseconds, for periodic work.
+    fn tick(&mut self, now_ns: u64);
+
+    /// Whether something is under way that only [`Backend::poll`] can finish and no descriptor announces. The server
+    /// does not sleep then.
+    fn in_flight(&self) -> bool;
+}

@@ -1,0 +1,83 @@
+//! What goes wrong: errors that end the connection, and errors that are answered.
+
+use forebay_volume::RequestError;
+use thiserror::Error;
+
+/// A breach of the protocol that ends the connection ("Termination of the session", "hard disconnect").
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// Client flags that this server does not know.
+    #[error("unknown client flags {0:#x}")]
+    ClientFlags(u32),
+    /// An option does not start with its magic.
+    #[error("an option starts with {0:#018x} instead of its magic")]
+    OptionMagic(u64),
+    /// An option of absurd length.
+    #[error("option {option} announces {len_bytes} bytes")]
+    OptionLength {
+        /// Type of the option.
+        option: u32,
+        /// Announced length.
+        len_bytes: u32,
+    },
+    /// More options than allowed.
+    #[error("more than {0} options without choosing an export")]
+    TooManyOptions(u32),
+    /// `NBD_OPT_EXPORT_NAME` with a name that is not served; that option has no error reply.
+    #[error("no export named {0:?}")]
+    NoSuchExport(String),
+    /// `NBD_OPT_EXPORT_NAME` after extended headers were agreed.
+    #[error("NBD_OPT_EXPORT_NAME after extended headers were agreed")]
+    ExportNameAfterExtended,
+    /// A request does not start with its magic.
+    #[error("a request starts with {0:#010x} instead of its magic")]
+    RequestMagic(u32),
+    /// A payload longer than allowed.
+    #[error("a request announces a payload of {len_bytes} bytes, more than {max_bytes}")]
+    PayloadLength {
+        /// Announced length.
+        len_bytes: u64,
+        /// Limit.
+        max_bytes: u32,
+    },
+    /// The export was removed.
+    #[error("the export was removed")]
+    ExportRemoved,
+}
+
+/// Error values of replies ("Error values").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Errno {
+    /// Operation not permitted.
+    Perm = 1,
+    /// Input/output error.
+    Io = 5,
+    /// Invalid argument.
+    Invalid = 22,
+    /// No space left on device.
+    NoSpace = 28,
+    /// Value too large.
+    Overflow = 75,
+    /// The server is stopping.
+    Shutdown = 108,
+}
+
+impl Errno {
+    /// The value for a failed request. `writes`: whether the request writes, for which a range beyond the end is
+    /// `NBD_ENOSPC` instead of `NBD_EINVAL` ("Error values").
+    #[must_use]
+    pub fn of(error: &RequestError, writes: bool) -> Self {
+        match error {
+            RequestError::OutOfRange if writes => Self::NoSpace,
+            RequestError::OutOfRange => Self::Invalid,
+            RequestError::NoDisk
+            | RequestError::Device { .. }
+            | RequestError::Damaged { .. }
+            | RequestError::FlushFailed => Self::Io,
+            RequestError::ReadOnly(_) => Self::Perm,
+            RequestError::NoSpace => Self::NoSpace,
+            RequestError::ShuttingDown => Self::Shutdown,
+        }
+    }
+}

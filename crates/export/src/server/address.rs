@@ -1,0 +1,111 @@
+//! Where a server listens.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// An address to listen on: `unix:PATH` or `tcp:HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP socket.
+    Tcp(SocketAddr),
+}
+
+/// An address that cannot be understood.
+#[derive(Debug, Error)]
+pub enum AddressError {
+    /// Neither `unix:` nor `tcp:`.
+    #[error("{0:?} is not an address to listen on: write unix:/path/to/socket or tcp:127.0.0.1:10809")]
+    Scheme(String),
+    /// No path, or no address.
+    #[error("{0:?} names no socket")]
+    Empty(String),
+    /// The host or port cannot be resolved.
+    #[error("{address:?} is not a host and port")]
+    Resolve {
+        /// What was given.
+        address: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl FromStr for Listen {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err(AddressError::Empty(text.to_owned()))
+            } else {
+                Ok(Self::Unix(PathBuf::from(path)))
+            };
+        }
+        let Some(address) = text.strip_prefix("tcp:") else { return Err(AddressError::Scheme(text.to_owned())) };
+        address
+            .to_socket_addrs()
+            .map_err(|source| AddressError::Resolve { address: address.to_owned(), source })?
+            .next()
+            .map(Self::Tcp)
+            .ok_or_else(|| AddressError::Empty(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+impl Listen {
+    /// URI of an export at this address, as clients take it (`doc/uri.md` of the NBD project):
+    /// `nbd+unix:///EXPORT?socket=PATH` or `nbd://HOST:PORT/EXPORT`.
+    #[must_use]
+    pub fn uri(&self, export: &str) -> String {
+        let export = percent_encoded(export.as_bytes(), b"/");
+        match self {
+            Self::Unix(path) => {
+                let path = percent_encoded(path.as_os_str().as_encoded_bytes(), b"/");
+                format!("nbd+unix:///{export}?socket={path}")
+            }
+            Self::Tcp(address) => format!("nbd://{address}/{export}"),
+        }
+    }
+}
+
+/// Keeps the unreserved characters of RFC 3986 and those of `also`.
+fn percent_encoded(bytes: &[u8], also: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_addresses_and_writes_uris() {
+        let unix: Listen = "unix:/run/a b.sock".parse().unwrap();
+        assert_eq!(unix.to_string(), "unix:/run/a b.sock");
+        assert_eq!(unix.uri("db?1"), "nbd+unix:///db%3F1?socket=/run/a%20b.sock");
+        let tcp: Listen = "tcp:127.0.0.1:10809".parse().unwrap();
+        assert_eq!(tcp.uri("db"), "nbd://127.0.0.1:10809/db");
+        for bad in ["", "/run/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:127.0.0.1:70000"] {
+            assert!(bad.parse::<Listen>().is_err(), "{bad}");
+        }
+    }
+}

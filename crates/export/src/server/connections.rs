@@ -1,0 +1,108 @@
+//! All connections, and the tokens that lead completions back to them.
+
+use super::connection::Connection;
+
+/// A place for a connection. The generation tells its tenants apart.
+#[derive(Debug, Default)]
+struct Place {
+    generation: u32,
+    connection: Option<Connection>,
+}
+
+/// The connections, at most 16,384.
+#[derive(Debug, Default)]
+pub struct Connections {
+    places: Vec<Place>,
+    free: Vec<u16>,
+    open: usize,
+}
+
+/// Tokens from here on are the server's own (flushes at the end). Places end far below.
+const OWN_TOKENS: u64 = 0xffff << 16;
+
+impl Connections {
+    /// Adds a connection; returns its place and generation.
+    pub fn insert(&mut self, connection: Connection) -> (u16, u32) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            // Bounded by `connections_max` and those that still wait for the backend; `is_full` is asked before.
+            (self.places.len() - 1) as u16
+        });
+        let place = &mut self.places[usize::from(index)];
+        place.connection = Some(connection);
+        self.open += 1;
+        (index, place.generation)
+    }
+
+    /// Whether every place is taken, also by ended connections that still wait for the backend.
+    pub fn is_full(&self) -> bool {
+        self.free.is_empty() && self.places.len() >= 0xff00
+    }
+
+    /// Connections whose socket is open.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Takes note that a connection's socket was closed.
+    pub fn closed_one(&mut self) {
+        self.open -= 1;
+    }
+
+    /// The connection at a place.
+    pub fn get_mut(&mut self, index: u16) -> Option<&mut Connection> {
+        self.places.get_mut(usize::from(index))?.connection.as_mut()
+    }
+
+    /// The connection at a place, if it still is the same.
+    pub fn get_same(&mut self, index: u16, generation: u32) -> Option<&mut Connection> {
+        let place = self.places.get_mut(usize::from(index))?;
+        if place.generation == generation { place.connection.as_mut() } else { None }
+    }
+
+    /// Generation of a place.
+    pub fn generation(&self, index: u16) -> u32 {
+        self.places.get(usize::from(index)).map_or(0, |place| place.generation)
+    }
+
+    /// Frees the place of a connection that is closed and has nothing under way.
+    pub fn vacate(&mut self, index: u16) -> Option<Connection> {
+        let place = self.places.get_mut(usize::from(index))?;
+        let connection = place.connection.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(index);
+        Some(connection)
+    }
+
+    /// Places in use.
+    pub fn indices(&self) -> impl Iterator<Item = u16> + use<> {
+        0..self.places.len() as u16
+    }
+
+    /// All connections.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &Connection)> {
+        (0u16..).zip(&self.places).filter_map(|(index, place)| place.connection.as_ref().map(|c| (index, c)))
+    }
+
+    /// Token for the backend: whose request, and which of theirs.
+    pub fn token(&self, index: u16, request: u64) -> u64 {
+        u64::from(self.generation(index)) << 32 | u64::from(index) << 16 | request & 0xffff
+    }
+
+    /// The server's own token with that number.
+    pub fn own_token(number: u16) -> u64 {
+        OWN_TOKENS | u64::from(number)
+    }
+
+    /// Whether a token is the server's own.
+    pub fn is_own(token: u64) -> bool {
+        token & OWN_TOKENS == OWN_TOKENS
+    }
+
+    /// Connection, place and the session's token that belong to a token.
+    pub fn resolve(&mut self, token: u64) -> Option<(u16, u64, &mut Connection)> {
+        let index = (token >> 16) as u16;
+        let connection = self.get_same(index, (token >> 32) as u32)?;
+        Some((index, token & 0xffff, connection))
+    }
+}

@@ -1,0 +1,87 @@
+//! How the daemon around the server takes part in its loop: descriptors of its own, and changes while it runs.
+
+use crate::exports::Exports;
+use crate::nbd::session::SessionStats;
+use crate::server::connection::CloseReason;
+
+/// A descriptor that hooks want to be told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// The descriptor; stays open until it is no longer named by [`Hooks::watch`].
+    pub fd: i32,
+    /// Tell when it can be read (hang-up and errors are told always).
+    pub read: bool,
+    /// Tell when it can be written.
+    pub write: bool,
+}
+
+/// Takes part in the loop, on the server's thread; no method may block. `B` is the backend, so that a control
+/// request can reach the pool.
+pub trait Hooks<B> {
+    /// Appends the descriptors to watch. Asked at the start and after every call of the others.
+    fn watch(&self, fds: &mut Vec<Interest>);
+
+    /// The descriptor can be read or written.
+    fn ready(&mut self, fd: i32, backend: &mut B, server: &mut ServerControl<'_>);
+
+    /// About every 50 ms, with a monotonic time in nanoseconds.
+    fn tick(&mut self, now_ns: u64, backend: &mut B, server: &mut ServerControl<'_>);
+
+    /// A connection ended; for the log.
+    fn closed(&mut self, reason: &CloseReason) {
+        let _ = reason;
+    }
+}
+
+/// No hooks: the server runs until its process ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHooks;
+
+impl<B> Hooks<B> for NoHooks {
+    fn watch(&self, _fds: &mut Vec<Interest>) {}
+    fn ready(&mut self, _fd: i32, _backend: &mut B, _server: &mut ServerControl<'_>) {}
+    fn tick(&mut self, _now_ns: u64, _backend: &mut B, _server: &mut ServerControl<'_>) {}
+}
+
+/// Numbers of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerStats {
+    /// Connections now.
+    pub connections: usize,
+    /// Requests under way now.
+    pub in_flight: usize,
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Connections refused for the limit since the start.
+    pub refused: u64,
+    /// Connections ended for a breach of the protocol since the start.
+    pub protocol_errors: u64,
+    /// What all sessions did since the start.
+    pub sessions: SessionStats,
+}
+
+/// What hooks may do to the running server.
+#[derive(Debug)]
+pub struct ServerControl<'a> {
+    pub(super) exports: &'a mut Exports,
+    pub(super) stop: &'a mut bool,
+    pub(super) stats: ServerStats,
+}
+
+impl ServerControl<'_> {
+    /// The exports, to look at or to change; changes count from the next message of a client on.
+    pub fn exports(&mut self) -> &mut Exports {
+        self.exports
+    }
+
+    /// Stops the server cleanly: no new connections, what is under way is answered, a flush, end.
+    pub fn stop(&mut self) {
+        *self.stop = true;
+    }
+
+    /// Numbers as of this turn of the loop.
+    #[must_use]
+    pub fn stats(&self) -> ServerStats {
+        self.stats
+    }
+}

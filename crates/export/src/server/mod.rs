@@ -1,0 +1,18 @@
+//! The server: sockets, connections and the loop, on one thread.
+
+mod address;
+mod config;
+mod connection;
+mod connections;
+mod hooks;
+mod listener;
+mod poller;
+mod reactor;
+mod shutdown;
+mod spin;
+
+pub use address::{AddressError, Listen};
+pub use config::{ServerConfig, ServerError};
+pub use connection::CloseReason;
+pub use hooks::{Hooks, Interest, NoHooks, ServerControl, ServerStats};
+pub use reactor::Reactor;

@@ -1,0 +1,177 @@
+//! epoll, and which descriptor means what. Level-triggered: what is not taken now is reported again.
+
+#![allow(unsafe_code)]
+
+use super::config::ServerError;
+use super::hooks::Interest;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+
+/// Events taken per turn.
+const EVENTS_MAX: usize = 64;
+
+/// What a descriptor belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A connection, by its place and the generation of that place.
+    Connection {
+        /// Place.
+        index: u16,
+        /// Generation.
+        generation: u32,
+    },
+    /// A listener, by its place.
+    Listener(u16),
+    /// The backend: completions wait.
+    Backend,
+    /// A descriptor of the hooks.
+    Hook(i32),
+}
+
+impl Source {
+    fn to_data(self) -> EventData {
+        EventData::new_u64(match self {
+            Self::Connection { index, generation } => u64::from(generation) << 16 | u64::from(index),
+            Self::Listener(index) => 1 << 60 | u64::from(index),
+            Self::Backend => 2 << 60,
+            Self::Hook(fd) => 3 << 60 | u64::from(fd.cast_unsigned()),
+        })
+    }
+
+    fn from_data(data: u64) -> Self {
+        match data >> 60 {
+            0 => Self::Connection { index: data as u16, generation: (data >> 16) as u32 },
+            1 => Self::Listener(data as u16),
+            2 => Self::Backend,
+            _ => Self::Hook((data as u32).cast_signed()),
+        }
+    }
+}
+
+/// A report: whose, and what.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Whose descriptor.
+    pub source: Source,
+    /// It was hung up or failed.
+    pub hung_up: bool,
+}
+
+/// The epoll instance.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+    /// Descriptors that are not ours, with what they are registered for.
+    foreign: BTreeMap<i32, (Source, EventFlags)>,
+}
+
+impl std::fmt::Debug for Poller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poller").field("epoll", &self.epoll).field("foreign", &self.foreign).finish_non_exhaustive()
+    }
+}
+
+fn system(operation: &'static str) -> impl Fn(Errno) -> ServerError {
+    move |source| ServerError::System { operation, source }
+}
+
+fn flags(read: bool, write: bool) -> EventFlags {
+    let mut flags = EventFlags::empty();
+    flags.set(EventFlags::IN, read);
+    flags.set(EventFlags::OUT, write);
+    flags
+}
+
+impl Poller {
+    /// A new instance.
+    pub fn new() -> Result<Self, ServerError> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX), foreign: BTreeMap::new() })
+    }
+
+    /// Watches one of our descriptors.
+    pub fn add(&self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+        epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
+    }
+
+    /// Changes what is watched for.
+    pub fn modify(&self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+        epoll::modify(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
+    }
+
+    /// Watches one of our descriptors no longer. Closing it does the same.
+    pub fn remove(&self, fd: impl AsFd) -> Result<(), ServerError> {
+        epoll::delete(&self.epoll, fd).map_err(system("epoll_ctl"))
+    }
+
+    /// Watches exactly these descriptors of backend and hooks, beside our own. Ones that cannot be watched (closed,
+    /// or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
+    pub fn set_foreign(&mut self, backend: &[i32], hooks: &[Interest]) {
+        let mut wanted = BTreeMap::new();
+        for &fd in backend {
+            wanted.insert(fd, (Source::Backend, EventFlags::IN));
+        }
+        for interest in hooks {
+            wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
+        }
+        for (&fd, (source, _)) in &self.foreign {
+            if wanted.get(&fd).is_none_or(|(now, _)| now != source) {
+                // Fails where the descriptor was closed meanwhile, which has removed it already.
+                let _ = epoll::delete(&self.epoll, borrow(fd));
+            }
+        }
+        // Registered anew each time: a descriptor that was closed and opened again under the same number looks the
+        // same here and is unknown to the kernel.
+        wanted.retain(|&fd, &mut (source, flags)| {
+            epoll::modify(&self.epoll, borrow(fd), source.to_data(), flags).is_ok()
+                || epoll::add(&self.epoll, borrow(fd), source.to_data(), flags).is_ok()
+        });
+        self.foreign = wanted;
+    }
+
+    /// Waits up to `timeout_ns` and appends what is ready.
+    pub fn wait(&mut self, timeout_ns: u64, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
+        let timeout = Timespec {
+            tv_sec: (timeout_ns / 1_000_000_000) as i64,
+            tv_nsec: (timeout_ns % 1_000_000_000) as _,
+        };
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(system("epoll_wait")(error)),
+        }
+        ready.extend(self.events.iter().map(|&Event { flags, data }| Ready {
+            source: Source::from_data(data.u64()),
+            hung_up: flags.intersects(EventFlags::HUP | EventFlags::ERR),
+        }));
+        Ok(())
+    }
+}
+
+fn borrow<'a>(fd: i32) -> BorrowedFd<'a> {
+    // SAFETY: the borrow lives for one epoll_ctl call. The owner promises to keep the descriptor open while it names
+    // it; were it closed nonetheless, epoll_ctl fails with EBADF and touches no memory of ours. -1, which a
+    // `BorrowedFd` must not hold, is mapped to a descriptor that epoll refuses.
+    unsafe { BorrowedFd::borrow_raw(if fd < 0 { i32::MAX } else { fd }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_survive_the_trip_through_the_kernel() {
+        for source in [
+            Source::Connection { index: 16_000, generation: u32::MAX },
+            Source::Connection { index: 0, generation: 0 },
+            Source::Listener(3),
+            Source::Backend,
+            Source::Hook(1_000_000),
+        ] {
+            assert_eq!(Source::from_data(source.to_data().u64()), source);
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! The loop. One turn: receive from every readable socket, hand all requests to the backend, poll it once, answer
+//! with one send per connection. A request on an idle server is received, carried out and answered within one turn,
+//! without a change of threads.
+
+use super::address::Listen;
+use super::config::{ServerConfig, ServerError};
+use super::connection::{CloseReason, Connection, Received};
+use super::connections::Connections;
+use super::hooks::{Hooks, ServerControl, ServerStats};
+use super::listener::Listener;
+use super::poller::{Poller, Ready, Source};
+use super::shutdown::Shutdown;
+use super::spin::Spin;
+use crate::backend::Backend;
+use crate::exports::Exports;
+use crate::nbd::session::{Session, SessionStats};
+use forebay_volume::Completion;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Between two ticks.
+const TICK_NS: u64 = 50_000_000;
+/// Connections accepted per listener and turn.
+const ACCEPTS_MAX: usize = 16;
+/// Age from which a connection in its handshake may give way to a new one.
+const EVICT_AGE_NS: u64 = 1_000_000_000;
+/// Connections that are looked at directly; for others epoll is asked.
+const SPIN_CONNECTIONS_MAX: usize = 4;
+/// Rounds of looking in vain between two questions to epoll (listeners, hooks, other connections).
+const ROUNDS_UNASKED_MAX: u32 = 64;
+/// Turns of finding requests by looking between two questions to epoll.
+const TURNS_UNASKED_MAX: u32 = 64;
+/// Longest sleep while stopping, whose steps no descriptor announces.
+const STOPPING_SLEEP_NS: u64 = 1_000_000;
+
+/// The server.
+#[derive(Debug)]
+pub struct Reactor {
+    pub(super) config: ServerConfig,
+    poller: Poller,
+    listeners: Vec<Listener>,
+    exports: Exports,
+    pub(super) connections: Connections,
+    pub(super) stats: ServerStats,
+    /// Accepting waits for the next tick: out of descriptors.
+    accepting_paused: bool,
+    stop_asked: bool,
+}
+
+/// What a run needs beside the server.
+struct Run<'a, B: Backend> {
+    backend: &'a mut B,
+    hooks: &'a mut dyn Hooks<B>,
+    /// Connections to look after at the end of the turn.
+    listed: Vec<u16>,
+    done: Vec<Completion>,
+    ready: Vec<Ready>,
+    now_ns: u64,
+    /// Requests were submitted after the backend was polled.
+    submitted_late: bool,
+    /// Something came from a client in this turn.
+    busy: bool,
+}
+
+/// Monotonic time in nanoseconds.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Since boot: never negative, and 64 bits last 584 years.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl Reactor {
+    /// A server without exports and listeners.
+    ///
+    /// # Errors
+    /// Where an option is out of range or the system refuses an epoll instance.
+    pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            poller: Poller::new()?,
+            listeners: Vec::new(),
+            exports: Exports::new(),
+            connections: Connections::default(),
+            stats: ServerStats::default(),
+            accepting_paused: false,
+            stop_asked: false,
+        })
+    }
+
+    /// The exports.
+    pub fn exports(&mut self) -> &mut Exports {
+        &mut self.exports
+    }
+
+    /// Listens at an address; returns it with the port chosen where 0 was asked for. Clients can connect from now
+    /// on and are served once [`Reactor::run`] runs.
+    ///
+    /// # Errors
+    /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+    pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
+        let listener = Listener::open(address, self.config.allow_remote)?;
+        let index = self.listeners.len() as u16;
+        self.poller.add(&listener.socket, Source::Listener(index), true, false)?;
+        let bound = listener.address.clone();
+        self.listeners.push(listener);
+        Ok(bound)
+    }
+
+    /// Serves until a hook asks to stop; then stops accepting, finishes what is under way, flushes every disk that
+    /// is exported, answers and closes.
+    ///
+    /// # Errors
+    /// Where the loop's system calls fail, the last flush fails, or stopping takes too long.
+    pub fn run<B: Backend>(&mut self, backend: &mut B, hooks: &mut dyn Hooks<B>) -> Result<(), ServerError> {
+        let mut run = Run {
+            backend,
+            hooks,
+            listed: Vec::new(),
+            done: Vec::new(),
+            ready: Vec::new(),
+            now_ns: monotonic_ns(),
+            submitted_late: false,
+            busy: false,
+        };
+        self.stop_asked = false;
+        let mut shutdown: Option<Shutdown> = None;
+        let mut next_tick_ns = run.now_ns;
+        let mut spin = Spin::default();
+        let mut turns_unasked = 0u32;
+        loop {
+            if run.now_ns >= next_tick_ns {
+                self.tick(&mut run);
+                next_tick_ns = run.now_ns + TICK_NS;
+            }
+            if self.stop_asked && shutdown.is_none() {
+                shutdown = Some(Shutdown::begin(self, run.now_ns));
+                self.stop_listening();
+            }
+            if let Some(shutdown) = &mut shutdown {
+                let over = shutdown.advance(self, run.backend, run.now_ns)?;
+                if over {
+                    for index in self.connections.indices() {
+                        self.close(&mut run, index, CloseReason::Stopped);
+                    }
+                    return Ok(());
+                }
+            }
+            let hurry = run.submitted_late || run.backend.in_flight();
+            run.submitted_late = false;
+            run.busy = false;
+            let found = !hurry && self.look(&mut run, &mut spin, next_tick_ns);
+            turns_unasked = if found { turns_unasked + 1 } else { 0 };
+            let mut slept_ns = 0;
+            if !found || turns_unasked >= TURNS_UNASKED_MAX {
+                turns_unasked = 0;
+                let may_sleep = !hurry && !found;
+                let limit_ns = if shutdown.is_some() { STOPPING_SLEEP_NS } else { TICK_NS };
+                let timeout_ns =
+                    if may_sleep { next_tick_ns.saturating_sub(run.now_ns).min(limit_ns) } else { 0 };
+                self.poller.wait(timeout_ns, &mut run.ready)?;
+                let before_ns = std::mem::replace(&mut run.now_ns, monotonic_ns());
+                slept_ns = if may_sleep { run.now_ns - before_ns } else { 0 };
+            }
+            let mut ready = std::mem::take(&mut run.ready);
+            for ready in ready.drain(..) {
+                self.handle(&mut run, ready);
+            }
+            run.ready = ready;
+            self.poll_backend(&mut run, &mut shutdown);
+            self.finish_turn(&mut run);
+            if run.busy {
+                spin.busy(run.now_ns, slept_ns, self.config.poll_ns);
+            }
+        }
+    }
+
+    fn tick<B: Backend>(&mut self, run: &mut Run<'_, B>) {
+        run.backend.tick(run.now_ns);
+        self.refresh_stats();
+        let mut control =
+            ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+        run.hooks.tick(run.now_ns, run.backend, &mut control);
+        self.watch_foreign(run);
+        for index in self.connections.indices() {
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            if connection.socket.is_none() {
+                continue;
+            }
+            let age_ns = run.now_ns.saturating_sub(connection.accepted_ns);
+            match connection.session.export() {
+                None if age_ns > self.config.handshake_timeout_ns => {
+                    self.close(run, index, CloseReason::HandshakeTimeout);
+                }
+                Some(export) if self.exports.get(export).is_none() => {
+                    connection.session.end();
+                    list(connection, index, &mut run.listed);
+                }
+                _ => {}
+            }
+        }
+        if self.accepting_paused && !self.stop_asked {
+            self.accepting_paused = false;
+            for (index, listener) in (0u16..).zip(&self.listeners) {
+                // The listener was registered before; a failure leaves it paused until the next tick.
+                let source = Source::Listener(index);
+                self.accepting_paused |= self.poller.add(&listener.socket, source, true, false).is_err();
+            }
+        }
+    }
+
+    fn refresh_stats(&mut self) {
+        self.stats.connections = self.connections.open();
+        self.stats.in_flight = self.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+    }
+
+    fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
+        let mut backend = Vec::new();
+        run.backend.wake_fds(&mut backend);
+        let mut hooks = Vec::new();
+        run.hooks.watch(&mut hooks);
+        self.poller.set_foreign(&backend, &hooks);
+    }
+
+    fn handle<B: Backend>(&mut self, run: &mut Run<'_, B>, ready: Ready) {
+        match ready.source {
+            Source::Connection { index, generation } => {
+                if self.connections.get_same(index, generation).is_some() {
+                    self.serve(run, index, ready.hung_up);
+                }
+            }
+            Source::Listener(index) => self.accept(run, index),
+            Source::Backend => {}
+            Source::Hook(fd) => {
+                self.refresh_stats();
+                let mut control =
+                    ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+                run.hooks.ready(fd, run.backend, &mut control);
+                self.watch_foreign(run);
+            }
+        }
+    }
+
+    /// Receives from a connection and submits what it asks for.
+    fn serve<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, hung_up: bool) -> bool {
+        let mut heard = false;
+        for _ in 0..Connection::RECEIVES_MAX {
+            let Some(connection) = self.connections.get_mut(index) else { return heard };
+            if !connection.session.wants_input() {
+                if hung_up {
+                    self.close(run, index, CloseReason::Client);
+                    return true;
+                }
+                break;
+            }
+            let received = match connection.receive() {
+                Ok(received) => received,
+                Err(reason) => {
+                    self.close(run, index, reason);
+                    return true;
+                }
+            };
+            if received == Received::Nothing {
+                break;
+            }
+            heard = true;
+            self.submit(run, index);
+            if received == Received::Last {
+                break;
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(index) {
+            list(connection, index, &mut run.listed);
+        }
+        run.busy |= heard;
+        heard
+    }
+
+    /// Submits the requests that a connection has received.
+    fn submit<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) -> bool {
+        let mut any = false;
+        loop {
+            let Some(connection) = self.connections.get_mut(index) else { return any };
+            match connection.session.next(&self.exports) {
+                Ok(Some(mut request)) => {
+                    request.token = self.connections.token(index, request.token);
+                    run.backend.submit(request);
+                    any = true;
+                }
+                Ok(None) => return any,
+                Err(error) => {
+                    self.close(run, index, CloseReason::Protocol(error));
+                    return any;
+                }
+            }
+        }
+    }
+
+    fn poll_backend<B: Backend>(&mut self, run: &mut Run<'_, B>, shutdown: &mut Option<Shutdown>) {
+        run.backend.poll(&mut run.done);
+        let mut done = std::mem::take(&mut run.done);
+        for completion in done.drain(..) {
+            if Connections::is_own(completion.token) {
+                if let Some(shutdown) = shutdown {
+                    shutdown.flushed(completion);
+                }
+                continue;
+            }
+            let Some((index, token, connection)) = self.connections.resolve(completion.token) else { continue };
+            connection.session.complete(token, completion.result);
+            if connection.socket.is_none() {
+                if connection.session.in_flight() == 0 {
+                    self.connections.vacate(index);
+                }
+            } else {
+                list(connection, index, &mut run.listed);
+            }
+        }
+        run.done = done;
+    }
+
+    /// Answers, goes on where a connection was held back, and closes what has come to its end.
+    fn finish_turn<B: Backend>(&mut self, run: &mut Run<'_, B>) {
+        let mut listed = std::mem::take(&mut run.listed);
+        for index in listed.drain(..) {
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            connection.listed = false;
+            if let Err(reason) = connection.send() {
+                self.close(run, index, reason);
+                continue;
+            }
+            if connection.session.is_stalled() {
+                run.submitted_late |= self.submit(run, index);
+            }
+            self.settle(run, index);
+        }
+        // Keeps the allocation; closing lists nobody.
+        listed.append(&mut run.listed);
+        run.listed = listed;
+    }
+
+    /// Closes a connection that is over, or watches for what it needs next.
+    fn settle<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) {
+        let source = Source::Connection { index, generation: self.connections.generation(index) };
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.session.is_over() {
+            let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());
+            let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
+            return self.close(run, index, reason);
+        }
+        let wanted = (connection.session.wants_input(), connection.send_blocked || {
+            // Replies that arose after the send of this turn (a held-back client that goes on with errors).
+            !connection.session.outgoing().is_empty()
+        });
+        if wanted != connection.watched
+            && let Some(socket) = &connection.socket
+        {
+            connection.watched = wanted;
+            if let Err(error) = self.poller.modify(socket, source, wanted.0, wanted.1) {
+                let errno = if let ServerError::System { source, .. } = error { source } else { rustix::io::Errno::IO };
+                self.close(run, index, CloseReason::Socket(errno));
+            }
+        }
+    }
+
+    fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.socket.take().is_none() {
+            return;
+        }
+        connection.session.abandon();
+        let in_flight = connection.session.in_flight();
+        let SessionStats { requests, read_bytes, written_bytes } = connection.session.stats();
+        self.stats.sessions.requests += requests;
+        self.stats.sessions.read_bytes += read_bytes;
+        self.stats.sessions.written_bytes += written_bytes;
+        self.stats.protocol_errors += u64::from(matches!(reason, CloseReason::Protocol(_)));
+        self.connections.closed_one();
+        if in_flight == 0 {
+            self.connections.vacate(index);
+        }
+        run.hooks.closed(&reason);
+    }
+
+    fn accept<B: Backend>(&mut self, run: &mut Run<'_, B>, listener: u16) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(open) = self.listeners.get(usize::from(listener)) else { return };
+            let socket = match open.accept() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(_) => {
+                    // Out of descriptors or memory: the listener stays readable and would be reported without end.
+                    self.pause_accepting();
+                    return;
+                }
+            };
+            if self.connections.open() >= usize::from(self.config.connections_max) {
+                self.evict(run);
+            }
+            if self.connections.open() >= usize::from(self.config.connections_max) || self.connections.is_full() {
+                self.stats.refused += 1;
+                continue;
+            }
+            self.stats.accepted += 1;
+            let session = Session::new(self.config.session);
+            let (index, generation) = self.connections.insert(Connection::new(socket, session, run.now_ns));
+            let Some(connection) = self.connections.get_mut(index) else { return };
+            let source = Source::Connection { index, generation };
+            let watched = connection.socket.as_ref().map(|socket| self.poller.add(socket, source, true, false));
+            if let Some(Ok(())) = watched {
+                list(connection, index, &mut run.listed);
+            } else {
+                self.close(run, index, CloseReason::Socket(rustix::io::Errno::NOMEM));
+            }
+        }
+    }
+
+    /// Ends the oldest connection that has chosen no export within a second, to make room.
+    fn evict<B: Backend>(&mut self, run: &mut Run<'_, B>) {
+        let oldest = self
+            .connections
+            .iter()
+            .filter(|(_, c)| c.socket.is_some() && c.session.in_handshake())
+            .filter(|(_, c)| run.now_ns.saturating_sub(c.accepted_ns) >= EVICT_AGE_NS)
+            .min_by_key(|(_, c)| c.accepted_ns)
+            .map(|(index, _)| index);
+        if let Some(index) = oldest {
+            self.close(run, index, CloseReason::Evicted);
+        }
+    }
+
+    fn pause_accepting(&mut self) {
+        self.accepting_paused = true;
+        for listener in &self.listeners {
+            // Not registered: nothing to pause.
+            let _ = self.poller.remove(&listener.socket);
+        }
+    }
+
+    fn stop_listening(&mut self) {
+        // Closing takes them out of epoll and removes the socket files.
+        self.listeners.clear();
+    }
+
+    /// Looks for requests and completions without sleeping, for as long as that pays. Returns whether something was
+    /// found; what was received is submitted then, what completed waits in `run.done`.
+    fn look<B: Backend>(&mut self, run: &mut Run<'_, B>, spin: &mut Spin, next_tick_ns: u64) -> bool {
+        let Some(deadline_ns) = spin.deadline_ns(self.config.poll_ns) else { return false };
+        let deadline_ns = deadline_ns.min(next_tick_ns);
+        let mut direct = [(0u16, 0u32); SPIN_CONNECTIONS_MAX];
+        let mut used = 0;
+        let mut all_direct = true;
+        for (index, connection) in self.connections.iter() {
+            if connection.socket.is_none() || connection.session.in_handshake() {
+                continue;
+            }
+            match direct.get_mut(used) {
+                Some(place) if connection.watched == (true, false) => {
+                    *place = (index, self.connections.generation(index));
+                    used += 1;
+                }
+                _ => all_direct = false,
+            }
+        }
+        for round in 1u32.. {
+            let mut found = false;
+            for &(index, generation) in &direct[..used] {
+                if self.connections.get_same(index, generation).is_some() {
+                    found |= self.serve(run, index, false);
+                }
+            }
+            run.backend.poll(&mut run.done);
+            found |= !run.done.is_empty();
+            if !found && (!all_direct || round.is_multiple_of(ROUNDS_UNASKED_MAX)) {
+                // A failure shows again when the loop asks.
+                found = self.poller.wait(0, &mut run.ready).is_ok() && !run.ready.is_empty();
+            }
+            run.now_ns = monotonic_ns();
+            if found {
+                return true;
+            }
+            if run.now_ns >= deadline_ns {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        // Ended by a tick that is due, it was not in vain.
+        if run.now_ns < next_tick_ns {
+            spin.in_vain();
+        }
+        false
+    }
+}
+
+fn list(connection: &mut Connection, index: u16, listed: &mut Vec<u16>) {
+    if !connection.listed {
+        connection.listed = true;
+        listed.push(index);
+    }
+}

@@ -1,0 +1,100 @@
+//! A clean stop: finish what is under way, flush every exported disk, let clients take their answers.
+
+use super::config::ServerError;
+use super::connections::Connections;
+use super::reactor::Reactor;
+use crate::backend::Backend;
+use forebay_volume::{Completion, Op, Request, RequestError};
+use std::collections::BTreeSet;
+
+/// Where a stop has got to.
+#[derive(Debug)]
+pub struct Shutdown {
+    deadline_ns: u64,
+    /// Flushes not yet completed; `None` before they were submitted.
+    flushes: Option<usize>,
+    failure: Option<RequestError>,
+}
+
+impl Shutdown {
+    /// Starts to stop: from now on clients are told so.
+    pub fn begin(reactor: &mut Reactor, now_ns: u64) -> Self {
+        for index in reactor.connections.indices() {
+            if let Some(connection) = reactor.connections.get_mut(index) {
+                connection.session.begin_shutdown();
+            }
+        }
+        Self {
+            deadline_ns: now_ns.saturating_add(reactor.config.stop_timeout_ns),
+            flushes: None,
+            failure: None,
+        }
+    }
+
+    /// Does the next step; returns whether all is done and connections can be closed.
+    ///
+    /// # Errors
+    /// Where the flush failed, or requests did not finish in time.
+    pub fn advance<B: Backend>(
+        &mut self,
+        reactor: &mut Reactor,
+        backend: &mut B,
+        now_ns: u64,
+    ) -> Result<bool, ServerError> {
+        let in_flight: usize = reactor.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        let late = now_ns >= self.deadline_ns;
+        match self.flushes {
+            None if in_flight == 0 => {
+                let disks: BTreeSet<_> =
+                    reactor.exports().iter().filter(|(_, e)| !e.read_only).map(|(index, e)| (e.disk, index)).collect();
+                let mut last = None;
+                let mut submitted = 0u16;
+                for (disk, export) in disks {
+                    if last == Some(disk) {
+                        continue;
+                    }
+                    last = Some(disk);
+                    backend.submit(Request {
+                        token: Connections::own_token(submitted),
+                        disk,
+                        offset_bytes: 0,
+                        len_bytes: 0,
+                        op: Op::Flush,
+                        fua: false,
+                        export,
+                        tag: None,
+                    });
+                    submitted += 1;
+                }
+                self.flushes = Some(usize::from(submitted));
+                Ok(false)
+            }
+            Some(0) => {
+                if let Some(source) = self.failure.take() {
+                    return Err(ServerError::FinalFlush { source });
+                }
+                // Answers that clients do not take are no reason to wait for ever.
+                let answered = reactor
+                    .connections
+                    .iter()
+                    .all(|(_, c)| c.session.in_flight() == 0 && c.session.outgoing().is_empty());
+                Ok(answered || late)
+            }
+            _ if late => Err(ServerError::StopTimedOut {
+                requests: in_flight + self.flushes.unwrap_or(0),
+                timeout_ns: reactor.config.stop_timeout_ns,
+            }),
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes note of a flush's end.
+    pub fn flushed(&mut self, completion: Completion) {
+        if let Some(left) = &mut self.flushes {
+            *left = left.saturating_sub(1);
+        }
+        if let Err(error) = completion.result {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
