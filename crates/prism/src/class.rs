@@ -1,6 +1,17 @@
 //! Classes and their policies.
 
+mod codec;
+
+use crate::rules::{Rule, RuleError};
 use forebay_block::ClassId;
+use thiserror::Error;
+
+/// Longest class name in bytes.
+pub const NAME_LIMIT_BYTES: usize = 64;
+/// Most rules of one class.
+pub const RULES_LIMIT: usize = 64;
+/// Bytes that all rules of a table may hold together, so that its stored form stays bounded.
+pub const TABLE_RULES_LIMIT_BYTES: usize = 256 << 10;
 
 /// Where the writes of a class go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +29,7 @@ pub enum Place {
 /// One class as configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSpec {
-    /// Name, unique in the pool.
+    /// Name, unique in the pool: 1 to [`NAME_LIMIT_BYTES`] ASCII letters, digits, `_`, `-`, `.`.
     pub name: String,
     /// Policy of its writes.
     pub place: Place,
@@ -26,41 +37,266 @@ pub struct ClassSpec {
     pub read_cache: bool,
     /// Share of the fast tier it may hold, 0.0..=1.0.
     pub share: f64,
-    /// Rules are tried from the smallest priority number on.
+    /// Rules are tried from the smallest priority number on, among equals in order of class ids.
     pub priority: u16,
-    /// Match expressions; any one of them suffices.
+    /// Match expressions (see [`crate::rules`]); any one of them suffices.
     pub rules: Vec<String>,
 }
 
+impl ClassSpec {
+    /// A class with no rules, the whole fast tier as its limit and priority 100.
+    #[must_use]
+    pub fn new(name: &str, place: Place) -> Self {
+        Self { name: name.into(), place, read_cache: false, share: 1.0, priority: 100, rules: Vec::new() }
+    }
+}
+
+/// Why a class table was refused.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ClassError {
+    /// Two configured classes share a name.
+    #[error("class `{name}` is configured twice")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// A name that is empty, too long or has other characters.
+    #[error("class name `{name}` must be 1 to {NAME_LIMIT_BYTES} ASCII letters, digits, `_`, `-` or `.`")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// A share that is no number or outside 0.0..=1.0.
+    #[error("class `{name}`: share {share} is not within 0.0 to 1.0")]
+    BadShare {
+        /// The class.
+        name: String,
+        /// As given.
+        share: f64,
+    },
+    /// More classes than map entries can name.
+    #[error("{count} classes are too many: a pool holds at most {} (class numbers are never used again)", ClassId::LIMIT)]
+    TooMany {
+        /// How many there would be.
+        count: usize,
+    },
+    /// More rules than the limits allow.
+    #[error("class `{name}`: more than {RULES_LIMIT} rules, or more than {TABLE_RULES_LIMIT_BYTES} bytes of rules in all classes")]
+    TooManyRules {
+        /// The class.
+        name: String,
+    },
+    /// A rule does not parse.
+    #[error("class `{name}`, rule `{rule}`")]
+    BadRule {
+        /// The class.
+        name: String,
+        /// The rule as written.
+        rule: String,
+        /// Where and why.
+        #[source]
+        source: RuleError,
+    },
+    /// No class of that name.
+    #[error("no class named `{name}`; the classes are {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Names that exist.
+        known: String,
+    },
+    /// The stored names do not begin with the default class.
+    #[error("stored class names begin with `{found}`, not `{}`", DEFAULT_NAME)]
+    BadStored {
+        /// The first stored name.
+        found: String,
+    },
+    /// Stored bytes that are no class table.
+    #[error("stored class table is damaged: {reason} at byte {offset}")]
+    Damaged {
+        /// What is wrong.
+        reason: &'static str,
+        /// Where.
+        offset: usize,
+    },
+}
+
+/// The class of data that nothing else claims.
+pub const DEFAULT_NAME: &str = "cold";
+
 /// All classes of a pool; the index is the [`ClassId`] stored in map entries, so entries are never reordered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ClassTable {
     classes: Vec<ClassSpec>,
+    /// Parsed rules in the order in which they are tried.
+    rules: Vec<(ClassId, Rule)>,
+    rules_use_address: bool,
+    built_in: BuiltIn,
+}
+
+/// Ids of the classes that contents and behaviour lead to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltIn {
+    pub metadata: ClassId,
+    pub log: ClassId,
+    pub temp: ClassId,
+    pub hot: ClassId,
+}
+
+/// A change to one class; what is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassChange {
+    /// New policy.
+    pub place: Option<Place>,
+    /// Cache reads or not.
+    pub read_cache: Option<bool>,
+    /// New share, 0.0..=1.0.
+    pub share: Option<f64>,
+    /// New priority.
+    pub priority: Option<u16>,
+    /// New rules, replacing the old ones.
+    pub rules: Option<Vec<String>>,
+}
+
+impl PartialEq for ClassTable {
+    fn eq(&self, other: &Self) -> bool {
+        // The rest is derived from the classes.
+        self.classes == other.classes
+    }
+}
+
+fn built_in() -> Vec<ClassSpec> {
+    vec![
+        ClassSpec::new(DEFAULT_NAME, Place::Stage),
+        ClassSpec::new("metadata", Place::Fast),
+        ClassSpec::new("log", Place::Fast),
+        ClassSpec::new("temp", Place::Stage),
+        ClassSpec::new("hot", Place::Stage),
+    ]
 }
 
 impl Default for ClassTable {
     fn default() -> Self {
-        let class = |name: &str, place| ClassSpec {
-            name: name.into(),
-            place,
-            read_cache: false,
-            share: 1.0,
-            priority: 100,
-            rules: Vec::new(),
-        };
-        Self {
-            classes: vec![
-                class("cold", Place::Stage),
-                class("metadata", Place::Fast),
-                class("log", Place::Fast),
-                class("temp", Place::Stage),
-                class("hot", Place::Stage),
-            ],
-        }
+        let id = ClassId;
+        let built_in_ids = BuiltIn { metadata: id(1), log: id(2), temp: id(3), hot: id(4) };
+        Self { classes: built_in(), rules: Vec::new(), rules_use_address: false, built_in: built_in_ids }
     }
 }
 
 impl ClassTable {
+    /// The built-in classes with `configured` merged over them by name: a configured class replaces the built-in one
+    /// of its name, others are appended in order.
+    ///
+    /// # Errors
+    /// See [`ClassError`].
+    pub fn from_configured(configured: &[ClassSpec]) -> Result<Self, ClassError> {
+        Self::with_stored_names(&[], configured)
+    }
+
+    /// As [`ClassTable::from_configured`], but classes named in `stored` keep their places: map entries hold class
+    /// ids, so an id never changes its meaning. A stored class that is no longer configured stays in the table
+    /// without rules, staged, because data may still carry its id.
+    ///
+    /// # Errors
+    /// See [`ClassError`].
+    pub fn with_stored_names(stored: &[String], configured: &[ClassSpec]) -> Result<Self, ClassError> {
+        if let Some(first) = stored.first().filter(|first| *first != DEFAULT_NAME) {
+            return Err(ClassError::BadStored { found: first.clone() });
+        }
+        let mut classes: Vec<ClassSpec> = Vec::new();
+        for name in stored {
+            if classes.iter().any(|class| class.name == *name) {
+                return Err(ClassError::Duplicate { name: name.clone() });
+            }
+            classes.push(ClassSpec::new(name, Place::Stage));
+        }
+        merge(&mut classes, &built_in());
+        for (i, spec) in configured.iter().enumerate() {
+            if configured[..i].iter().any(|earlier| earlier.name == spec.name) {
+                return Err(ClassError::Duplicate { name: spec.name.clone() });
+            }
+        }
+        merge(&mut classes, configured);
+        Self::from_classes(classes)
+    }
+
+    /// Checks the classes as they stand and derives the rest.
+    fn from_classes(classes: Vec<ClassSpec>) -> Result<Self, ClassError> {
+        if classes.len() > ClassId::LIMIT {
+            return Err(ClassError::TooMany { count: classes.len() });
+        }
+        let mut rules = Vec::new();
+        let mut rule_bytes = 0;
+        for (class, index) in classes.iter().zip(0u8..) {
+            let name = || class.name.clone();
+            let plain = class.name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+            if class.name.is_empty() || class.name.len() > NAME_LIMIT_BYTES || !plain {
+                return Err(ClassError::BadName { name: name() });
+            }
+            if !(0.0..=1.0).contains(&class.share) {
+                return Err(ClassError::BadShare { name: name(), share: class.share });
+            }
+            rule_bytes += class.rules.iter().map(String::len).sum::<usize>();
+            if class.rules.len() > RULES_LIMIT || rule_bytes > TABLE_RULES_LIMIT_BYTES {
+                return Err(ClassError::TooManyRules { name: name() });
+            }
+            for text in &class.rules {
+                let rule = Rule::parse(text).map_err(|source| ClassError::BadRule {
+                    name: name(),
+                    rule: text.clone(),
+                    source,
+                })?;
+                rules.push((class.priority, ClassId(index), rule));
+            }
+        }
+        rules.sort_by_key(|(priority, class, _)| (*priority, *class));
+        let id = |name: &str| -> Result<ClassId, ClassError> {
+            let index = classes.iter().position(|class| class.name == name);
+            let damaged = ClassError::Damaged { reason: "a built-in class is missing", offset: 0 };
+            index.and_then(|index| u8::try_from(index).ok()).map(ClassId).ok_or(damaged)
+        };
+        if id(DEFAULT_NAME)? != ClassId(0) {
+            return Err(ClassError::BadStored { found: classes[0].name.clone() });
+        }
+        let built_in = BuiltIn { metadata: id("metadata")?, log: id("log")?, temp: id("temp")?, hot: id("hot")? };
+        let rules: Vec<_> = rules.into_iter().map(|(_, class, rule)| (class, rule)).collect();
+        let rules_use_address = rules.iter().any(|(_, rule)| rule.uses_address());
+        Ok(Self { classes, rules, rules_use_address, built_in })
+    }
+
+    /// Changes the class `name`. Nothing changes on error.
+    ///
+    /// # Errors
+    /// [`ClassError::Unknown`], or what the change itself is refused for.
+    pub fn set(&mut self, name: &str, change: ClassChange) -> Result<(), ClassError> {
+        let mut classes = self.classes.clone();
+        let Some(class) = classes.iter_mut().find(|class| class.name == name) else {
+            let known: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+            return Err(ClassError::Unknown { name: name.into(), known: known.join(", ") });
+        };
+        class.place = change.place.unwrap_or(class.place);
+        class.read_cache = change.read_cache.unwrap_or(class.read_cache);
+        class.share = change.share.unwrap_or(class.share);
+        class.priority = change.priority.unwrap_or(class.priority);
+        if let Some(rules) = change.rules {
+            class.rules = rules;
+        }
+        *self = Self::from_classes(classes)?;
+        Ok(())
+    }
+
+    /// Adds `specs` (say, imported ones) as [`ClassTable::from_configured`] merges them. Nothing changes on error.
+    ///
+    /// # Errors
+    /// See [`ClassError`].
+    pub fn merge(&mut self, specs: &[ClassSpec]) -> Result<(), ClassError> {
+        let mut classes = self.classes.clone();
+        merge(&mut classes, specs);
+        *self = Self::from_classes(classes)?;
+        Ok(())
+    }
+
     /// The classes in order of their ids.
     #[must_use]
     pub fn classes(&self) -> &[ClassSpec] {
@@ -73,9 +309,47 @@ impl ClassTable {
         self.classes.get(usize::from(id.0))
     }
 
+    /// The id of the class `name`.
+    #[must_use]
+    pub fn id_of(&self, name: &str) -> Option<ClassId> {
+        let index = self.classes.iter().position(|class| class.name == name)?;
+        u8::try_from(index).ok().map(ClassId)
+    }
+
     /// The class of data that nothing else claims.
     #[must_use]
     pub fn default_class(&self) -> ClassId {
         ClassId(0)
+    }
+
+    /// Rules in the order in which they are tried; the first that holds decides.
+    #[must_use]
+    pub fn rules(&self) -> &[(ClassId, Rule)] {
+        &self.rules
+    }
+
+    /// Predicates in the rules that cannot be known yet: class name and predicate as written.
+    #[must_use]
+    pub fn pending(&self) -> Vec<(String, String)> {
+        let named = |id: ClassId| self.get(id).map(|class| class.name.clone()).unwrap_or_default();
+        self.rules.iter().flat_map(|(id, rule)| rule.pending().into_iter().map(move |text| (named(*id), text))).collect()
+    }
+
+    pub(crate) fn rules_use_address(&self) -> bool {
+        self.rules_use_address
+    }
+
+    pub(crate) fn built_in(&self) -> BuiltIn {
+        self.built_in
+    }
+}
+
+/// Replaces by name, appends the rest.
+fn merge(classes: &mut Vec<ClassSpec>, over: &[ClassSpec]) {
+    for spec in over {
+        match classes.iter_mut().find(|class| class.name == spec.name) {
+            Some(class) => *class = spec.clone(),
+            None => classes.push(spec.clone()),
+        }
     }
 }

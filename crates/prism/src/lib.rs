@@ -1,12 +1,26 @@
 //! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the books per class.
+//!
+//! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), contents that identify
+//! themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock, no randomness; memory is bounded.
+
+#![forbid(unsafe_code)]
 
 pub mod accounting;
+mod behaviour;
+mod bytes;
 pub mod class;
+pub mod evidence;
+pub mod opencas;
+pub mod rules;
 
-use forebay_block::{ClassId, DiskId};
+use behaviour::{Guess, Overwrites, REGION_BLOCKS, Streams, Write};
+use evidence::{Evidence, KnownSystem, Learned, Role};
+use forebay_block::{BLOCK_BYTES, ClassId, DiskId};
+use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
-pub use class::{ClassSpec, ClassTable, Place};
+pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use rules::{Facts, Rule, RuleError};
 
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,16 +59,31 @@ pub struct Run {
     pub class: ClassId,
 }
 
-/// The classifier: deterministic, no clock, bounded memory.
+/// The classifier: deterministic, no clock, bounded memory (about 200 KiB for behaviour and at most a few MiB of
+/// learned file systems).
 pub struct Prism {
     table: ClassTable,
+    disks: BTreeMap<DiskId, String>,
+    exports: BTreeMap<u16, String>,
+    learned: Learned,
+    streams: Streams,
+    overwrites: Overwrites,
+    verdicts: Vec<Option<Evidence>>,
 }
 
 impl Prism {
     /// A classifier over `table`.
     #[must_use]
     pub fn new(table: ClassTable) -> Self {
-        Self { table }
+        Self {
+            table,
+            disks: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            learned: Learned::default(),
+            streams: Streams::default(),
+            overwrites: Overwrites::default(),
+            verdicts: Vec::new(),
+        }
     }
 
     /// The class table.
@@ -68,25 +97,185 @@ impl Prism {
         &mut self.table
     }
 
+    /// Names that `disk:` predicates mean. Replaces those given before.
+    pub fn set_disks(&mut self, names: &[(DiskId, String)]) {
+        self.disks = names.iter().cloned().collect();
+    }
+
+    /// Names that `export:` predicates mean, by export index. Replaces those given before.
+    pub fn set_exports(&mut self, names: &[(u16, String)]) {
+        self.exports = names.iter().cloned().collect();
+    }
+
+    /// Predicates in the rules that cannot be known yet: class name and predicate as written.
+    #[must_use]
+    pub fn pending(&self) -> Vec<(String, String)> {
+        self.table.pending()
+    }
+
+    /// The file systems recognised so far.
+    #[must_use]
+    pub fn known_systems(&self) -> Vec<KnownSystem> {
+        self.learned.systems()
+    }
+
     /// Splits a write into runs of one class each, appended to `runs` (which the caller has cleared). The runs cover
-    /// the data exactly.
+    /// the data exactly, neighbours differ.
     pub fn classify(&mut self, intent: &Intent<'_>, runs: &mut Vec<Run>) {
-        let blocks = u32::try_from(intent.data.len() / 4096).unwrap_or(u32::MAX);
-        runs.push(Run { blocks, class: intent.tag.unwrap_or(self.table.default_class()) });
+        let len_bytes = intent.data.len() as u64;
+        let blocks = len_bytes / BLOCK_BYTES as u64;
+        self.verdicts.clear();
+        let verdicts = intent.tag.is_none().then_some(&mut self.verdicts);
+        self.learned.inspect(intent.disk, intent.disk_size_bytes, intent.offset_bytes, intent.data, verdicts);
+        let sequential_bytes = match intent.direction {
+            Direction::Write => self.streams.note(intent.disk, intent.offset_bytes, len_bytes),
+            Direction::Read => 0,
+        };
+        if let Some(tag) = intent.tag {
+            append(runs, blocks, tag);
+            return;
+        }
+        let with_rules = !self.table.rules().is_empty();
+        let (disk_name, export_name) = if with_rules {
+            (
+                self.disks.get(&intent.disk).map_or("", String::as_str),
+                self.exports.get(&intent.export).map_or("", String::as_str),
+            )
+        } else {
+            ("", "")
+        };
+        let mut claims = Claims {
+            table: &self.table,
+            verdicts: &self.verdicts,
+            facts: Facts {
+                disk_name,
+                export: intent.export,
+                export_name,
+                direction: intent.direction,
+                request_size_bytes: len_bytes,
+                sequential_bytes,
+                offset_bytes: intent.offset_bytes,
+                evidence: None,
+            },
+            with_rules,
+            by_address: self.table.rules_use_address(),
+            last: None,
+        };
+        let first_block = intent.offset_bytes / BLOCK_BYTES as u64;
+        let default = self.table.default_class();
+        let built_in = self.table.built_in();
+        let mut at = 0;
+        while at < blocks {
+            if let Some(class) = claims.claim(at) {
+                append(runs, 1, class);
+                at += 1;
+                continue;
+            }
+            // The part of the region that nothing but behaviour can tell about.
+            let start = at;
+            let region_end = (REGION_BLOCKS - (first_block + start) % REGION_BLOCKS + start).min(blocks);
+            at += 1;
+            while at < region_end && claims.claim(at).is_none() {
+                at += 1;
+            }
+            let guess = match intent.direction {
+                Direction::Write => self.overwrites.write(Write {
+                    disk: intent.disk,
+                    first_block: first_block + start,
+                    blocks: at - start,
+                    request_bytes: len_bytes,
+                }),
+                Direction::Read => Guess::Nothing,
+            };
+            let class = match guess {
+                Guess::Nothing => default,
+                Guess::Log => built_in.log,
+                Guess::Temp => built_in.temp,
+                Guess::Hot => built_in.hot,
+            };
+            append(runs, at - start, class);
+        }
     }
 
     /// Learns from a verified read (file-system geometry, re-read heat).
-    pub fn observe_read(&mut self, _intent: &Intent<'_>) {}
+    pub fn observe_read(&mut self, intent: &Intent<'_>) {
+        self.verdicts.clear();
+        // Verdicts are asked for although nobody reads them: judging a block is how descriptors and journal maps are
+        // learned.
+        let verdicts = Some(&mut self.verdicts);
+        self.learned.inspect(intent.disk, intent.disk_size_bytes, intent.offset_bytes, intent.data, verdicts);
+        let block = BLOCK_BYTES as u64;
+        self.overwrites.read(intent.disk, intent.offset_bytes / block, intent.data.len() as u64 / block);
+    }
 
     /// Forgets what was learned of a discarded range (a file system that was wiped).
-    pub fn observe_discard(&mut self, _disk: DiskId, _offset_bytes: u64, _len_bytes: u64) {}
+    pub fn observe_discard(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
+        self.learned.discard(disk, offset_bytes, len_bytes);
+        let block = BLOCK_BYTES as u64;
+        self.overwrites.discard(disk, offset_bytes / block, len_bytes / block);
+    }
 
     /// What was learned, for the checkpoint: at most 64 KiB, versioned.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        Vec::new()
+        self.learned.save()
     }
 
     /// Takes back what [`Prism::save`] gave. Unknown or damaged bytes are ignored: evidence can be learned again.
-    pub fn restore(&mut self, _bytes: &[u8]) {}
+    pub fn restore(&mut self, bytes: &[u8]) {
+        self.learned.restore(bytes);
+    }
+}
+
+/// Which class claims a block by rule or by contents.
+struct Claims<'a> {
+    table: &'a ClassTable,
+    verdicts: &'a [Option<Evidence>],
+    facts: Facts<'a>,
+    with_rules: bool,
+    by_address: bool,
+    /// The last answer, good for every block of the same evidence unless a rule asks for addresses.
+    last: Option<(Option<Evidence>, Option<ClassId>)>,
+}
+
+impl Claims<'_> {
+    fn claim(&mut self, block: u64) -> Option<ClassId> {
+        let evidence = self.verdicts.get(block as usize).copied().flatten();
+        if let Some((known, class)) = self.last
+            && known == evidence
+            && !self.by_address
+        {
+            return class;
+        }
+        let class = self.by_rule(evidence, block).or_else(|| self.by_contents(evidence));
+        self.last = Some((evidence, class));
+        class
+    }
+
+    fn by_rule(&self, evidence: Option<Evidence>, block: u64) -> Option<ClassId> {
+        if !self.with_rules {
+            return None;
+        }
+        let offset_bytes = self.facts.offset_bytes + block * BLOCK_BYTES as u64;
+        let facts = Facts { offset_bytes, evidence, ..self.facts };
+        self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)).map(|(class, _)| *class)
+    }
+
+    fn by_contents(&self, evidence: Option<Evidence>) -> Option<ClassId> {
+        match evidence?.role {
+            Role::Superblock | Role::Metadata => Some(self.table.built_in().metadata),
+            Role::Journal => Some(self.table.built_in().log),
+            Role::Swap => Some(self.table.built_in().temp),
+            Role::Data => None,
+        }
+    }
+}
+
+/// Appends blocks, joined to the last run where the class is the same.
+fn append(runs: &mut Vec<Run>, blocks: u64, class: ClassId) {
+    let Ok(blocks @ 1..) = u32::try_from(blocks) else { return };
+    match runs.last_mut() {
+        Some(last) if last.class == class => last.blocks += blocks,
+        _ => runs.push(Run { blocks, class }),
+    }
 }

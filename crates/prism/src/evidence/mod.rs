@@ -1,0 +1,175 @@
+//! Contents that identify themselves, with no help from the host.
+//!
+//! Everything hangs on *anchors*: addresses that file data cannot reach, that is the start of the disk and the starts
+//! of the partitions named by a table found there (and the superblock of btrfs, 64 KiB further, where nothing else
+//! claims the region). Only a superblock at an anchor makes a file system known; magics anywhere else mean nothing
+//! until they agree with a known superblock's UUID, checksum and address. User data can therefore not plant a file
+//! system, and a forged block (which needs the UUID and a right checksum) costs at most its own space on the fast tier.
+//!
+//! What is learned from writes and reads is kept per disk and bounded: [`SYSTEMS_LIMIT`] file systems,
+//! [`PARTITIONS_LIMIT`] partitions. It is dropped when its superblock is overwritten by something else or discarded.
+
+mod btrfs;
+mod codec;
+mod crc;
+mod disk;
+mod ext4;
+mod partition;
+mod xfs;
+
+use disk::Disk;
+use forebay_block::DiskId;
+use std::collections::BTreeMap;
+
+/// Most file systems known at a time, over all disks.
+pub const SYSTEMS_LIMIT: usize = 64;
+/// Most partitions remembered, over all disks.
+pub const PARTITIONS_LIMIT: usize = 512;
+
+/// Most disks of which anything is remembered.
+pub const DISKS_LIMIT: usize = 256;
+
+/// 4 KiB as the data path counts.
+const BLOCK: u64 = forebay_block::BLOCK_BYTES as u64;
+
+/// Whose structure a block is, or in whose space it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// XFS version 5.
+    Xfs,
+    /// ext2, ext3 or ext4, or their external journal.
+    Ext4,
+    /// btrfs.
+    Btrfs,
+    /// Linux swap space.
+    Swap,
+    /// MBR or GPT.
+    PartitionTable,
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A superblock or a copy of one.
+    Superblock,
+    /// Other metadata.
+    Metadata,
+    /// Journal or log, btrfs's log trees included.
+    Journal,
+    /// Swapped pages.
+    Swap,
+    /// Nothing but a block within the system's space.
+    Data,
+}
+
+/// What is known of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Whose.
+    pub system: System,
+    /// What.
+    pub role: Role,
+}
+
+/// A file system that was recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownSystem {
+    /// The disk it lies on.
+    pub disk: DiskId,
+    /// Where it starts on the disk, in bytes.
+    pub offset_bytes: u64,
+    /// How far it reaches, in bytes.
+    pub len_bytes: u64,
+    /// What it is.
+    pub system: System,
+    /// Its UUID; zeros where it has none.
+    pub uuid: [u8; 16],
+}
+
+/// Everything learned.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    disks: BTreeMap<DiskId, Disk>,
+    /// Counts learning events, to tell the least recently confirmed file system.
+    clock: u64,
+    scratch: Vec<u8>,
+}
+
+impl Learned {
+    /// Learns from `data` at `offset_bytes` and, where `verdicts` is given, says of every 4 KiB block what it is.
+    pub fn inspect(
+        &mut self,
+        disk: DiskId,
+        disk_size_bytes: u64,
+        offset_bytes: u64,
+        data: &[u8],
+        verdicts: Option<&mut Vec<Option<Evidence>>>,
+    ) {
+        let found = self.disks.get_mut(&disk);
+        let touches_anchor = match &found {
+            Some(known) => known.touches_anchor(offset_bytes, data.len() as u64),
+            None => disk::starts_disk(offset_bytes),
+        };
+        if touches_anchor {
+            self.clock += 1;
+            let clock = self.clock;
+            let known = self.disks.entry(disk).or_default();
+            known.learn(disk_size_bytes, offset_bytes, data, clock);
+            if known.is_empty() {
+                self.disks.remove(&disk);
+            }
+            self.bound(disk);
+        }
+        if let Some(verdicts) = verdicts
+            && let Some(known) = self.disks.get_mut(&disk)
+        {
+            known.judge(offset_bytes, data, &mut self.scratch, verdicts);
+        }
+    }
+
+    /// Forgets what stood in the discarded range.
+    pub fn discard(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
+        if let Some(known) = self.disks.get_mut(&disk) {
+            known.discard(offset_bytes, len_bytes);
+            if known.is_empty() {
+                self.disks.remove(&disk);
+            }
+        }
+    }
+
+    /// What is known, in order of disk and address.
+    pub fn systems(&self) -> Vec<KnownSystem> {
+        self.disks
+            .iter()
+            .flat_map(|(&disk, known)| {
+                known.systems.iter().map(move |system| KnownSystem {
+                    disk,
+                    offset_bytes: system.base,
+                    len_bytes: system.end - system.base,
+                    system: system.kind.system(),
+                    uuid: system.kind.uuid(),
+                })
+            })
+            .collect()
+    }
+
+    /// Keeps the limits: the disk that holds the most gives up what was least recently confirmed. `newcomer` has just
+    /// learned something; a disk with a hundred partitions so cannot push out the single file system of another.
+    fn bound(&mut self, newcomer: DiskId) {
+        while self.disks.values().map(|known| known.systems.len()).sum::<usize>() > SYSTEMS_LIMIT {
+            let fullest = self.disks.iter().max_by_key(|(disk, known)| (known.systems.len(), **disk)).map(|(disk, _)| *disk);
+            let Some(known) = fullest.and_then(|disk| self.disks.get_mut(&disk)) else { break };
+            known.forget_oldest();
+        }
+        if self.disks.len() > DISKS_LIMIT {
+            // A table without a file system is worth least. There are more disks than file systems, so one is found.
+            let bare = self.disks.iter().find(|(_, known)| known.systems.is_empty()).map(|(disk, _)| *disk);
+            self.disks.remove(&bare.unwrap_or(newcomer));
+        }
+        if self.disks.values().map(|known| known.partitions.len()).sum::<usize>() > PARTITIONS_LIMIT
+            && let Some(known) = self.disks.get_mut(&newcomer)
+        {
+            known.partitions.clear();
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Three-valued evaluation: true, false, or unknown (`None`).
+
+use super::{EvidenceTest, Expression, Number, Predicate};
+use crate::Direction;
+use crate::evidence::{Evidence, Role, System};
+
+/// What is known of a block when rules are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Name of the disk, empty where the engine gave none.
+    pub disk_name: &'a str,
+    /// Index of the export.
+    pub export: u16,
+    /// Name of the export, empty where the engine gave none.
+    pub export_name: &'a str,
+    /// Read or write.
+    pub direction: Direction,
+    /// Length of the request in bytes.
+    pub request_size_bytes: u64,
+    /// Bytes of the sequential run up to the end of the request.
+    pub sequential_bytes: u64,
+    /// Address of the block in bytes.
+    pub offset_bytes: u64,
+    /// What its contents prove.
+    pub evidence: Option<Evidence>,
+}
+
+pub(super) fn evaluate(expression: &Expression, facts: &Facts<'_>) -> Option<bool> {
+    match expression {
+        Expression::Test(predicate) => test(predicate, facts),
+        Expression::Not(inner) => evaluate(inner, facts).map(|holds| !holds),
+        Expression::And(parts) => fold(parts, facts, false),
+        Expression::Or(parts) => fold(parts, facts, true),
+    }
+}
+
+/// `decisive` decides the whole; otherwise an unknown part makes the whole unknown.
+fn fold(parts: &[Expression], facts: &Facts<'_>, decisive: bool) -> Option<bool> {
+    let mut result = Some(!decisive);
+    for part in parts {
+        match evaluate(part, facts) {
+            Some(holds) if holds == decisive => return Some(decisive),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    result
+}
+
+fn number(number: Number, facts: &Facts<'_>) -> u64 {
+    match number {
+        Number::Lba => facts.offset_bytes / 512,
+        Number::Offset => facts.offset_bytes,
+        Number::RequestSize => facts.request_size_bytes,
+        Number::Sequential => facts.sequential_bytes,
+    }
+}
+
+fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
+    Some(match predicate {
+        Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts), *value),
+        Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)),
+        Predicate::Disk(name) => facts.disk_name == name,
+        Predicate::ExportIndex(index) => facts.export == *index,
+        Predicate::ExportName(name) => facts.export_name == name,
+        Predicate::Direction(direction) => facts.direction == *direction,
+        Predicate::Evidence(wanted) => facts.evidence.is_some_and(|found| evidence(*wanted, found)),
+        Predicate::Done => true,
+        Predicate::Pending { .. } => return None,
+    })
+}
+
+fn evidence(wanted: EvidenceTest, found: Evidence) -> bool {
+    let metadata = matches!(found.role, Role::Superblock | Role::Metadata);
+    match wanted {
+        EvidenceTest::Metadata => metadata,
+        EvidenceTest::Journal => found.role == Role::Journal,
+        EvidenceTest::Superblock => found.role == Role::Superblock,
+        EvidenceTest::Swap => found.role == Role::Swap,
+        EvidenceTest::Xfs => found.system == System::Xfs,
+        EvidenceTest::Ext4 => found.system == System::Ext4,
+        EvidenceTest::Btrfs => found.system == System::Btrfs,
+        EvidenceTest::Any => metadata || found.role == Role::Journal,
+    }
+}

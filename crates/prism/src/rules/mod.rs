@@ -1,0 +1,232 @@
+//! The rule language: which writes an operator's class claims.
+//!
+//! ```text
+//! expression := and ( "|" and )*
+//! and        := unary ( "&" unary )*
+//! unary      := "!" unary | "(" expression ")" | predicate
+//! predicate  := name                          fs.journal, metadata, done
+//!             | name ":" value                disk:db, export:0, direction:write, path:**/WAL/**
+//!             | name ":" eq|ne|lt|le|gt|ge ":" number         as Open CAS writes it
+//!             | name ( "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" ) number
+//!             | name ":" number ".." number   half-open range
+//! ```
+//! `&` binds tighter than `|`. (In Open CAS it is the other way round; [`crate::opencas`] adds the parentheses.)
+//! Numbers take the suffixes B, KiB, MiB, GiB, TiB, PiB. A value with blanks or any of `&|()"` is quoted: `"a b"`.
+//!
+//! Some predicates need a host's help (paths, lifetime hints, processes) and cannot be known from blocks alone yet.
+//! They parse, are listed by [`Rule::pending`], and are *unknown* rather than false: a rule claims a write only when it
+//! is true whatever the unknown parts may be, so `!path:x` does not claim the world.
+
+mod evaluate;
+mod parse;
+mod predicates;
+mod print;
+
+pub use evaluate::Facts;
+pub use predicates::PREDICATES;
+
+use std::fmt;
+use thiserror::Error;
+
+/// Longest rule in bytes.
+pub const RULE_LIMIT_BYTES: usize = 1024;
+/// Deepest nesting of parentheses and negations.
+pub const DEPTH_LIMIT: usize = 32;
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    Ne,
+    /// Less than.
+    Lt,
+    /// Less than or equal.
+    Le,
+    /// Greater than.
+    Gt,
+    /// Greater than or equal.
+    Ge,
+}
+
+impl Comparison {
+    fn holds(self, left: u64, right: u64) -> bool {
+        match self {
+            Self::Eq => left == right,
+            Self::Ne => left != right,
+            Self::Lt => left < right,
+            Self::Le => left <= right,
+            Self::Gt => left > right,
+            Self::Ge => left >= right,
+        }
+    }
+}
+
+/// A number known of every block written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// Address in 512-byte sectors, as in Open CAS.
+    Lba,
+    /// Address in bytes.
+    Offset,
+    /// Length of the whole request in bytes.
+    RequestSize,
+    /// Bytes of the sequential run that the request continues, itself included.
+    Sequential,
+}
+
+/// What the contents of a block prove; see [`crate::evidence`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceTest {
+    /// `fs.metadata`: metadata of a file system or a partition table, journals excluded.
+    Metadata,
+    /// `fs.journal`: a file system's journal or log.
+    Journal,
+    /// `fs.superblock`: a superblock or one of its copies.
+    Superblock,
+    /// `fs.swap`: swap space.
+    Swap,
+    /// `fs.xfs`: anything, data included, inside a known XFS.
+    Xfs,
+    /// `fs.ext4`: the same for ext2, ext3, ext4.
+    Ext4,
+    /// `fs.btrfs`: the same for btrfs.
+    Btrfs,
+    /// `metadata`: metadata or journal, as the Open CAS predicate of that name.
+    Any,
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Predicate {
+    Compare { number: Number, comparison: Comparison, value: u64 },
+    Range { number: Number, start: u64, end: u64 },
+    Disk(String),
+    ExportIndex(u16),
+    ExportName(String),
+    Direction(crate::Direction),
+    Evidence(EvidenceTest),
+    /// Always true; Open CAS stops at it, here the first match stops anyway.
+    Done,
+    /// Cannot be known yet: kept as it was written.
+    Pending { name: &'static str, argument: String },
+}
+
+/// An expression tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expression {
+    Or(Vec<Expression>),
+    And(Vec<Expression>),
+    Not(Box<Expression>),
+    Test(Predicate),
+}
+
+/// A parsed rule. Its `Display` form parses to the same rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    expression: Expression,
+}
+
+/// Why a rule was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("at character {position}: {kind}")]
+pub struct RuleError {
+    /// Where, counted in characters from 1.
+    pub position: usize,
+    /// What is wrong there.
+    pub kind: RuleErrorKind,
+}
+
+/// What is wrong in a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RuleErrorKind {
+    /// Longer than [`RULE_LIMIT_BYTES`].
+    #[error("the rule is longer than {RULE_LIMIT_BYTES} bytes")]
+    TooLong,
+    /// Nested deeper than [`DEPTH_LIMIT`].
+    #[error("nested deeper than {DEPTH_LIMIT} levels")]
+    TooDeep,
+    /// Something else was expected.
+    #[error("expected {expected}, found {found}")]
+    Expected {
+        /// What would have been right.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// No such predicate.
+    #[error("unknown predicate `{name}`; the nearest known one is `{nearest}`")]
+    UnknownPredicate {
+        /// As written.
+        name: String,
+        /// Closest by edit distance.
+        nearest: &'static str,
+    },
+    /// The value does not fit the predicate.
+    #[error("`{predicate}` needs {needs}, not `{value}`")]
+    BadValue {
+        /// Name of the predicate.
+        predicate: &'static str,
+        /// What it takes.
+        needs: &'static str,
+        /// As written.
+        value: String,
+    },
+}
+
+impl Rule {
+    /// Parses a rule.
+    ///
+    /// # Errors
+    /// Position and kind of the first mistake. Never panics, whatever the text.
+    pub fn parse(text: &str) -> Result<Self, RuleError> {
+        parse::parse(text).map(|expression| Self { expression })
+    }
+
+    /// Whether the rule surely holds for `facts`.
+    #[must_use]
+    pub fn matches(&self, facts: &Facts<'_>) -> bool {
+        evaluate::evaluate(&self.expression, facts) == Some(true)
+    }
+
+    /// The predicates in it that cannot be known yet, as written, in order, each once.
+    #[must_use]
+    pub fn pending(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        visit(&self.expression, &mut |test| {
+            if let Predicate::Pending { .. } = test
+                && let text = test.to_string()
+                && !found.contains(&text)
+            {
+                found.push(text);
+            }
+        });
+        found
+    }
+
+    /// Whether blocks of one request may get different answers by their address alone.
+    pub(crate) fn uses_address(&self) -> bool {
+        let mut uses = false;
+        visit(&self.expression, &mut |test| {
+            let (Predicate::Compare { number, .. } | Predicate::Range { number, .. }) = test else { return };
+            uses |= matches!(number, Number::Lba | Number::Offset);
+        });
+        uses
+    }
+}
+
+fn visit(expression: &Expression, see: &mut impl FnMut(&Predicate)) {
+    match expression {
+        Expression::Or(parts) | Expression::And(parts) => parts.iter().for_each(|part| visit(part, see)),
+        Expression::Not(inner) => visit(inner, see),
+        Expression::Test(test) => see(test),
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.expression.fmt(f)
+    }
+}

@@ -1,0 +1,94 @@
+//! The names the rule language knows, and the nearest one to a misspelt name.
+
+use super::{EvidenceTest, Number};
+
+/// What a predicate's argument looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// No argument: a fact about the block.
+    Evidence(EvidenceTest),
+    /// No argument, always true.
+    Done,
+    /// A comparison or a range.
+    Number(Number),
+    /// A disk's name.
+    Disk,
+    /// An export's index or name.
+    Export,
+    /// `read` or `write`.
+    Direction,
+    /// Needs a host's help: takes any argument, also none, and keeps it.
+    Pending,
+}
+
+/// Every predicate.
+const TABLE: &[(&str, Shape)] = &[
+    ("disk", Shape::Disk),
+    ("export", Shape::Export),
+    ("offset", Shape::Number(Number::Offset)),
+    ("lba", Shape::Number(Number::Lba)),
+    ("request_size", Shape::Number(Number::RequestSize)),
+    ("sequential", Shape::Number(Number::Sequential)),
+    ("direction", Shape::Direction),
+    ("io_direction", Shape::Direction),
+    ("fs.metadata", Shape::Evidence(EvidenceTest::Metadata)),
+    ("fs.journal", Shape::Evidence(EvidenceTest::Journal)),
+    ("fs.superblock", Shape::Evidence(EvidenceTest::Superblock)),
+    ("fs.swap", Shape::Evidence(EvidenceTest::Swap)),
+    ("fs.xfs", Shape::Evidence(EvidenceTest::Xfs)),
+    ("fs.ext4", Shape::Evidence(EvidenceTest::Ext4)),
+    ("fs.btrfs", Shape::Evidence(EvidenceTest::Btrfs)),
+    ("metadata", Shape::Evidence(EvidenceTest::Any)),
+    ("done", Shape::Done),
+    ("hint.lifetime", Shape::Pending),
+    ("path", Shape::Pending),
+    ("directory", Shape::Pending),
+    ("extension", Shape::Pending),
+    ("file_name_prefix", Shape::Pending),
+    ("file_size", Shape::Pending),
+    ("file_offset", Shape::Pending),
+    ("process_name", Shape::Pending),
+    ("pid", Shape::Pending),
+    ("wlth", Shape::Pending),
+    ("direct", Shape::Pending),
+    ("core_id", Shape::Pending),
+    ("io_class", Shape::Pending),
+];
+
+/// The names of all predicates, for messages and documentation.
+pub const PREDICATES: &[&str] = &{
+    let mut names = [""; TABLE.len()];
+    let mut i = 0;
+    while i < TABLE.len() {
+        names[i] = TABLE[i].0;
+        i += 1;
+    }
+    names
+};
+
+pub(super) fn find(name: &str) -> Option<(&'static str, Shape)> {
+    TABLE.iter().find(|(known, _)| *known == name).copied()
+}
+
+/// The known name with the smallest edit distance; the first of equals.
+pub(super) fn nearest(name: &str) -> &'static str {
+    // A name of a kilobyte is no misspelling of anything; its start is enough to be polite.
+    let name: Vec<char> = name.chars().take(64).collect();
+    PREDICATES.iter().copied().min_by_key(|known| edit_distance(&name, known)).unwrap_or("disk")
+}
+
+/// Levenshtein distance, two rows.
+fn edit_distance(left: &[char], right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
