@@ -3,9 +3,11 @@
 
 pub mod blocking;
 pub mod faulty;
+pub mod file;
 pub mod image;
 pub mod instant;
 pub mod null;
+pub mod open_error;
 pub mod ram;
 pub mod random;
 pub mod reorder;
@@ -14,8 +16,10 @@ pub mod size;
 pub mod volatile;
 
 pub use faulty::FaultyDevice;
+pub use file::{FileDevice, FileOptions, OpenMode};
 pub use image::{Image, ImageDevice};
 pub use null::NullDevice;
+pub use open_error::OpenError;
 pub use ram::RamDevice;
 pub use random::Random;
 pub use reorder::ReorderDevice;

@@ -1,0 +1,147 @@
+//! The system calls that the standard library lacks, each behind a safe function.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `BLKDISCARD`, `BLKGETSIZE64`: linux/fs.h, stable ABI; the latter is `_IOR(0x12, 114, size_t)` on 64-bit.
+const BLKDISCARD: libc::c_ulong = 0x1277;
+const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+
+/// The most vectors that one call takes (UIO_MAXIOV, linux/uio.h).
+pub(super) const IOVEC_MAX: usize = 1024;
+
+/// What statx(2) says of direct I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirectAlignment {
+    /// Of buffers in memory, in bytes.
+    pub(super) memory_bytes: u32,
+    /// Of offsets and lengths, in bytes; 0: direct I/O is impossible.
+    pub(super) offset_bytes: u32,
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A result in the manner of io_uring: a count, or a negative error number.
+fn as_ring_result(result: isize) -> i32 {
+    if result < 0 {
+        -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+    } else {
+        // Transfers are limited to 0x7ffff000 bytes (read(2)), which fits.
+        i32::try_from(result).unwrap_or(i32::MAX)
+    }
+}
+
+/// Takes an advisory lock without waiting; `Ok(false)` where another holder stands in the way.
+pub(super) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
+    let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
+    // SAFETY: flock takes no pointers; the descriptor is open.
+    match checked(unsafe { libc::flock(fd.as_raw_fd(), kind | libc::LOCK_NB) }) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives an advisory lock up, for every descriptor of the open file.
+pub(super) fn unlock(fd: BorrowedFd<'_>) {
+    // SAFETY: flock takes no pointers; the descriptor is open. It cannot fail for a lock of our own.
+    unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) };
+}
+
+/// Size of a block device in bytes.
+pub(super) fn block_device_size(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut size: u64 = 0;
+    // SAFETY: BLKGETSIZE64 writes one u64 through the pointer, which is valid for that.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), BLKGETSIZE64, &raw mut size) })?;
+    Ok(size)
+}
+
+/// Logical block of a block device in bytes.
+pub(super) fn block_device_sector(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut size: libc::c_int = 0;
+    // SAFETY: BLKSSZGET writes one int through the pointer, which is valid for that.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::BLKSSZGET, &raw mut size) })?;
+    u32::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// `BLKDISCARD`, in the manner of io_uring.
+pub(super) fn discard(fd: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> i32 {
+    let range = [offset_bytes, len_bytes];
+    // SAFETY: BLKDISCARD reads two u64 through the pointer, which is valid for that.
+    as_ring_result(unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD, range.as_ptr()) } as isize)
+}
+
+/// Alignment of direct I/O where the kernel tells (Linux 6.1 and later; statx(2), STATX_DIOALIGN).
+pub(super) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
+    const EMPTY: &CStr = c"";
+    // SAFETY: all-zero bytes are a valid value of this plain C structure.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is a C string, and the kernel fills a structure of just this type.
+    let result = unsafe {
+        libc::statx(fd.as_raw_fd(), EMPTY.as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &raw mut found)
+    };
+    (result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0).then_some(DirectAlignment {
+        memory_bytes: found.stx_dio_mem_align,
+        offset_bytes: found.stx_dio_offset_align,
+    })
+}
+
+/// preadv(2) of raw vectors, in the manner of io_uring.
+///
+/// # Safety
+/// Each vector describes memory that is valid for writing and that nobody else uses meanwhile.
+pub(super) unsafe fn read_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offset_bytes: u64) -> i32 {
+    let count = vectors.len().min(IOVEC_MAX) as libc::c_int;
+    // SAFETY: the caller's promise.
+    as_ring_result(unsafe { libc::preadv(fd.as_raw_fd(), vectors.as_ptr(), count, offset_bytes as libc::off_t) })
+}
+
+/// pwritev2(2) of raw vectors, in the manner of io_uring. `dsync`: durable when it returns, where need be by fdatasync.
+///
+/// # Safety
+/// Each vector describes memory that is valid for reading and that nobody writes meanwhile.
+pub(super) unsafe fn write_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offset_bytes: u64, dsync: bool) -> i32 {
+    let count = vectors.len().min(IOVEC_MAX) as libc::c_int;
+    let (raw, pointer, offset) = (fd.as_raw_fd(), vectors.as_ptr(), offset_bytes as libc::off_t);
+    if dsync {
+        // SAFETY: the caller's promise.
+        let result = as_ring_result(unsafe { libc::pwritev2(raw, pointer, count, offset, libc::RWF_DSYNC) });
+        if ![-libc::ENOSYS, -libc::EOPNOTSUPP].contains(&result) {
+            return result;
+        }
+        // User-space kernels (gVisor) lack the flag; a write and a sync promise the same.
+    }
+    // SAFETY: the caller's promise.
+    let written = as_ring_result(unsafe { libc::pwritev(raw, pointer, count, offset) });
+    if dsync && written > 0 {
+        let synced = sync_data(fd);
+        if synced < 0 {
+            return synced;
+        }
+    }
+    written
+}
+
+/// fdatasync(2) in the manner of io_uring.
+pub(super) fn sync_data(fd: BorrowedFd<'_>) -> i32 {
+    // SAFETY: fdatasync takes no pointers; the descriptor is open.
+    as_ring_result(unsafe { libc::fdatasync(fd.as_raw_fd()) } as isize)
+}
+
+/// fallocate(2) in the manner of io_uring.
+pub(super) fn allocate(fd: BorrowedFd<'_>, mode: i32, offset_bytes: u64, len_bytes: u64) -> i32 {
+    let (offset, len) = (offset_bytes as libc::off_t, len_bytes as libc::off_t);
+    // SAFETY: fallocate takes no pointers; the descriptor is open.
+    as_ring_result(unsafe { libc::fallocate(fd.as_raw_fd(), mode, offset, len) } as isize)
+}
+
+/// Waits until `fd` is readable or the time is over. Interruptions count as over: the caller looks again anyway.
+pub(super) fn wait_readable(fd: BorrowedFd<'_>, timeout_ns: u64) {
+    let mut wanted = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let timeout_ms = i32::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: one valid pollfd.
+    unsafe { libc::poll(&raw mut wanted, 1, timeout_ms) };
+}

@@ -1,0 +1,199 @@
+//! Files and block devices: io_uring with direct I/O, or plain system calls and the page cache where the system
+//! forbids or lacks these, which [`FileDevice::mode`] tells.
+
+#![allow(unsafe_code)]
+
+mod kernel;
+mod open;
+mod ring;
+mod sync;
+mod transfer;
+
+pub use open::{FileOptions, OpenMode};
+
+use crate::open_error::OpenError;
+use crate::request::{error, finish, is_mutation, validate};
+use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Request};
+use open::Medium;
+use ring::Ring;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use transfer::Transfer;
+
+/// How a device does its I/O, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileMode {
+    /// Through io_uring; otherwise the reason why not is in `ring_refusal` or it was not wanted.
+    pub ring: bool,
+    /// Why there is no ring.
+    pub ring_refusal: Option<String>,
+    /// Bypassing the page cache.
+    pub direct: bool,
+    /// A block device rather than a file.
+    pub block_device: bool,
+}
+
+impl std::fmt::Display for FileMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.block_device { "block device, " } else { "file, " })?;
+        match (&self.ring, &self.ring_refusal) {
+            (true, _) => f.write_str("io_uring")?,
+            (false, Some(reason)) => write!(f, "pread/pwrite (io_uring refused: {reason})")?,
+            (false, None) => f.write_str("pread/pwrite (io_uring switched off)")?,
+        }
+        f.write_str(if self.direct { ", direct" } else { ", through the page cache" })
+    }
+}
+
+enum Engine {
+    Ring(Box<Ring>),
+    Calls { fd: OwnedFd, ready: Vec<Completion> },
+}
+
+/// A file or block device.
+pub struct FileDevice {
+    name: String,
+    geometry: Geometry,
+    medium: Medium,
+    mode: FileMode,
+    read_only: bool,
+    engine: Engine,
+}
+
+impl FileDevice {
+    /// Opens a file or block device that exists, exclusively for writing or shared for reading.
+    ///
+    /// # Errors
+    /// [`OpenError`], naming the path.
+    pub fn open(path: &Path, options: &FileOptions) -> Result<Self, OpenError> {
+        let opened = open::open(path, options)?;
+        let mut mode = FileMode {
+            ring: false,
+            ring_refusal: None,
+            direct: opened.medium.direct,
+            block_device: opened.medium.block_device,
+        };
+        let fd = OwnedFd::from(opened.file);
+        let engine = if options.ring {
+            match Ring::new(fd) {
+                Ok(ring) => {
+                    mode.ring = true;
+                    Engine::Ring(Box::new(ring))
+                }
+                // EPERM: forbidden by sysctl or seccomp; ENOSYS: not there; ENOMEM: RLIMIT_MEMLOCK on old kernels.
+                // Whatever it is, plain calls do the same work more slowly.
+                Err((refusal, fd)) => {
+                    mode.ring_refusal = Some(refusal.to_string());
+                    Engine::Calls { fd, ready: Vec::new() }
+                }
+            }
+        } else {
+            Engine::Calls { fd, ready: Vec::new() }
+        };
+        Ok(Self {
+            name: path.display().to_string(),
+            geometry: opened.geometry,
+            medium: opened.medium,
+            mode,
+            read_only: options.mode == OpenMode::ReadOnly,
+            engine,
+        })
+    }
+
+    /// Creates a sparse file of `size_bytes`; refuses where the path exists.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn create_file(path: &Path, size_bytes: u64) -> io::Result<()> {
+        OpenOptions::new().write(true).create_new(true).open(path)?.set_len(size_bytes)
+    }
+
+    /// How the device does its I/O.
+    pub fn mode(&self) -> &FileMode {
+        &self.mode
+    }
+
+    fn check(&self, request: &Request) -> Result<u64, IoError> {
+        if self.read_only && is_mutation(&request.op) {
+            return Err(IoError { os_error: libc::EROFS, ..error(IoErrorKind::Unsupported, request) });
+        }
+        let len_bytes = validate(&self.geometry, request)?;
+        if self.in_flight() >= self.queue_limit() {
+            return Err(IoError { os_error: libc::EBUSY, ..error(IoErrorKind::Invalid, request) });
+        }
+        Ok(len_bytes)
+    }
+}
+
+impl Device for FileDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, mut request: Request) {
+        let checked = self.check(&request);
+        // A stream that the device does not know would fail the write (Linux 6.16 and later); it is only a hint.
+        if request.stream > self.medium.streams {
+            request.stream = 0;
+        }
+        let len_bytes = match checked {
+            Ok(len_bytes) => len_bytes,
+            Err(reason) => {
+                let completion = finish(request, Err(reason));
+                match &mut self.engine {
+                    Engine::Ring(ring) => ring.refuse(completion),
+                    Engine::Calls { ready, .. } => ready.push(completion),
+                }
+                return;
+            }
+        };
+        let mut transfer = Transfer::new(request, len_bytes, self.medium);
+        match &mut self.engine {
+            Engine::Ring(ring) => ring.accept(transfer),
+            Engine::Calls { fd, ready } => {
+                let result = sync::run(fd.as_fd(), &mut transfer);
+                ready.push(transfer.finish(result));
+            }
+        }
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        match &mut self.engine {
+            Engine::Ring(ring) => ring.poll(done),
+            Engine::Calls { ready, .. } => done.append(ready),
+        }
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        if let Engine::Ring(ring) = &mut self.engine {
+            ring.wait(timeout_ns);
+        }
+    }
+
+    fn wake_fd(&self) -> Option<i32> {
+        match &self.engine {
+            Engine::Ring(ring) => Some(ring.wake_fd()),
+            Engine::Calls { .. } => None,
+        }
+    }
+
+    fn queue_limit(&self) -> usize {
+        ring::QUEUE_LIMIT
+    }
+
+    fn in_flight(&self) -> usize {
+        match &self.engine {
+            Engine::Ring(ring) => ring.in_flight(),
+            Engine::Calls { ready, .. } => ready.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

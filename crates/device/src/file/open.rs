@@ -1,0 +1,252 @@
+//! Opening a file or block device: exclusively, directly where possible, and with what can be known about it.
+
+use super::kernel;
+use crate::open_error::OpenError;
+use forebay_block::{Buf, Geometry};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Whether a target may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reads only; others may read too.
+    ReadOnly,
+    /// Reads and writes; nobody else may have it.
+    ReadWrite,
+}
+
+/// How to open a file or block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Whether it may be changed.
+    pub mode: OpenMode,
+    /// Use io_uring where the system allows it.
+    pub ring: bool,
+    /// Bypass the page cache where the file system allows it.
+    pub direct: bool,
+    /// How long to try again while it is in use: the kernel closes the files of a killed process's rings some
+    /// milliseconds after the process is gone.
+    pub patience: Duration,
+}
+
+impl FileOptions {
+    /// The defaults: io_uring unless the environment variable `FOREBAY_NO_IO_URING` is 1, direct I/O, a second of
+    /// patience.
+    #[must_use]
+    pub fn new(mode: OpenMode) -> Self {
+        let forbidden = std::env::var_os("FOREBAY_NO_IO_URING").is_some_and(|value| value == "1");
+        Self { mode, ring: !forbidden, direct: true, patience: Duration::from_secs(1) }
+    }
+}
+
+/// What the transfers must know of the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Medium {
+    pub(super) block_device: bool,
+    pub(super) direct: bool,
+    /// Alignment of buffers in memory, in bytes.
+    pub(super) memory_align_bytes: usize,
+    pub(super) logical_block_bytes: u32,
+    /// Highest write stream that the device knows; 0: none.
+    pub(super) streams: u8,
+}
+
+impl Medium {
+    pub(super) fn block_bytes(&self) -> u64 {
+        u64::from(self.logical_block_bytes)
+    }
+
+    /// Whether buffers cannot go to the medium as they lie in memory. Each segment must be aligned, not just the sum.
+    pub(super) fn needs_bounce<'a>(&self, mut slices: impl Iterator<Item = &'a [u8]>) -> bool {
+        let block = self.logical_block_bytes as usize;
+        self.direct
+            && slices.any(|slice| {
+                !(slice.as_ptr() as usize).is_multiple_of(self.memory_align_bytes) || !slice.len().is_multiple_of(block)
+            })
+    }
+}
+
+/// An opened file with everything known about it.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) geometry: Geometry,
+    pub(super) medium: Medium,
+}
+
+/// Largest logical block that the rest of the house can serve, in bytes.
+const LOGICAL_BLOCK_MAX_BYTES: u32 = 4096;
+
+pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
+    let started = Instant::now();
+    loop {
+        match open_once(path, options) {
+            Err(OpenError::InUse { .. }) if started.elapsed() < options.patience => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn open_once(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
+    let open_error = |source: io::Error| match source.raw_os_error() {
+        Some(libc::EBUSY) => OpenError::InUse { path: path.to_owned() },
+        _ => OpenError::Open { path: path.to_owned(), source },
+    };
+    // The kind first: opening a FIFO would wait for its other end, and opening a terminal has effects.
+    let kind = std::fs::metadata(path).map_err(open_error)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(OpenError::NotStorage { path: path.to_owned() });
+    }
+    let block_device = kind.is_block_device();
+    let write = options.mode == OpenMode::ReadWrite;
+    // O_EXCL on a block device without O_CREAT: fails with EBUSY while it is mounted or otherwise held (open(2)).
+    let exclusive = if block_device && write { libc::O_EXCL } else { 0 };
+    let with_flags = |flags: i32| {
+        OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path)
+    };
+    let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {
+        Some(Ok(file)) => (file, true),
+        // EINVAL: the file system does not do direct I/O (open(2)).
+        Some(Err(error)) if error.raw_os_error() == Some(libc::EINVAL) => (with_flags(0).map_err(open_error)?, false),
+        Some(Err(error)) => return Err(open_error(error)),
+        None => (with_flags(0).map_err(open_error)?, false),
+    };
+    // Whatever was at the path a moment ago, this is what was opened.
+    let metadata = file.metadata().map_err(open_error)?;
+    if metadata.file_type().is_block_device() != block_device || !(block_device || metadata.is_file()) {
+        return Err(OpenError::NotStorage { path: path.to_owned() });
+    }
+    lock(&file, path, write)?;
+
+    let mut alignment = if direct { probe_alignment(&file, block_device) } else { None };
+    if direct && alignment.is_none() {
+        // The flag was taken but no aligned read works: fall back to the page cache. The lock moves to the new file
+        // description, so the old one must go first.
+        drop(file);
+        file = with_flags(0).map_err(open_error)?;
+        lock(&file, path, write)?;
+        direct = false;
+    }
+    if block_device {
+        let source = |source| OpenError::Probe { path: path.to_owned(), what: "logical block size", source };
+        let sector = kernel::block_device_sector(file.as_fd()).map_err(source)?;
+        alignment = Some(Alignment { block_bytes: sector, ..alignment.unwrap_or_default() });
+    }
+    let alignment = alignment.unwrap_or_default();
+    if !(512..=LOGICAL_BLOCK_MAX_BYTES).contains(&alignment.block_bytes) || !alignment.block_bytes.is_power_of_two() {
+        let source = io::Error::other(format!("{} bytes are not supported", alignment.block_bytes));
+        return Err(OpenError::Probe { path: path.to_owned(), what: "logical block size", source });
+    }
+    let size_bytes = if block_device {
+        let source = |source| OpenError::Probe { path: path.to_owned(), what: "size", source };
+        kernel::block_device_size(file.as_fd()).map_err(source)?
+    } else {
+        metadata.len()
+    };
+    let block = u64::from(alignment.block_bytes);
+    if size_bytes < block {
+        return Err(OpenError::TooSmall { path: path.to_owned(), size_bytes });
+    }
+    let queue = if block_device { Queue::of(metadata.rdev()) } else { Queue::file() };
+    if queue.zoned == "host-managed" && write {
+        return Err(OpenError::HostManaged { path: path.to_owned() });
+    }
+    let geometry = Geometry {
+        size_bytes: size_bytes / block * block,
+        logical_block_bytes: alignment.block_bytes,
+        optimal_band_bytes: queue.band_bytes,
+        volatile_cache: queue.volatile_cache,
+        discards: queue.discards,
+    };
+    let medium = Medium {
+        block_device,
+        direct,
+        memory_align_bytes: alignment.memory_bytes as usize,
+        logical_block_bytes: alignment.block_bytes,
+        streams: queue.streams,
+    };
+    Ok(Opened { file, geometry, medium })
+}
+
+fn lock(file: &File, path: &Path, exclusive: bool) -> Result<(), OpenError> {
+    match kernel::try_lock(file.as_fd(), exclusive) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(source) => Err(OpenError::Probe { path: path.to_owned(), what: "lock", source }),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Alignment {
+    memory_bytes: u32,
+    block_bytes: u32,
+}
+
+impl Default for Alignment {
+    fn default() -> Self {
+        Self { memory_bytes: 512, block_bytes: 512 }
+    }
+}
+
+/// Alignment for direct I/O; `None` where it does not work.
+fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
+    if let Some(told) = kernel::direct_alignment(file.as_fd()) {
+        let block_bytes = told.offset_bytes.max(512);
+        let memory_bytes = told.memory_bytes.max(1);
+        return (told.offset_bytes > 0).then_some(Alignment { memory_bytes, block_bytes });
+    }
+    // Older kernels do not tell: the smallest read that works is the answer, for the block and, as the strictest rule
+    // that was ever in force, for memory too.
+    let mut buf = Buf::new(4096);
+    [512usize, 4096].into_iter().find_map(|size| {
+        let works = match file.read_at(&mut buf[..size], 0) {
+            Ok(_) => true,
+            // A damaged first sector says nothing about alignment.
+            Err(error) => error.raw_os_error() != Some(libc::EINVAL),
+        };
+        let bytes = size as u32;
+        works.then_some(Alignment { memory_bytes: if block_device { bytes } else { bytes.max(512) }, block_bytes: bytes })
+    })
+}
+
+/// What sysfs says of a block device's queue (Documentation/ABI/stable/sysfs-block).
+struct Queue {
+    volatile_cache: bool,
+    discards: bool,
+    band_bytes: Option<u64>,
+    zoned: String,
+    streams: u8,
+}
+
+impl Queue {
+    /// A file: the page cache or the disk below it may lose what was not synced, and holes can be punched in most.
+    fn file() -> Self {
+        Self { volatile_cache: true, discards: true, band_bytes: None, zoned: "none".to_owned(), streams: 0 }
+    }
+
+    fn of(rdev: u64) -> Self {
+        let device = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev)));
+        // A partition has no queue of its own; its parent directory is the disk.
+        let queues = [device.join("queue"), device.join("../queue")];
+        let text = |name: &str| {
+            queues.iter().find_map(|queue| std::fs::read_to_string(queue.join(name)).ok()).map(|text| text.trim().to_owned())
+        };
+        let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let zoned = text("zoned").unwrap_or_else(|| "none".to_owned());
+        // chunk_sectors is the zone size on zoned devices and a stripe on others, which is no unit of erasure.
+        let band_bytes = (zoned != "none").then(|| number("chunk_sectors") * 512).filter(|&bytes| bytes > 0);
+        Self {
+            // Without sysfs the worse answer is the safe one.
+            volatile_cache: text("write_cache").is_none_or(|text| text == "write back"),
+            discards: number("discard_max_bytes") > 0,
+            band_bytes,
+            zoned,
+            streams: u8::try_from(number("max_write_streams")).unwrap_or(u8::MAX),
+        }
+    }
+}

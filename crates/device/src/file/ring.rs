@@ -1,0 +1,268 @@
+//! The io_uring engine: one ring a device, requests batched by `poll`.
+//!
+//! The ring's own descriptor serves as wake-up: it is readable (poll(2), epoll) just while completions wait, so that
+//! no eventfd has to be written by the kernel for each completion and drained here.
+
+use super::kernel;
+use super::sync;
+use super::transfer::{Next, Step, Transfer, piece_len};
+use forebay_block::{Completion, IoError};
+use io_uring::{IoUring, opcode, squeue, types};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Requests that may be in flight. The completion queue is twice as long, so that it cannot overflow.
+pub(super) const QUEUE_LIMIT: usize = 256;
+/// How long dropping a device waits for the kernel to let go of its buffers.
+const DROP_PATIENCE: Duration = Duration::from_secs(30);
+/// `BLOCK_URING_CMD_DISCARD`, `_IO(0x12, 0)`: Linux 6.12, include/uapi/linux/blkdev.h. Offset in `addr`, length in
+/// `addr3`, which is the first word of the command area (block/ioctl.c, blkdev_uring_cmd).
+const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
+
+/// A ring and the requests in it.
+pub(super) struct Ring {
+    ring: IoUring,
+    /// Whether the file is registered as number 0, which spares a reference count per request.
+    registered: bool,
+    fd: OwnedFd,
+    slots: Vec<Option<Transfer>>,
+    free: Vec<usize>,
+    /// Slots to be put into the submission queue, in order.
+    pending: VecDeque<usize>,
+    /// Slots that the kernel holds, or that wait in the submission queue.
+    in_ring: usize,
+    finished: Vec<Completion>,
+    /// Set where the ring itself failed: nothing can be asked of it any more.
+    broken: Option<i32>,
+}
+
+impl Ring {
+    /// A ring for `fd`.
+    ///
+    /// # Errors
+    /// The operating system's, with the descriptor given back, where io_uring is forbidden or unknown.
+    pub(super) fn new(fd: OwnedFd) -> Result<Self, (io::Error, OwnedFd)> {
+        let built = IoUring::builder().dontfork().setup_clamp().setup_cqsize(2 * QUEUE_LIMIT as u32).build(QUEUE_LIMIT as u32);
+        let ring = match built {
+            Ok(ring) => ring,
+            Err(error) => return Err((error, fd)),
+        };
+        let registered = ring.submitter().register_files(&[fd.as_raw_fd()]).is_ok();
+        Ok(Self {
+            ring,
+            registered,
+            fd,
+            slots: (0..QUEUE_LIMIT).map(|_| None).collect(),
+            free: (0..QUEUE_LIMIT).rev().collect(),
+            pending: VecDeque::with_capacity(QUEUE_LIMIT),
+            in_ring: 0,
+            finished: Vec::with_capacity(QUEUE_LIMIT),
+            broken: None,
+        })
+    }
+
+    pub(super) fn wake_fd(&self) -> i32 {
+        self.ring.as_raw_fd()
+    }
+
+    /// Requests accepted and not handed out.
+    pub(super) fn in_flight(&self) -> usize {
+        self.pending.len() + self.in_ring + self.finished.len()
+    }
+
+    /// Takes a transfer. The caller has checked that fewer than [`QUEUE_LIMIT`] are in flight.
+    pub(super) fn accept(&mut self, transfer: Transfer) {
+        if let Some(os_error) = self.broken {
+            let error = transfer.ring_error(os_error);
+            self.finished.push(transfer.finish(Err(error)));
+            return;
+        }
+        let Some(slot) = self.free.pop() else {
+            let error = transfer.ring_error(libc::EBUSY);
+            self.finished.push(transfer.finish(Err(error)));
+            return;
+        };
+        self.slots[slot] = Some(transfer);
+        self.pending.push_back(slot);
+    }
+
+    /// Ends a request at once, with the rest in `poll`.
+    pub(super) fn refuse(&mut self, completion: Completion) {
+        self.finished.push(completion);
+    }
+
+    /// Submits what is pending in one call and collects what has finished.
+    pub(super) fn poll(&mut self, done: &mut Vec<Completion>) {
+        self.reap();
+        if self.fill_queue() > 0 {
+            self.enter(|ring| ring.submit());
+            self.reap();
+        }
+        done.append(&mut self.finished);
+    }
+
+    /// Waits for a completion.
+    pub(super) fn wait(&mut self, timeout_ns: u64) {
+        self.reap();
+        let queued = self.fill_queue();
+        if !self.finished.is_empty() || self.in_ring == 0 {
+            if queued > 0 {
+                self.enter(|ring| ring.submit());
+            }
+            return;
+        }
+        if self.ring.params().is_feature_ext_arg() {
+            let timeout = types::Timespec::from(Duration::from_nanos(timeout_ns));
+            let arguments = types::SubmitArgs::new().timespec(&timeout);
+            self.enter(|ring| ring.submitter().submit_with_args(1, &arguments));
+        } else {
+            self.enter(|ring| ring.submit());
+            // SAFETY: the ring's descriptor is open as long as the ring lives.
+            kernel::wait_readable(unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }, timeout_ns);
+        }
+        self.reap();
+    }
+
+    /// Moves pending requests into the submission queue; tells how many entries wait there.
+    fn fill_queue(&mut self) -> usize {
+        while let Some(&slot) = self.pending.front() {
+            if self.ring.submission().is_full() {
+                break;
+            }
+            self.pending.pop_front();
+            let Some(transfer) = &mut self.slots[slot] else { continue };
+            let step = transfer.step();
+            self.in_ring += 1;
+            if matches!(step, Step::DiscardCall { .. }) {
+                // Kernels before 6.12 have no ring operation for it; it waits, but such a wait is short and rare.
+                let result = sync::call(std::os::fd::AsFd::as_fd(&self.fd), transfer, step);
+                self.answered(slot, result);
+                continue;
+            }
+            let entry = entry(transfer, step, self.registered, &self.fd).user_data(slot as u64);
+            // SAFETY: the entry's pointers lead into buffers that the transfer owns; the transfer stays in its slot
+            // until the kernel's answer, and dropping the ring waits for that or leaks it. Reads own their memory
+            // alone, written memory is immutable.
+            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+                self.in_ring -= 1;
+                self.pending.push_front(slot);
+                break;
+            }
+        }
+        self.ring.submission().len()
+    }
+
+    fn enter(&mut self, call: impl FnOnce(&IoUring) -> io::Result<usize>) {
+        let Err(error) = call(&self.ring) else { return };
+        match error.raw_os_error().unwrap_or(libc::EIO) {
+            // Nothing is lost: the entries are still queued and the next poll tries again. EBUSY means that
+            // completions must be collected first; ETIME is a wait that ended.
+            libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ETIME | libc::ENOMEM => {}
+            os_error => self.fail(os_error),
+        }
+    }
+
+    /// Takes all answers out of the completion queue.
+    fn reap(&mut self) {
+        // At most as many as the queue holds; more would be a kernel that never stops.
+        for _ in 0..2 * QUEUE_LIMIT {
+            let Some(entry) = self.ring.completion().next() else { return };
+            self.answered(entry.user_data() as usize, entry.result());
+        }
+    }
+
+    fn answered(&mut self, slot: usize, result: i32) {
+        let Some(transfer) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
+        self.in_ring -= 1;
+        match transfer.answer(result) {
+            Next::Again => self.pending.push_back(slot),
+            Next::Done(result) => self.end(slot, result),
+        }
+    }
+
+    fn end(&mut self, slot: usize, result: Result<(), IoError>) {
+        if let Some(transfer) = self.slots[slot].take() {
+            self.free.push(slot);
+            self.finished.push(transfer.finish(result));
+        }
+    }
+
+    /// The ring is unusable. Everything in flight fails; buffers that the kernel may still write to are leaked.
+    fn fail(&mut self, os_error: i32) {
+        self.broken = Some(os_error);
+        while let Some(slot) = self.pending.pop_front() {
+            if let Some(error) = self.slots[slot].as_ref().map(|transfer| transfer.ring_error(os_error)) {
+                self.end(slot, Err(error));
+            }
+        }
+        self.in_ring = 0;
+        for transfer in self.slots.iter_mut().filter_map(Option::take) {
+            let result = Err(transfer.ring_error(os_error));
+            self.finished.push(Completion { tag: transfer.tag(), result, bufs: None });
+            std::mem::forget(transfer);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let started = Instant::now();
+        while self.in_ring > 0 && started.elapsed() < DROP_PATIENCE {
+            // Continuations and what was never submitted are given up; the kernel's own must come back.
+            self.pending.clear();
+            self.wait(100_000_000);
+        }
+        if self.in_ring > 0 {
+            for transfer in self.slots.iter_mut().filter_map(Option::take) {
+                std::mem::forget(transfer);
+            }
+        }
+        // The kernel tears a ring down later, on a thread of its own, and until then the registered file stays open:
+        // its lock, and the hold on a block device, would outlive this value.
+        if self.registered {
+            let _ = self.ring.submitter().unregister_files();
+        }
+        kernel::unlock(std::os::fd::AsFd::as_fd(&self.fd));
+    }
+}
+
+/// Builds an entry for either kind of descriptor; the crate's trait for both is sealed.
+fn entry(transfer: &Transfer, step: Step, registered: bool, fd: &OwnedFd) -> squeue::Entry {
+    macro_rules! on {
+        ($fd:expr) => {
+            match step {
+                Step::Read { offset_bytes } => match transfer.vectors() {
+                    [one] => opcode::Read::new($fd, one.iov_base.cast(), piece_len(one)).offset(offset_bytes).build(),
+                    many => opcode::Readv::new($fd, many.as_ptr(), many.len() as u32).offset(offset_bytes).build(),
+                },
+                Step::Write { offset_bytes, dsync, stream } => {
+                    let rw_flags = if dsync { libc::RWF_DSYNC } else { 0 };
+                    match transfer.vectors() {
+                        [one] => opcode::Write::new($fd, one.iov_base.cast_const().cast(), piece_len(one))
+                            .offset(offset_bytes)
+                            .rw_flags(rw_flags)
+                            .write_stream(stream)
+                            .build(),
+                        many => opcode::Writev::new($fd, many.as_ptr(), many.len() as u32)
+                            .offset(offset_bytes)
+                            .rw_flags(rw_flags)
+                            .write_stream(stream)
+                            .build(),
+                    }
+                }
+                Step::Allocate { mode, offset_bytes, len_bytes } => {
+                    opcode::Fallocate::new($fd, len_bytes).offset(offset_bytes).mode(mode).build()
+                }
+                Step::DiscardCommand { offset_bytes, len_bytes } | Step::DiscardCall { offset_bytes, len_bytes } => {
+                    let mut command = [0; 16];
+                    command[..8].copy_from_slice(&len_bytes.to_ne_bytes());
+                    opcode::UringCmd16::new($fd, BLOCK_URING_CMD_DISCARD).addr(Some(offset_bytes)).cmd(command).build()
+                }
+                Step::Sync => opcode::Fsync::new($fd).flags(types::FsyncFlags::DATASYNC).build(),
+            }
+        };
+    }
+    if registered { on!(types::Fixed(0)) } else { on!(types::Fd(fd.as_raw_fd())) }
+}

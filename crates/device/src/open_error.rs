@@ -1,0 +1,61 @@
+//! Why a target could not be opened.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a target could not be opened: what, where, and what to do where that is known.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system refused.
+    #[error("cannot open {}: {source}", path.display())]
+    Open {
+        /// The path.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// Somebody else has it.
+    #[error("{} is in use: another process, a mount or another pool holds it; stop that first", path.display())]
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Neither a regular file nor a block device.
+    #[error("{} is neither a regular file nor a block device", path.display())]
+    NotStorage {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is no room in it.
+    #[error("{} is too small ({size_bytes} bytes): give it a size first, e.g. truncate -s 1G", path.display())]
+    TooSmall {
+        /// The path.
+        path: PathBuf,
+        /// Its size in bytes.
+        size_bytes: u64,
+    },
+    /// The device can only be written sequentially.
+    #[error("{} is a host-managed zoned device, which cannot be written at random", path.display())]
+    HostManaged {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A property that is needed could not be found out.
+    #[error("cannot find out the {what} of {}: {source}", path.display())]
+    Probe {
+        /// The path.
+        path: PathBuf,
+        /// The property.
+        what: &'static str,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// Memory for a RAM device could not be had.
+    #[error("cannot reserve {size_bytes} bytes of memory: {source}")]
+    Memory {
+        /// The size in bytes.
+        size_bytes: u64,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+}
