@@ -13,6 +13,7 @@ pub mod random;
 pub mod reorder;
 pub mod request;
 pub mod size;
+pub mod target;
 pub mod volatile;
 
 pub use faulty::FaultyDevice;
@@ -24,4 +25,5 @@ pub use ram::RamDevice;
 pub use random::Random;
 pub use reorder::ReorderDevice;
 pub use size::{format_size, parse_size_bytes};
+pub use target::{BoxedDevice, Target, TargetError, open};
 pub use volatile::VolatileDevice;

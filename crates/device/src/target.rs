@@ -1,0 +1,414 @@
+//! Targets by name: a path or a URI, as users and configurations write them.
+
+use crate::file::{FileDevice, FileOptions, OpenMode};
+use crate::open_error::OpenError;
+use crate::size::{SizeError, format_size, parse_size_bytes};
+use crate::{NullDevice, RamDevice, VolatileDevice};
+use forebay_block::{Completion, Device, Geometry, Request};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a target may be, for messages.
+const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1]";
+/// Seed of a `volatile:` target that names none.
+const DEFAULT_SEED: u64 = 1;
+
+/// Something that can be opened as a device. [`fmt::Display`] writes it so that it reads back equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file or block device.
+    Path(PathBuf),
+    /// Memory, lost with the process.
+    Ram {
+        /// Size in bytes.
+        size_bytes: u64,
+    },
+    /// Nothing, at once.
+    Null {
+        /// Size in bytes.
+        size_bytes: u64,
+    },
+    /// A target behind a volatile write cache in process memory, which leaks a share of it early.
+    Volatile {
+        /// The target with the durable bytes; not itself volatile.
+        inner: Box<Target>,
+        /// Seed of the leak.
+        seed: u64,
+    },
+}
+
+/// Why a target's name was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// Nothing was written.
+    #[error("a target is missing; write one of: {KNOWN}")]
+    Empty,
+    /// A scheme that nobody knows.
+    #[error("unknown kind of target {scheme:?} in {text:?}; known are: {KNOWN}. For a file of that name write ./{text}")]
+    UnknownScheme {
+        /// The scheme.
+        scheme: String,
+        /// The whole text.
+        text: String,
+    },
+    /// A parameter that this kind does not have.
+    #[error("{text:?} has the parameter {name:?}; known here: {known}")]
+    UnknownParameter {
+        /// The whole text.
+        text: String,
+        /// The parameter.
+        name: String,
+        /// What this kind of target takes.
+        known: &'static str,
+    },
+    /// A parameter that is needed.
+    #[error("{text:?} lacks {name}=: write e.g. {example}")]
+    MissingParameter {
+        /// The whole text.
+        text: String,
+        /// The parameter.
+        name: &'static str,
+        /// How it looks.
+        example: &'static str,
+    },
+    /// A size that is none.
+    #[error("in {text:?}: {source}")]
+    Size {
+        /// The whole text.
+        text: String,
+        /// What is wrong with it.
+        source: SizeError,
+    },
+    /// Anything else.
+    #[error("{text:?} {what}")]
+    Form {
+        /// The whole text.
+        text: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+impl Target {
+    /// Whether what is written outlives the process. A pool of other targets is for trying out only.
+    #[must_use]
+    pub fn is_persistent(&self) -> bool {
+        match self {
+            Self::Path(_) => true,
+            Self::Ram { .. } | Self::Null { .. } => false,
+            Self::Volatile { inner, .. } => inner.is_persistent(),
+        }
+    }
+
+    /// The path of a file or block device, also behind a volatile cache.
+    #[must_use]
+    pub fn path(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Path(path) => Some(path),
+            Self::Volatile { inner, .. } => inner.path(),
+            Self::Ram { .. } | Self::Null { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => {
+                let text = path.to_string_lossy();
+                // What would read as a scheme, or lose a query to `volatile:`, needs the escaping form.
+                if text.starts_with('/') && text.contains(['?', '%']) {
+                    write!(f, "file://{}", escape(&text))
+                } else if scheme_of(&text).is_some() {
+                    write!(f, "./{text}")
+                } else {
+                    f.write_str(&text)
+                }
+            }
+            Self::Ram { size_bytes } => write!(f, "ram:?size={}", format_size(*size_bytes)),
+            Self::Null { size_bytes } => write!(f, "null:?size={}", format_size(*size_bytes)),
+            Self::Volatile { inner, seed } => {
+                let inner = inner.to_string();
+                let separator = if inner.contains('?') { '&' } else { '?' };
+                write!(f, "volatile:{inner}{separator}seed={seed}")
+            }
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let Some((scheme, rest)) = scheme_of(text) else {
+            if text.is_empty() {
+                return Err(TargetError::Empty);
+            }
+            if text.contains('\0') {
+                return Err(form(text, "contains a zero byte"));
+            }
+            return Ok(Self::Path(PathBuf::from(text)));
+        };
+        match scheme {
+            "file" => parse_file(text, rest),
+            "ram" => Ok(Self::Ram { size_bytes: parse_size(text, rest, "ram:?size=1GiB")? }),
+            "null" => Ok(Self::Null { size_bytes: parse_size(text, rest, "null:?size=1GiB")? }),
+            "volatile" => parse_volatile(text, rest),
+            _ => Err(TargetError::UnknownScheme { scheme: scheme.to_owned(), text: text.to_owned() }),
+        }
+    }
+}
+
+fn form(text: &str, what: &'static str) -> TargetError {
+    TargetError::Form { text: text.to_owned(), what }
+}
+
+/// Scheme and rest, where the text begins with a scheme of RFC 3986, section 3.1.
+fn scheme_of(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once(':')?;
+    let valid = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    valid.then_some((scheme, rest))
+}
+
+fn parse_file(text: &str, rest: &str) -> Result<Target, TargetError> {
+    let Some(path) = rest.strip_prefix("//").or_else(|| rest.starts_with('/').then_some(rest)) else {
+        return Err(form(text, "is not of the form file:///path"));
+    };
+    if !path.starts_with('/') {
+        return Err(form(text, "names a host; only file:///path on this machine is known"));
+    }
+    if let Some((_, query)) = path.split_once('?') {
+        let name = query.split('=').next().unwrap_or(query).to_owned();
+        return Err(TargetError::UnknownParameter { text: text.to_owned(), name, known: "none" });
+    }
+    let bytes = unescape(path).ok_or_else(|| form(text, "has a % that two hex digits do not follow"))?;
+    if bytes.contains(&0) {
+        return Err(form(text, "contains a zero byte"));
+    }
+    use std::os::unix::ffi::OsStringExt;
+    Ok(Target::Path(PathBuf::from(std::ffi::OsString::from_vec(bytes))))
+}
+
+fn parse_size(text: &str, rest: &str, example: &'static str) -> Result<u64, TargetError> {
+    let missing = || TargetError::MissingParameter { text: text.to_owned(), name: "size", example };
+    let query = match rest.strip_prefix('?') {
+        Some(query) => query,
+        None if rest.is_empty() => return Err(missing()),
+        None => return Err(form(text, "has something between the colon and the ?")),
+    };
+    let mut size = None;
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        match parameter.split_once('=') {
+            Some(("size", _)) if size.is_some() => return Err(form(text, "has two sizes")),
+            Some(("size", value)) => {
+                let parsed = parse_size_bytes(value);
+                size = Some(parsed.map_err(|source| TargetError::Size { text: text.to_owned(), source })?);
+            }
+            other => {
+                let name = other.map_or(parameter, |(name, _)| name).to_owned();
+                return Err(TargetError::UnknownParameter { text: text.to_owned(), name, known: "size" });
+            }
+        }
+    }
+    match size {
+        None => Err(missing()),
+        Some(0..4096) => Err(form(text, "is too small: at least 4096 bytes")),
+        Some(size) => Ok(size),
+    }
+}
+
+/// The last parameter is ours where it is `seed=`; everything before it belongs to the target within.
+fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
+    let (inner, seed) = match rest.rfind(['?', '&']) {
+        Some(at) if rest[at + 1..].starts_with("seed=") => {
+            let seed = rest[at + 6..].parse().map_err(|_| form(text, "has a seed that is no number"))?;
+            (&rest[..at], seed)
+        }
+        _ => (rest, DEFAULT_SEED),
+    };
+    // Checked before descending, so that nesting cannot exhaust the stack.
+    if inner.starts_with("volatile:") {
+        return Err(form(text, "is volatile twice"));
+    }
+    Ok(Target::Volatile { inner: Box::new(inner.parse()?), seed })
+}
+
+fn escape(path: &str) -> String {
+    path.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
+}
+
+fn unescape(path: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    Some(bytes)
+}
+
+/// Opens a target. A read-only RAM or null target is an empty one that takes writes: there is nothing to protect.
+///
+/// # Errors
+/// [`OpenError`], naming path or size.
+pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenError> {
+    match target {
+        Target::Path(path) => Ok(Box::new(FileDevice::open(path, &FileOptions::new(mode))?)),
+        Target::Ram { size_bytes } => {
+            let device = RamDevice::new(*size_bytes);
+            Ok(Box::new(device.map_err(|source| OpenError::Memory { size_bytes: *size_bytes, source })?))
+        }
+        Target::Null { size_bytes } => Ok(Box::new(NullDevice::new(*size_bytes))),
+        Target::Volatile { inner, seed } => {
+            let inner = BoxedDevice(open(inner, mode)?);
+            Ok(Box::new(VolatileDevice::new(inner).with_leak(*seed)))
+        }
+    }
+}
+
+/// A device whose type is known only at run time, where a wrapper wants a type.
+pub struct BoxedDevice(pub Box<dyn Device>);
+
+impl Device for BoxedDevice {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn geometry(&self) -> &Geometry {
+        self.0.geometry()
+    }
+    fn submit(&mut self, request: Request) {
+        self.0.submit(request);
+    }
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        self.0.poll(done);
+    }
+    fn wait(&mut self, timeout_ns: u64) {
+        self.0.wait(timeout_ns);
+    }
+    fn wake_fd(&self) -> Option<i32> {
+        self.0.wake_fd()
+    }
+    fn queue_limit(&self) -> usize {
+        self.0.queue_limit()
+    }
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Target, TargetError> {
+        text.parse()
+    }
+
+    fn path(text: &str) -> Target {
+        Target::Path(PathBuf::from(text))
+    }
+
+    #[test]
+    fn reads_every_documented_form() {
+        let volatile = |inner, seed| Target::Volatile { inner: Box::new(inner), seed };
+        for (text, target) in [
+            ("/dev/nvme0n1", path("/dev/nvme0n1")),
+            ("disk.img", path("disk.img")),
+            ("./ram:x", path("./ram:x")),
+            ("/a?b=c", path("/a?b=c")),
+            ("file:///a%20b", path("/a b")),
+            ("file:/a", path("/a")),
+            ("ram:?size=1GiB", Target::Ram { size_bytes: 1 << 30 }),
+            ("null:?size=4096", Target::Null { size_bytes: 4096 }),
+            ("volatile:/x", volatile(path("/x"), 1)),
+            ("volatile:/x?seed=7", volatile(path("/x"), 7)),
+            ("volatile:ram:?size=8MiB&seed=9", volatile(Target::Ram { size_bytes: 8 << 20 }, 9)),
+            ("volatile:file:///x?seed=2", volatile(path("/x"), 2)),
+        ] {
+            assert_eq!(parse(text).as_ref(), Ok(&target), "{text}");
+            assert_eq!(parse(&target.to_string()), Ok(target), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_with_a_reason() {
+        for (text, part) in [
+            ("", "missing"),
+            ("rma:?size=1GiB", "ram:?size"),
+            ("ram:", "lacks size"),
+            ("ram:?sise=1GiB", "known here: size"),
+            ("ram:?size=lots", "is not a size"),
+            ("ram:?size=1", "too small"),
+            ("ram:?size=1GiB&size=2GiB", "two sizes"),
+            ("ram:/x?size=1GiB", "between the colon"),
+            ("file://host/x", "names a host"),
+            ("file:x", "file:///path"),
+            ("file:///x?direct=0", "known here: none"),
+            ("file:///x%2", "hex digits"),
+            ("file:///x%00", "zero byte"),
+            ("volatile:", "missing"),
+            ("volatile:volatile:/x", "twice"),
+            ("volatile:/x?seed=y", "no number"),
+            ("/x\0", "zero byte"),
+        ] {
+            let message = parse(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn knows_what_persists() {
+        for (text, persists) in [("/x", true), ("volatile:/x", true), ("ram:?size=1MiB", false)] {
+            assert_eq!(parse(text).unwrap().is_persistent(), persists);
+        }
+        assert!(!parse("volatile:ram:?size=1MiB").unwrap().is_persistent());
+    }
+
+    #[test]
+    fn opens_what_it_names() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let file = directory.path().join("x");
+        FileDevice::create_file(&file, 1 << 20).unwrap();
+        for text in [
+            file.display().to_string(),
+            format!("volatile:{}?seed=3", file.display()),
+            "volatile:ram:?size=1MiB".to_owned(),
+            "ram:?size=1MiB".to_owned(),
+        ] {
+            let mut device = open(&parse(&text).unwrap(), OpenMode::ReadWrite).unwrap();
+            assert_eq!(device.geometry().size_bytes, 1 << 20);
+            blocking::write(&mut *device, 8192, &[9; 4096]).unwrap();
+            blocking::flush(&mut *device).unwrap();
+            assert_eq!(*blocking::read(&mut *device, 8192, 4096).unwrap(), [9; 4096], "{text}");
+        }
+        let missing = open(&path("/nonexistent/x"), OpenMode::ReadWrite).err().unwrap();
+        assert!(missing.to_string().contains("/nonexistent/x"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_what_reads_reads_back(text in "(volatile:)?(file:/{0,3}|ram:|null:|/)?[a-z?&=%:./0-9]{0,20}") {
+            if let Ok(target) = parse(&text) {
+                prop_assert_eq!(parse(&target.to_string()), Ok(target));
+            }
+        }
+
+        #[test]
+        fn arbitrary_text_never_panics(text: String) {
+            let _ = parse(&text);
+        }
+    }
+}
