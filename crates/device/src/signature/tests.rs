@@ -1,0 +1,137 @@
+//! Every entry is found where it should be and nowhere else; real tools' file systems are recognised.
+
+use super::*;
+use crate::file::{FileDevice, FileOptions, OpenMode};
+use crate::{Image, ImageDevice, Random};
+use crate::instant::Store;
+use std::process::Command;
+
+const SIZE: u64 = 8 << 20;
+
+fn detect_with(parts: &[(u64, &[u8])]) -> Vec<Signature> {
+    let mut image = Image::zeroed(SIZE);
+    for (offset, bytes) in parts {
+        image.write(*offset, bytes);
+    }
+    detect(&mut ImageDevice::new(image)).unwrap()
+}
+
+#[test]
+fn zeros_hold_nothing_on_any_size() {
+    for size in [512, 1024, 4096, 8192, 65536, 66048, 1 << 20, (1 << 20) + 512, SIZE] {
+        assert_eq!(detect(&mut ImageDevice::new(Image::zeroed(size))).unwrap(), [], "{size}");
+    }
+    assert_eq!(detect(&mut ImageDevice::new(Image::zeroed(0))).unwrap(), []);
+}
+
+#[test]
+fn each_fixed_magic_is_found_at_each_of_its_places() {
+    for entry in table::FIXED {
+        for &offset in entry.offsets_bytes {
+            if offset + entry.magic.len() as u64 > SIZE {
+                continue;
+            }
+            let found = detect_with(&[(offset, entry.magic)]);
+            assert_eq!(found, [Signature { name: entry.name, offset_bytes: offset }]);
+            // One byte off is something else.
+            let shifted = detect_with(&[(offset + 1, entry.magic)]);
+            assert!(!shifted.iter().any(|s| s.offset_bytes == offset), "{} at {offset}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn places_that_depend_on_the_size_are_found() {
+    let md = [0xa92b_4efc_u32.to_le_bytes(), 1u32.to_le_bytes()].concat();
+    let uberblock = 0x00ba_b10c_u64.to_le_bytes();
+    let big_endian = 0x00ba_b10c_u64.to_be_bytes();
+    let cases: &[(&str, u64, &[u8])] = &[
+        ("Linux RAID member (0.90)", SIZE - 0x1_0000, &md),
+        ("Linux RAID member (1.0)", SIZE - 0x2000, &md),
+        ("Linux RAID member (1.1)", 0, &md),
+        ("Linux RAID member (1.2)", 0x1000, &md),
+        ("ZFS pool member", 132 << 10, &uberblock),
+        ("ZFS pool member", (256 + 128) << 10, &big_endian),
+        ("ZFS pool member", SIZE - (128 << 10), &uberblock),
+        ("GPT partition table (backup)", SIZE - 512, b"EFI PART"),
+        ("GPT partition table (backup)", SIZE - 4096, b"EFI PART"),
+        ("Forebay pool", SIZE - 4096, b"FOREBAY1"),
+        ("LUKS1 encrypted volume", 0, b"LUKS\xba\xbe\0\x01"),
+        ("LUKS2 encrypted volume", 0, b"LUKS\xba\xbe\0\x02"),
+    ];
+    for (name, offset_bytes, bytes) in cases {
+        assert_eq!(detect_with(&[(*offset_bytes, bytes)]), [Signature { name, offset_bytes: *offset_bytes }]);
+    }
+}
+
+#[test]
+fn boot_sectors_are_told_apart() {
+    let mut table = [0u8; 512];
+    table[446 + 4] = 0x83;
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    assert_eq!(detect_with(&[(0, &table)])[0].name, "MBR partition table");
+    table[446 + 4] = 0;
+    assert_eq!(detect_with(&[(0, &table)])[0].name, "boot sector");
+    let mut fat = [0u8; 512];
+    fat[0x0b..0x0d].copy_from_slice(&512u16.to_le_bytes());
+    fat[0x0d] = 8;
+    fat[0x0e] = 32;
+    fat[0x10] = 2;
+    fat[0x15] = 0xf8;
+    fat[0x52..0x5a].copy_from_slice(b"FAT32   ");
+    fat[510..].copy_from_slice(&[0x55, 0xaa]);
+    assert_eq!(detect_with(&[(0, &fat)]), [Signature { name: "FAT file system", offset_bytes: 0x52 }]);
+}
+
+#[test]
+fn several_findings_do_not_hide_each_other() {
+    let names: Vec<&str> =
+        detect_with(&[(0, b"XFSB"), (0x1_0040, b"_BHRfS_M"), (512, b"EFI PART")]).iter().map(|s| s.name).collect();
+    assert_eq!(names, ["XFS file system", "GPT partition table", "btrfs file system"]);
+}
+
+#[test]
+fn noise_is_hardly_ever_taken_for_something() {
+    let mut random = Random::new(11);
+    let alarms = (0..64).filter(|_| {
+        let bytes: Vec<u8> = (0..(2 << 20) / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+        !detect(&mut ImageDevice::new(Image::from_bytes(&bytes))).unwrap().is_empty()
+    });
+    assert!(alarms.count() <= 1);
+}
+
+#[test]
+fn a_place_that_cannot_be_read_is_an_error() {
+    use crate::faulty::{Fault, FaultyDevice, Target};
+    let mut device = FaultyDevice::new(ImageDevice::new(Image::zeroed(SIZE)));
+    device.plan(Fault::range(Target::Reads, SIZE - 512..SIZE));
+    assert!(detect(&mut device).is_err());
+}
+
+/// Formats a file with a real tool, where it is installed, and tells what is found.
+fn formatted_by(tool: &str, arguments: &[&str]) -> Option<Vec<&'static str>> {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("image");
+    FileDevice::create_file(&path, 512 << 20).unwrap();
+    let output = Command::new(tool).args(arguments).arg(&path).output().ok()?;
+    assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
+    let mut device = FileDevice::open(&path, &FileOptions::new(OpenMode::ReadOnly)).unwrap();
+    Some(detect(&mut device).unwrap().iter().map(|signature| signature.name).collect())
+}
+
+#[test]
+fn what_real_tools_write_is_recognised() {
+    for (tool, arguments, expected) in [
+        ("mkfs.xfs", &["-q"][..], &["XFS file system"][..]),
+        ("mkfs.ext4", &["-q", "-F"], &["ext4 file system"]),
+        ("mkfs.ext3", &["-q", "-F"], &["ext3 file system"]),
+        ("mkfs.ext2", &["-q", "-F"], &["ext2 file system"]),
+        ("mkfs.btrfs", &["-q"], &["btrfs file system", "btrfs file system"]),
+        ("mkswap", &[], &["swap"]),
+        ("sgdisk", &["-n", "1"], &["MBR partition table", "GPT partition table", "GPT partition table (backup)"]),
+    ] {
+        if let Some(found) = formatted_by(tool, arguments) {
+            assert_eq!(found, expected, "{tool}");
+        }
+    }
+}
