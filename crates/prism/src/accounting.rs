@@ -1,4 +1,11 @@
 //! Books per class.
+//!
+//! The figures follow the O+Q papers' terms. *alpha* (write reduction factor) is the share of host writes that the
+//! fast tier kept from the capacity tier: `1 - (bypassed + destaged) / host written`. *beta* (write invalidation
+//! factor) is what the hosts wrote over the space the class occupies: a class with a high beta belongs on the fast
+//! tier. Both count host blocks of 4 KiB, before compression and without the devices' own amplification; writes of
+//! garbage collection are booked apart, they are the capacity tier's own affair. Sums over classes come from
+//! [`ClassStats::add`].
 
 /// Counters of one class since the pool was created. Bytes are of 4 KiB blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,26 +29,94 @@ pub struct ClassStats {
 }
 
 impl ClassStats {
-    /// Share of the host's writes that the fast tier kept from the capacity tier (WRF); `None` before any write.
+    /// Share of the host's writes that the fast tier kept from the capacity tier (WRF), 0.0 to 1.0; `None` before any
+    /// write.
+    ///
+    /// What is staged and not destaged yet counts as kept, so the figure of a young pool flatters. It is cut off at 0:
+    /// data destaged, promoted by a change of policy and destaged again passes to the capacity tier more than once.
     #[must_use]
     pub fn alpha(&self) -> Option<f64> {
         if self.host_written_bytes == 0 {
             return None;
         }
-        let through = (self.bypassed_bytes + self.destaged_bytes) as f64;
+        let through = self.bypassed_bytes.saturating_add(self.destaged_bytes) as f64;
         Some((1.0 - through / self.host_written_bytes as f64).max(0.0))
     }
 
     /// Writes of the class over the space it occupies now (WIF); `None` while it occupies nothing.
+    ///
+    /// The space is what lives on both tiers; a block of a class placed on both counts once on each.
     #[must_use]
     pub fn beta(&self) -> Option<f64> {
-        let occupied = (self.fast_blocks + self.capacity_blocks) * 4096;
+        let occupied = self.fast_blocks.saturating_add(self.capacity_blocks).saturating_mul(4096);
         (occupied > 0).then(|| self.host_written_bytes as f64 / occupied as f64)
     }
 
-    /// Share of bytes read that came from the fast tier; `None` before any read.
+    /// Share of bytes read that came from the fast tier, 0.0 to 1.0; `None` before any read.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.host_read_bytes > 0).then(|| self.fast_read_bytes as f64 / self.host_read_bytes as f64)
+    }
+
+    /// Bytes written to the capacity tier on behalf of the class, garbage collection included.
+    #[must_use]
+    pub fn capacity_written_bytes(&self) -> u64 {
+        self.bypassed_bytes.saturating_add(self.destaged_bytes).saturating_add(self.collected_bytes)
+    }
+
+    /// Adds the counters of another class, for totals.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.host_written_bytes, other.host_written_bytes),
+            (&mut self.bypassed_bytes, other.bypassed_bytes),
+            (&mut self.destaged_bytes, other.destaged_bytes),
+            (&mut self.collected_bytes, other.collected_bytes),
+            (&mut self.host_read_bytes, other.host_read_bytes),
+            (&mut self.fast_read_bytes, other.fast_read_bytes),
+            (&mut self.fast_blocks, other.fast_blocks),
+            (&mut self.capacity_blocks, other.capacity_blocks),
+        ];
+        for (sum, more) in pairs {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_done_has_no_ratios() {
+        let stats = ClassStats::default();
+        assert_eq!((stats.alpha(), stats.beta(), stats.hit_ratio()), (None, None, None));
+    }
+
+    #[test]
+    fn ratios_of_a_class_that_was_partly_destaged() {
+        let stats = ClassStats {
+            host_written_bytes: 1000 * 4096,
+            bypassed_bytes: 50 * 4096,
+            destaged_bytes: 200 * 4096,
+            collected_bytes: 30 * 4096,
+            host_read_bytes: 400,
+            fast_read_bytes: 100,
+            fast_blocks: 60,
+            capacity_blocks: 40,
+        };
+        assert_eq!((stats.alpha(), stats.beta(), stats.hit_ratio()), (Some(0.75), Some(10.0), Some(0.25)));
+        assert_eq!(stats.capacity_written_bytes(), 280 * 4096);
+        let mut sum = stats;
+        sum.add(&stats);
+        assert_eq!((sum.alpha(), sum.fast_blocks, sum.collected_bytes), (Some(0.75), 120, 60 * 4096));
+    }
+
+    #[test]
+    fn alpha_does_not_go_below_zero_and_sums_do_not_overflow() {
+        let stats = ClassStats { host_written_bytes: 1, destaged_bytes: u64::MAX, fast_blocks: u64::MAX, ..Default::default() };
+        let mut sum = stats;
+        sum.add(&stats);
+        assert_eq!(sum.alpha(), Some(0.0));
+        assert!(sum.beta().is_some());
     }
 }

@@ -83,14 +83,22 @@ fn contents(blocks: usize) -> Vec<u8> {
         block[..magic.len()].copy_from_slice(magic);
         block[0x40..0x48].copy_from_slice(b"_BHRfS_M");
         block[1024 + 0x38..1024 + 0x3a].copy_from_slice(&[0x53, 0xef]);
-        block[2000..2000 + MARK.len()].copy_from_slice(MARK);
+        for part in block.chunks_exact_mut(1024) {
+            part[600..600 + MARK.len()].copy_from_slice(MARK);
+        }
         block[3000..3008].copy_from_slice(&(i as u64).to_le_bytes());
     }
     bytes
 }
 
-fn is_contents(block: &[u8]) -> bool {
-    block[2000..2000 + MARK.len()] == *MARK
+/// How many of the four kilobytes of a block belong to a file: small file-system blocks mix.
+fn contents_of(block: &[u8]) -> usize {
+    block.chunks_exact(1024).filter(|part| part[600..600 + MARK.len()] == *MARK).count()
+}
+
+/// The target of a long symbolic link: a block without any header on ext4 (and in XFS as its mkfs copies it).
+fn is_link(block: &[u8]) -> bool {
+    block.chunks_exact(1024).any(|part| part.starts_with(b"x/x/x/"))
 }
 
 /// Classes by block of the whole image, written in order of addresses.
@@ -121,16 +129,15 @@ fn misjudged(image: &[u8], classes: &[String]) -> Vec<String> {
     let mut seen_contents = 0;
     for (i, (block, class)) in image.chunks(BLOCK).zip(classes).enumerate() {
         let claimed = matches!(class.as_str(), "metadata" | "log");
-        if is_contents(block) {
-            seen_contents += 1;
-            if claimed {
-                wrong.push(format!("block {i}: contents taken for {class}"));
-            }
-        } else if !claimed && block.iter().any(|&byte| byte != 0) {
+        let contents = contents_of(block);
+        seen_contents += contents;
+        if contents == 4 && claimed {
+            wrong.push(format!("block {i}: contents taken for {class}"));
+        } else if contents == 0 && !claimed && !is_link(block) && block.iter().any(|&byte| byte != 0) {
             wrong.push(format!("block {i}: not recognised: {:02x?}", &block[..48]));
         }
     }
-    assert!(seen_contents > 700, "the tree was not put into the image: {seen_contents}");
+    assert!(seen_contents > 4 * 700, "the tree was not put into the image: {seen_contents}");
     wrong
 }
 
@@ -167,7 +174,7 @@ fn xfs_prototype(scratch: &Scratch, tree: &str) -> String {
 
 fn check_xfs(name: &str, options: &[&str]) {
     let scratch = Scratch::new(name);
-    let image = scratch.image(512 << 20);
+    let image = scratch.image(320 << 20);
     let prototype = xfs_prototype(&scratch, &scratch.tree());
     run("mkfs.xfs", &[&["-q", "-p", &prototype], options, &[&image]].concat());
     let numbers = text("xfs_db", &["-r", "-c", "sb 0", "-c", "p", &image]);
@@ -261,24 +268,30 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
         assert!(journal_blocks >= 1024);
         let logs = classes.iter().filter(|class| *class == "log").count() as u64;
         assert!(logs <= (journal_blocks + 8) * block_bytes / 4096 + 2, "{logs} blocks of log, {journal_blocks} of journal");
-        let wrong = misjudged(&bytes, &classes);
+        let mut wrong = misjudged(&bytes, &classes);
+        // The pointer block of the resize inode holds bare numbers; it is written by resize2fs only.
+        let map = text("debugfs", &["-R", "stat <7>", &image]);
+        if let Some((_, pointer)) = map.split_once("(DIND):") {
+            let block: u64 = pointer.split([',', '\n']).next().unwrap().parse().unwrap();
+            wrong.retain(|line| !line.starts_with(&format!("block {}:", block * block_bytes / BLOCK as u64)));
+        }
         assert!(wrong.is_empty(), "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}", wrong.len());
     }
 }
 
 #[test]
 fn ext4() {
-    check_ext4("ext4", 512 << 20, &[]);
+    check_ext4("ext4", 320 << 20, &[]);
 }
 
 #[test]
 fn ext4_without_flex_groups_or_checksums() {
-    check_ext4("ext4-plain", 512 << 20, &["-O", "^flex_bg,^metadata_csum,^64bit,^resize_inode"]);
+    check_ext4("ext4-plain", 320 << 20, &["-O", "^flex_bg,^metadata_csum,^64bit,^resize_inode"]);
 }
 
 #[test]
 fn ext4_with_meta_groups_and_seeded_checksums() {
-    check_ext4("ext4-meta-bg", 512 << 20, &["-O", "meta_bg,^resize_inode,metadata_csum_seed"]);
+    check_ext4("ext4-meta-bg", 320 << 20, &["-O", "meta_bg,^resize_inode,metadata_csum_seed"]);
 }
 
 #[test]
@@ -293,7 +306,7 @@ fn ext3() {
 
 fn check_btrfs(name: &str, options: &[&str]) {
     let scratch = Scratch::new(name);
-    let image = scratch.image(512 << 20);
+    let image = scratch.image(256 << 20);
     let tree = scratch.tree();
     run("mkfs.btrfs", &[&["-q", "-f", "--rootdir", &tree], options, &[&image]].concat());
     let bytes = fs::read(&image).unwrap();

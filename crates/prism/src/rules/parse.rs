@@ -110,6 +110,7 @@ impl Parser {
             let nearest = nearest(&name);
             return Err(Self::error_at(start, RuleErrorKind::UnknownPredicate { name, nearest }));
         };
+        self.blanks_before_argument();
         match shape {
             Shape::Evidence(test) => self.no_argument(Predicate::Evidence(test)),
             Shape::Done => self.no_argument(Predicate::Done),
@@ -134,6 +135,19 @@ impl Parser {
                 }
             }
             Shape::Pending => self.pending(name),
+        }
+    }
+
+    /// Blanks between a name and its argument are skipped, others are left to who comes next.
+    fn blanks_before_argument(&mut self) {
+        let before = self.at;
+        self.blanks();
+        let argument = match self.peek() {
+            Some('!') => self.chars.get(self.at + 1) == Some(&'='),
+            next => matches!(next, Some(':' | '=' | '<' | '>')),
+        };
+        if !argument {
+            self.at = before;
         }
     }
 

@@ -26,7 +26,18 @@ pub(super) fn is_metadata(geometry: &Geometry, number: u64, block: &[u8]) -> boo
     if first_block || tail {
         return entries_add_up(geometry, block);
     }
-    head[..4] == [0; 4] && is_hash_node(block)
+    if head[..4] == [0; 4] && is_hash_node(block) {
+        return true;
+    }
+    // Without checksums there is no tail to go by; entries that add up to just a block remain a strong sign. The first
+    // length is a cheap test that most data fails.
+    let length = usize::from(le16(head, 4));
+    !matches!(geometry.checksums, Checksums::Crc32c(_))
+        && length >= 12
+        && length.is_multiple_of(4)
+        && length <= block.len()
+        && head[7] <= 7
+        && entries_add_up(geometry, block)
 }
 
 /// `struct ext4_dir_entry_2` chained by length from one end of the block to the other.
@@ -81,6 +92,7 @@ fn is_attributes(geometry: &Geometry, number: u64, block: &[u8]) -> bool {
             let parts = [&number.to_le_bytes()[..], &block[..16], &[0; 4], &block[20..]];
             parts.iter().fold(seed, |crc, part| crc32c_raw(crc, part)) == le32(block, 16)
         }
-        _ => true,
+        // h_reserved, then the first entry's name index (up to 9 are given out) or the end of the list.
+        _ => block.get(20..32) == Some(&[0; 12]) && block.get(33).is_some_and(|&index| index < 16),
     }
 }

@@ -218,17 +218,26 @@ impl Geometry {
         index.checked_mul(per_block)
     }
 
-    /// Whether mke2fs puts a bitmap or an inode table at `block` of `group`: together at the start of each flex group,
-    /// behind the overhead: room for all block bitmaps, then all inode bitmaps, then the inode tables
-    /// (e2fsprogs `lib/ext2fs/alloc_tables.c`).
+    /// Whether mke2fs puts a bitmap or an inode table at `block` of `group`.
     pub fn expects_tables_at(&self, group: u32, block: u64) -> bool {
         if self.first_meta_bg.is_some() {
             return false;
         }
         let first = group - group % self.flex;
-        let members = u64::from(self.flex.min(self.groups - first.min(self.groups)));
+        let start = self.group_start(first);
+        (start + u64::from(self.overhead(first))..start + self.leading_blocks(first)).contains(&block)
+    }
+
+    /// Blocks at the start of a group that mke2fs gives to copies of the superblock and to tables. Those of a flex
+    /// group stand together in its first group, behind the overhead: room for all block bitmaps, then all inode
+    /// bitmaps, then the inode tables (e2fsprogs `lib/ext2fs/alloc_tables.c`).
+    pub fn leading_blocks(&self, group: u32) -> u64 {
+        let overhead = u64::from(self.overhead(group));
+        if !group.is_multiple_of(self.flex) {
+            return overhead;
+        }
+        let members = u64::from(self.flex.min(self.groups - group.min(self.groups)));
         let bitmaps = 2 * if self.flex > self.groups { members } else { u64::from(self.flex) };
-        let start = self.group_start(first) + u64::from(self.overhead(first));
-        (start..start + bitmaps + members * u64::from(self.table_blocks)).contains(&block)
+        overhead + bitmaps + members * u64::from(self.table_blocks)
     }
 }

@@ -100,15 +100,33 @@ impl Ext4 {
         if self.learn_extents(map) {
             return;
         }
-        // ext3: direct and indirect blocks. mke2fs allocates them and the pointer blocks between in one piece.
+        // ext3: direct and indirect blocks. mke2fs allocates them and the pointer blocks between in one go.
         let bytes = u64::from(le32(sb, 0x10c + 64)) | u64::from(le32(sb, 0x10c + 60)) << 32;
         let data_blocks = bytes >> self.geometry.block_log;
         let pointers = 1u64 << (self.geometry.block_log - 2);
-        let len = data_blocks.saturating_add(data_blocks.div_ceil(pointers)).saturating_add(2);
+        // One pointer block for each `pointers` blocks beyond the first twelve, one above these for the double
+        // indirect part.
+        let behind = data_blocks.saturating_sub(12);
+        let len = data_blocks + behind.div_ceil(pointers) + u64::from(behind > pointers);
         let start = u64::from(le32(map, 0));
         let direct_in_one_piece = (0..12).all(|i| u64::from(le32(map, i * 4)) == start + i as u64);
-        if start > 0 && direct_in_one_piece && start.saturating_add(len) <= self.geometry.blocks {
-            self.journal.add(start, start + len, JOURNAL_EXTENTS_LIMIT);
+        if start > 0 && direct_in_one_piece && len < self.geometry.blocks {
+            self.lay_out_journal(start, len);
+        }
+    }
+
+    /// `len` blocks from `start` on, stepping over what stands at the start of each further group.
+    fn lay_out_journal(&mut self, mut start: u64, mut len: u64) {
+        while len > 0 && start < self.geometry.blocks {
+            let Some((group, _)) = self.geometry.group_of(start) else { return };
+            let next = self.geometry.group_start(group.saturating_add(1));
+            let here = len.min(next - start);
+            let end = (start + here).min(self.geometry.blocks);
+            if !self.journal.add(start, end, JOURNAL_EXTENTS_LIMIT) {
+                return;
+            }
+            len -= here;
+            start = next + self.geometry.leading_blocks(group.saturating_add(1));
         }
     }
 

@@ -142,11 +142,11 @@ impl Ext4 {
     }
 }
 
-/// The role that decides for a 4 KiB block of several smaller ones.
+/// The role that decides for a 4 KiB block of several smaller ones: what is written most often.
 fn rank(left: Role, right: Role) -> Role {
     let weight = |role| match role {
-        Role::Superblock => 3,
-        Role::Journal => 2,
+        Role::Journal => 3,
+        Role::Superblock => 2,
         Role::Metadata => 1,
         Role::Swap | Role::Data => 0,
     };

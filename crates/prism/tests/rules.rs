@@ -1,0 +1,154 @@
+//! The rule language: what parses, what it means, what is refused and how.
+
+#![allow(clippy::unwrap_used)]
+
+use forebay_prism::evidence::{Evidence, Role, System};
+use forebay_prism::rules::{PREDICATES, RuleErrorKind};
+use forebay_prism::{Direction, Facts, Rule};
+use proptest::prelude::*;
+
+fn facts() -> Facts<'static> {
+    Facts {
+        disk_name: "db",
+        export: 2,
+        export_name: "main",
+        direction: Direction::Write,
+        request_size_bytes: 8192,
+        sequential_bytes: 2 << 20,
+        offset_bytes: 1 << 30,
+        evidence: Some(Evidence { system: System::Xfs, role: Role::Journal }),
+    }
+}
+
+fn holds(rule: &str) -> bool {
+    Rule::parse(rule).unwrap_or_else(|error| panic!("{rule}: {error}")).matches(&facts())
+}
+
+#[test]
+fn every_predicate_means_what_it_says() {
+    for rule in [
+        "disk:db", "disk=db", "disk:\"db\"", "export:2", "export:main", "direction:write", "io_direction:write",
+        "request_size:8192", "request_size:eq:8192", "request_size:ge:8KiB", "request_size <= 8KiB", "request_size=8192",
+        "request_size!=4096", "request_size:ne:1", "request_size:lt:8193", "request_size > 8191", "request_size:8192..8193",
+        "sequential>=1MiB", "lba:ge:2097152", "lba:2097152", "offset:1GiB..2GiB", "offset=1gib", "fs.journal", "fs.xfs",
+        "metadata", "done", "!fs.metadata", "!(disk:other|fs.ext4)", "disk:other | export:2 & fs.journal",
+        " ( disk : db ) ", "!!done",
+    ] {
+        assert!(holds(rule), "{rule}");
+    }
+    for rule in [
+        "disk:other", "disk:DB", "export:3", "export:\"2\"", "direction:read", "request_size:lt:8192", "offset:0..1GiB",
+        "fs.metadata", "fs.superblock", "fs.swap", "fs.ext4", "fs.btrfs", "!done", "disk:db & !fs.journal",
+        // & binds tighter than |
+        "disk:other & done | disk:other",
+    ] {
+        assert!(!holds(rule), "{rule}");
+    }
+}
+
+#[test]
+fn what_cannot_be_known_is_unknown_not_false() {
+    let rule = Rule::parse("hint.lifetime:short | path:**/WAL/** & !extension:sst | wlth:ge:2 | pid=7 | direct").unwrap();
+    assert_eq!(rule.pending(), ["hint.lifetime:short", "path:**/WAL/**", "extension:sst", "wlth:ge:2", "pid:eq:7", "direct"]);
+    assert!(!rule.matches(&facts()));
+    assert!(!holds("!path:/x"), "the negation of the unknown claims nothing");
+    assert!(!holds("done & path:/x") && !holds("!(done & path:/x)"));
+    assert!(holds("done | path:/x") && holds("!(path:/x & !done)"), "but what is sure either way is sure");
+}
+
+#[test]
+fn mistakes_are_refused_with_their_place_and_what_was_meant() {
+    let position = |text: &str| Rule::parse(text).unwrap_err().position;
+    assert_eq!(position(""), 1);
+    assert_eq!(position("disk:db & "), 11);
+    assert_eq!(position("(disk:db"), 9);
+    assert_eq!(position("disk:db done"), 9);
+    assert_eq!(position("fs.journal:x"), 11);
+    assert_eq!(position("request_size:lt:x"), 14);
+    assert_eq!(position("request_size:18446744073709551616"), 14);
+    assert_eq!(position("offset:16777216TiB"), 8);
+    assert_eq!(position("path:\"unclosed"), 15);
+    assert_eq!(position("disk:"), 6);
+    let error = Rule::parse("done & requst_size:lt:4096").unwrap_err();
+    assert_eq!(error.to_string(), "at character 8: unknown predicate `requst_size`; the nearest known one is `request_size`");
+    let error = Rule::parse("io_direction:sideways").unwrap_err();
+    assert_eq!(error.to_string(), "at character 13: `io_direction` needs `read` or `write`, not `sideways`");
+    assert!(PREDICATES.contains(&"fs.journal"));
+}
+
+#[test]
+fn depth_and_length_are_limited() {
+    let nested = |depth: usize| format!("{}done{}", "(".repeat(depth), ")".repeat(depth));
+    assert!(Rule::parse(&nested(31)).is_ok());
+    assert_eq!(Rule::parse(&nested(32)).unwrap_err().kind, RuleErrorKind::TooDeep);
+    assert_eq!(Rule::parse(&"!".repeat(1000)).unwrap_err().kind, RuleErrorKind::TooDeep);
+    assert_eq!(Rule::parse(&"(".repeat(1 << 20)).unwrap_err().kind, RuleErrorKind::TooLong);
+}
+
+/// Expressions as an operator might write them, with odd values.
+fn expression() -> impl Strategy<Value = String> {
+    let value = prop_oneof!["[a-z*/._-]{1,8}", "[ -~é]{1,8}".prop_map(|text| format!("\"{}\"", escape(&text)))];
+    let leaf = prop_oneof![
+        Just("fs.journal".to_owned()),
+        Just("done".to_owned()),
+        Just("direct".to_owned()),
+        value.clone().prop_map(|value| format!("disk:{value}")),
+        value.clone().prop_map(|value| format!("export:{value}")),
+        any::<u16>().prop_map(|value| format!("export={value}")),
+        value.prop_map(|value| format!("path:{value}")),
+        any::<u64>().prop_map(|value| format!("offset >= {value}")),
+        (0..1u64 << 40, any::<u64>()).prop_map(|(a, b)| format!("lba:{a}KiB..{b}")),
+    ];
+    leaf.prop_recursive(5, 24, 3, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|inner| format!("!({inner})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a} & {b}")),
+            (inner.clone(), inner).prop_map(|(a, b)| format!("({a} | {b})")),
+        ]
+    })
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn printing_and_parsing_again_gives_the_same_rule(text in expression()) {
+        // Generated rules may pass the limits; everything within them must parse.
+        match Rule::parse(&text) {
+            Ok(rule) => {
+                let printed = rule.to_string();
+                if printed.len() <= forebay_prism::rules::RULE_LIMIT_BYTES {
+                    prop_assert_eq!(Rule::parse(&printed), Ok(rule), "printed as {}", printed);
+                }
+            }
+            Err(error) => prop_assert!(
+                matches!(error.kind, RuleErrorKind::TooLong | RuleErrorKind::TooDeep), "{}: {}", text, error
+            ),
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "\\PC{0,80}") {
+        if let Ok(rule) = Rule::parse(&text) {
+            prop_assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
+        }
+    }
+
+    #[test]
+    fn no_soup_of_tokens_makes_the_parser_panic(
+        tokens in prop::collection::vec(prop::sample::select(vec![
+            "disk", ":", "=", "!=", "<", ">=", "..", "&", "|", "!", "(", ")", "\"", "\\", "request_size", "eq", "4096", "MiB",
+            "fs.journal", "path", "done", " ", "é", "18446744073709551615", "export",
+        ]), 0..40)
+    ) {
+        let text = tokens.concat();
+        if let Ok(rule) = Rule::parse(&text) {
+            rule.matches(&facts());
+            prop_assert_eq!(Rule::parse(&rule.to_string()), Ok(rule), "{}", text);
+        }
+    }
+}
