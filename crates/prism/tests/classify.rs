@@ -338,7 +338,7 @@ proptest! {
         for at in probes {
             runs(&mut restored, &write(at * 4096, &[1; BLOCK]));
         }
-        restored.save();
+        let _ = restored.save();
     }
 
     #[test]

@@ -147,7 +147,7 @@ proptest! {
     ) {
         let text = tokens.concat();
         if let Ok(rule) = Rule::parse(&text) {
-            rule.matches(&facts());
+            let _ = rule.matches(&facts());
             prop_assert_eq!(Rule::parse(&rule.to_string()), Ok(rule), "{}", text);
         }
     }
