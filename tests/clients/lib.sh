@@ -37,7 +37,7 @@ clean_up() {
     local status=$? i
     trap - EXIT
     set +e
-    for ((i = ${#UNDO[@]} - 1; i >= 0; i--)); do eval "${UNDO[i]}" >/dev/null 2>&1; done
+    for ((i = ${#UNDO[@]} - 1; i >= 0; i--)); do (eval "${UNDO[i]}") >/dev/null 2>&1; done
     if [ -n "$SERVER_PID" ] && kill -0 "$SERVER_PID" 2>/dev/null; then
         kill -TERM "$SERVER_PID"
         wait_gone "$SERVER_PID" 20 || kill -KILL "$SERVER_PID"
@@ -113,15 +113,21 @@ TOML
     launch_server
 }
 
+# Each server runs in a session of its own: what is meant for this script's group, Ctrl-C or a time limit, is not for it.
 launch_server() {
     local try
     : >"$WORK/serve.out"
     case $SERVER in
-    forebay) "$FOREBAY_BIN" serve "$CONFIG" >"$WORK/serve.out" 2>>"$WORK/server.err" & SERVER_PID=$! ;;
-    null) "$TOP/bench/null-nbd/target/release/null-nbd" --size-mib "$SIZE_MIB" "$SOCK" >"$WORK/serve.out" 2>>"$WORK/server.err" & SERVER_PID=$! ;;
+    forebay) setsid "$FOREBAY_BIN" serve "$CONFIG" >"$WORK/serve.out" 2>>"$WORK/server.err" & SERVER_PID=$! ;;
+    null) setsid "$TOP/bench/null-nbd/target/release/null-nbd" --size-mib "$SIZE_MIB" "$SOCK" >"$WORK/serve.out" 2>>"$WORK/server.err" & SERVER_PID=$! ;;
     nbdkit)
-        # In the foreground it would die with its launcher.
+        # In the foreground it would die with its launcher; in the background its pid file comes a little later.
+        rm -f "$WORK/nbdkit.pid"
         nbdkit -U "$SOCK" -P "$WORK/nbdkit.pid" file "$WORK/disk.img"
+        for ((try = 0; try < READY_LIMIT_S * 20; try++)); do
+            [ -s "$WORK/nbdkit.pid" ] && break
+            sleep 0.05
+        done
         SERVER_PID=$(cat "$WORK/nbdkit.pid")
         echo "ready $URI" >"$WORK/serve.out"
         ;;
