@@ -1,17 +1,24 @@
-//! epoll, and which descriptor means what. Level-triggered: what is not taken now is reported again.
+//! Waiting for descriptors, and which one means what. Level-triggered: what is not taken now is reported again.
+//!
+//! A few connections are waited for by poll(2), everything else by epoll, whose descriptor is one of those polled.
+//! The reason is the client's processor time: a socket in an epoll set calls back on every message its peer sends or
+//! takes, also while the server is awake, and the peer pays for it; poll(2) leaves the socket alone except while the
+//! server sleeps. Clients with many small requests at once are bound by just that time.
 
 #![allow(unsafe_code)]
 
 use super::config::ServerError;
 use super::hooks::Interest;
-use rustix::event::Timespec;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 
 /// Events taken per turn.
 const EVENTS_MAX: usize = 64;
+/// Connections waited for by poll(2).
+const DIRECT_MAX: usize = 8;
 
 /// What a descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +67,18 @@ pub struct Ready {
     pub hung_up: bool,
 }
 
-/// The epoll instance.
+/// A descriptor waited for by poll(2).
+#[derive(Debug)]
+struct Direct {
+    fd: i32,
+    source: Source,
+    flags: PollFlags,
+}
+
+/// What is waited for.
 pub struct Poller {
     epoll: OwnedFd,
+    direct: Vec<Direct>,
     events: Vec<Event>,
     /// Descriptors that are not ours, with what they are registered for.
     foreign: BTreeMap<i32, (Source, EventFlags)>,
@@ -85,25 +101,44 @@ fn flags(read: bool, write: bool) -> EventFlags {
     flags
 }
 
+fn poll_flags(read: bool, write: bool) -> PollFlags {
+    let mut flags = PollFlags::empty();
+    flags.set(PollFlags::IN, read);
+    flags.set(PollFlags::OUT, write);
+    flags
+}
+
 impl Poller {
-    /// A new instance.
+    /// Nothing yet.
     pub fn new() -> Result<Self, ServerError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX), foreign: BTreeMap::new() })
+        Ok(Self { epoll, direct: Vec::new(), events: Vec::with_capacity(EVENTS_MAX), foreign: BTreeMap::new() })
     }
 
-    /// Watches one of our descriptors.
-    pub fn add(&self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+    /// Watches one of our descriptors. It must be [removed](Poller::remove) before it is closed.
+    pub fn add(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+        if matches!(source, Source::Connection { .. }) && self.direct.len() < DIRECT_MAX {
+            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
+            return Ok(());
+        }
         epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
     }
 
     /// Changes what is watched for.
-    pub fn modify(&self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+    pub fn modify(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+        if let Some(direct) = self.direct.iter_mut().find(|direct| direct.source == source) {
+            direct.flags = poll_flags(read, write);
+            return Ok(());
+        }
         epoll::modify(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
     }
 
-    /// Watches one of our descriptors no longer. Closing it does the same.
-    pub fn remove(&self, fd: impl AsFd) -> Result<(), ServerError> {
+    /// Watches one of our descriptors no longer.
+    pub fn remove(&mut self, fd: impl AsFd, source: Source) -> Result<(), ServerError> {
+        if let Some(place) = self.direct.iter().position(|direct| direct.source == source) {
+            self.direct.swap_remove(place);
+            return Ok(());
+        }
         epoll::delete(&self.epoll, fd).map_err(system("epoll_ctl"))
     }
 
@@ -138,8 +173,35 @@ impl Poller {
             tv_sec: (timeout_ns / 1_000_000_000) as i64,
             tv_nsec: (timeout_ns % 1_000_000_000) as _,
         };
+        let mut polled: [PollFd<'_>; DIRECT_MAX + 1] = std::array::from_fn(|place| {
+            match place.checked_sub(1).and_then(|place| self.direct.get(place)) {
+                Some(direct) => PollFd::from_borrowed_fd(borrow(direct.fd), direct.flags),
+                None => PollFd::from_borrowed_fd(self.epoll.as_fd(), PollFlags::IN),
+            }
+        });
+        let polled = &mut polled[..self.direct.len() + 1];
+        match rustix::event::poll(polled, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(system("poll")(error)),
+        }
+        for (slot, direct) in polled[1..].iter().zip(&self.direct) {
+            let events = slot.revents();
+            if !events.is_empty() {
+                let hung_up = events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+                ready.push(Ready { source: direct.source, hung_up });
+            }
+        }
+        if !polled[0].revents().is_empty() {
+            self.ask_epoll(ready)?;
+        }
+        Ok(())
+    }
+
+    fn ask_epoll(&mut self, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&at_once)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(system("epoll_wait")(error)),
         }
@@ -152,9 +214,9 @@ impl Poller {
 }
 
 fn borrow<'a>(fd: i32) -> BorrowedFd<'a> {
-    // SAFETY: the borrow lives for one epoll_ctl call. The owner promises to keep the descriptor open while it names
-    // it; were it closed nonetheless, epoll_ctl fails with EBADF and touches no memory of ours. -1, which a
-    // `BorrowedFd` must not hold, is mapped to a descriptor that epoll refuses.
+    // SAFETY: the borrow lives for one epoll_ctl or poll call. Owners keep the descriptor open while it is watched;
+    // were it closed nonetheless, the call reports it and touches no memory of ours. -1, which a `BorrowedFd` must
+    // not hold, is mapped to a descriptor that does not exist.
     unsafe { BorrowedFd::borrow_raw(if fd < 0 { i32::MAX } else { fd }) }
 }
 

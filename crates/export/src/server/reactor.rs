@@ -363,10 +363,12 @@ impl Reactor {
     }
 
     fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
+        let source = Source::Connection { index, generation: self.connections.generation(index) };
         let Some(connection) = self.connections.get_mut(index) else { return };
-        if connection.socket.take().is_none() {
-            return;
-        }
+        let Some(socket) = connection.socket.take() else { return };
+        // Fails only where it was never added.
+        let _ = self.poller.remove(&socket, source);
+        drop(socket);
         connection.session.abandon();
         let in_flight = connection.session.in_flight();
         let SessionStats { requests, read_bytes, written_bytes } = connection.session.stats();
@@ -430,9 +432,9 @@ impl Reactor {
 
     fn pause_accepting(&mut self) {
         self.accepting_paused = true;
-        for listener in &self.listeners {
+        for (index, listener) in (0u16..).zip(&self.listeners) {
             // Not registered: nothing to pause.
-            let _ = self.poller.remove(&listener.socket);
+            let _ = self.poller.remove(&listener.socket, Source::Listener(index));
         }
     }
 
