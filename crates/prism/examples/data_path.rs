@@ -33,7 +33,17 @@ fn xfs() -> Vec<u8> {
 fn ext4() -> Vec<u8> {
     let mut block = vec![0u8; BLOCK];
     let sb = &mut block[1024..];
-    let fields = [(0, 67_108_864u32), (4, 1 << 28), (0x18, 2), (0x20, 32_768), (0x28, 8192), (0x4c, 1), (0x5c, 4), (0x60, 0x2c0), (0x64, 1)];
+    let fields = [
+        (0, 67_108_864u32),
+        (4, 1 << 28),
+        (0x18, 2),
+        (0x20, 32_768),
+        (0x28, 8192),
+        (0x4c, 1),
+        (0x5c, 4),
+        (0x60, 0x2c0),
+        (0x64, 1),
+    ];
     for (at, value) in fields {
         sb[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
@@ -49,11 +59,22 @@ fn ext4() -> Vec<u8> {
 
 fn intent(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
     let disk_size_bytes = DISK_BYTES;
-    Intent { disk: DiskId(1), disk_size_bytes, offset_bytes, direction: Direction::Write, data, export: 0, tag: None }
+    Intent {
+        disk: DiskId(1),
+        disk_size_bytes,
+        offset_bytes,
+        direction: Direction::Write,
+        data,
+        export: 0,
+        tag: None,
+    }
 }
 
 fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usize) {
-    let class = |rule: &&str| ClassSpec { rules: vec![(*rule).into()], ..ClassSpec::new(&format!("c{}", rule.len()), Place::Stage) };
+    let class = |rule: &&str| ClassSpec {
+        rules: vec![(*rule).into()],
+        ..ClassSpec::new(&format!("c{}", rule.len()), Place::Stage)
+    };
     let table = match ClassTable::from_configured(&rules.iter().map(class).collect::<Vec<_>>()) {
         Ok(table) => table,
         Err(error) => return eprintln!("{name}: {error}"),
@@ -67,7 +88,9 @@ fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usiz
     let mut state = 88_172_645_463_325_252u64;
     let data: Vec<u8> = (0..blocks * BLOCK)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         })
         .collect();
@@ -76,9 +99,14 @@ fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usiz
     for _ in 0..5 {
         let start = Instant::now();
         for _ in 0..rounds {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             runs.clear();
-            prism.classify(&intent((state >> 8) % (DISK_BYTES / 4096 - 1024) * 4096, &data), &mut runs);
+            prism.classify(
+                &intent((state >> 8) % (DISK_BYTES / 4096 - 1024) * 4096, &data),
+                &mut runs,
+            );
         }
         best_ns = best_ns.min(start.elapsed().as_nanos() as f64 / (rounds * blocks as u64) as f64);
     }
@@ -89,7 +117,22 @@ fn main() {
     for blocks in [1, 32] {
         measure("no file system known", None, &[], blocks);
         measure("XFS", Some(xfs()), &[], blocks);
-        measure("ext4 (64 K groups, tables by prediction)", Some(ext4()), &[], blocks);
-        measure("XFS, four rules that do not hold", Some(xfs()), &["disk:other", "fs.journal & export:3", "request_size:gt:1MiB", "offset:0..1MiB"], blocks);
+        measure(
+            "ext4 (64 K groups, tables by prediction)",
+            Some(ext4()),
+            &[],
+            blocks,
+        );
+        measure(
+            "XFS, four rules that do not hold",
+            Some(xfs()),
+            &[
+                "disk:other",
+                "fs.journal & export:3",
+                "request_size:gt:1MiB",
+                "offset:0..1MiB",
+            ],
+            blocks,
+        );
     }
 }

@@ -126,9 +126,17 @@ impl Prism {
         let blocks = len_bytes / BLOCK_BYTES as u64;
         self.verdicts.clear();
         let verdicts = intent.tag.is_none().then_some(&mut self.verdicts);
-        self.learned.inspect(intent.disk, intent.disk_size_bytes, intent.offset_bytes, intent.data, verdicts);
+        self.learned.inspect(
+            intent.disk,
+            intent.disk_size_bytes,
+            intent.offset_bytes,
+            intent.data,
+            verdicts,
+        );
         let sequential_bytes = match intent.direction {
-            Direction::Write => self.streams.note(intent.disk, intent.offset_bytes, len_bytes),
+            Direction::Write => self
+                .streams
+                .note(intent.disk, intent.offset_bytes, len_bytes),
             Direction::Read => 0,
         };
         if let Some(tag) = intent.tag {
@@ -173,7 +181,8 @@ impl Prism {
             }
             // The part of the region that nothing but behaviour can tell about.
             let start = at;
-            let region_end = (REGION_BLOCKS - (first_block + start) % REGION_BLOCKS + start).min(blocks);
+            let region_end =
+                (REGION_BLOCKS - (first_block + start) % REGION_BLOCKS + start).min(blocks);
             at += 1;
             while at < region_end && claims.claim(at).is_none() {
                 at += 1;
@@ -200,19 +209,32 @@ impl Prism {
     /// Learns from a verified read (file-system geometry, re-read heat).
     pub fn observe_read(&mut self, intent: &Intent<'_>) {
         self.verdicts.clear();
-        // Verdicts are asked for although nobody reads them: judging a block is how descriptors and journal maps are
-        // learned.
-        let verdicts = Some(&mut self.verdicts);
-        self.learned.inspect(intent.disk, intent.disk_size_bytes, intent.offset_bytes, intent.data, verdicts);
+        // Nobody reads the verdicts, but judging a block is how descriptors and journal maps are learned.
+        let verdicts = self
+            .learned
+            .learns_from_reads(intent.disk)
+            .then_some(&mut self.verdicts);
+        self.learned.inspect(
+            intent.disk,
+            intent.disk_size_bytes,
+            intent.offset_bytes,
+            intent.data,
+            verdicts,
+        );
         let block = BLOCK_BYTES as u64;
-        self.overwrites.read(intent.disk, intent.offset_bytes / block, intent.data.len() as u64 / block);
+        self.overwrites.read(
+            intent.disk,
+            intent.offset_bytes / block,
+            intent.data.len() as u64 / block,
+        );
     }
 
     /// Forgets what was learned of a discarded range (a file system that was wiped).
     pub fn observe_discard(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
         self.learned.discard(disk, offset_bytes, len_bytes);
         let block = BLOCK_BYTES as u64;
-        self.overwrites.discard(disk, offset_bytes / block, len_bytes / block);
+        self.overwrites
+            .discard(disk, offset_bytes / block, len_bytes / block);
     }
 
     /// What was learned, for the checkpoint: at most 64 KiB, versioned.
@@ -247,7 +269,9 @@ impl Claims<'_> {
         {
             return class;
         }
-        let class = self.by_rule(evidence, block).or_else(|| self.by_contents(evidence));
+        let class = self
+            .by_rule(evidence, block)
+            .or_else(|| self.by_contents(evidence));
         self.last = Some((evidence, class));
         class
     }
@@ -257,8 +281,16 @@ impl Claims<'_> {
             return None;
         }
         let offset_bytes = self.facts.offset_bytes + block * BLOCK_BYTES as u64;
-        let facts = Facts { offset_bytes, evidence, ..self.facts };
-        self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)).map(|(class, _)| *class)
+        let facts = Facts {
+            offset_bytes,
+            evidence,
+            ..self.facts
+        };
+        self.table
+            .rules()
+            .iter()
+            .find(|(_, rule)| rule.matches(&facts))
+            .map(|(class, _)| *class)
     }
 
     fn by_contents(&self, evidence: Option<Evidence>) -> Option<ClassId> {
@@ -273,7 +305,9 @@ impl Claims<'_> {
 
 /// Appends blocks, joined to the last run where the class is the same.
 fn append(runs: &mut Vec<Run>, blocks: u64, class: ClassId) {
-    let Ok(blocks @ 1..) = u32::try_from(blocks) else { return };
+    let Ok(blocks @ 1..) = u32::try_from(blocks) else {
+        return;
+    };
     match runs.last_mut() {
         Some(last) if last.class == class => last.blocks += blocks,
         _ => runs.push(Run { blocks, class }),

@@ -16,29 +16,71 @@ fn facts() -> Facts<'static> {
         request_size_bytes: 8192,
         sequential_bytes: 2 << 20,
         offset_bytes: 1 << 30,
-        evidence: Some(Evidence { system: System::Xfs, role: Role::Journal }),
+        evidence: Some(Evidence {
+            system: System::Xfs,
+            role: Role::Journal,
+        }),
     }
 }
 
 fn holds(rule: &str) -> bool {
-    Rule::parse(rule).unwrap_or_else(|error| panic!("{rule}: {error}")).matches(&facts())
+    Rule::parse(rule)
+        .unwrap_or_else(|error| panic!("{rule}: {error}"))
+        .matches(&facts())
 }
 
 #[test]
 fn every_predicate_means_what_it_says() {
     for rule in [
-        "disk:db", "disk=db", "disk:\"db\"", "export:2", "export:main", "direction:write", "io_direction:write",
-        "request_size:8192", "request_size:eq:8192", "request_size:ge:8KiB", "request_size <= 8KiB", "request_size=8192",
-        "request_size!=4096", "request_size:ne:1", "request_size:lt:8193", "request_size > 8191", "request_size:8192..8193",
-        "sequential>=1MiB", "lba:ge:2097152", "lba:2097152", "offset:1GiB..2GiB", "offset=1gib", "fs.journal", "fs.xfs",
-        "metadata", "done", "!fs.metadata", "!(disk:other|fs.ext4)", "disk:other | export:2 & fs.journal",
-        " ( disk : db ) ", "!!done",
+        "disk:db",
+        "disk=db",
+        "disk:\"db\"",
+        "export:2",
+        "export:main",
+        "direction:write",
+        "io_direction:write",
+        "request_size:8192",
+        "request_size:eq:8192",
+        "request_size:ge:8KiB",
+        "request_size <= 8KiB",
+        "request_size=8192",
+        "request_size!=4096",
+        "request_size:ne:1",
+        "request_size:lt:8193",
+        "request_size > 8191",
+        "request_size:8192..8193",
+        "sequential>=1MiB",
+        "lba:ge:2097152",
+        "lba:2097152",
+        "offset:1GiB..2GiB",
+        "offset=1gib",
+        "fs.journal",
+        "fs.xfs",
+        "metadata",
+        "done",
+        "!fs.metadata",
+        "!(disk:other|fs.ext4)",
+        "disk:other | export:2 & fs.journal",
+        " ( disk : db ) ",
+        "!!done",
     ] {
         assert!(holds(rule), "{rule}");
     }
     for rule in [
-        "disk:other", "disk:DB", "export:3", "export:\"2\"", "direction:read", "request_size:lt:8192", "offset:0..1GiB",
-        "fs.metadata", "fs.superblock", "fs.swap", "fs.ext4", "fs.btrfs", "!done", "disk:db & !fs.journal",
+        "disk:other",
+        "disk:DB",
+        "export:3",
+        "export:\"2\"",
+        "direction:read",
+        "request_size:lt:8192",
+        "offset:0..1GiB",
+        "fs.metadata",
+        "fs.superblock",
+        "fs.swap",
+        "fs.ext4",
+        "fs.btrfs",
+        "!done",
+        "disk:db & !fs.journal",
         // & binds tighter than |
         "disk:other & done | disk:other",
     ] {
@@ -48,12 +90,31 @@ fn every_predicate_means_what_it_says() {
 
 #[test]
 fn what_cannot_be_known_is_unknown_not_false() {
-    let rule = Rule::parse("hint.lifetime:short | path:**/WAL/** & !extension:sst | wlth:ge:2 | pid=7 | direct").unwrap();
-    assert_eq!(rule.pending(), ["hint.lifetime:short", "path:**/WAL/**", "extension:sst", "wlth:ge:2", "pid:eq:7", "direct"]);
+    let rule = Rule::parse(
+        "hint.lifetime:short | path:**/WAL/** & !extension:sst | wlth:ge:2 | pid=7 | direct",
+    )
+    .unwrap();
+    assert_eq!(
+        rule.pending(),
+        [
+            "hint.lifetime:short",
+            "path:**/WAL/**",
+            "extension:sst",
+            "wlth:ge:2",
+            "pid:eq:7",
+            "direct"
+        ]
+    );
     assert!(!rule.matches(&facts()));
-    assert!(!holds("!path:/x"), "the negation of the unknown claims nothing");
+    assert!(
+        !holds("!path:/x"),
+        "the negation of the unknown claims nothing"
+    );
     assert!(!holds("done & path:/x") && !holds("!(done & path:/x)"));
-    assert!(holds("done | path:/x") && holds("!(path:/x & !done)"), "but what is sure either way is sure");
+    assert!(
+        holds("done | path:/x") && holds("!(path:/x & !done)"),
+        "but what is sure either way is sure"
+    );
 }
 
 #[test]
@@ -70,9 +131,15 @@ fn mistakes_are_refused_with_their_place_and_what_was_meant() {
     assert_eq!(position("path:\"unclosed"), 15);
     assert_eq!(position("disk:"), 6);
     let error = Rule::parse("done & requst_size:lt:4096").unwrap_err();
-    assert_eq!(error.to_string(), "at character 8: unknown predicate `requst_size`; the nearest known one is `request_size`");
+    assert_eq!(
+        error.to_string(),
+        "at character 8: unknown predicate `requst_size`; the nearest known one is `request_size`"
+    );
     let error = Rule::parse("io_direction:sideways").unwrap_err();
-    assert_eq!(error.to_string(), "at character 13: `io_direction` needs `read` or `write`, not `sideways`");
+    assert_eq!(
+        error.to_string(),
+        "at character 13: `io_direction` needs `read` or `write`, not `sideways`"
+    );
     assert!(PREDICATES.contains(&"fs.journal"));
 }
 
@@ -80,14 +147,26 @@ fn mistakes_are_refused_with_their_place_and_what_was_meant() {
 fn depth_and_length_are_limited() {
     let nested = |depth: usize| format!("{}done{}", "(".repeat(depth), ")".repeat(depth));
     assert!(Rule::parse(&nested(31)).is_ok());
-    assert_eq!(Rule::parse(&nested(32)).unwrap_err().kind, RuleErrorKind::TooDeep);
-    assert_eq!(Rule::parse(&"!".repeat(1000)).unwrap_err().kind, RuleErrorKind::TooDeep);
-    assert_eq!(Rule::parse(&"(".repeat(1 << 20)).unwrap_err().kind, RuleErrorKind::TooLong);
+    assert_eq!(
+        Rule::parse(&nested(32)).unwrap_err().kind,
+        RuleErrorKind::TooDeep
+    );
+    assert_eq!(
+        Rule::parse(&"!".repeat(1000)).unwrap_err().kind,
+        RuleErrorKind::TooDeep
+    );
+    assert_eq!(
+        Rule::parse(&"(".repeat(1 << 20)).unwrap_err().kind,
+        RuleErrorKind::TooLong
+    );
 }
 
 /// Expressions as an operator might write them, with odd values.
 fn expression() -> impl Strategy<Value = String> {
-    let value = prop_oneof!["[a-z*/._-]{1,8}", "[ -~é]{1,8}".prop_map(|text| format!("\"{}\"", escape(&text)))];
+    let value = prop_oneof![
+        "[a-z*/._-]{1,8}",
+        "[ -~é]{1,8}".prop_map(|text| format!("\"{}\"", escape(&text)))
+    ];
     let leaf = prop_oneof![
         Just("fs.journal".to_owned()),
         Just("done".to_owned()),

@@ -17,7 +17,7 @@ const VERSION: u16 = 1;
 impl ClassTable {
     /// The table as bytes; at most about 280 KiB.
     #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.bytes(MAGIC);
         out.u16(VERSION);
@@ -43,11 +43,11 @@ impl ClassTable {
         out.sealed()
     }
 
-    /// Reads what [`ClassTable::to_bytes`] wrote.
+    /// Reads what [`ClassTable::encode`] wrote.
     ///
     /// # Errors
     /// [`ClassError::Damaged`], or what the table's contents are refused for. Never panics, whatever the bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, ClassError> {
         let damaged = |reason, offset| ClassError::Damaged { reason, offset };
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
             return Err(damaged("too short", bytes.len()));
@@ -61,8 +61,13 @@ impl ClassTable {
             return Err(damaged("trailing bytes", input.offset()));
         }
         for (i, class) in classes.iter().enumerate() {
-            if classes[..i].iter().any(|earlier| earlier.name == class.name) {
-                return Err(ClassError::Duplicate { name: class.name.clone() });
+            if classes[..i]
+                .iter()
+                .any(|earlier| earlier.name == class.name)
+            {
+                return Err(ClassError::Duplicate {
+                    name: class.name.clone(),
+                });
             }
         }
         Self::from_classes(classes)
@@ -99,14 +104,31 @@ fn read(input: &mut Reader<'_>) -> Option<Vec<ClassSpec>> {
             return None;
         }
         let rules = (0..rules)
-            .map(|_| text(input, |input| input.u16().map(usize::from), RULE_LIMIT_BYTES))
+            .map(|_| {
+                text(
+                    input,
+                    |input| input.u16().map(usize::from),
+                    RULE_LIMIT_BYTES,
+                )
+            })
             .collect::<Option<_>>()?;
-        classes.push(ClassSpec { name, place, read_cache, share, priority, rules });
+        classes.push(ClassSpec {
+            name,
+            place,
+            read_cache,
+            share,
+            priority,
+            rules,
+        });
     }
     Some(classes)
 }
 
-fn text(input: &mut Reader<'_>, length: fn(&mut Reader<'_>) -> Option<usize>, limit: usize) -> Option<String> {
+fn text(
+    input: &mut Reader<'_>,
+    length: fn(&mut Reader<'_>) -> Option<usize>,
+    limit: usize,
+) -> Option<String> {
     let length = length(input).filter(|&length| length <= limit)?;
     String::from_utf8(input.take(length)?.to_vec()).ok()
 }

@@ -14,7 +14,7 @@ pub(super) struct Known {
     /// Byte after the last.
     pub end: u64,
     pub kind: Kind,
-    /// When it was last confirmed.
+    /// The look at an anchor that last confirmed it.
     pub confirmed: u64,
 }
 
@@ -86,6 +86,12 @@ impl Disk {
         self.table.is_none() && self.partitions.is_empty() && self.systems.is_empty()
     }
 
+    pub fn learns_from_reads(&self) -> bool {
+        self.systems
+            .iter()
+            .any(|known| matches!(&known.kind, Kind::Ext4(ext4) if ext4.is_incomplete()))
+    }
+
     /// Whether the range holds a place where a superblock or a table may stand. Cheap: on the data path.
     pub fn touches_anchor(&self, offset: u64, len: u64) -> bool {
         if starts_disk(offset) {
@@ -93,14 +99,16 @@ impl Disk {
         }
         let end = offset.saturating_add(len);
         // The last partition that starts before the end of the request decides: earlier ones end before it starts.
-        let next = self.partitions.partition_point(|partition| partition.start < end);
-        next.checked_sub(1).and_then(|last| self.partitions.get(last)).is_some_and(|partition| {
-            offset <= partition.start.saturating_add(BTRFS_OFFSET)
-        })
+        let next = self
+            .partitions
+            .partition_point(|partition| partition.start < end);
+        next.checked_sub(1)
+            .and_then(|last| self.partitions.get(last))
+            .is_some_and(|partition| offset <= partition.start.saturating_add(BTRFS_OFFSET))
     }
 
     /// Looks at every anchor in the range.
-    pub fn learn(&mut self, disk_size: u64, offset: u64, data: &[u8], clock: u64) {
+    pub fn learn(&mut self, disk_size: u64, offset: u64, data: &[u8], look: u64) {
         let block_at = |at: u64| -> Option<&[u8]> {
             let skip = usize::try_from(at.checked_sub(offset)?).ok()?;
             data.get(skip..)?.get(..BLOCK as usize)
@@ -108,19 +116,25 @@ impl Disk {
         if let Some(first) = block_at(0) {
             let table = partition::recognise(first, disk_size);
             // A protective boot record alone does not say where the header is; keep what it said before.
-            let table = if table.is_some_and(|table| table.sector == 0) && self.table.is_some_and(|old| old.sector == 4096) {
+            let table = if table.is_some_and(|table| table.sector == 0)
+                && self.table.is_some_and(|old| old.sector == 4096)
+            {
                 self.table
             } else {
                 table
             };
-            self.anchor(0, disk_size, first, clock);
+            self.anchor(0, disk_size, first, look);
             // A file system over the whole disk has the last word: an old boot record may stand in its spare bytes.
             if self.systems.iter().any(|known| known.base == 0) || table.is_none() {
                 self.table = None;
                 self.set_partitions(Vec::new());
             } else if table != self.table {
                 self.table = table;
-                self.set_partitions(table.map(|table| table.mbr_partitions(first, disk_size)).unwrap_or_default());
+                self.set_partitions(
+                    table
+                        .map(|table| table.mbr_partitions(first, disk_size))
+                        .unwrap_or_default(),
+                );
             } else if let Some(table) = table.filter(|table| !table.is_gpt()) {
                 self.set_partitions(table.mbr_partitions(first, disk_size));
             }
@@ -134,22 +148,30 @@ impl Disk {
                 self.partitions = partitions;
             }
         }
-        let whole = Partition { index: 0, start: 0, end: disk_size };
+        let whole = Partition {
+            index: 0,
+            start: 0,
+            end: disk_size,
+        };
         for i in 0..=self.partitions.len() {
-            let partition = if i == 0 { whole } else { self.partitions[i - 1] };
+            let partition = if i == 0 {
+                whole
+            } else {
+                self.partitions[i - 1]
+            };
             if i > 0
                 && let Some(block) = block_at(partition.start)
             {
-                self.anchor(partition.start, partition.end, block, clock);
+                self.anchor(partition.start, partition.end, block, look);
             }
             if let Some(block) = block_at(partition.start.saturating_add(BTRFS_OFFSET)) {
-                self.btrfs_anchor(partition.start, partition.end, block, clock);
+                self.btrfs_anchor(partition.start, partition.end, block, look);
             }
         }
     }
 
     /// The first block of the disk or of a partition.
-    fn anchor(&mut self, base: u64, limit: u64, block: &[u8], clock: u64) {
+    fn anchor(&mut self, base: u64, limit: u64, block: &[u8], look: u64) {
         let room = limit.saturating_sub(base);
         let recognised = if let Some(xfs) = Xfs::parse(block, room) {
             Some((xfs.size, Kind::Xfs(xfs)))
@@ -161,27 +183,38 @@ impl Disk {
             None
         };
         match recognised {
-            Some((size, kind)) => self.learn_system(base, base.saturating_add(size), kind, clock),
-            None => self.systems.retain(|known| known.base != base || known.kind.system() == System::Btrfs),
+            Some((size, kind)) => self.learn_system(base, base.saturating_add(size), kind, look),
+            None => self
+                .systems
+                .retain(|known| known.base != base || known.kind.system() == System::Btrfs),
         }
     }
 
     /// The block where btrfs keeps its superblock.
-    fn btrfs_anchor(&mut self, base: u64, limit: u64, block: &[u8], clock: u64) {
-        let at_base = self.systems.iter().find(|known| known.base == base).map(|known| known.kind.system());
+    fn btrfs_anchor(&mut self, base: u64, limit: u64, block: &[u8], look: u64) {
+        let at_base = self
+            .systems
+            .iter()
+            .find(|known| known.base == base)
+            .map(|known| known.kind.system());
         if at_base.is_some_and(|system| system != System::Btrfs) {
             // An ordinary data block of the file system that stands here.
             return;
         }
         match Btrfs::parse(block, BTRFS_OFFSET, limit.saturating_sub(base)) {
-            Some(btrfs) => self.learn_system(base, base.saturating_add(btrfs.size), Kind::Btrfs(btrfs), clock),
+            Some(btrfs) => self.learn_system(
+                base,
+                base.saturating_add(btrfs.size),
+                Kind::Btrfs(btrfs),
+                look,
+            ),
             None => self.systems.retain(|known| known.base != base),
         }
     }
 
-    fn learn_system(&mut self, base: u64, end: u64, kind: Kind, clock: u64) {
+    fn learn_system(&mut self, base: u64, end: u64, kind: Kind, look: u64) {
         if let Some(known) = self.systems.iter_mut().find(|known| known.base == base) {
-            known.confirmed = clock;
+            known.confirmed = look;
             match (&mut known.kind, kind) {
                 // A superblock is rewritten often; what was learned beyond it stays while the geometry does.
                 (Kind::Ext4(old), Kind::Ext4(new)) if old.geometry == new.geometry => {}
@@ -189,17 +222,29 @@ impl Disk {
             }
             known.end = end;
         } else {
-            self.systems.push(Known { base, end, kind, confirmed: clock });
+            self.systems.push(Known {
+                base,
+                end,
+                kind,
+                confirmed: look,
+            });
         }
         self.systems.sort_by_key(|known| known.base);
         // Regions are disjoint: what was confirmed last wins.
-        self.systems.retain(|known| known.base == base || !overlaps(known.base, known.end - known.base, base, end));
+        self.systems.retain(|known| {
+            known.base == base || !overlaps(known.base, known.end - known.base, base, end)
+        });
     }
 
     fn set_partitions(&mut self, partitions: Vec<Partition>) {
         self.partitions = partitions;
         let partitions = &self.partitions;
-        self.systems.retain(|known| known.base == 0 || partitions.iter().any(|partition| partition.start == known.base));
+        self.systems.retain(|known| {
+            known.base == 0
+                || partitions
+                    .iter()
+                    .any(|partition| partition.start == known.base)
+        });
     }
 
     pub fn forget_oldest(&mut self) {
@@ -209,7 +254,12 @@ impl Disk {
 
     pub fn discard(&mut self, offset: u64, len: u64) {
         self.systems.retain(|known| {
-            let anchor = known.base + if known.kind.system() == System::Btrfs { BTRFS_OFFSET } else { 0 };
+            let anchor = known.base
+                + if known.kind.system() == System::Btrfs {
+                    BTRFS_OFFSET
+                } else {
+                    0
+                };
             !overlaps(offset, len, anchor, anchor + BLOCK)
         });
         if self.table.is_some() && overlaps(offset, len, 0, BLOCK) {
@@ -219,7 +269,13 @@ impl Disk {
     }
 
     /// Appends one verdict per 4 KiB block. Without any file system nothing is appended.
-    pub fn judge(&mut self, offset: u64, data: &[u8], scratch: &mut Vec<u8>, verdicts: &mut Vec<Option<Evidence>>) {
+    pub fn judge(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        scratch: &mut Vec<u8>,
+        verdicts: &mut Vec<Option<Evidence>>,
+    ) {
         let end = offset.saturating_add(data.len() as u64);
         let mut at = offset;
         // Until where the last structure found reaches.
@@ -247,21 +303,41 @@ impl Disk {
                         Kind::Xfs(xfs) => xfs.judge(relative, rest, scratch),
                         Kind::Ext4(ext4) => ext4.judge(relative, rest),
                         Kind::Btrfs(btrfs) => btrfs.judge(relative, rest),
-                        Kind::Swap => (if relative == 0 { Role::Superblock } else { Role::Swap }, BLOCK),
+                        Kind::Swap => (
+                            if relative == 0 {
+                                Role::Superblock
+                            } else {
+                                Role::Swap
+                            },
+                            BLOCK,
+                        ),
                     };
                     // No structure reaches beyond its file system.
-                    reach = at.saturating_add(len.max(BLOCK)).min(known.end.next_multiple_of(BLOCK));
+                    reach = at
+                        .saturating_add(len.max(BLOCK))
+                        .min(known.end.next_multiple_of(BLOCK));
                     evidence = Some(Evidence { system, role });
                 } else if self.table.is_some_and(|table| table.covers(at)) {
-                    let role = if at == 0 { Role::Superblock } else { Role::Metadata };
-                    evidence = Some(Evidence { system: System::PartitionTable, role });
+                    let role = if at == 0 {
+                        Role::Superblock
+                    } else {
+                        Role::Metadata
+                    };
+                    evidence = Some(Evidence {
+                        system: System::PartitionTable,
+                        role,
+                    });
                 }
             }
             verdicts.push(evidence);
             at += BLOCK;
         }
         if reach > end && evidence.is_some() {
-            self.carries[self.next_carry] = Carry { offset: end, left: reach - end, evidence };
+            self.carries[self.next_carry] = Carry {
+                offset: end,
+                left: reach - end,
+                evidence,
+            };
             self.next_carry = (self.next_carry + 1) % CARRIES;
         }
     }

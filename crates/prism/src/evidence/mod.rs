@@ -90,12 +90,18 @@ pub struct KnownSystem {
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     disks: BTreeMap<DiskId, Disk>,
-    /// Counts learning events, to tell the least recently confirmed file system.
-    clock: u64,
+    /// Counts looks at anchors, to tell the least recently confirmed file system.
+    looks: u64,
     scratch: Vec<u8>,
 }
 
 impl Learned {
+    /// Whether reads of `disk` beyond its anchors can still teach something; judging them costs, so they are asked
+    /// for only then.
+    pub fn learns_from_reads(&self, disk: DiskId) -> bool {
+        self.disks.get(&disk).is_some_and(Disk::learns_from_reads)
+    }
+
     /// Learns from `data` at `offset_bytes` and, where `verdicts` is given, says of every 4 KiB block what it is.
     pub fn inspect(
         &mut self,
@@ -111,10 +117,10 @@ impl Learned {
             None => disk::starts_disk(offset_bytes),
         };
         if touches_anchor {
-            self.clock += 1;
-            let clock = self.clock;
+            self.looks += 1;
+            let looks = self.looks;
             let known = self.disks.entry(disk).or_default();
-            known.learn(disk_size_bytes, offset_bytes, data, clock);
+            known.learn(disk_size_bytes, offset_bytes, data, looks);
             if known.is_empty() {
                 self.disks.remove(&disk);
             }
@@ -156,17 +162,38 @@ impl Learned {
     /// Keeps the limits: the disk that holds the most gives up what was least recently confirmed. `newcomer` has just
     /// learned something; a disk with a hundred partitions so cannot push out the single file system of another.
     fn bound(&mut self, newcomer: DiskId) {
-        while self.disks.values().map(|known| known.systems.len()).sum::<usize>() > SYSTEMS_LIMIT {
-            let fullest = self.disks.iter().max_by_key(|(disk, known)| (known.systems.len(), **disk)).map(|(disk, _)| *disk);
-            let Some(known) = fullest.and_then(|disk| self.disks.get_mut(&disk)) else { break };
+        while self
+            .disks
+            .values()
+            .map(|known| known.systems.len())
+            .sum::<usize>()
+            > SYSTEMS_LIMIT
+        {
+            let fullest = self
+                .disks
+                .iter()
+                .max_by_key(|(disk, known)| (known.systems.len(), **disk))
+                .map(|(disk, _)| *disk);
+            let Some(known) = fullest.and_then(|disk| self.disks.get_mut(&disk)) else {
+                break;
+            };
             known.forget_oldest();
         }
         if self.disks.len() > DISKS_LIMIT {
             // A table without a file system is worth least. There are more disks than file systems, so one is found.
-            let bare = self.disks.iter().find(|(_, known)| known.systems.is_empty()).map(|(disk, _)| *disk);
+            let bare = self
+                .disks
+                .iter()
+                .find(|(_, known)| known.systems.is_empty())
+                .map(|(disk, _)| *disk);
             self.disks.remove(&bare.unwrap_or(newcomer));
         }
-        if self.disks.values().map(|known| known.partitions.len()).sum::<usize>() > PARTITIONS_LIMIT
+        if self
+            .disks
+            .values()
+            .map(|known| known.partitions.len())
+            .sum::<usize>()
+            > PARTITIONS_LIMIT
             && let Some(known) = self.disks.get_mut(&newcomer)
         {
             known.partitions.clear();

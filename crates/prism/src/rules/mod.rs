@@ -100,8 +100,16 @@ pub enum EvidenceTest {
 /// One test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Predicate {
-    Compare { number: Number, comparison: Comparison, value: u64 },
-    Range { number: Number, start: u64, end: u64 },
+    Compare {
+        number: Number,
+        comparison: Comparison,
+        value: u64,
+    },
+    Range {
+        number: Number,
+        start: u64,
+        end: u64,
+    },
     Disk(String),
     ExportIndex(u16),
     ExportName(String),
@@ -110,7 +118,10 @@ pub(crate) enum Predicate {
     /// Always true; Open CAS stops at it, here the first match stops anyway.
     Done,
     /// Cannot be known yet: kept as it was written.
-    Pending { name: &'static str, argument: String },
+    Pending {
+        name: &'static str,
+        argument: String,
+    },
 }
 
 /// An expression tree.
@@ -210,7 +221,9 @@ impl Rule {
     pub(crate) fn uses_address(&self) -> bool {
         let mut uses = false;
         visit(&self.expression, &mut |test| {
-            let (Predicate::Compare { number, .. } | Predicate::Range { number, .. }) = test else { return };
+            let (Predicate::Compare { number, .. } | Predicate::Range { number, .. }) = test else {
+                return;
+            };
             uses |= matches!(number, Number::Lba | Number::Offset);
         });
         uses
@@ -219,7 +232,9 @@ impl Rule {
 
 fn visit(expression: &Expression, see: &mut impl FnMut(&Predicate)) {
     match expression {
-        Expression::Or(parts) | Expression::And(parts) => parts.iter().for_each(|part| visit(part, see)),
+        Expression::Or(parts) | Expression::And(parts) => {
+            parts.iter().for_each(|part| visit(part, see))
+        }
         Expression::Not(inner) => visit(inner, see),
         Expression::Test(test) => see(test),
     }

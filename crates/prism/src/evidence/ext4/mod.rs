@@ -21,6 +21,8 @@ use crate::bytes::be32;
 pub(super) const JOURNAL_INDEX_LIMIT: usize = 16;
 /// Most extents of a journal.
 pub(super) const JOURNAL_EXTENTS_LIMIT: usize = 64;
+/// Most blocks of a journal: mke2fs makes none above 10,240,000.
+const JOURNAL_LIMIT_BLOCKS: u64 = 1 << 24;
 /// Longest transaction part after one descriptor block, in blocks: a 4 KiB descriptor names at most 510 blocks of 8
 /// bytes a tag (`journal_block_tag_t`), 64 KiB ones are bounded here.
 const DESCRIPTOR_RUN_LIMIT: u32 = 1024;
@@ -64,6 +66,12 @@ impl Ext4 {
         }
     }
 
+    /// Whether descriptors or the journal's map are still to be seen.
+    pub fn is_incomplete(&self) -> bool {
+        !self.geometry.external_journal
+            && (self.learned_groups < self.geometry.groups || self.journal_is_vague())
+    }
+
     /// Whether the journal's place is not (or not wholly) known although there is one inside.
     fn journal_is_vague(&self) -> bool {
         self.geometry.has_journal && (self.journal.is_empty() || !self.journal_index.is_empty())
@@ -74,17 +82,29 @@ impl Ext4 {
     pub fn judge(&mut self, at: u64, rest: &[u8]) -> Found {
         let log = self.geometry.block_log;
         if self.geometry.external_journal {
-            return (if at == 0 { Role::Superblock } else { Role::Journal }, BLOCK);
+            return (
+                if at == 0 {
+                    Role::Superblock
+                } else {
+                    Role::Journal
+                },
+                BLOCK,
+            );
         }
         if log >= 12 {
             // One block, or a part of a larger one: structures begin at its start.
             let number = at >> log;
             let whole = at.trailing_zeros() >= log;
-            return (self.judge_block(number, if whole { rest } else { &[] }), BLOCK);
+            return (
+                self.judge_block(number, if whole { rest } else { &[] }),
+                BLOCK,
+            );
         }
         let mut strongest = Role::Data;
         for sub in (0..BLOCK).step_by(1 << log) {
-            let Some(part) = rest.get(sub as usize..) else { break };
+            let Some(part) = rest.get(sub as usize..) else {
+                break;
+            };
             let role = self.judge_block((at + sub) >> log, part);
             strongest = rank(strongest, role);
         }
@@ -101,7 +121,9 @@ impl Ext4 {
                 return Role::Journal;
             }
         }
-        let Some((group, within)) = self.geometry.group_of(number) else { return Role::Superblock };
+        let Some((group, within)) = self.geometry.group_of(number) else {
+            return Role::Superblock;
+        };
         if within < self.geometry.widest_overhead {
             if within == 0 && self.geometry.has_superblock(group) {
                 return Role::Superblock;
@@ -118,7 +140,11 @@ impl Ext4 {
             return Role::Metadata;
         }
         let block = rest.get(..1 << self.geometry.block_log).unwrap_or_default();
-        if content::is_metadata(&self.geometry, number, block) { Role::Metadata } else { Role::Data }
+        if content::is_metadata(&self.geometry, number, block) {
+            Role::Metadata
+        } else {
+            Role::Data
+        }
     }
 
     /// Follows a transaction by its blocks where the journal's place is unknown.
@@ -150,5 +176,9 @@ fn rank(left: Role, right: Role) -> Role {
         Role::Metadata => 1,
         Role::Swap | Role::Data => 0,
     };
-    if weight(right) > weight(left) { right } else { left }
+    if weight(right) > weight(left) {
+        right
+    } else {
+        left
+    }
 }
