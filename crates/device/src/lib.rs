@@ -6,6 +6,7 @@ pub mod faulty;
 pub mod file;
 pub mod image;
 pub mod instant;
+pub mod nbd_client;
 pub mod null;
 pub mod open_error;
 pub mod ram;

@@ -239,7 +239,7 @@ fn escape(path: &str) -> String {
     path.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
 }
 
-fn unescape(path: &str) -> Option<Vec<u8>> {
+pub(crate) fn unescape(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -65,10 +65,10 @@ fn cut(whole: Buf, cuts: &[usize]) -> Vectored<Buf> {
 }
 
 /// Runs actions with many in flight, but never two that overlap, and compares with a model.
-fn run(device: &mut FileDevice, actions: &[Action]) {
+fn run(device: &mut dyn Device, actions: &[Action]) {
     let mut model = vec![0u8; SIZE_BYTES];
     let mut busy: BTreeMap<u64, (std::ops::Range<usize>, Option<Vec<u8>>)> = BTreeMap::new();
-    let collect = |device: &mut FileDevice, busy: &mut BTreeMap<u64, (std::ops::Range<usize>, Option<Vec<u8>>)>| {
+    let collect = |device: &mut dyn Device, busy: &mut BTreeMap<u64, (std::ops::Range<usize>, Option<Vec<u8>>)>| {
         let mut done = Vec::new();
         device.poll(&mut done);
         for completion in done {
@@ -148,6 +148,25 @@ proptest! {
         let path = file(&directory, SIZE_BYTES as u64);
         let mut device = FileDevice::open(&path, &options(ring, true)).unwrap();
         run(&mut device, &actions);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// The wrapper's other tests run over memory, where nothing is ever in flight below it.
+    #[test]
+    fn a_volatile_cache_over_a_file_agrees_with_the_model(actions in actions(), seed: u64, ring: bool) {
+        let directory = directory();
+        let path = file(&directory, SIZE_BYTES as u64);
+        let inner = FileDevice::open(&path, &options(ring, true)).unwrap();
+        let mut device = crate::VolatileDevice::new(inner).with_leak(seed);
+        run(&mut device, &actions);
+        // All that was flushed is on the file; a flush and a loss of everything else change nothing.
+        let before = blocking::read(&mut device, 0, SIZE_BYTES).unwrap();
+        blocking::flush(&mut device).unwrap();
+        let mut inner = device.into_inner();
+        prop_assert!(*blocking::read(&mut inner, 0, SIZE_BYTES).unwrap() == *before);
     }
 }
 

@@ -1,0 +1,207 @@
+//! A command under way and the pieces of its reply.
+
+use super::error::NbdError;
+use super::wire::{self, Cursor};
+use std::collections::BTreeMap;
+
+/// Longest block status chunk: 2^20 extents (doc/proto.md, `NBD_REPLY_TYPE_BLOCK_STATUS`).
+const STATUS_MAX_BYTES: u32 = 4 + 8 * (1 << 20);
+
+/// What a command asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Flush.
+    Flush,
+    /// Trim.
+    Trim,
+    /// Write zeroes.
+    WriteZeroes,
+    /// Block status.
+    BlockStatus,
+    /// Prefetch.
+    Cache,
+}
+
+impl Command {
+    pub(super) fn code(self) -> u16 {
+        match self {
+            Self::Read => wire::CMD_READ,
+            Self::Write => wire::CMD_WRITE,
+            Self::Flush => wire::CMD_FLUSH,
+            Self::Trim => wire::CMD_TRIM,
+            Self::WriteZeroes => wire::CMD_WRITE_ZEROES,
+            Self::BlockStatus => wire::CMD_BLOCK_STATUS,
+            Self::Cache => wire::CMD_CACHE,
+        }
+    }
+}
+
+/// What a server says against a command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server reports error {errno}{}{message}", if message.is_empty() { "" } else { ": " })]
+pub struct ServerError {
+    /// Error number of the protocol, which are those of Linux: 1, 5, 12, 22, 28, 75, 95 or 108.
+    pub errno: u32,
+    /// What the server adds, escaped.
+    pub message: String,
+}
+
+/// A run of bytes of equal status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Length in bytes.
+    pub len_bytes: u32,
+    /// Status, as the context defines it.
+    pub status: u32,
+}
+
+/// The end of a command.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The command's number, as its submission returned.
+    pub cookie: u64,
+    /// What was asked.
+    pub command: Command,
+    /// Offset asked for, in bytes.
+    pub offset_bytes: u64,
+    /// Success, or what the server says against it.
+    pub result: Result<(), ServerError>,
+    /// Data of a read, as long as was asked; empty otherwise and on error.
+    pub data: Vec<u8>,
+    /// Block status: extents from the offset asked for, by context identifier.
+    pub extents: BTreeMap<u32, Vec<Extent>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    command: Command,
+    offset_bytes: u64,
+    len_bytes: u32,
+    data: Vec<u8>,
+    /// Parts of the data that have come: end by start.
+    parts: BTreeMap<u64, u64>,
+    extents: BTreeMap<u32, Vec<Extent>>,
+    error: Option<ServerError>,
+}
+
+fn protocol(what: &'static str) -> NbdError {
+    NbdError::Protocol { what }
+}
+
+impl Pending {
+    pub(super) fn new(command: Command, offset_bytes: u64, len_bytes: u32) -> Self {
+        let data = if command == Command::Read { vec![0; len_bytes as usize] } else { Vec::new() };
+        let (parts, extents, error) = (BTreeMap::new(), BTreeMap::new(), None);
+        Self { command, offset_bytes, len_bytes, data, parts, extents, error }
+    }
+
+    /// Bytes that follow a simple reply.
+    pub(super) fn simple_payload_len(&self, errno: u32) -> usize {
+        if self.command == Command::Read && errno == 0 { self.len_bytes as usize } else { 0 }
+    }
+
+    pub(super) fn simple(&mut self, errno: u32, payload: &[u8]) -> Result<(), NbdError> {
+        if errno != 0 {
+            self.error = Some(ServerError { errno, message: String::new() });
+        } else if self.command == Command::Read {
+            self.data.copy_from_slice(payload);
+            self.parts.insert(0, u64::from(self.len_bytes));
+        } else if self.command == Command::BlockStatus {
+            return Err(protocol("a simple reply to a block status"));
+        }
+        Ok(())
+    }
+
+    /// Longest payload that a chunk of this type may have in this reply.
+    pub(super) fn chunk_max_bytes(&self, kind: u16) -> u32 {
+        match kind {
+            wire::REPLY_TYPE_OFFSET_DATA => self.len_bytes.saturating_add(8),
+            wire::REPLY_TYPE_BLOCK_STATUS => STATUS_MAX_BYTES,
+            _ => 64 << 10,
+        }
+    }
+
+    pub(super) fn chunk(&mut self, kind: u16, payload: &[u8]) -> Result<(), NbdError> {
+        let mut cursor = Cursor(payload);
+        let short = || protocol("a truncated chunk");
+        match (kind, self.command) {
+            (wire::REPLY_TYPE_NONE, _) if payload.is_empty() => {}
+            (wire::REPLY_TYPE_OFFSET_DATA, Command::Read) => {
+                let offset = cursor.u64().ok_or_else(short)?;
+                let start = self.part(offset, cursor.0.len() as u64)?;
+                self.data[start..start + cursor.0.len()].copy_from_slice(cursor.0);
+            }
+            (wire::REPLY_TYPE_OFFSET_HOLE, Command::Read) if payload.len() == 12 => {
+                let (offset, len) = (cursor.u64().ok_or_else(short)?, cursor.u32().ok_or_else(short)?);
+                // The data began as zeros, and no part comes twice.
+                self.part(offset, u64::from(len))?;
+            }
+            (wire::REPLY_TYPE_BLOCK_STATUS, Command::BlockStatus) => self.status(cursor)?,
+            (kind, _) if kind & wire::REPLY_TYPE_ERROR_BIT != 0 => {
+                let (errno, len) = (cursor.u32().ok_or_else(short)?, cursor.u16().ok_or_else(short)?);
+                let message = cursor.take(usize::from(len)).ok_or_else(short)?;
+                let message = String::from_utf8_lossy(message).escape_debug().to_string();
+                // An error without a number is an error all the same.
+                let errno = if errno == 0 { libc::EINVAL as u32 } else { errno };
+                self.error.get_or_insert(ServerError { errno, message });
+            }
+            _ => return Err(protocol("a chunk that does not belong to its command")),
+        }
+        Ok(())
+    }
+
+    /// Notes a part of the data; gives its place in the buffer.
+    fn part(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<usize, NbdError> {
+        let start = offset_bytes.checked_sub(self.offset_bytes).ok_or_else(|| protocol("data before what was asked"))?;
+        let end = start.checked_add(len_bytes).filter(|&end| end <= u64::from(self.len_bytes) && len_bytes > 0);
+        let end = end.ok_or_else(|| protocol("data beyond what was asked, or none"))?;
+        // Parts are disjoint, so that the last one that begins before our end tells.
+        if self.parts.range(..end).next_back().is_some_and(|(_, &before)| before > start) {
+            return Err(protocol("the same data twice"));
+        }
+        self.parts.insert(start, end);
+        Ok(start as usize)
+    }
+
+    fn status(&mut self, mut cursor: Cursor<'_>) -> Result<(), NbdError> {
+        let Some(context) = cursor.u32() else { return Err(protocol("a block status without context")) };
+        if cursor.0.is_empty() || !cursor.0.len().is_multiple_of(8) {
+            return Err(protocol("a block status without whole extents"));
+        }
+        let mut extents = Vec::with_capacity(cursor.0.len() / 8);
+        while let (Some(len_bytes), Some(status)) = (cursor.u32(), cursor.u32()) {
+            if len_bytes == 0 {
+                return Err(protocol("an empty extent"));
+            }
+            extents.push(Extent { len_bytes, status });
+        }
+        match self.extents.insert(context, extents) {
+            None => Ok(()),
+            Some(_) => Err(protocol("two block statuses of one context")),
+        }
+    }
+
+    pub(super) fn finish(mut self, cookie: u64) -> Result<Reply, NbdError> {
+        let result = match self.error {
+            Some(error) => {
+                self.data.clear();
+                Err(error)
+            }
+            None if self.command == Command::Read => {
+                // Parts are inside and disjoint, so that their sum decides.
+                let sum: u64 = self.parts.iter().map(|(start, end)| end - start).sum();
+                if sum != u64::from(self.len_bytes) {
+                    return Err(protocol("a read with a gap"));
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        let Self { command, offset_bytes, data, extents, .. } = self;
+        Ok(Reply { cookie, command, offset_bytes, result, data, extents })
+    }
+}

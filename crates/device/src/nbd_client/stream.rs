@@ -1,0 +1,101 @@
+//! The socket: Unix or loopback TCP, waited for with poll(2).
+
+#![allow(unsafe_code)]
+
+use super::error::NbdError;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP socket on this machine; any other address is refused when connecting.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    pub(super) fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<Self, NbdError> {
+        let connected = match endpoint {
+            Endpoint::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Endpoint::Tcp(address) if !address.ip().is_loopback() => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "only loopback addresses are allowed"))
+            }
+            Endpoint::Tcp(address) => TcpStream::connect_timeout(address, timeout).and_then(|stream| {
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }),
+        };
+        let prepared = connected.and_then(|stream| {
+            stream.set_nonblocking()?;
+            Ok(stream)
+        });
+        prepared.map_err(|source| NbdError::Connect { endpoint: endpoint.to_string(), source })
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        match self {
+            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Tcp(stream) => stream.as_raw_fd(),
+        }
+    }
+
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(into),
+            Self::Tcp(stream) => stream.read(into),
+        }
+    }
+
+    pub(super) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(from),
+            Self::Tcp(stream) => stream.write(from),
+        }
+    }
+
+    /// Waits until there is something to read, or room to write where `writing`. False where the time is over.
+    pub(super) fn wait(&self, writing: bool, timeout: Duration) -> io::Result<bool> {
+        let events = libc::POLLIN | if writing { libc::POLLOUT } else { 0 };
+        let mut wanted = libc::pollfd { fd: self.fd(), events, revents: 0 };
+        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: one valid pollfd whose descriptor `self` keeps open.
+        let result = unsafe { libc::poll(&raw mut wanted, 1, timeout_ms) };
+        match result {
+            0 => Ok(false),
+            result if result > 0 => Ok(true),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::Interrupted { Ok(true) } else { Err(error) }
+            }
+        }
+    }
+}

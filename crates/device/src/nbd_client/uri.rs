@@ -1,0 +1,89 @@
+//! NBD URIs (NetworkBlockDevice/nbd, doc/uri.md): `nbd://host[:port]/export`, `nbd+unix:///export?socket=/path`.
+
+use super::stream::Endpoint;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The port that IANA assigned.
+const DEFAULT_PORT: u16 = 10809;
+
+/// Where an export is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NbdUri {
+    /// The server.
+    pub endpoint: Endpoint,
+    /// The export's name; empty for the default one.
+    pub export: String,
+}
+
+/// Why a URI was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} {what}; write nbd+unix:///EXPORT?socket=/PATH or nbd://127.0.0.1:10809/EXPORT")]
+pub struct NbdUriError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl FromStr for NbdUri {
+    type Err = NbdUriError;
+
+    fn from_str(text: &str) -> Result<Self, NbdUriError> {
+        let fail = |what| NbdUriError { text: text.to_owned(), what };
+        if let Some(rest) = text.strip_prefix("nbd+unix://") {
+            let (path, query) = rest.split_once('?').ok_or_else(|| fail("names no socket"))?;
+            let export = path.strip_prefix('/').ok_or_else(|| fail("names a host with a Unix socket"))?;
+            let mut parameters = query.split('&').filter_map(|parameter| parameter.strip_prefix("socket="));
+            let socket = parameters.next().filter(|socket| !socket.is_empty()).ok_or_else(|| fail("names no socket"))?;
+            let decode = |part| decode(part).ok_or_else(|| fail("has a % that two hex digits do not follow"));
+            let endpoint = Endpoint::Unix(PathBuf::from(decode(socket)?));
+            return Ok(Self { endpoint, export: decode(export)? });
+        }
+        let rest = text.strip_prefix("nbd://").ok_or_else(|| fail("is no NBD URI"))?;
+        let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
+        let address = address(authority).ok_or_else(|| fail("names no address of this machine"))?;
+        let export = decode(export).ok_or_else(|| fail("has a % that two hex digits do not follow"))?;
+        Ok(Self { endpoint: Endpoint::Tcp(address), export })
+    }
+}
+
+/// An address, or `localhost`; names are not looked up, because only loopback is meant.
+fn address(authority: &str) -> Option<SocketAddr> {
+    let authority = match authority.strip_prefix("localhost") {
+        Some(port) => format!("127.0.0.1{port}"),
+        None => authority.to_owned(),
+    };
+    let with_default = || {
+        let bare = authority.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&authority);
+        bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, DEFAULT_PORT))
+    };
+    authority.parse().ok().or_else(with_default)
+}
+
+fn decode(text: &str) -> Option<String> {
+    String::from_utf8(crate::target::unescape(text)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_both_forms() {
+        let parse = |text: &str| text.parse::<NbdUri>();
+        let tcp = |address: &str| Endpoint::Tcp(address.parse().unwrap());
+        for (text, endpoint, export) in [
+            ("nbd://127.0.0.1:1/a%20b", tcp("127.0.0.1:1"), "a b"),
+            ("nbd://localhost", tcp("127.0.0.1:10809"), ""),
+            ("nbd://[::1]/x", tcp("[::1]:10809"), "x"),
+            ("nbd+unix:///db?socket=/run/s", Endpoint::Unix("/run/s".into()), "db"),
+        ] {
+            assert_eq!(parse(text), Ok(NbdUri { endpoint, export: export.to_owned() }), "{text}");
+        }
+        for text in ["", "nbd:", "nbd://example.org/x", "nbd+unix:///x", "nbd+unix://h/x?socket=/s", "nbd://127.0.0.1/%f"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
