@@ -139,6 +139,12 @@ impl Buf {
         Self { allocation: Arc::new(Allocation::new(len_bytes, false)), offset: 0, len: len_bytes }
     }
 
+    /// No bytes, no memory.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::new(0)
+    }
+
     /// A buffer of `len_bytes` zeros.
     #[must_use]
     pub fn zeroed(len_bytes: usize) -> Self {

@@ -1,5 +1,17 @@
 //! The tiered volume, sans-I/O: mapping, journal, staging, bands, garbage collection, recovery.
+#![forbid(unsafe_code)]
 
+pub mod engine;
+pub mod io;
+mod journal;
+pub mod layout;
+mod map;
+pub mod pool;
+pub mod recovery;
 pub mod request;
+mod space;
 
+pub use engine::{AdminError, Engine, EngineOptions, Status};
+pub use io::Devices;
+pub use pool::Pool;
 pub use request::{Completion, Extent, ExtentState, Op, Outcome, Request, RequestError};

@@ -1,0 +1,236 @@
+//! Changing disks and classes while the pool is served. A change is durable with the next checkpoint, which each of
+//! these asks for.
+
+use super::Engine;
+use super::construct::memory_needed_bytes;
+use crate::map::index::{Disk, NO_FRAME};
+use forebay_block::DiskId;
+use thiserror::Error;
+
+/// Longest disk name in bytes.
+pub const DISK_NAME_MAX: usize = 64;
+/// Most disks of a pool.
+pub const DISKS_MAX: usize = 1024;
+
+/// Why a change was refused. Nothing was changed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum AdminError {
+    /// No disk of this name.
+    #[error("there is no disk named {0:?}")]
+    NoDisk(String),
+    /// The name is taken.
+    #[error("there is a disk named {0:?} already")]
+    NameTaken(String),
+    /// The name cannot be used.
+    #[error(
+        "a disk name has 1 to {DISK_NAME_MAX} characters out of letters, digits, '-', '_' and '.', not {0:?}"
+    )]
+    BadName(String),
+    /// The size is not usable.
+    #[error("a disk size is a multiple of 4096 bytes from 4096 on, not {0}")]
+    BadSize(u64),
+    /// The disks would not fit.
+    #[error(
+        "{wanted_bytes} bytes do not fit: {free_bytes} of {usable_bytes} usable bytes are not promised to disks yet"
+    )]
+    TooLarge {
+        /// Asked for.
+        wanted_bytes: u64,
+        /// Not promised.
+        free_bytes: u64,
+        /// Usable in all.
+        usable_bytes: u64,
+    },
+    /// The index of the map would not fit into memory.
+    #[error(
+        "the map of these disks needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}"
+    )]
+    Memory {
+        /// Needed.
+        needed_bytes: u64,
+        /// Set.
+        limit_bytes: u64,
+    },
+    /// Data lies beyond the new end.
+    #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]
+    MappedBeyond(String),
+    /// The disk still holds data, or requests for it are under way.
+    #[error("disk {0:?} still holds data: discard it first")]
+    NotEmpty(String),
+    /// Too many disks.
+    #[error("a pool has at most {DISKS_MAX} disks")]
+    TooMany,
+    /// The pool takes no changes.
+    #[error("the pool is read-only: {0}")]
+    ReadOnly(String),
+}
+
+impl Engine {
+    /// Bytes of disks that the pool can promise: the capacity tier less what collection needs to go on.
+    #[must_use]
+    pub fn usable_bytes(&self) -> u64 {
+        let count = self.bands.count() as u64;
+        let reserve = (count * 7 / 100).max(2) + 1;
+        count.saturating_sub(reserve) * u64::from(self.bands.data_blocks()) * 4096
+    }
+
+    /// Bytes promised to disks.
+    #[must_use]
+    pub fn promised_bytes(&self) -> u64 {
+        self.disks.values().map(|disk| disk.size_bytes).sum()
+    }
+
+    fn check_size(
+        &self,
+        old_bytes: u64,
+        size_bytes: u64,
+        overcommit: bool,
+    ) -> Result<(), AdminError> {
+        if let Some(reason) = &self.read_only {
+            return Err(AdminError::ReadOnly(reason.clone()));
+        }
+        if size_bytes == 0 || !size_bytes.is_multiple_of(4096) || size_bytes > 1 << 58 {
+            return Err(AdminError::BadSize(size_bytes));
+        }
+        let usable_bytes = self.usable_bytes();
+        let free_bytes = usable_bytes.saturating_sub(self.promised_bytes() - old_bytes);
+        if size_bytes > free_bytes && !overcommit {
+            return Err(AdminError::TooLarge {
+                wanted_bytes: size_bytes,
+                free_bytes,
+                usable_bytes,
+            });
+        }
+        let sizes = self
+            .disks
+            .values()
+            .map(|disk| disk.size_bytes)
+            .chain([size_bytes.saturating_sub(old_bytes)]);
+        let needed_bytes = memory_needed_bytes(&self.superblock, &self.extents, sizes);
+        let limit_bytes = self.options.memory_limit_bytes;
+        if needed_bytes > limit_bytes && self.options.frames.is_none() {
+            return Err(AdminError::Memory {
+                needed_bytes,
+                limit_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds a thin disk.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub fn add_disk(
+        &mut self,
+        name: &str,
+        size_bytes: u64,
+        overcommit: bool,
+    ) -> Result<DiskId, AdminError> {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > DISK_NAME_MAX || !name.chars().all(good) {
+            return Err(AdminError::BadName(name.to_owned()));
+        }
+        if self.disk_named(name).is_some() {
+            return Err(AdminError::NameTaken(name.to_owned()));
+        }
+        if self.disks.len() >= DISKS_MAX || self.next_disk == u16::MAX {
+            return Err(AdminError::TooMany);
+        }
+        self.check_size(0, size_bytes, overcommit)?;
+        let id = DiskId(self.next_disk);
+        self.next_disk += 1;
+        self.disks
+            .insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
+        self.disks_changed();
+        Ok(id)
+    }
+
+    /// Changes the size of a disk.
+    ///
+    /// # Errors
+    /// See [`AdminError`]; shrinking is refused where data lies beyond the new end.
+    pub fn resize_disk(
+        &mut self,
+        name: &str,
+        size_bytes: u64,
+        overcommit: bool,
+    ) -> Result<(), AdminError> {
+        let disk = self
+            .disk_named(name)
+            .ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
+        let (id, old_bytes) = (disk.id, disk.size_bytes);
+        self.check_size(old_bytes, size_bytes, overcommit || size_bytes <= old_bytes)?;
+        if size_bytes < old_bytes {
+            // The leaf in which the disk would end must be empty too: its tail cannot be told apart cheaply.
+            let first = size_bytes / (400 * 4096);
+            if disk.next_leaf(first).is_some() || self.is_used(id) || self.checkpoint.is_active() {
+                return Err(AdminError::MappedBeyond(name.to_owned()));
+            }
+        }
+        if let Some(disk) = self.disk_mut(id) {
+            disk.resize(size_bytes);
+        }
+        self.disks_changed();
+        Ok(())
+    }
+
+    fn is_used(&self, id: DiskId) -> bool {
+        self.clients.iter().any(|(_, client)| client.disk == id)
+    }
+
+    /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub fn remove_disk(&mut self, name: &str) -> Result<(), AdminError> {
+        let disk = self
+            .disk_named(name)
+            .ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
+        let id = disk.id;
+        let mut leaf = disk.next_leaf(0);
+        let mut frames = Vec::new();
+        while let Some(at) = leaf {
+            let (reference, frame) = disk.leaf(at);
+            let busy = frame != NO_FRAME && {
+                let frame = self.frames.get(frame);
+                frame.dirty || frame.writing || frame.loading || frame.pins > 0
+            };
+            if reference.location != 0 || busy {
+                return Err(AdminError::NotEmpty(name.to_owned()));
+            }
+            frames.push(frame);
+            leaf = disk.next_leaf(at + 1);
+        }
+        if self.is_used(id) || self.checkpoint.is_active() {
+            return Err(AdminError::NotEmpty(name.to_owned()));
+        }
+        for frame in frames {
+            self.frames.vacate(frame);
+        }
+        self.disks.remove(&id.0);
+        self.disks_changed();
+        Ok(())
+    }
+
+    fn disks_changed(&mut self) {
+        self.tell_prism_disks();
+        self.checkpoint.reserve = self.meta_reserve();
+        self.request_checkpoint(false);
+    }
+
+    /// The class table, to be changed by the caller, who then calls [`Engine::classes_changed`].
+    pub fn prism_mut(&mut self) -> &mut forebay_prism::Prism {
+        &mut self.prism
+    }
+
+    /// Policies changed: books and destage hints follow.
+    pub fn classes_changed(&mut self) {
+        let classes = self.prism.table().classes().len();
+        if self.stats.len() < classes {
+            self.stats.resize(classes, Default::default());
+        }
+        self.mover_policy_changed();
+        self.request_checkpoint(false);
+    }
+}

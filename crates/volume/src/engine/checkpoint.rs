@@ -1,0 +1,618 @@
+//! Checkpoints: freeze the map at one sequence, write what changed to new places, then the root, and only then let
+//! go of the journal and of old pages. The foreground goes on meanwhile: a frozen leaf that is to change is written
+//! first.
+
+use super::clients::Fill;
+use super::{Engine, Freed, Pending};
+use crate::layout::band_summary;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::layout::root::{DiskRoot, Root, RootHeader};
+use crate::layout::superblock::Superblock;
+use crate::space::slots::Slots;
+use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use std::collections::BTreeSet;
+
+/// Page writes under way at once.
+const PAGES_IN_FLIGHT: usize = 64;
+/// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
+/// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
+const DIRTY_MAX: usize = 65_536;
+const BLOB_CHUNK_BYTES: usize = 1 << 20;
+
+/// How far a checkpoint has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    Leaves,
+    Index,
+    Blob,
+    FlushPages,
+    Header,
+    FlushHeader,
+    Supersede,
+}
+
+/// State of checkpointing, and of what is done beside it.
+#[derive(Default)]
+pub(crate) struct CheckpointState {
+    /// Number of the last durable root.
+    pub number: u64,
+    /// Generation written into pages.
+    pub generation: u32,
+    /// Leaves dirtied since the last freeze.
+    pub dirtied: usize,
+    /// Slots kept for pages.
+    pub reserve: u64,
+    /// See `Engine::prefers_fast`.
+    pub bypass_debt: u64,
+    /// A band became full.
+    pub summaries_due: bool,
+    /// Bands to be trimmed once their summary is written.
+    pub trims_waiting: Vec<u32>,
+    summarising: BTreeSet<u32>,
+    phase: Phase,
+    requested: bool,
+    clean: bool,
+    in_flight: usize,
+    failed: bool,
+    /// Time before which no new attempt is made after a failure.
+    not_before_ns: u64,
+    frozen: Vec<u32>,
+    next_frozen: usize,
+    next_index: (u16, usize),
+    root: Root,
+    shadow: Option<Slots>,
+    /// Page slots to be freed when the next root is durable.
+    superseded: Vec<u64>,
+    header: Option<RootHeader>,
+    /// Journal position where a recovery from this checkpoint would start.
+    start: u64,
+}
+
+impl CheckpointState {
+    /// Whether a checkpoint is under way.
+    pub fn is_active(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+}
+
+impl Engine {
+    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    pub fn request_checkpoint(&mut self, clean: bool) {
+        self.checkpoint.requested = true;
+        self.checkpoint.clean = clean;
+        self.checkpoint.not_before_ns = 0;
+    }
+
+    /// Number of the last durable checkpoint.
+    #[must_use]
+    pub fn checkpoint_number(&self) -> u64 {
+        self.checkpoint.number
+    }
+
+    /// Whether a checkpoint is wanted or under way.
+    #[must_use]
+    pub fn checkpoint_pending(&self) -> bool {
+        self.checkpoint.requested || self.checkpoint.is_active()
+    }
+
+    /// Whether the last attempt at a checkpoint was given up.
+    #[must_use]
+    pub fn checkpoint_failed(&self) -> bool {
+        self.flush.failed
+            || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.now_ns
+    }
+
+    fn dirty_limit(&self) -> usize {
+        (self.frames.limit() * 2 / 5).clamp(1, DIRTY_MAX)
+    }
+
+    fn checkpoint_due(&self) -> bool {
+        if self.flush.failed || self.read_only.is_some() && !self.checkpoint.clean {
+            return false;
+        }
+        if self.now_ns < self.checkpoint.not_before_ns {
+            return false;
+        }
+        self.checkpoint.requested
+            || self.checkpoint.dirtied >= self.dirty_limit()
+            || self.journal.used_bytes() > self.journal.len_bytes() / 2
+    }
+
+    /// Moves the checkpoint on as far as it goes without waiting.
+    pub(crate) fn checkpoint_step(&mut self) {
+        if self.checkpoint.summaries_due {
+            self.write_summaries();
+        }
+        if self.checkpoint.phase == Phase::Idle && self.checkpoint_due() {
+            self.freeze();
+        }
+        if self.checkpoint.phase == Phase::Leaves {
+            while self.checkpoint.in_flight < PAGES_IN_FLIGHT
+                && self.checkpoint.next_frozen < self.checkpoint.frozen.len()
+            {
+                let frame = self.checkpoint.frozen[self.checkpoint.next_frozen];
+                self.checkpoint.next_frozen += 1;
+                if self.frames.get(frame).frozen {
+                    self.page_out(frame);
+                }
+            }
+            if self.checkpoint.next_frozen == self.checkpoint.frozen.len()
+                && self.checkpoint.in_flight == 0
+            {
+                self.checkpoint.phase = Phase::Index;
+            }
+        }
+        if self.checkpoint.phase == Phase::Index {
+            let all_sent = self.write_index_pages();
+            if all_sent && self.checkpoint.in_flight == 0 {
+                if self.checkpoint.failed {
+                    return self.abort_checkpoint();
+                }
+                self.write_blob();
+            }
+        }
+        if self.checkpoint.in_flight > 0 {
+            return;
+        }
+        match self.checkpoint.phase {
+            Phase::Blob | Phase::Header if self.checkpoint.failed => self.abort_checkpoint(),
+            Phase::Blob => {
+                self.checkpoint.phase = Phase::FlushPages;
+                self.flush.checkpoint_wants = true;
+            }
+            Phase::Header => {
+                self.checkpoint.phase = Phase::FlushHeader;
+                self.flush.checkpoint_wants = true;
+            }
+            Phase::Supersede => self.checkpoint.phase = Phase::Idle,
+            _ => {}
+        }
+    }
+
+    /// The flush that the checkpoint asked for ended.
+    pub(crate) fn checkpoint_flushed(&mut self, good: bool) {
+        match self.checkpoint.phase {
+            _ if !good => self.abort_checkpoint(),
+            Phase::FlushPages => self.write_headers(),
+            Phase::FlushHeader => self.root_durable(),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn checkpoint_io_done(&mut self, result: Result<(), IoError>) {
+        self.checkpoint.in_flight -= 1;
+        if let Err(error) = result {
+            self.checkpoint.failed = true;
+            self.counters.last_checkpoint_error = Some(format!("{}: {error}", self.names[0]));
+        }
+    }
+
+    /// Fixes the sequence: what is applied now is in the checkpoint, the rest will be replayed.
+    fn freeze(&mut self) {
+        self.seal_batch(false);
+        let mut start = self.journal.head();
+        let mut unapplied = Vec::new();
+        let mut shadow = self.slots.clone();
+        for (_, piece) in &self.pieces {
+            let Some(at) = piece.journal_at else { continue };
+            start = start.min(at);
+            for segment in &piece.segments {
+                unapplied.push(segment.sequence);
+            }
+        }
+        for (_, piece) in &self.pieces {
+            for segment in &piece.segments {
+                if let Fill::Data { location, .. } = segment.fill
+                    && self.extents.is_fast(location)
+                {
+                    let slot = self.extents.slot(location);
+                    (slot..slot + u64::from(segment.blocks)).for_each(|slot| {
+                        shadow.clear(slot);
+                    });
+                }
+            }
+        }
+        if let Some((at, sequences)) = self.mover_unapplied() {
+            start = start.min(at);
+            unapplied.extend(sequences);
+        }
+        for freed in self
+            .freed
+            .iter()
+            .map(|&(_, freed)| freed)
+            .chain(self.mover_deferred())
+        {
+            if let Freed::Slots { first, count } = freed {
+                (first..first + count).for_each(|slot| {
+                    shadow.clear(slot);
+                });
+            }
+        }
+        for &slot in &self.checkpoint.superseded {
+            shadow.clear(slot);
+        }
+        let state = &mut self.checkpoint;
+        state.generation += 1;
+        state.requested = false;
+        state.failed = false;
+        state.dirtied = 0;
+        state.in_flight = 0;
+        state.next_frozen = 0;
+        state.next_index = (0, 0);
+        state.phase = Phase::Leaves;
+        state.frozen = (0..self.frames.made() as u32)
+            .filter(|&id| self.frames.get(id).dirty)
+            .collect();
+        for &frame in &state.frozen {
+            self.frames.get_mut(frame).frozen = true;
+        }
+        state.root = Root {
+            journal_position: start.0,
+            journal_batch: start.1,
+            next_sequence: self.journal.next_sequence(),
+            unapplied,
+            clean: state.clean,
+            generation: state.generation,
+            disks: Vec::new(),
+            next_disk: self.next_disk,
+            classes: self.prism.table().encode(),
+            stats: self.stats.clone(),
+            evidence: self.prism.save(),
+            band_clock: self.bands.clock(),
+            bands: self.bands.table().to_vec(),
+            summaries: self
+                .bands
+                .summaries()
+                .map(|(band, entries)| (*band, entries.clone()))
+                .collect(),
+            slots: Vec::new(),
+        };
+        state.shadow = Some(shadow);
+        state.start = start.0;
+        self.checkpoint.reserve = self.meta_reserve();
+    }
+
+    /// Writes a frozen leaf to a new place, as it is now.
+    pub(crate) fn page_out(&mut self, frame: u32) {
+        let entry = self.frames.get_mut(frame);
+        entry.frozen = false;
+        let (disk, leaf) = (entry.disk, entry.leaf);
+        self.frames.set_dirty(frame, false);
+        let Some((old, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else {
+            return;
+        };
+        let page = &self.frames.get(frame).page;
+        if (0..LEAF_ENTRIES).all(|i| page::leaf_entry(page, i).0 == Entry::Unmapped) {
+            self.supersede_page(old);
+            if let Some(entry) = self.disk_mut(disk) {
+                entry.set_reference(leaf, PageRef::default());
+            }
+            return;
+        }
+        let Some(slot) = self.take_page_slot() else {
+            self.frames.set_dirty(frame, true);
+            return;
+        };
+        let generation = self.checkpoint.generation;
+        let page = &mut self.frames.get_mut(frame).page;
+        let crc = page::seal_leaf(
+            page,
+            PageName {
+                disk,
+                number: leaf,
+                generation,
+            },
+        );
+        let bytes = Buf::copy_of(page).freeze();
+        self.frames.get_mut(frame).writing = true;
+        let location = self.extents.slot_location(slot);
+        self.supersede_page(old);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_reference(
+                leaf,
+                PageRef {
+                    location,
+                    stageable: old.stageable,
+                    crc,
+                    generation,
+                },
+            );
+        }
+        self.checkpoint.in_flight += 1;
+        let pending = Pending::PageOut {
+            frame,
+            location,
+            checkpoint: true,
+        };
+        self.write_fast(location, bytes, pending);
+    }
+
+    fn write_fast(&mut self, location: u64, bytes: forebay_block::SharedBuf, pending: Pending) {
+        let offset_bytes = self.extents.place(location).map_or(0, |(_, offset)| offset);
+        self.counters.map_bytes += bytes.len() as u64;
+        self.command(
+            0,
+            offset_bytes,
+            0,
+            Op::Write {
+                bufs: Vectored::One(bytes),
+                fua: false,
+            },
+            pending,
+        );
+    }
+
+    fn take_page_slot(&mut self) -> Option<u64> {
+        let Some((slot, _)) = self.slots.allocate(1) else {
+            self.checkpoint.failed = true;
+            self.counters.last_checkpoint_error = Some("no free slot for a map page".to_owned());
+            return None;
+        };
+        if let Some(shadow) = &mut self.checkpoint.shadow {
+            shadow.set(slot);
+        }
+        Some(slot)
+    }
+
+    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable.
+    fn supersede_page(&mut self, old: PageRef) {
+        if old.location != 0 {
+            let slot = self.extents.slot(old.location);
+            if let Some(shadow) = &mut self.checkpoint.shadow {
+                shadow.clear(slot);
+            }
+            self.checkpoint.superseded.push(slot);
+        }
+    }
+
+    pub(crate) fn page_out_done(
+        &mut self,
+        frame: u32,
+        location: u64,
+        _checkpoint: bool,
+        result: Result<(), IoError>,
+    ) {
+        self.frames.get_mut(frame).writing = false;
+        if result.is_err() {
+            // The page exists only in memory: it stays dirty, and this checkpoint will not become a root.
+            let (disk, leaf) = (self.frames.get(frame).disk, self.frames.get(frame).leaf);
+            if self
+                .disk(disk)
+                .is_some_and(|d| d.leaf(leaf).0.location == location)
+            {
+                self.frames.set_dirty(frame, true);
+            }
+        }
+        self.checkpoint_io_done(result);
+    }
+
+    /// Writes dirty index pages; true when all were sent.
+    fn write_index_pages(&mut self) -> bool {
+        let (mut disk_id, mut number) = self.checkpoint.next_index;
+        loop {
+            let Some((&id, disk)) = self.disks.range(disk_id..).next() else {
+                self.checkpoint.next_index = (u16::MAX, usize::MAX);
+                return true;
+            };
+            if id != disk_id {
+                (disk_id, number) = (id, 0);
+            }
+            let next = (number..disk.pages.len())
+                .find(|&n| disk.pages[n].as_ref().is_some_and(|p| p.dirty));
+            let Some(next) = next else {
+                let Some(following) = disk_id.checked_add(1) else {
+                    return true;
+                };
+                (disk_id, number) = (following, 0);
+                continue;
+            };
+            if self.checkpoint.in_flight >= PAGES_IN_FLIGHT {
+                self.checkpoint.next_index = (disk_id, next);
+                return false;
+            }
+            self.write_index_page(disk_id, next);
+            number = next + 1;
+        }
+    }
+
+    fn write_index_page(&mut self, disk_id: u16, number: usize) {
+        let taken = self
+            .disks
+            .get_mut(&disk_id)
+            .and_then(|disk| disk.pages[number].take());
+        let Some(mut index) = taken else { return };
+        let old = index.reference;
+        if index.is_empty() {
+            self.supersede_page(old);
+            return;
+        }
+        let Some(slot) = self.take_page_slot() else {
+            if let Some(disk) = self.disks.get_mut(&disk_id) {
+                disk.pages[number] = Some(index);
+            }
+            return;
+        };
+        let generation = self.checkpoint.generation;
+        let name = PageName {
+            disk: DiskId(disk_id),
+            number: number as u64,
+            generation,
+        };
+        let mut buf = Buf::new(PAGE_BYTES);
+        let crc = page::encode_index(name, index.references().iter().copied(), &mut buf);
+        let location = self.extents.slot_location(slot);
+        index.reference = PageRef {
+            location,
+            stageable: 0,
+            crc,
+            generation,
+        };
+        index.dirty = false;
+        if let Some(disk) = self.disks.get_mut(&disk_id) {
+            disk.pages[number] = Some(index);
+        }
+        self.supersede_page(old);
+        self.checkpoint.in_flight += 1;
+        self.write_fast(location, buf.freeze(), Pending::IndexOut);
+    }
+
+    fn write_blob(&mut self) {
+        self.checkpoint.root.disks = self
+            .disks
+            .values()
+            .map(|disk| DiskRoot {
+                id: disk.id.0,
+                name: disk.name.clone(),
+                size_bytes: disk.size_bytes,
+                pages: disk
+                    .pages
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(i, p)| p.as_ref().map(|p| (i as u32, p.reference)))
+                    .filter(|(_, reference)| reference.location != 0)
+                    .collect(),
+            })
+            .collect();
+        let Some(shadow) = self.checkpoint.shadow.take() else {
+            return;
+        };
+        self.checkpoint.root.slots = shadow.words().to_vec();
+        let blob = self.checkpoint.root.encode();
+        self.checkpoint.root = Root::default();
+        let number = self.checkpoint.number + 1;
+        let area = self.superblock.root_offsets_bytes[(number % 2) as usize];
+        if blob.len() as u64 + 2 * 4096 > self.superblock.root_len_bytes {
+            self.counters.last_checkpoint_error =
+                Some("the root area is too small for this map".to_owned());
+            return self.abort_checkpoint();
+        }
+        self.checkpoint.header = Some(Root::header(&blob, number, self.journal.epoch()));
+        self.checkpoint.phase = Phase::Blob;
+        let mut offset_bytes = area + 4096;
+        for chunk in blob.chunks(BLOB_CHUNK_BYTES) {
+            let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
+            buf[..chunk.len()].copy_from_slice(chunk);
+            let len = buf.len() as u64;
+            self.counters.map_bytes += len;
+            self.checkpoint.in_flight += 1;
+            let op = Op::Write {
+                bufs: Vectored::One(buf.freeze()),
+                fua: false,
+            };
+            self.command(0, offset_bytes, 0, op, Pending::RootOut);
+            offset_bytes += len;
+        }
+    }
+
+    fn write_headers(&mut self) {
+        let Some(header) = self.checkpoint.header else {
+            return;
+        };
+        self.checkpoint.phase = Phase::Header;
+        self.write_header_copies(&header);
+    }
+
+    fn write_header_copies(&mut self, header: &RootHeader) {
+        for offset_bytes in header_offsets(&self.superblock, header.checkpoint) {
+            let buf = Buf::copy_of(&header.encode(&self.superblock.pool)).freeze();
+            self.checkpoint.in_flight += 1;
+            let op = Op::Write {
+                bufs: Vectored::One(buf),
+                fua: false,
+            };
+            self.command(0, offset_bytes, 0, op, Pending::RootOut);
+        }
+    }
+
+    fn root_durable(&mut self) {
+        let Some(header) = self.checkpoint.header.take() else {
+            return;
+        };
+        self.checkpoint.number = header.checkpoint;
+        self.journal
+            .truncate(self.checkpoint.start, header.checkpoint);
+        for slot in std::mem::take(&mut self.checkpoint.superseded) {
+            self.slots.clear(slot);
+        }
+        self.counters.checkpoints += 1;
+        self.checkpoint.phase = Phase::Supersede;
+        // The older root must never be taken for the newest, should the new one be lost.
+        let older = RootHeader {
+            checkpoint: header.checkpoint - 1,
+            superseded_by: header.checkpoint,
+            ..header
+        };
+        self.write_header_copies(&older);
+    }
+
+    fn abort_checkpoint(&mut self) {
+        self.checkpoint.phase = Phase::Idle;
+        self.checkpoint.header = None;
+        self.checkpoint.shadow = None;
+        self.checkpoint.requested = true;
+        self.checkpoint.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
+        self.counters.checkpoint_errors += 1;
+        for &frame in &self.checkpoint.frozen {
+            self.frames.get_mut(frame).frozen = false;
+        }
+        // Which index page it was that failed is not known: all of this attempt are written again.
+        let generation = self.checkpoint.generation;
+        for page in self
+            .disks
+            .values_mut()
+            .flat_map(|disk| disk.pages.iter_mut())
+            .flatten()
+        {
+            page.dirty |= page.reference.generation == generation;
+        }
+    }
+
+    /// Writes the summaries of bands that are full and whose last blocks have arrived.
+    pub(crate) fn write_summaries(&mut self) {
+        self.checkpoint.summaries_due = false;
+        for band in self.bands.closing() {
+            if self.bands.unsettled(band) > 0 {
+                self.checkpoint.summaries_due = true;
+                continue;
+            }
+            if !self.checkpoint.summarising.insert(band) {
+                continue;
+            }
+            let Some(entries) = self.bands.summary(band) else {
+                continue;
+            };
+            let (_, blocks) = band_summary::split(self.superblock.band_bytes / 4096);
+            let mut buf = Buf::zeroed(blocks as usize * 4096);
+            let generation = self.bands.get(band).generation;
+            band_summary::encode(&self.superblock.pool, band, generation, entries, &mut buf);
+            let location = self.extents.band_location(band, self.bands.data_blocks());
+            if let Some((device, offset_bytes)) = self.extents.place(location) {
+                let stream = self.bands.get(band).stream;
+                let op = Op::Write {
+                    bufs: Vectored::One(buf.freeze()),
+                    fua: false,
+                };
+                self.command(device, offset_bytes, stream, op, Pending::Summary { band });
+            }
+        }
+    }
+
+    pub(crate) fn summary_written(&mut self, band: u32, result: Result<(), IoError>) {
+        self.checkpoint.summarising.remove(&band);
+        if result.is_ok() {
+            self.bands.drop_summary(band);
+            self.retry_trims();
+        } else {
+            // It stays in memory and in the root; another attempt comes with the next full band.
+            self.counters.summary_errors += 1;
+        }
+    }
+}
+
+/// Where the two header copies of a checkpoint's root lie.
+pub(crate) fn header_offsets(superblock: &Superblock, checkpoint: u64) -> [u64; 2] {
+    let area = superblock.root_offsets_bytes[(checkpoint % 2) as usize];
+    [area, area + superblock.root_len_bytes - 4096]
+}

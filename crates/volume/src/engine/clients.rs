@@ -1,0 +1,500 @@
+//! Host requests, and the pieces they are cut into: one piece lies within one map leaf.
+
+use super::Engine;
+use crate::layout::page::LEAF_ENTRIES;
+use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError};
+use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
+use smallvec::SmallVec;
+
+const BLOCK: u64 = 4096;
+/// Longest read or write in bytes.
+pub const TRANSFER_MAX_BYTES: u64 = 64 << 20;
+
+/// What a client waits for.
+#[derive(Debug)]
+pub(crate) enum ClientKind {
+    /// A read: its parts in order.
+    Read { parts: SmallVec<[Option<Buf>; 1]> },
+    /// A write.
+    Write,
+    /// A discard or write-zeroes, done leaf by leaf.
+    Clear {
+        next_block: u64,
+        end_block: u64,
+        unmap: bool,
+    },
+    /// Block status, collected leaf by leaf.
+    Status {
+        next_block: u64,
+        end_block: u64,
+        extents: Vec<Extent>,
+        max_extents: usize,
+    },
+    /// A flush.
+    Flush,
+}
+
+/// A host request under way.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub token: u64,
+    pub kind: ClientKind,
+    pub disk: DiskId,
+    pub offset_bytes: u64,
+    pub len_bytes: u64,
+    pub fua: bool,
+    pub export: u16,
+    pub tag: Option<ClassId>,
+    /// Pieces not yet finished.
+    pub remaining: u32,
+    pub error: Option<RequestError>,
+    pub started_ns: u64,
+}
+
+/// What a piece does.
+#[derive(Debug)]
+pub(crate) enum PieceKind {
+    /// Read into the parts.
+    Read,
+    /// Write whole blocks.
+    Write { data: SharedBuf },
+    /// Merge bytes into one block: read, then write.
+    Merge { data: SharedBuf, at: usize },
+    /// Zeros into part of one block: read, then write.
+    MergeZeros { at: usize, len: usize },
+    /// Zero or unmap whole blocks.
+    Clear { unmap: bool },
+    /// Report.
+    Status,
+}
+
+/// One run of a piece that got one kind of new entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    /// First block within the piece.
+    pub first: u16,
+    pub blocks: u16,
+    pub fill: Fill,
+    /// The record's sequence, once there is one.
+    pub sequence: u64,
+}
+
+/// What a segment becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Data { location: u64, class: ClassId },
+    Zero,
+    Unmapped,
+}
+
+/// A part of a host request within one leaf.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub client: u32,
+    pub kind: PieceKind,
+    pub disk: DiskId,
+    pub leaf: u64,
+    /// First block within the leaf.
+    pub first: u16,
+    pub blocks: u16,
+    /// Which part of the client's read this is.
+    pub index: u16,
+    /// Device requests and batches under way.
+    pub outstanding: u32,
+    pub error: Option<RequestError>,
+    pub frame: Option<u32>,
+    pub locked: bool,
+    pub segments: SmallVec<[Segment; 2]>,
+    pub checksums: SmallVec<[u32; 4]>,
+    /// Locations a read was sent to, one per block, to tell a move from damage.
+    pub locations: SmallVec<[u64; 4]>,
+    pub buf: Option<Buf>,
+    pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
+    pub attempts: u8,
+    /// Batches that hold its records.
+    pub batches: SmallVec<[u64; 2]>,
+    /// Where recovery would have to start to see them.
+    pub journal_at: Option<(u64, u64)>,
+    /// Batches that cancel its records.
+    pub cancels: SmallVec<[u64; 1]>,
+    /// Data writes under way (its batches count it as a part until then).
+    pub data_outstanding: u32,
+    /// A batch of its records could not be written: whether they are on the device is unknown.
+    pub journal_lost: bool,
+}
+
+impl Piece {
+    fn new(
+        client: u32,
+        kind: PieceKind,
+        disk: DiskId,
+        block: u64,
+        blocks: u64,
+        index: usize,
+    ) -> Self {
+        Self {
+            client,
+            kind,
+            disk,
+            leaf: block / LEAF_ENTRIES as u64,
+            first: (block % LEAF_ENTRIES as u64) as u16,
+            blocks: blocks as u16,
+            index: index as u16,
+            outstanding: 0,
+            error: None,
+            frame: None,
+            locked: false,
+            segments: SmallVec::new(),
+            checksums: SmallVec::new(),
+            locations: SmallVec::new(),
+            buf: None,
+            parts: SmallVec::new(),
+            attempts: 0,
+            batches: SmallVec::new(),
+            journal_at: None,
+            cancels: SmallVec::new(),
+            data_outstanding: 0,
+            journal_lost: false,
+        }
+    }
+
+    /// Address of its first block on the disk.
+    pub fn block(&self) -> u64 {
+        self.leaf * LEAF_ENTRIES as u64 + u64::from(self.first)
+    }
+}
+
+/// Blocks from `block` to the end of its leaf, at most `left`.
+fn within_leaf(block: u64, left: u64) -> u64 {
+    left.min(LEAF_ENTRIES as u64 - block % LEAF_ENTRIES as u64)
+}
+
+impl Engine {
+    /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
+    pub fn submit(&mut self, request: Request) {
+        let Request {
+            token,
+            disk,
+            offset_bytes,
+            len_bytes,
+            op,
+            fua,
+            export,
+            tag,
+        } = request;
+        let answer =
+            |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
+        let Some(size_bytes) = self.disk(disk).map(|d| d.size_bytes) else {
+            return answer(self, Err(RequestError::NoDisk));
+        };
+        let is_flush = matches!(op, Op::Flush);
+        let bad_range = offset_bytes
+            .checked_add(len_bytes)
+            .is_none_or(|end| end > size_bytes)
+            || offset_bytes % 512 != 0
+            || len_bytes % 512 != 0;
+        if !is_flush && bad_range {
+            return answer(self, Err(RequestError::OutOfRange));
+        }
+        let changes = matches!(op, Op::Write(_) | Op::Discard | Op::WriteZeroes { .. });
+        if changes && let Some(reason) = &self.read_only {
+            let reason = reason.clone();
+            return answer(self, Err(RequestError::ReadOnly(reason)));
+        }
+        if !is_flush && len_bytes == 0 {
+            let empty = if matches!(op, Op::Read) {
+                Outcome::Data(Buf::new(0))
+            } else {
+                Outcome::Done
+            };
+            return answer(self, Ok(empty));
+        }
+        let transfers = matches!(op, Op::Read | Op::Write(_));
+        if transfers && len_bytes > TRANSFER_MAX_BYTES {
+            return answer(self, Err(RequestError::OutOfRange));
+        }
+        let (next_block, end_block) = (
+            offset_bytes / BLOCK,
+            (offset_bytes + len_bytes).div_ceil(BLOCK),
+        );
+        let kind = match &op {
+            Op::Read => ClientKind::Read {
+                parts: SmallVec::new(),
+            },
+            Op::Write(data) if data.len() as u64 != len_bytes => {
+                return answer(self, Err(RequestError::OutOfRange));
+            }
+            Op::Write(_) => ClientKind::Write,
+            Op::Flush => ClientKind::Flush,
+            // Nothing is cached on reads yet: the hint is taken and nothing is promised.
+            Op::Cache => return answer(self, Ok(Outcome::Done)),
+            Op::Discard => ClientKind::Clear {
+                next_block: 0,
+                end_block: 0,
+                unmap: true,
+            },
+            Op::WriteZeroes { may_unmap } => ClientKind::Clear {
+                next_block: 0,
+                end_block: 0,
+                unmap: *may_unmap,
+            },
+            Op::Status { max_extents } => ClientKind::Status {
+                next_block,
+                end_block,
+                extents: Vec::new(),
+                max_extents: (*max_extents).max(1),
+            },
+        };
+        let started_ns = self.now_ns;
+        let client = Client {
+            token,
+            kind,
+            disk,
+            offset_bytes,
+            len_bytes,
+            fua,
+            export,
+            tag,
+            // One for this function itself, so that pieces that finish at once do not end the request early.
+            remaining: 1,
+            error: None,
+            started_ns,
+        };
+        let id = self.clients.insert(client) as u32;
+        match op {
+            Op::Read => self.start_read(id, disk, next_block, end_block),
+            Op::Write(data) => self.start_write(id, disk, offset_bytes, data),
+            Op::Discard | Op::WriteZeroes { .. } => self.start_clear(id),
+            Op::Status { .. } => self.next_status_piece(id),
+            Op::Flush => return self.client_flush(id),
+            Op::Cache => {}
+        }
+        self.piece_of_client_done(id, None);
+    }
+
+    fn start_read(&mut self, client: u32, disk: DiskId, mut block: u64, end: u64) {
+        let mut rest = Buf::new(((end - block) * BLOCK) as usize);
+        let mut index = 0;
+        while block < end {
+            let blocks = within_leaf(block, end - block);
+            let tail = rest.split_off((blocks * BLOCK) as usize);
+            let mut piece = Piece::new(client, PieceKind::Read, disk, block, blocks, index);
+            piece.buf = Some(rest);
+            rest = tail;
+            let id = self.add_piece(piece);
+            if let Some(Client {
+                kind: ClientKind::Read { parts },
+                ..
+            }) = self.clients.get_mut(client as usize)
+            {
+                parts.push(None);
+            }
+            self.read_piece(id);
+            block += blocks;
+            index += 1;
+        }
+    }
+
+    fn start_write(&mut self, client: u32, disk: DiskId, offset_bytes: u64, data: Buf) {
+        let data = data.freeze();
+        let mut done = 0;
+        while done < data.len() {
+            let offset = offset_bytes + done as u64;
+            let (block, at) = (offset / BLOCK, (offset % BLOCK) as usize);
+            let left = data.len() - done;
+            let (kind, blocks, len) = if at != 0 || left < BLOCK as usize {
+                let len = left.min(BLOCK as usize - at);
+                (
+                    PieceKind::Merge {
+                        data: data.slice(done, len),
+                        at,
+                    },
+                    1,
+                    len,
+                )
+            } else {
+                let blocks = within_leaf(block, (left as u64) / BLOCK);
+                let len = (blocks * BLOCK) as usize;
+                let mut slice = data.slice(done, len);
+                // A host may write from an odd sector on: O_DIRECT needs the memory aligned as the device is.
+                if !(slice.as_ptr() as usize).is_multiple_of(BLOCK as usize) {
+                    slice = Buf::copy_of(&slice).freeze();
+                }
+                (PieceKind::Write { data: slice }, blocks, len)
+            };
+            self.launch_change(Piece::new(client, kind, disk, block, blocks, 0));
+            done += len;
+        }
+    }
+
+    /// Adds a piece that changes the map and starts it when its range is free.
+    pub(crate) fn launch_change(&mut self, piece: Piece) {
+        let (disk, block, blocks) = (piece.disk.0, piece.block(), u64::from(piece.blocks));
+        let id = self.add_piece(piece);
+        if self.ranges.lock(disk, block, blocks, id) {
+            self.pieces[id as usize].locked = true;
+            self.change_piece(id);
+        }
+    }
+
+    /// A piece of `blocks` blocks, cut to its leaf, for the leaf-by-leaf operations.
+    pub(crate) fn piece_within_leaf(
+        client: u32,
+        kind: PieceKind,
+        disk: DiskId,
+        block: u64,
+        left: u64,
+    ) -> Piece {
+        Piece::new(client, kind, disk, block, within_leaf(block, left), 0)
+    }
+
+    pub(crate) fn add_piece(&mut self, piece: Piece) -> u32 {
+        if let Some(client) = self.clients.get_mut(piece.client as usize) {
+            client.remaining += 1;
+        }
+        self.pieces.insert(piece) as u32
+    }
+
+    /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
+    pub(crate) fn resume(&mut self, piece: u32) {
+        match self.pieces.get(piece as usize).map(|p| &p.kind) {
+            Some(PieceKind::Read) => self.read_piece(piece),
+            Some(PieceKind::Status) => self.status_piece(piece),
+            Some(_) => self.change_piece(piece),
+            None => {}
+        }
+    }
+
+    /// Removes a finished piece: gives up its range and leaf, and tells its client.
+    pub(crate) fn finish_piece(&mut self, id: u32) {
+        let Some(mut piece) = self.pieces.try_remove(id as usize) else {
+            return;
+        };
+        if let Some(frame) = piece.frame.take() {
+            self.frames.get_mut(frame).pins -= 1;
+        }
+        if piece.locked {
+            let mut woken = std::mem::take(&mut self.woken);
+            self.ranges.unlock(id, &mut woken);
+            for other in woken.drain(..) {
+                if let Some(other_piece) = self.pieces.get_mut(other as usize) {
+                    other_piece.locked = true;
+                }
+                self.stalled.push_back(other);
+            }
+            self.woken = woken;
+        }
+        if let (PieceKind::Read, Some(buf)) = (&piece.kind, piece.buf.take())
+            && let Some(Client {
+                kind: ClientKind::Read { parts },
+                ..
+            }) = self.clients.get_mut(piece.client as usize)
+            && let Some(part) = parts.get_mut(usize::from(piece.index))
+        {
+            *part = Some(buf);
+        }
+        self.piece_of_client_done(piece.client, piece.error);
+    }
+
+    pub(crate) fn piece_of_client_done(&mut self, id: u32, error: Option<RequestError>) {
+        let Some(client) = self.clients.get_mut(id as usize) else {
+            return;
+        };
+        client.remaining -= 1;
+        if client.error.is_none() {
+            client.error = error;
+        }
+        if client.remaining > 0 {
+            return;
+        }
+        if client.error.is_none() {
+            match &client.kind {
+                ClientKind::Clear {
+                    next_block,
+                    end_block,
+                    ..
+                } if next_block < end_block => {
+                    return self.next_clear_piece(id);
+                }
+                ClientKind::Status {
+                    next_block,
+                    end_block,
+                    extents,
+                    max_extents,
+                } if next_block < end_block && extents.len() <= *max_extents => {
+                    return self.next_status_piece_again(id);
+                }
+                ClientKind::Write | ClientKind::Clear { .. } if client.fua => {
+                    client.fua = false;
+                    return self.client_flush(id);
+                }
+                _ => {}
+            }
+        }
+        self.answer(id);
+    }
+
+    /// Answers a host request.
+    pub(crate) fn answer(&mut self, id: u32) {
+        let Some(client) = self.clients.try_remove(id as usize) else {
+            return;
+        };
+        let Client {
+            token,
+            kind,
+            offset_bytes,
+            len_bytes,
+            error,
+            started_ns,
+            ..
+        } = client;
+        let result = match (error, kind) {
+            (Some(error), _) => {
+                self.counters.request_errors += 1;
+                Err(error)
+            }
+            (None, ClientKind::Read { parts }) => {
+                Ok(Outcome::Data(joined(parts, offset_bytes, len_bytes)))
+            }
+            (
+                None,
+                ClientKind::Status {
+                    mut extents,
+                    max_extents,
+                    ..
+                },
+            ) => {
+                Self::trim_extents(&mut extents, offset_bytes, len_bytes, max_extents);
+                Ok(Outcome::Extents(extents))
+            }
+            (None, _) => Ok(Outcome::Done),
+        };
+        self.counters
+            .latency_ns
+            .record(self.now_ns.saturating_sub(started_ns));
+        self.completions.push_back(Completion { token, result });
+    }
+}
+
+/// Joins the parts of a read and cuts them to what was asked.
+fn joined(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) -> Buf {
+    let mut parts = parts.into_iter().flatten();
+    let mut whole = parts.next().unwrap_or_else(|| Buf::new(0));
+    for part in parts {
+        if let Err(part) = whole.try_join(part) {
+            // The parts were split from one allocation in order, so this only copies if that ever changes.
+            let mut copy = Buf::new(whole.len() + part.len());
+            copy[..whole.len()].copy_from_slice(&whole);
+            copy[whole.len()..].copy_from_slice(&part);
+            whole = copy;
+        }
+    }
+    let head = (offset_bytes % BLOCK) as usize;
+    let mut body = if head == 0 {
+        whole
+    } else {
+        whole.split_off(head)
+    };
+    body.truncate(len_bytes as usize);
+    body
+}

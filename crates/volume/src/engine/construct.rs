@@ -1,0 +1,172 @@
+//! Building an engine from a root, and sharing out its memory.
+
+use super::{Counters, Engine, EngineOptions};
+use crate::journal::{Journal, JournalGeometry};
+use crate::layout::root::Root;
+use crate::layout::superblock::Superblock;
+use crate::map::frames::Frames;
+use crate::map::index::{Disk, index_memory_bytes};
+use crate::space::bands::{Bands, UNSUMMARISED_MAX};
+use crate::space::extents::Extents;
+use crate::space::slots::Slots;
+use forebay_prism::Prism;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Program, stacks, connections and buffers in flight: what a server needs beside the map.
+const BASE_MEMORY_BYTES: u64 = 28 << 20;
+/// A frame with its bookkeeping.
+const FRAME_BYTES: u64 = 4096 + 160;
+/// Fewest frames that let every kind of work go on.
+const FRAMES_MIN: u64 = 64;
+
+/// What an engine is built from.
+pub struct Parts {
+    /// Layout and identity.
+    pub superblock: Superblock,
+    /// Device names for messages.
+    pub names: Vec<String>,
+    /// Devices with a volatile cache, one bit each.
+    pub volatile: u32,
+    /// Devices that take discards, one bit each.
+    pub discards: u32,
+    /// Settings.
+    pub options: EngineOptions,
+    /// State to start from.
+    pub root: Root,
+    /// Disks, with their index pages.
+    pub disks: BTreeMap<u16, Disk>,
+    /// Classifier.
+    pub prism: Prism,
+    /// Epoch of the journal to be written.
+    pub epoch: u64,
+    /// Number of the last durable checkpoint.
+    pub checkpoint: u64,
+    /// Where the journal goes on: (position, batch, sequence).
+    pub journal_head: (u64, u64, u64),
+}
+
+/// Memory in bytes that a pool needs at least with these disks.
+#[must_use]
+pub fn memory_needed_bytes(
+    superblock: &Superblock,
+    extents: &Extents,
+    disk_sizes: impl Iterator<Item = u64>,
+) -> u64 {
+    memory_fixed_bytes(superblock, extents, disk_sizes) + FRAMES_MIN * FRAME_BYTES
+}
+
+fn memory_fixed_bytes(
+    superblock: &Superblock,
+    extents: &Extents,
+    disk_sizes: impl Iterator<Item = u64>,
+) -> u64 {
+    let index: u64 = disk_sizes.map(index_memory_bytes).sum();
+    let bands = u64::from(extents.bands());
+    // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
+    let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
+    let summaries = bands.min(UNSUMMARISED_MAX as u64) * (superblock.band_bytes / 4096) * 24 * 2;
+    BASE_MEMORY_BYTES + index + tables + summaries
+}
+
+impl Engine {
+    /// Builds an engine that serves from `parts`.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
+            superblock,
+            names,
+            volatile,
+            discards,
+            options,
+            root,
+            disks,
+            prism,
+            epoch,
+            checkpoint,
+            ..
+        } = parts;
+        let extents = Extents::new(&superblock.members, superblock.band_bytes);
+        let fixed = memory_fixed_bytes(
+            &superblock,
+            &extents,
+            disks.values().map(|disk| disk.size_bytes),
+        );
+        let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
+        // A job holds its blocks twice: as read, and queued to be written.
+        let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 8)
+            / FRAME_BYTES;
+        let frames = options
+            .frames
+            .unwrap_or(fitting.saturating_sub(jobs).max(FRAMES_MIN) as usize);
+        let geometry = JournalGeometry {
+            offset_bytes: superblock.journal_offset_bytes,
+            len_bytes: superblock.journal_len_bytes,
+            sector_bytes: u64::from(superblock.journal_sector_bytes),
+        };
+        let (position, batch, sequence) = parts.journal_head;
+        let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
+        journal.checkpoint = checkpoint;
+        let slots = Slots::from_words(root.slots, superblock.slots);
+        let bands = Bands::new(
+            root.bands,
+            root.summaries,
+            root.band_clock,
+            superblock.band_bytes,
+            &extents,
+        );
+        let mut engine = Self {
+            extents,
+            names,
+            volatile,
+            discards,
+            disks,
+            next_disk: root.next_disk.max(1),
+            frames: Frames::new(frames),
+            slots,
+            bands,
+            journal,
+            prism,
+            stats: root.stats,
+            counters: Counters::default(),
+            ranges: Default::default(),
+            clients: Slab::new(),
+            pieces: Slab::new(),
+            pending: Slab::new(),
+            commands: VecDeque::new(),
+            completions: VecDeque::new(),
+            stalled: VecDeque::new(),
+            frame_waiters: VecDeque::new(),
+            freed: VecDeque::new(),
+            flush: Default::default(),
+            checkpoint: Default::default(),
+            mover: Default::default(),
+            runs: Vec::new(),
+            woken: Vec::new(),
+            read_only: None,
+            now_ns: 0,
+            options,
+            superblock,
+        };
+        engine.stats.resize(
+            engine.prism.table().classes().len().max(engine.stats.len()),
+            Default::default(),
+        );
+        engine.checkpoint.number = checkpoint;
+        engine.checkpoint.generation = root.generation;
+        engine.checkpoint.reserve = engine.meta_reserve();
+        engine.checkpoint.summaries_due = true;
+        engine.tell_prism_disks();
+        engine
+    }
+
+    /// The classifier's rules name disks.
+    pub(crate) fn tell_prism_disks(&mut self) {
+        let disks: Vec<_> = self
+            .disks
+            .values()
+            .map(|disk| (disk.id, disk.name.clone()))
+            .collect();
+        self.prism.set_disks(&disks);
+    }
+}

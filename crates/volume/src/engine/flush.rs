@@ -1,0 +1,213 @@
+//! Flushes: waiting ones share one that was not yet submitted, and it goes to those devices only that hold
+//! acknowledged data which is not yet durable.
+
+use super::{Engine, Pending};
+use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
+use crate::request::RequestError;
+use forebay_block::{Buf, IoError, Op, Vectored};
+
+/// How long a changed watermark may stay unwritten, in nanoseconds.
+const WATERMARK_EVERY_NS: u64 = 1_000_000_000;
+
+/// State of flushing.
+#[derive(Debug, Default)]
+pub(crate) struct FlushState {
+    /// Devices holding completed writes that no submitted flush covers, one bit each.
+    dirty: u32,
+    /// Clients waiting for a flush not yet submitted.
+    waiting: Vec<u32>,
+    /// The engine itself wants a flush, to make space or window free.
+    wanted: bool,
+    /// The checkpoint wants one of all devices.
+    pub checkpoint_wants: bool,
+    /// The flush under way.
+    active: Option<Active>,
+    submitted: u64,
+    /// Data written since the last flush was submitted.
+    pub unflushed_bytes: u64,
+    /// A device flush failed: no later one may claim success for what it covered.
+    pub failed: bool,
+    watermark: WatermarkState,
+}
+
+#[derive(Debug)]
+struct Active {
+    number: u64,
+    remaining: u32,
+    failed: bool,
+    clients: Vec<u32>,
+    checkpoint: bool,
+}
+
+#[derive(Debug, Default)]
+struct WatermarkState {
+    written_batch: u64,
+    written_at_ns: u64,
+    serial: u64,
+    busy: bool,
+}
+
+impl FlushState {
+    /// A write to a device completed.
+    pub fn written(&mut self, device: usize) {
+        self.dirty |= 1 << device;
+    }
+
+    /// Flushes submitted so far; a batch that completes now is covered by the next one.
+    pub fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    pub fn watermark_written(&mut self) {
+        self.watermark.busy = false;
+    }
+
+    /// Recovery starts counting where the last watermark block ended.
+    pub fn resume_watermark(&mut self, serial: u64) {
+        self.watermark.serial = serial;
+    }
+}
+
+impl Engine {
+    /// A host asks for a flush (or a write of it is to be durable).
+    pub(crate) fn client_flush(&mut self, id: u32) {
+        if self.flush.failed {
+            self.clients[id as usize].error = Some(RequestError::FlushFailed);
+            return self.answer(id);
+        }
+        if self.options.faults.flush_is_no_op() {
+            return self.answer(id);
+        }
+        if self.flush.dirty & self.volatile != 0 {
+            self.flush.waiting.push(id);
+        } else if let Some(active) = &mut self.flush.active {
+            // All that was acknowledged is covered by the flush under way.
+            active.clients.push(id);
+        } else {
+            self.answer(id);
+        }
+    }
+
+    /// The engine needs durability itself.
+    pub(crate) fn want_flush(&mut self) {
+        self.flush.wanted = true;
+    }
+
+    /// Starts the next flush where one is wanted and none is under way.
+    pub(crate) fn flush_step(&mut self) {
+        if self.journal.unflushed_bytes() > self.journal.window_bytes() / 2
+            || self.flush.unflushed_bytes > self.options.unflushed_limit_bytes
+        {
+            self.flush.wanted = true;
+        }
+        let wanted =
+            self.flush.wanted || self.flush.checkpoint_wants || !self.flush.waiting.is_empty();
+        if !wanted || self.flush.active.is_some() {
+            return;
+        }
+        if self.flush.failed {
+            return self.fail_flush_waiters();
+        }
+        let all = (1u32 << self.extents.devices()) - 1;
+        let devices = self.volatile
+            & if self.flush.checkpoint_wants {
+                all
+            } else {
+                self.flush.dirty
+            };
+        self.flush.wanted = false;
+        self.flush.unflushed_bytes = 0;
+        self.flush.dirty &= !devices;
+        let number = self.flush.submitted;
+        self.flush.submitted += 1;
+        self.flush.active = Some(Active {
+            number,
+            remaining: devices.count_ones() + 1,
+            failed: false,
+            clients: std::mem::take(&mut self.flush.waiting),
+            checkpoint: std::mem::take(&mut self.flush.checkpoint_wants),
+        });
+        self.counters.flushes += 1;
+        for device in 0..self.extents.devices() {
+            if devices & 1 << device != 0 {
+                self.command(device, 0, 0, Op::Flush, Pending::Flush { device });
+            }
+        }
+        self.flush_part_done();
+    }
+
+    fn fail_flush_waiters(&mut self) {
+        for id in std::mem::take(&mut self.flush.waiting) {
+            self.clients[id as usize].error = Some(RequestError::FlushFailed);
+            self.answer(id);
+        }
+        self.flush.wanted = false;
+        if std::mem::take(&mut self.flush.checkpoint_wants) {
+            self.checkpoint_flushed(false);
+        }
+    }
+
+    pub(crate) fn device_flushed(&mut self, device: usize, result: Result<(), IoError>) {
+        if let Err(error) = result {
+            self.flush.failed = true;
+            self.counters.flush_errors += 1;
+            self.counters.last_flush_error = Some(format!("{}: {error}", self.names[device]));
+            if let Some(active) = &mut self.flush.active {
+                active.failed = true;
+            }
+        }
+        self.flush_part_done();
+    }
+
+    fn flush_part_done(&mut self) {
+        let Some(active) = &mut self.flush.active else {
+            return;
+        };
+        active.remaining -= 1;
+        if active.remaining > 0 {
+            return;
+        }
+        let Some(active) = self.flush.active.take() else {
+            return;
+        };
+        if !active.failed {
+            self.journal.flushed(active.number);
+        }
+        for id in active.clients {
+            if active.failed {
+                self.clients[id as usize].error = Some(RequestError::FlushFailed);
+            }
+            self.answer(id);
+        }
+        if active.checkpoint {
+            self.checkpoint_flushed(!active.failed);
+        }
+        self.release_durable();
+    }
+
+    /// Writes the watermark block when it changed and enough time has passed; never while nothing changes.
+    pub(crate) fn lazy_watermark(&mut self) {
+        let batch = self.journal.durable();
+        let state = &mut self.flush.watermark;
+        let due = self.now_ns.saturating_sub(state.written_at_ns) >= WATERMARK_EVERY_NS;
+        if state.busy || !due || batch <= state.written_batch || self.read_only.is_some() {
+            return;
+        }
+        state.busy = true;
+        state.written_batch = batch;
+        state.written_at_ns = self.now_ns;
+        state.serial += 1;
+        let watermark = Watermark {
+            epoch: self.journal.epoch(),
+            batch,
+            serial: state.serial,
+        };
+        let offset_bytes = OFFSETS_BYTES[(state.serial % 2) as usize];
+        let bytes = Buf::copy_of(&watermark.encode(&self.superblock.pool)).freeze();
+        let op = Op::Write {
+            bufs: Vectored::One(bytes),
+            fua: false,
+        };
+        self.command(0, offset_bytes, 0, op, Pending::Watermark);
+    }
+}

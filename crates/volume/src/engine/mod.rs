@@ -1,0 +1,308 @@
+//! The engine: a single-threaded state machine between host requests and device requests.
+//!
+//! `submit` takes a host request, `complete` a device completion, `pump` lets background work go on; what it wants
+//! from devices comes out of `next_command`, what it has for hosts out of `next_completion`. Nothing here calls the
+//! operating system.
+
+mod admin;
+mod apply;
+mod checkpoint;
+mod clients;
+mod construct;
+mod discard;
+mod flush;
+mod mover;
+mod options;
+mod paging;
+mod place;
+mod ranges;
+mod read;
+mod status;
+mod write;
+
+pub use admin::{AdminError, DISK_NAME_MAX};
+pub(crate) use checkpoint::header_offsets;
+pub use construct::{Parts, memory_needed_bytes};
+pub use options::{EngineOptions, Faults};
+pub use status::{Counters, Status, TierStatus};
+
+use crate::journal::Journal;
+use crate::layout::page::PageRef;
+use crate::layout::superblock::Superblock;
+use crate::map::frames::Frames;
+use crate::map::index::Disk;
+use crate::request::{Completion, RequestError};
+use crate::space::bands::Bands;
+use crate::space::extents::Extents;
+use crate::space::slots::Slots;
+use forebay_block::{
+    Buf, Completion as DeviceCompletion, DiskId, IoError, Op, Request as DeviceRequest, Vectored,
+};
+use forebay_prism::{ClassStats, Prism, Run};
+use ranges::Ranges;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a device request was for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// Data of a read piece.
+    Read { piece: u32, part: u16 },
+    /// Old content of a block that is partly overwritten.
+    Merge { piece: u32 },
+    /// Data of a write piece on a device.
+    Write { piece: u32, device: usize },
+    /// A journal batch; the bytes for another attempt.
+    Batch {
+        batch: u64,
+        offset_bytes: u64,
+        bytes: forebay_block::SharedBuf,
+        attempts: u8,
+    },
+    /// A leaf being read into a frame.
+    PageIn { frame: u32, reference: PageRef },
+    /// A leaf being written.
+    PageOut {
+        frame: u32,
+        location: u64,
+        checkpoint: bool,
+    },
+    /// An index page being written.
+    IndexOut,
+    /// The root blob or a root header.
+    RootOut,
+    /// A device flush of the flush under way.
+    Flush { device: usize },
+    /// A device flush that the mover needs.
+    MoverFlush,
+    /// Source blocks of the mover: position of the first candidate.
+    MoverRead { first: usize },
+    /// Destination blocks of the mover.
+    MoverWrite,
+    /// The summary of the band being collected.
+    MoverSummary,
+    /// The summary of a full band.
+    Summary { band: u32 },
+    /// A freed band being trimmed.
+    Trim { band: u32 },
+    /// The lazily written watermark block.
+    Watermark,
+}
+
+/// Who waits for a leaf: a piece, or the mover.
+pub(crate) const MOVER: u32 = u32::MAX;
+
+/// Space that is free once a batch is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// A run of slots.
+    Slots { first: u64, count: u64 },
+    /// A band.
+    Band(u32),
+}
+
+/// The engine. See the module's documentation.
+pub struct Engine {
+    pub(crate) options: EngineOptions,
+    pub(crate) superblock: Superblock,
+    pub(crate) extents: Extents,
+    pub(crate) names: Vec<String>,
+    /// One bit per device with a volatile cache.
+    pub(crate) volatile: u32,
+    /// One bit per device that gives space back on discard.
+    pub(crate) discards: u32,
+    pub(crate) disks: BTreeMap<u16, Disk>,
+    pub(crate) next_disk: u16,
+    pub(crate) frames: Frames,
+    pub(crate) slots: Slots,
+    pub(crate) bands: Bands,
+    pub(crate) journal: Journal,
+    pub(crate) prism: Prism,
+    pub(crate) stats: Vec<ClassStats>,
+    pub(crate) counters: Counters,
+    pub(crate) ranges: Ranges,
+    clients: Slab<clients::Client>,
+    pieces: Slab<clients::Piece>,
+    pending: Slab<Pending>,
+    commands: VecDeque<(usize, DeviceRequest)>,
+    completions: VecDeque<Completion>,
+    /// Pieces that wait for space or for the journal.
+    stalled: VecDeque<u32>,
+    /// Pieces (or the mover) that wait for a frame.
+    frame_waiters: VecDeque<u32>,
+    /// Space to be freed, by batch.
+    pub(crate) freed: VecDeque<(u64, Freed)>,
+    pub(crate) flush: flush::FlushState,
+    pub(crate) checkpoint: checkpoint::CheckpointState,
+    mover: mover::MoverState,
+    /// Reused scratch space: no allocation per request.
+    runs: Vec<Run>,
+    woken: Vec<u32>,
+    /// Why no writes are taken any more.
+    pub(crate) read_only: Option<String>,
+    pub(crate) now_ns: u64,
+}
+
+impl Engine {
+    /// The next device request: (device index, request).
+    pub fn next_command(&mut self) -> Option<(usize, DeviceRequest)> {
+        self.commands.pop_front()
+    }
+
+    /// The next finished host request.
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// Advances the engine's clock (nanoseconds of any monotonic origin) and lets lazy work start.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.lazy_watermark();
+        self.mover_tick();
+    }
+
+    /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
+    pub fn pump(&mut self) {
+        self.release_durable();
+        self.retry_frame_waiters();
+        self.retry_stalled();
+        self.checkpoint_step();
+        self.mover_step();
+        self.seal_batch(false);
+        self.flush_step();
+    }
+
+    /// Host requests not yet answered.
+    #[must_use]
+    pub fn requests_in_flight(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Whether device requests or background jobs are under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.pending.is_empty()
+            || !self.commands.is_empty()
+            || !self.clients.is_empty()
+            || self.checkpoint.is_active()
+    }
+
+    /// Why no writes are taken any more, where that is so.
+    #[must_use]
+    pub fn read_only_reason(&self) -> Option<&str> {
+        self.read_only.as_deref()
+    }
+
+    /// Takes no more writes, for `reason`.
+    pub fn set_read_only(&mut self, reason: &str) {
+        self.read_only.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// A disk by name.
+    #[must_use]
+    pub fn disk_named(&self, name: &str) -> Option<&Disk> {
+        self.disks.values().find(|disk| disk.name == name)
+    }
+
+    /// All disks.
+    pub fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.disks.values()
+    }
+
+    /// The classifier and its class table.
+    #[must_use]
+    pub fn prism(&self) -> &Prism {
+        &self.prism
+    }
+
+    /// Queues a device request.
+    pub(crate) fn command(
+        &mut self,
+        device: usize,
+        offset_bytes: u64,
+        stream: u8,
+        op: Op,
+        pending: Pending,
+    ) {
+        let tag = self.pending.insert(pending) as u64;
+        self.commands.push_back((
+            device,
+            DeviceRequest {
+                tag,
+                offset_bytes,
+                stream,
+                op,
+            },
+        ));
+    }
+
+    /// Takes the end of a device request.
+    pub fn complete(&mut self, device: usize, completion: DeviceCompletion) {
+        let Some(pending) = self.pending.try_remove(completion.tag as usize) else {
+            return;
+        };
+        let DeviceCompletion { result, bufs, .. } = completion;
+        match pending {
+            Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
+            Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
+            Pending::Write { piece, device } => self.data_written(piece, device, result),
+            Pending::Batch {
+                batch,
+                offset_bytes,
+                bytes,
+                attempts,
+            } => {
+                self.batch_written(batch, offset_bytes, bytes, attempts, result);
+            }
+            Pending::PageIn { frame, reference } => {
+                self.page_in_done(frame, reference, result, bufs)
+            }
+            Pending::PageOut {
+                frame,
+                location,
+                checkpoint,
+            } => {
+                self.page_out_done(frame, location, checkpoint, result);
+            }
+            Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
+            Pending::Flush { device } => self.device_flushed(device, result),
+            Pending::MoverFlush => self.mover_flushed(result),
+            Pending::MoverRead { first } => self.mover_read_done(first, device, result, bufs),
+            Pending::MoverWrite => self.mover_write_done(device, result),
+            Pending::MoverSummary => self.mover_summary_done(device, result, bufs),
+            Pending::Summary { band } => self.summary_written(band, result),
+            Pending::Trim { band } => {
+                // A failed trim costs the drive some spare area, nothing else.
+                if result.is_err() {
+                    self.counters.trim_errors += 1;
+                }
+                self.bands.release(band);
+            }
+            Pending::Watermark => self.flush.watermark_written(),
+        }
+    }
+
+    /// A device failure as the host sees it.
+    pub(crate) fn device_error(&self, device: usize, source: IoError) -> RequestError {
+        RequestError::Device {
+            device: self.names.get(device).cloned().unwrap_or_default(),
+            source,
+        }
+    }
+
+    /// The single buffer of a read completion.
+    pub(crate) fn single(bufs: Option<Vectored<Buf>>) -> Option<Buf> {
+        match bufs {
+            Some(Vectored::One(buf)) => Some(buf),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn disk(&self, disk: DiskId) -> Option<&Disk> {
+        self.disks.get(&disk.0)
+    }
+
+    pub(crate) fn disk_mut(&mut self, disk: DiskId) -> Option<&mut Disk> {
+        self.disks.get_mut(&disk.0)
+    }
+}

@@ -1,0 +1,512 @@
+//! The mover: destages from the fast tier and collects bands, one job at a time. Data goes to its new place and is
+//! made durable there, then the journal says so, then the map changes where it still names the old place.
+
+mod gather;
+mod transfer;
+
+use super::paging::Leaf;
+use super::{Engine, Freed, MOVER};
+use crate::layout::batch::{Moved, Record, move_bytes};
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use forebay_block::{ClassId, SharedBuf};
+use smallvec::SmallVec;
+
+/// Blocks of one move record.
+const RECORD_BLOCKS: usize = 128;
+/// Wait after a job that failed or found nothing.
+const PAUSE_NS: u64 = 100_000_000;
+
+/// What a job is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// From the fast tier to bands.
+    Destage,
+    /// What still lives in a band, to another band.
+    Collect { band: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Reading the summary of the band.
+    Summary,
+    Gather,
+    Read,
+    Write,
+    Flush,
+    Record,
+    Apply,
+}
+
+/// A block to be moved.
+#[derive(Clone, Debug)]
+struct Candidate {
+    moved: Moved,
+    data: Option<SharedBuf>,
+    /// Its source does not match its checksum.
+    damaged: bool,
+    destination: u64,
+    sequence: u64,
+}
+
+/// A job under way.
+#[derive(Debug)]
+pub(crate) struct Job {
+    kind: JobKind,
+    class: Option<ClassId>,
+    phase: Phase,
+    candidates: Vec<Candidate>,
+    /// Summary entries still to be looked up: (disk, block, location).
+    lookups: Vec<(Moved, u64)>,
+    /// Device requests or batches under way.
+    outstanding: usize,
+    failed: bool,
+    /// Waits for a leaf.
+    waiting: bool,
+    leaves_seen: usize,
+    wrapped: bool,
+    /// Next candidate to record or to apply.
+    next: usize,
+    journal_at: Option<(u64, u64)>,
+    last_batch: u64,
+    batches: SmallVec<[u64; 4]>,
+    /// Devices written, one bit each.
+    devices: u32,
+}
+
+/// State of moving.
+#[derive(Debug, Default)]
+pub(crate) struct MoverState {
+    job: Option<Job>,
+    cursor: (u16, u64),
+    /// The destage hints may be too low since a policy changed: look at every leaf once.
+    sweep_all: bool,
+    not_before_ns: u64,
+    /// Sources of the job, sorted: not to be reused while it may still compare with them.
+    held: Vec<u64>,
+    deferred: Vec<Freed>,
+    /// Bands whose collection failed.
+    avoided: std::collections::BTreeSet<u32>,
+}
+
+impl Engine {
+    /// Lets the mover try again what it had put off.
+    pub(crate) fn mover_tick(&mut self) {
+        if self.checkpoint.summaries_due {
+            self.write_summaries();
+        }
+    }
+
+    /// Whether freed space belongs to the job under way; if so it is kept back until the job ends.
+    pub(crate) fn mover_holds(&mut self, freed: Freed) -> bool {
+        let Some(job) = &self.mover.job else {
+            return false;
+        };
+        let hit = match freed {
+            Freed::Band(band) => job.kind == JobKind::Collect { band },
+            Freed::Slots { first, count } => {
+                let (from, to) = (
+                    self.extents.slot_location(first),
+                    self.extents.slot_location(first + count),
+                );
+                let at = self.mover.held.partition_point(|&location| location < from);
+                self.mover
+                    .held
+                    .get(at)
+                    .is_some_and(|&location| location < to)
+            }
+        };
+        if hit {
+            self.mover.deferred.push(freed);
+        }
+        hit
+    }
+
+    /// Space kept back by the job.
+    pub(crate) fn mover_deferred(&self) -> impl Iterator<Item = Freed> + '_ {
+        self.mover.deferred.iter().copied()
+    }
+
+    /// Sequences of the job that are recorded but not yet applied, and where recovery would find them.
+    pub(crate) fn mover_unapplied(&self) -> Option<((u64, u64), Vec<u64>)> {
+        let job = self.mover.job.as_ref()?;
+        let at = job.journal_at?;
+        let mut sequences: Vec<u64> = job
+            .candidates
+            .iter()
+            .map(|candidate| candidate.sequence)
+            .filter(|&s| s != 0)
+            .collect();
+        sequences.dedup();
+        Some((at, sequences))
+    }
+
+    /// The hints may be wrong since a policy changed.
+    pub(crate) fn mover_policy_changed(&mut self) {
+        self.mover.sweep_all = true;
+        self.mover.not_before_ns = 0;
+    }
+
+    fn job_limit(&self) -> usize {
+        let by_journal = (self.journal.len_bytes() / 512).max(16) as usize;
+        let by_memory = (self.options.memory_limit_bytes / 16 / 4096).max(16) as usize;
+        (self.options.job_blocks as usize)
+            .min(by_journal)
+            .min(by_memory)
+    }
+
+    /// Blocks of slots in use that will not be freed soon.
+    fn slots_held(&self) -> u64 {
+        let pending: u64 = self
+            .freed
+            .iter()
+            .map(|(_, freed)| {
+                if let Freed::Slots { count, .. } = freed {
+                    *count
+                } else {
+                    0
+                }
+            })
+            .sum();
+        (self.slots.total() - self.slots.free()).saturating_sub(pending)
+    }
+
+    /// Whether a job is under way or could free something now or after its pause.
+    pub(crate) fn mover_may_free(&self) -> bool {
+        if self.read_only.is_some() || self.flush.failed {
+            return false;
+        }
+        let collectable = self
+            .bands
+            .victim(|band| self.mover.avoided.contains(&band))
+            .is_some();
+        self.mover.job.is_some() || collectable || self.destage_due()
+    }
+
+    fn collect_due(&self) -> bool {
+        let low = (self.bands.count() / 16).max(3);
+        self.bands.free_count() < low
+    }
+
+    fn destage_due(&self) -> bool {
+        self.mover.sweep_all && self.slots_held() > 0 && !self.mover_nothing_to_sweep()
+            || self.slots_held() * 100 > self.slots.total() * self.options.destage_above_percent
+    }
+
+    fn mover_nothing_to_sweep(&self) -> bool {
+        // After a policy change only data over the threshold needs to move; a sweep merely corrects the hints.
+        self.slots_held() * 100 <= self.slots.total() * self.options.destage_above_percent
+    }
+
+    /// Starts or continues the job as far as it goes without waiting.
+    pub(crate) fn mover_step(&mut self) {
+        if self.mover.job.is_none() {
+            self.mover_start();
+        }
+        match self.mover.job.as_ref().map(|job| (job.phase, job.waiting)) {
+            Some((Phase::Gather, false)) => self.mover_gather(),
+            Some((Phase::Record, false)) => self.mover_record(),
+            Some((Phase::Apply, false)) => self.mover_apply(),
+            _ => {}
+        }
+    }
+
+    fn mover_start(&mut self) {
+        if self.read_only.is_some() || self.flush.failed || self.now_ns < self.mover.not_before_ns {
+            return;
+        }
+        let kind = if self.collect_due()
+            && let Some(band) = self.bands.victim(|band| self.mover.avoided.contains(&band))
+        {
+            JobKind::Collect { band }
+        } else if self.destage_due() {
+            JobKind::Destage
+        } else {
+            return;
+        };
+        self.mover.job = Some(Job {
+            kind,
+            class: None,
+            phase: if kind == JobKind::Destage {
+                Phase::Gather
+            } else {
+                Phase::Summary
+            },
+            candidates: Vec::new(),
+            lookups: Vec::new(),
+            outstanding: 0,
+            failed: false,
+            waiting: false,
+            leaves_seen: 0,
+            wrapped: false,
+            next: 0,
+            journal_at: None,
+            last_batch: 0,
+            batches: SmallVec::new(),
+            devices: 0,
+        });
+        if let JobKind::Collect { band } = kind {
+            self.mover_read_summary(band);
+        }
+    }
+
+    /// A leaf the mover waited for is there, or a frame is.
+    pub(crate) fn mover_resume(&mut self) {
+        if let Some(job) = &mut self.mover.job {
+            job.waiting = false;
+        }
+        self.mover_step();
+    }
+
+    /// A leaf the mover waited for cannot be read: its blocks stay where they are.
+    pub(crate) fn mover_leaf_failed(&mut self) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        job.waiting = false;
+        match job.phase {
+            Phase::Apply => {
+                let leaf = job
+                    .candidates
+                    .get(job.next)
+                    .map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64));
+                while job
+                    .candidates
+                    .get(job.next)
+                    .map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64))
+                    == leaf
+                    && leaf.is_some()
+                {
+                    job.next += 1;
+                }
+            }
+            _ => {
+                self.mover.cursor.1 += 1;
+                job.lookups.clear();
+                if let JobKind::Collect { band } = job.kind {
+                    self.mover.avoided.insert(band);
+                }
+            }
+        }
+        self.mover_step();
+    }
+
+    /// Ends the job; what it kept back is freed.
+    fn mover_end(&mut self, pause: bool) {
+        let Some(job) = self.mover.job.take() else {
+            return;
+        };
+        for candidate in &job.candidates {
+            if candidate.destination != 0 {
+                // Granted and never applied.
+                self.settle(candidate.destination, 1);
+            }
+        }
+        if job.failed {
+            self.counters.mover_errors += 1;
+        }
+        if pause || job.failed {
+            self.mover.not_before_ns = self.now_ns.saturating_add(PAUSE_NS);
+        }
+        self.mover.held.clear();
+        for freed in std::mem::take(&mut self.mover.deferred) {
+            // These were durable already: they come first.
+            self.freed.push_front((0, freed));
+        }
+    }
+
+    /// Appends the move records, as far as the journal takes them.
+    fn mover_record(&mut self) {
+        loop {
+            let Some(job) = &self.mover.job else { return };
+            let start = job.next;
+            let Some(first) = job.candidates.get(start) else {
+                break;
+            };
+            let (destination, disk, block) =
+                (first.destination, first.moved.disk, first.moved.block);
+            let mut end = start + 1;
+            while end < job.candidates.len()
+                && end - start < RECORD_BLOCKS
+                && !first.damaged
+                && !job.candidates[end].damaged
+                && job.candidates[end].destination == destination + 8 * (end - start) as u64
+                && self
+                    .extents
+                    .band(job.candidates[end].destination)
+                    .map(|(band, _)| band)
+                    == self.extents.band(destination).map(|(band, _)| band)
+            {
+                end += 1;
+            }
+            let bytes = move_bytes(end - start);
+            if !self.journal.accepts(bytes, true) {
+                self.want_flush();
+                return;
+            }
+            let record = if first.damaged {
+                Record::Damage {
+                    disk,
+                    block,
+                    blocks: 1,
+                }
+            } else {
+                let moved = job.candidates[start..end]
+                    .iter()
+                    .map(|candidate| candidate.moved)
+                    .collect();
+                Record::Move {
+                    class: job.class.unwrap_or(ClassId(0)),
+                    location: destination,
+                    moved,
+                }
+            };
+            if !self.journal.fits(bytes) {
+                self.seal_batch(false);
+            }
+            let at = self.journal.head();
+            let (batch, sequence) = self.journal.append(|out| record.put(out));
+            let Some(job) = &mut self.mover.job else {
+                return;
+            };
+            job.journal_at.get_or_insert(at);
+            for candidate in &mut job.candidates[start..end] {
+                candidate.sequence = sequence;
+            }
+            let first_in_batch = job.batches.last() != Some(&batch);
+            if first_in_batch {
+                job.batches.push(batch);
+                job.outstanding += 1;
+            }
+            job.last_batch = batch;
+            job.next = end;
+            self.journal.join(MOVER, 0, first_in_batch);
+            if first_in_batch {
+                // The data is durable already: the batch waits only for its own write.
+                self.journal
+                    .part_complete(batch, self.flush.submitted(), self.volatile);
+            }
+        }
+        self.mover_recorded();
+    }
+
+    pub(crate) fn mover_batch_written(&mut self, good: bool) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        job.outstanding -= 1;
+        job.failed |= !good;
+        self.mover_recorded();
+    }
+
+    fn mover_recorded(&mut self) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        if job.phase != Phase::Record || job.next < job.candidates.len() || job.outstanding > 0 {
+            return;
+        }
+        if job.failed {
+            // The journal is lost; the pool is read-only by now. The sources stay where they are.
+            return self.mover_end(true);
+        }
+        job.phase = Phase::Apply;
+        job.next = 0;
+        // In the order of leaves, so that each is fetched once.
+        job.candidates
+            .sort_by_key(|c| (c.moved.disk, c.moved.block));
+        self.mover_apply();
+    }
+
+    /// Changes the map, leaf by leaf, where it still names the source.
+    fn mover_apply(&mut self) {
+        loop {
+            let Some(job) = &self.mover.job else { return };
+            if job.phase != Phase::Apply {
+                return;
+            }
+            let Some(candidate) = job.candidates.get(job.next) else {
+                break;
+            };
+            let (disk, leaf) = (
+                candidate.moved.disk,
+                candidate.moved.block / LEAF_ENTRIES as u64,
+            );
+            match self.require_leaf(disk, leaf, MOVER, false) {
+                Leaf::Wait => {
+                    if let Some(job) = &mut self.mover.job {
+                        job.waiting = true;
+                    }
+                    return;
+                }
+                Leaf::Hole => self.mover_skip_leaf(disk, leaf),
+                Leaf::Ready(frame) => self.mover_apply_leaf(frame, leaf),
+            }
+        }
+        self.mover_end(false);
+    }
+
+    fn mover_skip_leaf(&mut self, disk: forebay_block::DiskId, leaf: u64) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        while job
+            .candidates
+            .get(job.next)
+            .is_some_and(|c| c.moved.disk == disk && c.moved.block / LEAF_ENTRIES as u64 == leaf)
+        {
+            job.next += 1;
+        }
+    }
+
+    fn mover_apply_leaf(&mut self, frame: u32, leaf: u64) {
+        let disk = self.frames.get(frame).disk;
+        let mut change = 0;
+        self.dirty_frame(frame);
+        loop {
+            let Some(job) = &mut self.mover.job else {
+                return;
+            };
+            let (kind, batch) = (job.kind, job.last_batch);
+            let Some(candidate) = job.candidates.get_mut(job.next) else {
+                break;
+            };
+            if candidate.moved.disk != disk || candidate.moved.block / LEAF_ENTRIES as u64 != leaf {
+                break;
+            }
+            job.next += 1;
+            let Candidate {
+                moved,
+                damaged,
+                sequence,
+                ..
+            } = *candidate;
+            let destination = std::mem::take(&mut candidate.destination);
+            let at = (moved.block % LEAF_ENTRIES as u64) as usize;
+            let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
+            if let Entry::Data { location, class } = entry
+                && location == moved.source
+            {
+                let who = (disk, moved.block, sequence);
+                if damaged {
+                    self.counters.damaged_moves += 1;
+                    change += self.replace(frame, at, who, Entry::Damaged, 0, batch);
+                } else {
+                    let new = Entry::Data {
+                        location: destination,
+                        class,
+                    };
+                    change += self.replace(frame, at, who, new, checksum, batch);
+                    let books = self.books(class);
+                    match kind {
+                        JobKind::Destage => books.destaged_bytes += 4096,
+                        JobKind::Collect { .. } => books.collected_bytes += 4096,
+                    }
+                }
+            }
+            if destination != 0 {
+                self.settle(destination, 1);
+            }
+        }
+        self.adjust_stageable(disk, leaf, change);
+    }
+}

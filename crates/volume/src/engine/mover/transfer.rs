@@ -1,0 +1,210 @@
+//! Reading the sources, writing the destinations, making them durable.
+
+use super::{Engine, JobKind, Phase};
+use crate::engine::Pending;
+use crate::space::bands::COLLECTED;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
+
+const BLOCK: usize = 4096;
+/// Blocks of one device request: 256 KiB reads, 1 MiB writes.
+const READ_BLOCKS: usize = 64;
+const WRITE_BLOCKS: usize = 256;
+
+impl Engine {
+    pub(super) fn mover_read(&mut self) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        job.phase = Phase::Read;
+        job.outstanding = 1;
+        let sources: Vec<u64> = job
+            .candidates
+            .iter()
+            .map(|candidate| candidate.moved.source)
+            .collect();
+        let mut first = 0;
+        while first < sources.len() {
+            let mut run = 1;
+            while first + run < sources.len()
+                && run < READ_BLOCKS
+                && sources[first + run] == sources[first] + 8 * run as u64
+                && self.extents.is_fast(sources[first + run])
+                    == self.extents.is_fast(sources[first])
+            {
+                run += 1;
+            }
+            if let Some((device, offset_bytes)) = self.extents.place(sources[first]) {
+                if let Some(job) = &mut self.mover.job {
+                    job.outstanding += 1;
+                }
+                let bufs = Vectored::One(Buf::new(run * BLOCK));
+                self.command(
+                    device,
+                    offset_bytes,
+                    0,
+                    Op::Read { bufs },
+                    Pending::MoverRead { first },
+                );
+            }
+            first += run;
+        }
+        self.mover_part_done();
+    }
+
+    pub(crate) fn mover_read_done(
+        &mut self,
+        first: usize,
+        _device: usize,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let verify = !self.options.faults.checksums_ignored();
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        match (result, Self::single(bufs)) {
+            (Ok(()), Some(buf)) => {
+                let data = buf.freeze();
+                for (i, candidate) in job.candidates[first..]
+                    .iter_mut()
+                    .take(data.len() / BLOCK)
+                    .enumerate()
+                {
+                    let block = data.slice(i * BLOCK, BLOCK);
+                    let moved = &candidate.moved;
+                    if verify && block_checksum(moved.disk, moved.block, &block) != moved.checksum {
+                        candidate.damaged = true;
+                    } else {
+                        candidate.data = Some(block);
+                    }
+                }
+            }
+            _ => job.failed = true,
+        }
+        self.mover_part_done();
+    }
+
+    /// One device request of the read, write or flush phase ended.
+    fn mover_part_done(&mut self) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        job.outstanding -= 1;
+        if job.outstanding > 0 {
+            return;
+        }
+        if job.failed {
+            if let JobKind::Collect { band } = job.kind {
+                self.mover.avoided.insert(band);
+            }
+            return self.mover_end(true);
+        }
+        match job.phase {
+            Phase::Read => self.mover_write(),
+            Phase::Write => self.mover_flush(),
+            Phase::Flush => {
+                job.phase = Phase::Record;
+                job.next = 0;
+                self.mover_record();
+            }
+            _ => {}
+        }
+    }
+
+    fn mover_write(&mut self) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        job.phase = Phase::Write;
+        job.outstanding = 1;
+        if job.kind == JobKind::Destage {
+            // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
+            job.candidates.retain(|candidate| !candidate.damaged);
+        }
+        let class = job.class.map_or(0, |class| class.0);
+        let stream = if job.kind == JobKind::Destage {
+            class
+        } else {
+            class | COLLECTED
+        };
+        let healthy: Vec<usize> = (0..job.candidates.len())
+            .filter(|&i| !job.candidates[i].damaged)
+            .collect();
+        let mut done = 0;
+        while done < healthy.len() {
+            let wanted = (healthy.len() - done).min(WRITE_BLOCKS) as u32;
+            let Some(grant) = self.bands.grant(stream, wanted) else {
+                // No band now: what is written already stays unnamed, the job is tried again later.
+                if let Some(job) = &mut self.mover.job {
+                    job.failed = true;
+                }
+                break;
+            };
+            self.checkpoint.summaries_due |= !self.bands.closing().is_empty();
+            let location = self.extents.band_location(grant.band, grant.first);
+            let Some((device, offset_bytes)) = self.extents.place(location) else {
+                break;
+            };
+            let Some(job) = &mut self.mover.job else {
+                return;
+            };
+            let mut bufs: Vec<SharedBuf> = Vec::with_capacity(grant.blocks as usize);
+            for (i, &at) in healthy[done..done + grant.blocks as usize]
+                .iter()
+                .enumerate()
+            {
+                let candidate = &mut job.candidates[at];
+                candidate.destination = location + 8 * i as u64;
+                bufs.extend(candidate.data.take());
+            }
+            done += grant.blocks as usize;
+            job.outstanding += 1;
+            job.devices |= 1 << device;
+            let op = Op::Write {
+                bufs: Vectored::Many(bufs),
+                fua: false,
+            };
+            self.command(device, offset_bytes, stream, op, Pending::MoverWrite);
+        }
+        self.mover_part_done();
+    }
+
+    pub(crate) fn mover_write_done(&mut self, _device: usize, result: Result<(), IoError>) {
+        if let Some(job) = &mut self.mover.job {
+            job.failed |= result.is_err();
+        }
+        self.mover_part_done();
+    }
+
+    /// The data must be durable before the journal names it: then a record never outlives its data.
+    fn mover_flush(&mut self) {
+        let Some(job) = &mut self.mover.job else {
+            return;
+        };
+        job.phase = Phase::Flush;
+        job.outstanding = 1;
+        let devices = job.devices & self.volatile;
+        for device in 0..self.extents.devices() {
+            if devices & 1 << device != 0 {
+                if let Some(job) = &mut self.mover.job {
+                    job.outstanding += 1;
+                }
+                self.command(device, 0, 0, Op::Flush, Pending::MoverFlush);
+            }
+        }
+        self.mover_part_done();
+    }
+
+    pub(crate) fn mover_flushed(&mut self, result: Result<(), IoError>) {
+        if result.is_err() {
+            // The device reports a lost write once: hosts whose data went there must not be told it is durable.
+            self.flush.failed = true;
+            self.counters.flush_errors += 1;
+            if let Some(job) = &mut self.mover.job {
+                job.failed = true;
+            }
+        }
+        self.mover_part_done();
+    }
+}

@@ -1,0 +1,75 @@
+//! What the operator and the tests may set.
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Limit for map, checksums, buffers and tables together, in bytes.
+    pub memory_limit_bytes: u64,
+    /// Frames for map leaves; `None`: what the memory limit leaves.
+    pub frames: Option<usize>,
+    /// Unflushed data after which the engine flushes by itself, in bytes: bounds what recovery verifies.
+    pub unflushed_limit_bytes: u64,
+    /// Blocks moved by one destage or collection job.
+    pub job_blocks: u32,
+    /// Share of slots in use above which staged data is destaged, in percent.
+    pub destage_above_percent: u64,
+    /// Share of free slots below which a growing part of staged writes goes to the capacity tier directly, in percent.
+    pub bypass_below_percent: u64,
+    /// Faults planted by tests.
+    pub faults: Faults,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            memory_limit_bytes: 1 << 30,
+            frames: None,
+            unflushed_limit_bytes: 64 << 20,
+            job_blocks: 2048,
+            destage_above_percent: 75,
+            bypass_below_percent: 10,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// Faults that tests plant to show that they would be found. Without the feature `planted-faults` there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// FLUSH answers without flushing.
+    #[cfg(feature = "planted-faults")]
+    pub flush_is_no_op: bool,
+    /// Checksums are not compared.
+    #[cfg(feature = "planted-faults")]
+    pub checksums_ignored: bool,
+    /// Space is reused before what supersedes it is durable.
+    #[cfg(feature = "planted-faults")]
+    pub reuse_at_once: bool,
+    /// Recovery takes batches of any epoch.
+    #[cfg(feature = "planted-faults")]
+    pub epoch_not_fenced: bool,
+}
+
+macro_rules! fault {
+    ($name:ident) => {
+        /// Whether this fault is planted.
+        #[must_use]
+        pub fn $name(&self) -> bool {
+            #[cfg(feature = "planted-faults")]
+            {
+                self.$name
+            }
+            #[cfg(not(feature = "planted-faults"))]
+            {
+                false
+            }
+        }
+    };
+}
+
+impl Faults {
+    fault!(flush_is_no_op);
+    fault!(checksums_ignored);
+    fault!(reuse_at_once);
+    fault!(epoch_not_fenced);
+}

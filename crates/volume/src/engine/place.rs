@@ -1,0 +1,125 @@
+//! Where the blocks of a write go: class, policy, and how full the tiers are.
+
+use super::Engine;
+use crate::map::index::INDEX_SPAN_BYTES;
+use forebay_block::ClassId;
+use forebay_prism::Place;
+use smallvec::SmallVec;
+
+/// Runs of (location, blocks).
+pub(crate) type Runs = SmallVec<[(u64, u32); 2]>;
+
+impl Engine {
+    /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free.
+    pub(crate) fn meta_reserve(&self) -> u64 {
+        let leaves: u64 = self
+            .disks
+            .values()
+            .map(|d| d.size_bytes.div_ceil(400 * 4096))
+            .sum();
+        let pages: u64 = self
+            .disks
+            .values()
+            .map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES))
+            .sum();
+        (leaves.min(self.frames.limit() as u64) + pages + 16).min(self.slots.total() / 4)
+    }
+
+    /// Slots that data may still take.
+    pub(crate) fn data_slots_free(&self) -> u64 {
+        self.slots.free().saturating_sub(self.checkpoint.reserve)
+    }
+
+    /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.
+    pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32) -> Option<Runs> {
+        let mut runs = Runs::new();
+        let fast_first = self.prefers_fast(class, blocks);
+        let mut left = blocks;
+        for fast in [fast_first, !fast_first] {
+            while left > 0 {
+                let Some((location, got)) = (if fast {
+                    self.take_slots(left)
+                } else {
+                    self.take_band(class, left)
+                }) else {
+                    break;
+                };
+                runs.push((location, got));
+                left -= got;
+            }
+        }
+        if left == 0 {
+            return Some(runs);
+        }
+        self.give_back(&runs);
+        None
+    }
+
+    /// Gives back what was never written. Band space is appended only, so it is lost until the band is collected.
+    pub(crate) fn give_back(&mut self, runs: &[(u64, u32)]) {
+        for &(location, blocks) in runs {
+            if self.extents.is_fast(location) {
+                let slot = self.extents.slot(location);
+                (slot..slot + u64::from(blocks)).for_each(|slot| {
+                    self.slots.clear(slot);
+                });
+            } else {
+                self.settle(location, blocks);
+            }
+        }
+    }
+
+    fn take_slots(&mut self, wanted: u32) -> Option<(u64, u32)> {
+        let wanted = u64::from(wanted).min(self.data_slots_free());
+        let (slot, got) = self.slots.allocate(wanted)?;
+        Some((self.extents.slot_location(slot), got as u32))
+    }
+
+    fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
+        let grant = self.bands.grant(class.0, wanted)?;
+        if !self.bands.closing().is_empty() {
+            self.checkpoint.summaries_due = true;
+        }
+        Some((
+            self.extents.band_location(grant.band, grant.first),
+            grant.blocks,
+        ))
+    }
+
+    /// Whether a write of this class goes to the fast tier first. Below a threshold of free slots a growing share of
+    /// staged writes goes past it, so that the pool slows down in proportion and never stops.
+    fn prefers_fast(&mut self, class: ClassId, blocks: u32) -> bool {
+        let Some(spec) = self.prism.table().get(class) else {
+            return true;
+        };
+        let total = self.slots.total().max(1);
+        let held = self
+            .stats
+            .get(usize::from(class.0))
+            .map_or(0, |s| s.fast_blocks)
+            + u64::from(blocks);
+        if spec.share < 1.0 && held as f64 > spec.share * total as f64 {
+            self.counters.spilled_blocks += u64::from(blocks);
+            return false;
+        }
+        match spec.place {
+            Place::Fast => true,
+            Place::Capacity | Place::Both => false,
+            Place::Stage => {
+                let threshold = total * self.options.bypass_below_percent / 100;
+                let free = self.data_slots_free();
+                if free >= threshold || threshold == 0 {
+                    return true;
+                }
+                // Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
+                self.checkpoint.bypass_debt += u64::from(blocks) * (threshold - free);
+                let due = u64::from(blocks) * threshold;
+                if self.checkpoint.bypass_debt >= due {
+                    self.checkpoint.bypass_debt -= due;
+                    return false;
+                }
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
+
+use super::paging::Leaf;
+use super::{Engine, Pending};
+use crate::layout::page::{self, Entry};
+use crate::request::RequestError;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
+use forebay_prism::{Direction, Intent};
+use smallvec::SmallVec;
+
+const BLOCK: usize = 4096;
+/// How often a read is looked up again because its data moved meanwhile. Each time, space must have been freed,
+/// made durable, reused and written within one device read: more than a few times is no coincidence.
+const ATTEMPTS_MAX: u8 = 16;
+/// In `locations`: not on any device.
+const NOWHERE: u64 = u64::MAX;
+
+impl Engine {
+    pub(crate) fn read_piece(&mut self, id: u32) {
+        let Some(piece) = self.pieces.get(id as usize) else {
+            return;
+        };
+        let (disk, leaf) = (piece.disk, piece.leaf);
+        let frame = match self.require_leaf(disk, leaf, id, false) {
+            Leaf::Wait => return,
+            Leaf::Hole => None,
+            Leaf::Ready(frame) => Some(frame),
+        };
+        let piece = &mut self.pieces[id as usize];
+        let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
+        let mut locations: SmallVec<[u64; 4]> = SmallVec::with_capacity(blocks);
+        let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
+        for i in first..first + blocks {
+            let (entry, checksum) = frame.map_or((Entry::Unmapped, 0), |frame| {
+                page::leaf_entry(&self.frames.get(frame).page, i)
+            });
+            match entry {
+                Entry::Data { location, class } => {
+                    locations.push(location);
+                    if let Some(stats) = self.stats.get_mut(usize::from(class.0))
+                        && piece.attempts == 0
+                    {
+                        stats.host_read_bytes += BLOCK as u64;
+                        stats.fast_read_bytes += if self.extents.is_fast(location) {
+                            BLOCK as u64
+                        } else {
+                            0
+                        };
+                    }
+                }
+                Entry::Unmapped | Entry::Zero => locations.push(NOWHERE),
+                Entry::Damaged => {
+                    let offset_bytes = (piece.block() + (i - first) as u64) * BLOCK as u64;
+                    piece.error = Some(RequestError::Damaged { disk, offset_bytes });
+                    self.counters.damaged_reads += 1;
+                    return self.finish_piece(id);
+                }
+            }
+            checksums.push(checksum);
+        }
+        if piece.attempts > 0 {
+            // Looked up again after a failure: where the map still names the same data, the failure is real.
+            if (locations == piece.locations && checksums == piece.checksums)
+                || piece.attempts > ATTEMPTS_MAX
+            {
+                if matches!(piece.error, Some(RequestError::Damaged { .. })) {
+                    self.counters.damaged_reads += 1;
+                }
+                return self.finish_piece(id);
+            }
+            piece.error = None;
+        }
+        piece.locations = locations;
+        piece.checksums = checksums;
+        self.issue_reads(id);
+    }
+
+    /// Cuts the piece's buffer into runs that lie together and reads each.
+    fn issue_reads(&mut self, id: u32) {
+        let piece = &mut self.pieces[id as usize];
+        let Some(mut rest) = piece.buf.take() else {
+            return;
+        };
+        piece.parts.clear();
+        // One for this function, so that the piece outlives devices that complete at once.
+        piece.outstanding = 1;
+        let blocks = piece.locations.len();
+        let mut at = 0;
+        while at < blocks {
+            let piece = &mut self.pieces[id as usize];
+            let start = piece.locations[at];
+            let mut run = 1;
+            while at + run < blocks {
+                let next = piece.locations[at + run];
+                let follows = if start == NOWHERE {
+                    next == NOWHERE
+                } else {
+                    next == start + 8 * run as u64
+                };
+                // The extents end between the tiers: a run never crosses from one device to the next.
+                if !follows
+                    || self.extents.is_fast(start)
+                        != self.extents.is_fast(next.min(start.max(next)))
+                {
+                    break;
+                }
+                run += 1;
+            }
+            let tail = if at + run < blocks {
+                Some(rest.split_off(run * BLOCK))
+            } else {
+                None
+            };
+            let part = piece.parts.len() as u16;
+            let mut buf = std::mem::replace(&mut rest, tail.unwrap_or_else(Buf::empty));
+            if start == NOWHERE {
+                buf.fill(0);
+                piece.parts.push((at as u16, Some(buf)));
+            } else if let Some((device, offset_bytes)) = self.extents.place(start) {
+                piece.parts.push((at as u16, None));
+                piece.outstanding += 1;
+                let bufs = Vectored::One(buf);
+                self.command(
+                    device,
+                    offset_bytes,
+                    0,
+                    Op::Read { bufs },
+                    Pending::Read { piece: id, part },
+                );
+            } else {
+                // A location outside the pool can only come from damage that a checksum failed to see.
+                let (disk, offset_bytes) = (piece.disk, (piece.block() + at as u64) * BLOCK as u64);
+                piece.error = Some(RequestError::Damaged { disk, offset_bytes });
+                piece.parts.push((at as u16, Some(buf)));
+            }
+            at += run;
+        }
+        self.read_part_done(id);
+    }
+
+    pub(crate) fn read_done(
+        &mut self,
+        id: u32,
+        part: u16,
+        device: usize,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let error = match &result {
+            Err(source) => Some(self.device_error(device, source.clone())),
+            Ok(()) => None,
+        };
+        let verify = !self.options.faults.checksums_ignored();
+        let Some(piece) = self.pieces.get_mut(id as usize) else {
+            return;
+        };
+        let base = piece.block();
+        let disk = piece.disk;
+        let Some((first, slot)) = piece.parts.get_mut(usize::from(part)) else {
+            return;
+        };
+        let first = usize::from(*first);
+        let mut bad = error;
+        match Self::single(bufs) {
+            Some(buf) => {
+                if bad.is_none() && verify {
+                    for (i, block) in buf.chunks_exact(BLOCK).enumerate() {
+                        let address = base + (first + i) as u64;
+                        if block_checksum(disk, address, block) != piece.checksums[first + i] {
+                            bad = Some(RequestError::Damaged {
+                                disk,
+                                offset_bytes: address * BLOCK as u64,
+                            });
+                            break;
+                        }
+                    }
+                }
+                *slot = Some(buf);
+            }
+            None => {
+                let source = IoError {
+                    kind: IoErrorKind::Short,
+                    operation: "read",
+                    offset_bytes: 0,
+                    os_error: 0,
+                };
+                bad = bad.or(Some(RequestError::Device {
+                    device: self.names[device].clone(),
+                    source,
+                }));
+            }
+        }
+        if bad.is_some() {
+            piece.error = bad;
+        }
+        self.read_part_done(id);
+    }
+
+    fn read_part_done(&mut self, id: u32) {
+        let piece = &mut self.pieces[id as usize];
+        piece.outstanding -= 1;
+        if piece.outstanding > 0 {
+            return;
+        }
+        let mut parts = std::mem::take(&mut piece.parts).into_iter();
+        let mut whole = parts.next().and_then(|(_, buf)| buf);
+        let complete = whole.is_some();
+        for (_, buf) in parts {
+            if let (Some(whole), Some(buf)) = (&mut whole, buf) {
+                // Parts of one allocation in order: joining cannot fail unless one was lost to an error.
+                let _ = whole.try_join(buf);
+            }
+        }
+        piece.buf = Some(whole.unwrap_or_else(|| Buf::new(usize::from(piece.blocks) * BLOCK)));
+        if piece.error.is_some() && complete {
+            piece.attempts += 1;
+            return self.read_piece(id);
+        }
+        if piece.error.is_none() {
+            let (client, disk, offset_bytes) =
+                (piece.client, piece.disk, piece.block() * BLOCK as u64);
+            let export = self.clients.get(client as usize).map_or(0, |c| c.export);
+            let disk_size_bytes = self.disks.get(&disk.0).map_or(0, |d| d.size_bytes);
+            if let Some(data) = piece.buf.as_deref() {
+                let intent = Intent {
+                    disk,
+                    disk_size_bytes,
+                    offset_bytes,
+                    direction: Direction::Read,
+                    data,
+                    export,
+                    tag: None,
+                };
+                self.prism.observe_read(&intent);
+            }
+        }
+        self.finish_piece(id);
+    }
+}

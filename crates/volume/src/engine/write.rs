@@ -1,0 +1,528 @@
+//! Writes: classify, take space, send data and record out in parallel, change the map when both have arrived.
+
+use super::clients::{Fill, PieceKind, Segment};
+use super::paging::Leaf;
+use super::{Engine, Pending};
+use crate::layout::batch::{Record, put_write, write_bytes};
+use crate::layout::page::{self, Entry};
+use crate::request::RequestError;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
+use forebay_prism::{Direction, Intent};
+use smallvec::SmallVec;
+
+const BLOCK: usize = 4096;
+/// Most bytes that the records of one block can take.
+const RECORD_BYTES_PER_BLOCK: usize = 28;
+/// Further attempts at writing a journal batch that failed.
+const BATCH_ATTEMPTS_MAX: u8 = 3;
+
+/// Whether a block holds only zeros. Data rarely starts with a zero word, so the first word decides most.
+fn is_zero(block: &[u8]) -> bool {
+    block[..8] == [0; 8] && block.iter().all(|&byte| byte == 0)
+}
+
+impl Engine {
+    /// Goes on with a piece that changes the map. Its range is locked.
+    pub(crate) fn change_piece(&mut self, id: u32) {
+        let Some(piece) = self.pieces.get(id as usize) else {
+            return;
+        };
+        let (disk, leaf) = (piece.disk, piece.leaf);
+        if let Some(reason) = &self.read_only {
+            let reason = reason.clone();
+            return self.fail_piece(id, RequestError::ReadOnly(reason));
+        }
+        let create = !matches!(piece.kind, PieceKind::Clear { unmap: true });
+        let frame = match self.require_leaf(disk, leaf, id, create) {
+            Leaf::Wait => return,
+            // Nothing is mapped here: there is nothing to unmap.
+            Leaf::Hole => return self.finish_piece(id),
+            Leaf::Ready(frame) => frame,
+        };
+        match &self.pieces[id as usize].kind {
+            PieceKind::Merge { .. } | PieceKind::MergeZeros { .. } => self.start_merge(id, frame),
+            PieceKind::Write { .. } => self.execute_write(id, frame),
+            PieceKind::Clear { .. } => self.execute_clear(id, frame),
+            PieceKind::Read | PieceKind::Status => {}
+        }
+    }
+
+    pub(crate) fn fail_piece(&mut self, id: u32, error: RequestError) {
+        if let Some(piece) = self.pieces.get_mut(id as usize) {
+            piece.error = Some(error);
+            self.finish_piece(id);
+        }
+    }
+
+    /// Parks a piece until space or journal room comes.
+    pub(crate) fn stall(&mut self, id: u32) {
+        self.counters.stalls += 1;
+        self.stalled.push_back(id);
+    }
+
+    /// Tries parked pieces again, in order, as long as they get on.
+    pub(crate) fn retry_stalled(&mut self) {
+        for _ in 0..self.stalled.len() {
+            let Some(id) = self.stalled.pop_front() else {
+                return;
+            };
+            let before = self.stalled.len();
+            self.resume(id);
+            if self.stalled.len() > before && self.stalled.back() == Some(&id) {
+                // Still no room: keep its place, and let the others wait behind it.
+                self.stalled.pop_back();
+                self.stalled.push_front(id);
+                self.make_room();
+                return;
+            }
+        }
+    }
+
+    /// Writes wait: start what frees space, or tell the first of them that nothing will.
+    fn make_room(&mut self) {
+        if self.volatile != 0 && (!self.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
+            self.want_flush();
+        }
+        if self.journal.used_bytes() > self.journal.len_bytes() / 2 {
+            return;
+        }
+        let hopeless = self.freed.is_empty()
+            && self.pending.is_empty()
+            && !self.journal.has_open()
+            && !self.mover_may_free()
+            && !self.checkpoint.is_active();
+        if hopeless && let Some(id) = self.stalled.pop_front() {
+            let reason = if self.flush.failed {
+                RequestError::FlushFailed
+            } else {
+                RequestError::NoSpace
+            };
+            self.fail_piece(id, reason);
+        }
+    }
+
+    pub(crate) fn pin(&mut self, id: u32, frame: u32) {
+        self.frames.get_mut(frame).pins += 1;
+        self.pieces[id as usize].frame = Some(frame);
+    }
+
+    /// Reads the block that is partly overwritten.
+    fn start_merge(&mut self, id: u32, frame: u32) {
+        let piece = &self.pieces[id as usize];
+        let at = usize::from(piece.first);
+        let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
+        match entry {
+            Entry::Unmapped | Entry::Zero => self.merge(id, Buf::zeroed(BLOCK)),
+            Entry::Damaged => {
+                let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
+                self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
+            }
+            Entry::Data { location, .. } => {
+                let Some((device, offset_bytes)) = self.extents.place(location) else {
+                    let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
+                    return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
+                };
+                let piece = &mut self.pieces[id as usize];
+                let seen = (piece.locations.first(), piece.checksums.first());
+                if piece.attempts > 0 && seen == (Some(&location), Some(&checksum)) {
+                    let error = piece.error.take();
+                    let damaged = RequestError::Damaged {
+                        disk: piece.disk,
+                        offset_bytes: piece.block() * BLOCK as u64,
+                    };
+                    return self.fail_piece(id, error.unwrap_or(damaged));
+                }
+                piece.locations = SmallVec::from_slice(&[location]);
+                piece.checksums = SmallVec::from_slice(&[checksum]);
+                let bufs = Vectored::One(Buf::new(BLOCK));
+                self.command(
+                    device,
+                    offset_bytes,
+                    0,
+                    Op::Read { bufs },
+                    Pending::Merge { piece: id },
+                );
+            }
+        }
+    }
+
+    pub(crate) fn merge_read_done(
+        &mut self,
+        id: u32,
+        device: usize,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let error = result.err().map(|source| self.device_error(device, source));
+        let verify = !self.options.faults.checksums_ignored();
+        let Some(piece) = self.pieces.get_mut(id as usize) else {
+            return;
+        };
+        let expected = piece.checksums.first().copied().unwrap_or(0);
+        let (disk, block) = (piece.disk, piece.block());
+        match (error, Self::single(bufs)) {
+            (None, Some(buf)) if !verify || block_checksum(disk, block, &buf) == expected => {
+                self.merge(id, buf)
+            }
+            (error, _) => {
+                // The block may have been moved while it was read: look again, once more at most for each move.
+                let damaged = RequestError::Damaged {
+                    disk,
+                    offset_bytes: block * BLOCK as u64,
+                };
+                piece.error = Some(error.unwrap_or(damaged));
+                piece.attempts = piece.attempts.saturating_add(1);
+                self.change_piece(id);
+            }
+        }
+    }
+
+    /// Lays the new bytes over the old block; the piece becomes an ordinary write of it.
+    fn merge(&mut self, id: u32, mut block: Buf) {
+        let piece = &mut self.pieces[id as usize];
+        match &piece.kind {
+            PieceKind::Merge { data, at } => block[*at..*at + data.len()].copy_from_slice(data),
+            PieceKind::MergeZeros { at, len } => block[*at..*at + *len].fill(0),
+            _ => {}
+        }
+        piece.kind = PieceKind::Write {
+            data: block.freeze(),
+        };
+        piece.error = None;
+        piece.attempts = 0;
+        piece.locations.clear();
+        piece.checksums.clear();
+        self.change_piece(id);
+    }
+
+    fn execute_write(&mut self, id: u32, frame: u32) {
+        let piece = &self.pieces[id as usize];
+        let PieceKind::Write { data } = &piece.kind else {
+            return;
+        };
+        let data = data.clone();
+        let (disk, first_block, client) = (piece.disk, piece.block(), piece.client);
+        if !self
+            .journal
+            .accepts(usize::from(piece.blocks) * RECORD_BYTES_PER_BLOCK, false)
+        {
+            return self.stall(id);
+        }
+        let (export, tag) = self
+            .clients
+            .get(client as usize)
+            .map_or((0, None), |c| (c.export, c.tag));
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        let intent = Intent {
+            disk,
+            disk_size_bytes: self.disks.get(&disk.0).map_or(0, |d| d.size_bytes),
+            offset_bytes: first_block * BLOCK as u64,
+            direction: Direction::Write,
+            data: &data,
+            export,
+            tag,
+        };
+        self.prism.classify(&intent, &mut runs);
+        let segments = self.cut_segments(&data, &runs);
+        self.runs = runs;
+        let Some(segments) = segments else {
+            return self.stall(id);
+        };
+        self.pin(id, frame);
+        let blocks = usize::from(self.pieces[id as usize].blocks);
+        let checksums: SmallVec<[u32; 4]> = data
+            .chunks_exact(BLOCK)
+            .enumerate()
+            .map(|(i, block)| block_checksum(disk, first_block + i as u64, block))
+            .collect();
+        debug_assert_eq!(checksums.len(), blocks);
+        let piece = &mut self.pieces[id as usize];
+        piece.checksums = checksums;
+        piece.segments = segments;
+        self.issue_segments(id, Some(&data));
+    }
+
+    /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
+    fn cut_segments(
+        &mut self,
+        data: &SharedBuf,
+        runs: &[forebay_prism::Run],
+    ) -> Option<SmallVec<[Segment; 2]>> {
+        let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
+        let mut at = 0usize;
+        for run in runs {
+            let end = (at + run.blocks as usize).min(data.len() / BLOCK);
+            while at < end {
+                let zero = is_zero(&data[at * BLOCK..(at + 1) * BLOCK]);
+                let mut len = 1;
+                while at + len < end
+                    && is_zero(&data[(at + len) * BLOCK..(at + len + 1) * BLOCK]) == zero
+                {
+                    len += 1;
+                }
+                if zero {
+                    segments.push(Segment {
+                        first: at as u16,
+                        blocks: len as u16,
+                        fill: Fill::Zero,
+                        sequence: 0,
+                    });
+                } else {
+                    let Some(space) = self.take_space(run.class, len as u32) else {
+                        for segment in &segments {
+                            if let Fill::Data { location, .. } = segment.fill {
+                                self.give_back(&[(location, u32::from(segment.blocks))]);
+                            }
+                        }
+                        return None;
+                    };
+                    let mut first = at as u16;
+                    for (location, blocks) in space {
+                        let fill = Fill::Data {
+                            location,
+                            class: run.class,
+                        };
+                        segments.push(Segment {
+                            first,
+                            blocks: blocks as u16,
+                            fill,
+                            sequence: 0,
+                        });
+                        first += blocks as u16;
+                    }
+                }
+                at += len;
+            }
+        }
+        Some(segments)
+    }
+
+    /// Appends the record of each segment and sends its data.
+    pub(crate) fn issue_segments(&mut self, id: u32, data: Option<&SharedBuf>) {
+        // One of each for the issuing itself, so that what completes at once does not end the piece early.
+        self.pieces[id as usize].outstanding = 1;
+        self.pieces[id as usize].data_outstanding = 1;
+        for index in 0..self.pieces[id as usize].segments.len() {
+            let piece = &self.pieces[id as usize];
+            let segment = piece.segments[index];
+            let (disk, block) = (piece.disk, piece.block() + u64::from(segment.first));
+            let blocks = u32::from(segment.blocks);
+            let range = usize::from(segment.first)
+                ..usize::from(segment.first) + usize::from(segment.blocks);
+            let record_bytes = match segment.fill {
+                Fill::Data { .. } => write_bytes(range.len()),
+                _ => write_bytes(0),
+            };
+            if !self.journal.fits(record_bytes) {
+                self.seal_batch(false);
+            }
+            let journal_at = self.journal.head();
+            let mut target = None;
+            let (batch, sequence) = match segment.fill {
+                Fill::Data { location, class } => {
+                    let checksums = &self.pieces[id as usize].checksums[range.clone()];
+                    target = self
+                        .extents
+                        .place(location)
+                        .map(|(device, offset)| (device, offset, class));
+                    self.journal
+                        .append(|out| put_write(out, disk, block, class, location, checksums))
+                }
+                Fill::Zero => self.journal.append(|out| {
+                    Record::Zero {
+                        disk,
+                        block,
+                        blocks,
+                    }
+                    .put(out)
+                }),
+                Fill::Unmapped => self.journal.append(|out| {
+                    Record::Discard {
+                        disk,
+                        block,
+                        blocks,
+                    }
+                    .put(out)
+                }),
+            };
+            let piece = &mut self.pieces[id as usize];
+            piece.segments[index].sequence = sequence;
+            piece.journal_at.get_or_insert(journal_at);
+            let first = piece.batches.last() != Some(&batch);
+            if first {
+                piece.batches.push(batch);
+                piece.outstanding += 1;
+            }
+            self.journal
+                .join(id, target.map_or(0, |(device, ..)| 1 << device), first);
+            if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
+                piece.data_outstanding += 1;
+                self.flush.unflushed_bytes += (range.len() * BLOCK) as u64;
+                let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
+                let pending = Pending::Write { piece: id, device };
+                self.command(
+                    device,
+                    offset_bytes,
+                    class.0 + 1,
+                    Op::Write { bufs, fua: false },
+                    pending,
+                );
+            }
+        }
+        self.data_part_done(id);
+        self.change_part_done(id);
+    }
+
+    pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {
+        match result {
+            Ok(()) => self.flush.written(device),
+            Err(source) => {
+                let error = self.device_error(device, source);
+                self.pieces[id as usize].error.get_or_insert(error);
+            }
+        }
+        self.data_part_done(id);
+        self.end_change(id);
+    }
+
+    /// One data write of a piece ended. After the last, its batches have all the data they name; where one failed,
+    /// its records are cancelled first.
+    fn data_part_done(&mut self, id: u32) {
+        let piece = &mut self.pieces[id as usize];
+        piece.data_outstanding -= 1;
+        if piece.data_outstanding > 0 {
+            return;
+        }
+        if piece.error.is_none() {
+            return self.complete_parts(id);
+        }
+        if piece.journal_lost {
+            return;
+        }
+        let sequences: SmallVec<[u64; 4]> = piece
+            .segments
+            .iter()
+            .map(|segment| segment.sequence)
+            .collect();
+        for sequence in sequences {
+            if !self.journal.fits(write_bytes(0)) {
+                self.seal_batch(false);
+            }
+            let (batch, _) = self
+                .journal
+                .append(|out| Record::Cancel { sequence }.put(out));
+            let piece = &mut self.pieces[id as usize];
+            let first = piece.cancels.last() != Some(&batch);
+            if first {
+                piece.cancels.push(batch);
+                piece.outstanding += 1;
+            }
+            self.journal.join(id, 0, first);
+        }
+    }
+
+    fn complete_parts(&mut self, id: u32) {
+        let piece = &self.pieces[id as usize];
+        let batches: SmallVec<[u64; 4]> = piece
+            .batches
+            .iter()
+            .chain(&piece.cancels)
+            .copied()
+            .collect();
+        for batch in batches {
+            self.journal
+                .part_complete(batch, self.flush.submitted(), self.volatile);
+        }
+    }
+
+    /// A batch holding records of a piece was written, or the issuing ended.
+    pub(crate) fn change_part_done(&mut self, id: u32) {
+        self.pieces[id as usize].outstanding -= 1;
+        self.end_change(id);
+    }
+
+    /// After the last write of data and record, the map changes; or, where one failed, nothing does.
+    fn end_change(&mut self, id: u32) {
+        let piece = &self.pieces[id as usize];
+        if piece.outstanding > 0 || piece.data_outstanding > 0 {
+            return;
+        }
+        if piece.error.is_none() {
+            self.apply_piece(id);
+        } else if !piece.journal_lost {
+            self.complete_parts(id);
+            self.free_cancelled(id);
+        }
+        self.finish_piece(id);
+    }
+
+    /// Seals the open batch and sends it.
+    pub(crate) fn seal_batch(&mut self, force: bool) {
+        if let Some(sealed) = self.journal.seal(force) {
+            let (batch, offset_bytes, bytes) = (sealed.batch, sealed.offset_bytes, sealed.bytes);
+            self.counters.journal_bytes += bytes.len() as u64;
+            self.send_batch(batch, offset_bytes, bytes, 0);
+        }
+    }
+
+    fn send_batch(&mut self, batch: u64, offset_bytes: u64, bytes: SharedBuf, attempts: u8) {
+        let op = Op::Write {
+            bufs: Vectored::One(bytes.clone()),
+            fua: false,
+        };
+        self.command(
+            0,
+            offset_bytes,
+            0,
+            op,
+            Pending::Batch {
+                batch,
+                offset_bytes,
+                bytes,
+                attempts,
+            },
+        );
+    }
+
+    pub(crate) fn batch_written(
+        &mut self,
+        batch: u64,
+        offset_bytes: u64,
+        bytes: SharedBuf,
+        attempts: u8,
+        result: Result<(), IoError>,
+    ) {
+        let error = match result {
+            Ok(()) => None,
+            Err(_) if attempts < BATCH_ATTEMPTS_MAX => {
+                // The same bytes to the same place: whatever of the first attempt arrived, the end is the same.
+                return self.send_batch(batch, offset_bytes, bytes, attempts + 1);
+            }
+            Err(source) => Some(self.device_error(0, source)),
+        };
+        let waiters = self.journal.written(batch);
+        if let Some(error) = &error {
+            self.set_read_only(&format!("the journal cannot be written: {error}"));
+        } else {
+            self.flush.written(0);
+            self.journal
+                .part_complete(batch, self.flush.submitted(), self.volatile);
+        }
+        for waiter in waiters {
+            if waiter == super::MOVER {
+                self.mover_batch_written(error.is_none());
+                continue;
+            }
+            let Some(piece) = self.pieces.get_mut(waiter as usize) else {
+                continue;
+            };
+            if let Some(error) = &error {
+                piece.error.get_or_insert_with(|| error.clone());
+                piece.journal_lost = true;
+            }
+            self.change_part_done(waiter);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Reading the journal back: batches in order, with the gaps between them.
+
+use super::JournalGeometry;
+use crate::io::Devices;
+use crate::layout::Id;
+use crate::layout::batch::{self, BATCH_MAX_BYTES, BatchHeader, Record};
+use forebay_block::{Buf, IoError};
+
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Reads the ring through one chunk of memory.
+struct Ring<'a> {
+    devices: &'a mut Devices,
+    geometry: JournalGeometry,
+    chunk: Buf,
+    /// Position of the chunk's first byte.
+    at: u64,
+}
+
+impl Ring<'_> {
+    /// Bytes from `position` on, at least a batch's worth where the lap has them.
+    fn bytes(&mut self, position: u64) -> Result<&[u8], IoError> {
+        let lap_left = self.geometry.len_bytes - position % self.geometry.len_bytes;
+        let wanted = lap_left.min(BATCH_MAX_BYTES as u64);
+        let have = self.at <= position && position + wanted <= self.at + self.chunk.len() as u64;
+        if !have {
+            let sector = self.geometry.sector_bytes;
+            let start = position / sector * sector;
+            let lap_left = self.geometry.len_bytes - start % self.geometry.len_bytes;
+            let len = CHUNK_BYTES.min(lap_left);
+            let offset_bytes = self.geometry.offset_bytes + start % self.geometry.len_bytes;
+            self.chunk = self.devices.read(0, offset_bytes, len as usize)?;
+            self.at = start;
+        }
+        Ok(&self.chunk[(position - self.at) as usize..])
+    }
+}
+
+/// Where a scan starts and what it believes.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanStart {
+    /// Position.
+    pub position: u64,
+    /// Number of the first batch.
+    pub batch: u64,
+    /// Only batches of this epoch count; `None` takes any (a planted fault).
+    pub epoch: Option<u64>,
+}
+
+/// Where a scan ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanEnd {
+    /// Position behind the last batch.
+    pub position: u64,
+    /// Number after the last batch.
+    pub batch: u64,
+}
+
+/// Calls `visit` with each batch in order; batches missing between two are seen by their numbers.
+///
+/// # Errors
+/// The device's failure.
+pub fn scan(
+    devices: &mut Devices,
+    geometry: JournalGeometry,
+    pool: &Id,
+    start: ScanStart,
+    mut visit: impl FnMut(&mut Devices, BatchHeader, Vec<Record>) -> Result<(), IoError>,
+) -> Result<ScanEnd, IoError> {
+    let mut ring = Ring {
+        devices,
+        geometry,
+        chunk: Buf::empty(),
+        at: 0,
+    };
+    let mut end = ScanEnd {
+        position: start.position,
+        batch: start.batch,
+    };
+    let mut position = start.position;
+    // The batch after the last one found may lie anywhere in the window, also beyond the end of the lap.
+    while position < end.position + geometry.window_bytes() + BATCH_MAX_BYTES as u64
+        && position < start.position + geometry.len_bytes
+    {
+        let bytes = ring.bytes(position)?;
+        let plausible = batch::peek(bytes, pool).is_some_and(|header| {
+            header.position == position
+                && header.batch >= end.batch
+                && start.epoch.is_none_or(|epoch| header.epoch == epoch)
+        });
+        if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
+            visit(ring.devices, header, records)?;
+            position += u64::from(header.len_bytes);
+            end = ScanEnd {
+                position,
+                batch: header.batch + 1,
+            };
+        } else {
+            position += geometry.sector_bytes;
+        }
+    }
+    Ok(end)
+}

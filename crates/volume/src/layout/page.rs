@@ -1,0 +1,239 @@
+//! Map pages: the packed entry, leaves and index pages.
+
+use super::{is_sealed, seal};
+use forebay_block::{ClassId, DiskId};
+
+/// Size of a page in bytes.
+pub const PAGE_BYTES: usize = 4096;
+/// Entries of a leaf: 10 bytes each, so that a mapped block costs 10.24 bytes.
+pub const LEAF_ENTRIES: usize = 400;
+/// References of an index page.
+pub const INDEX_ENTRIES: usize = 250;
+const HEADER_BYTES: usize = 96;
+const CHECKSUMS_OFFSET: usize = HEADER_BYTES + LEAF_ENTRIES * 6;
+const LEAF_MAGIC: [u8; 4] = *b"FBML";
+const INDEX_MAGIC: [u8; 4] = *b"FBMI";
+const LOCATION_BITS: u32 = 38;
+const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
+const CODE_SHIFT: u32 = 41;
+const CODE_ZERO: u64 = 1;
+const CODE_DAMAGED: u64 = 2;
+const CODE_DATA: u64 = 8;
+/// Most sectors a pool may have (38 bits).
+pub const SECTORS_MAX: u64 = 1 << LOCATION_BITS;
+
+/// State of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Never written, or discarded.
+    Unmapped,
+    /// Reads as zeros, allocated.
+    Zero,
+    /// Reads fail until overwritten.
+    Damaged,
+    /// Data at a location.
+    Data {
+        /// First sector in the pool's linear space.
+        location: u64,
+        /// Class.
+        class: ClassId,
+    },
+}
+
+impl Entry {
+    fn pack(self) -> u64 {
+        match self {
+            Self::Unmapped => 0,
+            Self::Zero => CODE_ZERO << CODE_SHIFT,
+            Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
+            // Stored length 8 sectors is packed as 7 (sectors - 1).
+            Self::Data { location, class } => {
+                (location & LOCATION_MASK)
+                    | 7 << LOCATION_BITS
+                    | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
+            }
+        }
+    }
+
+    fn unpack(bits: u64) -> Self {
+        match bits >> CODE_SHIFT {
+            0 => Self::Unmapped,
+            CODE_ZERO => Self::Zero,
+            code @ CODE_DATA.. => Self::Data {
+                location: bits & LOCATION_MASK,
+                class: ClassId((code - CODE_DATA) as u8),
+            },
+            // Codes 3..=7 are reserved: nothing this version may interpret as data.
+            _ => Self::Damaged,
+        }
+    }
+}
+
+/// Reads entry `i` of a leaf page with its block checksum.
+#[must_use]
+pub fn leaf_entry(page: &[u8], i: usize) -> (Entry, u32) {
+    let at = HEADER_BYTES + i * 6;
+    let mut bits = [0u8; 8];
+    bits[..6].copy_from_slice(&page[at..at + 6]);
+    let at = CHECKSUMS_OFFSET + i * 4;
+    let crc = u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+    (Entry::unpack(u64::from_le_bytes(bits)), crc)
+}
+
+/// Writes entry `i` of a leaf page.
+pub fn set_leaf_entry(page: &mut [u8], i: usize, entry: Entry, checksum: u32) {
+    let at = HEADER_BYTES + i * 6;
+    page[at..at + 6].copy_from_slice(&entry.pack().to_le_bytes()[..6]);
+    let at = CHECKSUMS_OFFSET + i * 4;
+    page[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Which page this is; stored in the page and repeated by its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageName {
+    /// The disk mapped.
+    pub disk: DiskId,
+    /// Number of the leaf or index page on the disk.
+    pub number: u64,
+    /// Checkpoint generation in which the page was written.
+    pub generation: u32,
+}
+
+fn stamp(page: &mut [u8], magic: [u8; 4], name: PageName) -> u32 {
+    page[..4].copy_from_slice(&magic);
+    page[8..10].copy_from_slice(&name.disk.0.to_le_bytes());
+    page[10..16].fill(0);
+    page[16..24].copy_from_slice(&name.number.to_le_bytes());
+    page[24..28].copy_from_slice(&name.generation.to_le_bytes());
+    page[28..HEADER_BYTES].fill(0);
+    seal(page)
+}
+
+fn is_named(page: &[u8], magic: [u8; 4], name: PageName) -> bool {
+    page[8..10] == name.disk.0.to_le_bytes()
+        && page[16..24] == name.number.to_le_bytes()
+        && page[24..28] == name.generation.to_le_bytes()
+        && is_sealed(page, magic)
+}
+
+/// Completes a leaf for writing; returns its CRC for the parent.
+pub fn seal_leaf(page: &mut [u8], name: PageName) -> u32 {
+    stamp(page, LEAF_MAGIC, name)
+}
+
+/// Whether a page read from a device is the leaf its parent names.
+#[must_use]
+pub fn is_leaf(page: &[u8], name: PageName, crc: u32) -> bool {
+    page[4..8] == crc.to_le_bytes() && is_named(page, LEAF_MAGIC, name)
+}
+
+/// A parent's reference to a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageRef {
+    /// First sector in the pool; 0 is a hole.
+    pub location: u64,
+    /// Blocks of the leaf on the fast tier that may be destaged (a hint).
+    pub stageable: u16,
+    /// CRC of the page.
+    pub crc: u32,
+    /// Generation of the page.
+    pub generation: u32,
+}
+
+/// Encodes an index page; returns the page and its CRC.
+pub fn encode_index(
+    name: PageName,
+    references: impl Iterator<Item = PageRef>,
+    page: &mut [u8],
+) -> u32 {
+    page.fill(0);
+    for (i, reference) in references.take(INDEX_ENTRIES).enumerate() {
+        let at = HEADER_BYTES + i * 16;
+        let bits = (reference.location & LOCATION_MASK)
+            | u64::from(reference.stageable.min(511)) << LOCATION_BITS;
+        page[at..at + 8].copy_from_slice(&bits.to_le_bytes());
+        page[at + 8..at + 12].copy_from_slice(&reference.crc.to_le_bytes());
+        page[at + 12..at + 16].copy_from_slice(&reference.generation.to_le_bytes());
+    }
+    stamp(page, INDEX_MAGIC, name)
+}
+
+/// Decodes an index page that its parent names with this CRC; `None` where it is not that page.
+#[must_use]
+pub fn decode_index(page: &[u8], name: PageName, crc: u32) -> Option<Vec<PageRef>> {
+    if page.len() < PAGE_BYTES
+        || page[4..8] != crc.to_le_bytes()
+        || !is_named(page, INDEX_MAGIC, name)
+    {
+        return None;
+    }
+    let mut r = super::codec::Reader::new(&page[HEADER_BYTES..PAGE_BYTES]);
+    let mut references = Vec::with_capacity(INDEX_ENTRIES);
+    for _ in 0..INDEX_ENTRIES {
+        let bits = r.u64()?;
+        references.push(PageRef {
+            location: bits & LOCATION_MASK,
+            stageable: (bits >> LOCATION_BITS & 511) as u16,
+            crc: r.u32()?,
+            generation: r.u32()?,
+        });
+    }
+    Some(references)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_round_trip_at_the_edges() {
+        let mut page = vec![0u8; PAGE_BYTES];
+        let data = Entry::Data {
+            location: SECTORS_MAX - 8,
+            class: ClassId(119),
+        };
+        set_leaf_entry(&mut page, 0, data, 7);
+        set_leaf_entry(&mut page, 399, Entry::Zero, 9);
+        set_leaf_entry(&mut page, 398, Entry::Damaged, 0);
+        assert_eq!(leaf_entry(&page, 0), (data, 7));
+        assert_eq!(leaf_entry(&page, 1), (Entry::Unmapped, 0));
+        assert_eq!(leaf_entry(&page, 398).0, Entry::Damaged);
+        assert_eq!(leaf_entry(&page, 399), (Entry::Zero, 9));
+        let name = PageName {
+            disk: DiskId(3),
+            number: 5,
+            generation: 2,
+        };
+        let crc = seal_leaf(&mut page, name);
+        assert!(is_leaf(&page, name, crc));
+        assert!(!is_leaf(&page, PageName { number: 6, ..name }, crc));
+        page[4095] ^= 1;
+        assert!(!is_leaf(&page, name, crc));
+        assert_eq!(
+            leaf_entry(&page, 0),
+            (data, 7),
+            "the header does not overlap the entries"
+        );
+    }
+
+    #[test]
+    fn index_pages_round_trip() {
+        let name = PageName {
+            disk: DiskId(1),
+            number: 0,
+            generation: 9,
+        };
+        let mut page = vec![0u8; PAGE_BYTES];
+        let last = PageRef {
+            location: 8,
+            stageable: 400,
+            crc: 3,
+            generation: 4,
+        };
+        let all = (0..INDEX_ENTRIES).map(|i| if i == 249 { last } else { PageRef::default() });
+        let crc = encode_index(name, all, &mut page);
+        let decoded = decode_index(&page, name, crc).unwrap();
+        assert_eq!((decoded[0], decoded[249]), (PageRef::default(), last));
+        assert!(decode_index(&page, name, crc ^ 1).is_none());
+    }
+}

@@ -1,0 +1,262 @@
+//! The superblock: who a device is, which pool it belongs to, where things lie.
+
+use super::Id;
+use super::codec::{Reader, Writer};
+use forebay_block::checksum::crc32c;
+use thiserror::Error;
+
+/// Magic at the start of every superblock copy.
+pub const MAGIC: [u8; 8] = *b"FOREBAY1";
+/// Size of a superblock in bytes.
+pub const SIZE_BYTES: usize = 4096;
+/// Most devices a pool may have.
+pub const DEVICES_MAX: usize = 32;
+/// Version written and understood.
+pub const VERSION: u32 = 1;
+const TABLE_OFFSET: usize = 512;
+const NAME_BYTES: usize = 64;
+
+/// What a device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Small and fast: journal, map, pinned and staged data.
+    Fast,
+    /// Large and cheap: bands.
+    Capacity,
+}
+
+impl Role {
+    /// Name as in configuration and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Capacity => "capacity",
+        }
+    }
+}
+
+/// A line of the device table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Device id.
+    pub id: Id,
+    /// What it is for.
+    pub role: Role,
+    /// First sector of its extent in the pool's linear space.
+    pub first_sector: u64,
+    /// Sectors of its extent.
+    pub sectors: u64,
+    /// Size of the device in bytes when it was formatted.
+    pub size_bytes: u64,
+    /// Where bands (capacity) or slots (fast) start on the device, in bytes.
+    pub data_offset_bytes: u64,
+}
+
+/// A decoded superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Pool id.
+    pub pool: Id,
+    /// This device's index in `members`.
+    pub index: u16,
+    /// Whether the pool was served in `epoch` (false: it was only being opened).
+    pub serving: bool,
+    /// Membership generation.
+    pub generation: u64,
+    /// Epoch of the last opening.
+    pub epoch: u64,
+    /// Unit of the journal in bytes.
+    pub journal_sector_bytes: u32,
+    /// Band size in bytes.
+    pub band_bytes: u64,
+    /// Offsets of the two root areas on the fast device.
+    pub root_offsets_bytes: [u64; 2],
+    /// Length of each root area.
+    pub root_len_bytes: u64,
+    /// Journal on the fast device.
+    pub journal_offset_bytes: u64,
+    /// Length of the journal.
+    pub journal_len_bytes: u64,
+    /// Slots of 4 KiB on the fast device.
+    pub slots: u64,
+    /// Pool name.
+    pub name: String,
+    /// All devices of the pool.
+    pub members: Vec<Member>,
+}
+
+/// Why bytes are not a usable superblock.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SuperblockError {
+    /// No magic: not a Forebay device.
+    #[error("no Forebay superblock")]
+    Absent,
+    /// Checksum or a field is wrong.
+    #[error("damaged superblock")]
+    Damaged,
+    /// Written by a newer version.
+    #[error("format version {0} is newer than this program understands ({VERSION})")]
+    Version(u32),
+    /// Uses features this program does not know.
+    #[error("uses unknown incompatible features {0:#x}")]
+    Features(u64),
+}
+
+/// Where the copies lie on a device of `size_bytes`.
+#[must_use]
+pub fn copy_offsets_bytes(size_bytes: u64) -> [u64; 3] {
+    [0, 65536, (size_bytes / 4096).saturating_sub(1) * 4096]
+}
+
+impl Superblock {
+    /// This device's line of the table.
+    #[must_use]
+    pub fn member(&self) -> &Member {
+        &self.members[usize::from(self.index)]
+    }
+
+    /// Encodes for writing.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let me = self.member();
+        let mut w = Writer::default();
+        w.bytes.extend_from_slice(&MAGIC);
+        w.u32(0);
+        w.u32(VERSION);
+        for _ in 0..3 {
+            w.u64(0);
+        }
+        w.bytes.extend_from_slice(&self.pool);
+        w.bytes.extend_from_slice(&me.id);
+        w.u8(me.role as u8);
+        w.u8(u8::from(self.serving));
+        w.u16(self.index);
+        w.u16(self.members.len() as u16);
+        w.u16(0);
+        w.u64(self.generation);
+        w.u64(self.epoch);
+        w.u64(me.size_bytes);
+        w.u32(self.journal_sector_bytes);
+        w.u32(super::page::LEAF_ENTRIES as u32);
+        w.u64(self.band_bytes);
+        w.u64(self.root_offsets_bytes[0]);
+        w.u64(self.root_offsets_bytes[1]);
+        w.u64(self.root_len_bytes);
+        w.u64(self.journal_offset_bytes);
+        w.u64(self.journal_len_bytes);
+        w.u64(self.members[0].data_offset_bytes);
+        w.u64(self.slots);
+        let mut name = self.name.as_bytes().to_vec();
+        name.resize(NAME_BYTES, 0);
+        w.bytes.extend_from_slice(&name);
+        w.bytes.resize(TABLE_OFFSET, 0);
+        for member in &self.members {
+            w.bytes.extend_from_slice(&member.id);
+            w.u64(member.role as u64);
+            w.u64(member.first_sector);
+            w.u64(member.sectors);
+            w.u64(member.size_bytes);
+            w.u64(member.data_offset_bytes);
+            w.u64(0);
+        }
+        w.bytes.resize(SIZE_BYTES, 0);
+        let crc = crc32c(&w.bytes[12..]);
+        w.bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        w.bytes
+    }
+
+    /// Decodes and checks one copy.
+    ///
+    /// # Errors
+    /// See [`SuperblockError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
+        if bytes.len() < SIZE_BYTES || bytes[..8] != MAGIC {
+            return Err(SuperblockError::Absent);
+        }
+        if bytes[8..12] != crc32c(&bytes[12..SIZE_BYTES]).to_le_bytes() {
+            return Err(SuperblockError::Damaged);
+        }
+        let mut r = Reader::new(&bytes[12..SIZE_BYTES]);
+        let version = r.u32().ok_or(SuperblockError::Damaged)?;
+        if version != VERSION {
+            return Err(SuperblockError::Version(version));
+        }
+        Self::decode_fields(&mut r, bytes).ok_or(SuperblockError::Damaged)?
+    }
+
+    fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
+        let (_compatible, _read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
+        if incompatible != 0 {
+            return Some(Err(SuperblockError::Features(incompatible)));
+        }
+        let pool = r.id()?;
+        let _device = r.id()?;
+        let _role = r.u8()?;
+        let serving = r.u8()? != 0;
+        let index = r.u16()?;
+        let count = r.u16()?;
+        r.u16()?;
+        let (generation, epoch, _size) = (r.u64()?, r.u64()?, r.u64()?);
+        let journal_sector_bytes = r.u32()?;
+        let leaf_entries = r.u32()?;
+        let band_bytes = r.u64()?;
+        let root_offsets_bytes = [r.u64()?, r.u64()?];
+        let (root_len_bytes, journal_offset_bytes, journal_len_bytes) =
+            (r.u64()?, r.u64()?, r.u64()?);
+        let _slots_offset = r.u64()?;
+        let slots = r.u64()?;
+        let name = r.take(NAME_BYTES)?;
+        let end = name
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(NAME_BYTES);
+        let name = std::str::from_utf8(&name[..end]).ok()?.to_owned();
+        if leaf_entries as usize != super::page::LEAF_ENTRIES
+            || count == 0
+            || usize::from(count) > DEVICES_MAX
+            || index >= count
+            || !matches!(journal_sector_bytes, 512 | 4096)
+            || band_bytes < 2 * 4096
+            || band_bytes % 4096 != 0
+            || journal_len_bytes == 0
+        {
+            return None;
+        }
+        let mut table = Reader::new(&bytes[TABLE_OFFSET..]);
+        let mut members = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            let id = table.id()?;
+            let role = match table.u64()? {
+                0 => Role::Fast,
+                1 => Role::Capacity,
+                _ => return None,
+            };
+            members.push(Member {
+                id,
+                role,
+                first_sector: table.u64()?,
+                sectors: table.u64()?,
+                size_bytes: table.u64()?,
+                data_offset_bytes: table.u64()?,
+            });
+            table.u64()?;
+        }
+        Some(Ok(Self {
+            pool,
+            index,
+            serving,
+            generation,
+            epoch,
+            journal_sector_bytes,
+            band_bytes,
+            root_offsets_bytes,
+            root_len_bytes,
+            journal_offset_bytes,
+            journal_len_bytes,
+            slots,
+            name,
+            members,
+        }))
+    }
+}

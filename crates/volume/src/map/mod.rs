@@ -1,0 +1,4 @@
+//! The map: disks, index pages held in memory, leaves paged through frames.
+
+pub mod frames;
+pub mod index;

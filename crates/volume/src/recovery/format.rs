@@ -1,0 +1,111 @@
+//! Formatting a new pool.
+
+use super::members::write_superblock;
+use crate::engine::{AdminError, Engine, EngineOptions, Parts};
+use crate::io::Devices;
+use crate::layout::root::Root;
+use crate::layout::superblock::Superblock;
+use crate::pool::drive;
+use forebay_block::IoError;
+use forebay_prism::{ClassTable, Prism};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why a pool could not be formatted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// A device failed.
+    #[error("device {device}: {source}")]
+    Io {
+        /// The device.
+        device: String,
+        /// The failure.
+        source: IoError,
+    },
+    /// A disk cannot be made.
+    #[error("disk {name:?}: {source}")]
+    Disk {
+        /// The disk.
+        name: String,
+        /// Why.
+        source: AdminError,
+    },
+    /// The first checkpoint failed.
+    #[error("the first checkpoint could not be written: {0}")]
+    Checkpoint(String),
+}
+
+/// A disk to be made.
+#[derive(Clone, Debug)]
+pub struct NewDisk {
+    /// Name.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+}
+
+/// Writes an empty pool laid out by `superblock`. The superblocks come last: until then nothing recognises the devices
+/// as a pool.
+///
+/// # Errors
+/// See [`FormatError`]. Checks that do not need a write come first.
+pub fn format(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    classes: ClassTable,
+    disks: &[NewDisk],
+    overcommit: bool,
+    options: EngineOptions,
+) -> Result<(), FormatError> {
+    let mut engine = Engine::new(Parts {
+        superblock: superblock.clone(),
+        names: devices
+            .list
+            .iter()
+            .map(|device| device.name().to_owned())
+            .collect(),
+        volatile: (1 << devices.list.len()) - 1,
+        discards: 0,
+        options,
+        root: Root {
+            next_disk: 1,
+            ..Root::default()
+        },
+        disks: BTreeMap::new(),
+        prism: Prism::new(classes),
+        epoch: superblock.epoch,
+        checkpoint: 0,
+        journal_head: (0, 1, 1),
+    });
+    for disk in disks {
+        engine
+            .add_disk(&disk.name, disk.size_bytes, overcommit)
+            .map_err(|source| FormatError::Disk {
+                name: disk.name.clone(),
+                source,
+            })?;
+    }
+    engine.request_checkpoint(true);
+    drive(&mut engine, devices, |engine| {
+        !engine.checkpoint_pending() || engine.checkpoint_failed()
+    });
+    if engine.checkpoint_number() == 0 {
+        let reason = engine.status().counters.last_checkpoint_error;
+        return Err(FormatError::Checkpoint(
+            reason.unwrap_or_else(|| "a device flush failed".to_owned()),
+        ));
+    }
+    for device in (0..devices.list.len()).rev() {
+        let superblock = Superblock {
+            index: device as u16,
+            serving: true,
+            ..superblock.clone()
+        };
+        let name = devices.list[device].name().to_owned();
+        write_superblock(devices, device, &superblock).map_err(|source| FormatError::Io {
+            device: name,
+            source,
+        })?;
+    }
+    Ok(())
+}

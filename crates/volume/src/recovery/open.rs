@@ -1,0 +1,392 @@
+//! Opening a pool: choose the root, load the index, replay the journal, decide once, and only then serve.
+
+use super::members::{MemberError, assemble, write_superblock};
+use super::replay;
+use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
+use crate::io::Devices;
+use crate::journal::JournalGeometry;
+use crate::layout::page::{self, PAGE_BYTES, PageName, PageRef};
+use crate::layout::root::{HEADER_BYTES, Root, RootHeader};
+use crate::layout::superblock::Superblock;
+use crate::map::index::{Disk, IndexPage};
+use crate::pool::drive;
+use forebay_block::checksum::crc32c;
+use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use forebay_prism::{ClassError, ClassSpec, ClassTable, Prism};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+const INDEX_READS_AT_ONCE: usize = 256;
+
+/// Why a pool cannot be opened. Nothing was changed unless the message says so.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum OpenError {
+    /// The devices are not this pool.
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    /// A device failed.
+    #[error("device {device}: {source}")]
+    Io {
+        /// The device.
+        device: String,
+        /// The failure.
+        source: IoError,
+    },
+    /// No usable root.
+    #[error(
+        "the root of checkpoint {checkpoint} is damaged ({what}): the newest state cannot be read, and an older one is not used in its place"
+    )]
+    Root {
+        /// The newest checkpoint known.
+        checkpoint: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// An index page is damaged.
+    #[error("index page {page} of disk {disk:?} is damaged: which blocks it mapped is unknown")]
+    Index {
+        /// Disk name.
+        disk: String,
+        /// Page.
+        page: u32,
+    },
+    /// A journal batch that was durable is gone.
+    #[error(
+        "journal batch {batch} is damaged or missing although it was durable up to batch {durable}: which blocks it changed is unknown"
+    )]
+    Journal {
+        /// First missing batch.
+        batch: u64,
+        /// Watermark.
+        durable: u64,
+    },
+    /// The memory limit is too low.
+    #[error(
+        "recovery needs {needed} map pages in memory at once, the memory limit allows {allowed}: raise memory.limit"
+    )]
+    Memory {
+        /// Leaves touched by the journal.
+        needed: usize,
+        /// Frames.
+        allowed: usize,
+    },
+    /// The memory limit cannot hold the index.
+    #[error(
+        "the map of this pool needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}"
+    )]
+    Limit {
+        /// Needed.
+        needed_bytes: u64,
+        /// Set.
+        limit_bytes: u64,
+    },
+    /// The class table cannot be used.
+    #[error("classes: {0}")]
+    Classes(#[from] ClassError),
+    /// The checkpoint that ends recovery failed.
+    #[error("the checkpoint that ends recovery could not be written: {0}")]
+    Checkpoint(String),
+}
+
+/// What recovery did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Whether the pool had been stopped cleanly.
+    pub clean: bool,
+    /// Bytes read from all devices.
+    pub read_bytes: u64,
+    /// Batches found in the journal.
+    pub batches: u64,
+    /// Batches missing above the watermark: never durable.
+    pub holes: u64,
+    /// Records applied.
+    pub records: u64,
+    /// Blocks dropped because their data had not become durable.
+    pub dropped_blocks: u64,
+    /// Map leaves read.
+    pub leaves: u64,
+    /// Map leaves found damaged: reads of what they mapped fail.
+    pub damaged_leaves: u64,
+    /// Epoch that begins.
+    pub epoch: u64,
+}
+
+fn io_error(devices: &Devices, device: usize) -> impl FnOnce(IoError) -> OpenError {
+    let device = devices.list[device].name().to_owned();
+    move |source| OpenError::Io { device, source }
+}
+
+fn root_error(checkpoint: u64, what: &str) -> OpenError {
+    OpenError::Root {
+        checkpoint,
+        what: what.to_owned(),
+    }
+}
+
+/// The newest root header. A root that says it was superseded proves that a newer one existed.
+fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootHeader, OpenError> {
+    let mut newest: Option<RootHeader> = None;
+    let mut superseded_by = 0;
+    for offset_bytes in [0, 1]
+        .into_iter()
+        .flat_map(|parity| header_offsets(superblock, parity))
+    {
+        let bytes = devices
+            .read(0, offset_bytes, HEADER_BYTES)
+            .map_err(io_error(devices, 0))?;
+        let Some(header) = RootHeader::decode(&bytes, &superblock.pool) else {
+            continue;
+        };
+        superseded_by = superseded_by.max(header.superseded_by);
+        if header.superseded_by == 0
+            && newest.is_none_or(|other| header.checkpoint > other.checkpoint)
+        {
+            newest = Some(header);
+        }
+    }
+    match newest {
+        Some(header) if header.checkpoint >= superseded_by => Ok(header),
+        _ => Err(root_error(superseded_by, "no valid header in its area")),
+    }
+}
+
+fn load_root(
+    devices: &mut Devices,
+    superblock: &Superblock,
+) -> Result<(RootHeader, Root), OpenError> {
+    let header = newest_header(devices, superblock)?;
+    let checkpoint = header.checkpoint;
+    let room = superblock.root_len_bytes - 2 * 4096;
+    if header.blob_len_bytes > room {
+        return Err(root_error(checkpoint, "its length is impossible"));
+    }
+    let area = superblock.root_offsets_bytes[(checkpoint % 2) as usize];
+    let padded = header.blob_len_bytes.next_multiple_of(4096) as usize;
+    let mut blob = devices
+        .read(0, area + 4096, padded)
+        .map_err(io_error(devices, 0))?;
+    blob.truncate(header.blob_len_bytes as usize);
+    if crc32c(&blob) != header.blob_crc {
+        return Err(root_error(checkpoint, "its checksum does not match"));
+    }
+    let root = Root::decode(&blob).ok_or_else(|| root_error(checkpoint, "it cannot be decoded"))?;
+    Ok((header, root))
+}
+
+/// Reads all index pages.
+fn load_disks(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    root: &Root,
+) -> Result<BTreeMap<u16, Disk>, OpenError> {
+    let extents = crate::space::extents::Extents::new(&superblock.members, superblock.band_bytes);
+    let mut disks = BTreeMap::new();
+    for entry in &root.disks {
+        let mut disk = Disk::new(DiskId(entry.id), entry.name.clone(), entry.size_bytes);
+        for group in entry.pages.chunks(INDEX_READS_AT_ONCE) {
+            let damaged = |page| OpenError::Index {
+                disk: entry.name.clone(),
+                page,
+            };
+            let mut reads = Vec::new();
+            for (number, reference) in group {
+                let place = extents
+                    .place(reference.location)
+                    .filter(|(device, _)| *device == 0);
+                let (device, offset_bytes) = place.ok_or_else(|| damaged(*number))?;
+                reads.push((
+                    device,
+                    offset_bytes,
+                    Op::Read {
+                        bufs: Vectored::One(Buf::new(PAGE_BYTES)),
+                    },
+                ));
+            }
+            for ((number, reference), completion) in group.iter().zip(devices.run(reads)) {
+                completion.result.map_err(io_error(devices, 0))?;
+                let Some(Vectored::One(bytes)) = completion.bufs else {
+                    return Err(damaged(*number));
+                };
+                let name = PageName {
+                    disk: disk.id,
+                    number: u64::from(*number),
+                    generation: reference.generation,
+                };
+                let references = page::decode_index(&bytes, name, reference.crc)
+                    .ok_or_else(|| damaged(*number))?;
+                let slot = disk
+                    .pages
+                    .get_mut(*number as usize)
+                    .ok_or_else(|| damaged(*number))?;
+                *slot = Some(Box::new(IndexPage::new(
+                    references,
+                    PageRef {
+                        stageable: 0,
+                        ..*reference
+                    },
+                )));
+            }
+        }
+        disks.insert(entry.id, disk);
+    }
+    Ok(disks)
+}
+
+/// Opens a pool for service: after this, what recovery decided is durable. `fast`: how many devices, from the front,
+/// are configured as fast. `classes`: as configured, merged over what the pool stores.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(
+    devices: &mut Devices,
+    fast: usize,
+    classes: &[ClassSpec],
+    options: EngineOptions,
+) -> Result<(Engine, RecoveryReport), OpenError> {
+    let superblocks = assemble(devices, fast)?;
+    let read_before = devices.read_bytes;
+    for device in 0..devices.list.len() {
+        devices.flush(device).map_err(io_error(devices, device))?;
+    }
+    let (header, root) = load_root(devices, &superblocks[0])?;
+    check_epochs(devices, &superblocks, header.epoch)?;
+    let disks = load_disks(devices, &superblocks[0], &root)?;
+    check_memory(&superblocks[0], &disks, &options)?;
+    let mut table = ClassTable::decode(&root.classes)?;
+    table.merge(classes)?;
+    let mut prism = Prism::new(table);
+    prism.restore(&root.evidence);
+
+    let superblock = superblocks[0].clone();
+    let geometry = JournalGeometry {
+        offset_bytes: superblock.journal_offset_bytes,
+        len_bytes: superblock.journal_len_bytes,
+        sector_bytes: u64::from(superblock.journal_sector_bytes),
+    };
+    let scanned = replay::survey(
+        devices,
+        geometry,
+        &superblock,
+        &header,
+        &root,
+        options.faults,
+    )?;
+    let bit = |on: bool, device: usize| u32::from(on) << device;
+    let (mut volatile, mut discards) = (0, 0);
+    for (i, device) in devices.list.iter().enumerate() {
+        volatile |= bit(device.geometry().volatile_cache, i);
+        discards |= bit(device.geometry().discards, i);
+    }
+    let epoch = header.epoch + 1;
+    let mut engine = Engine::new(Parts {
+        superblock: superblock.clone(),
+        names: devices
+            .list
+            .iter()
+            .map(|device| device.name().to_owned())
+            .collect(),
+        volatile,
+        discards,
+        options,
+        root: root.clone(),
+        disks,
+        prism,
+        epoch,
+        checkpoint: header.checkpoint,
+        journal_head: (
+            scanned.end.position,
+            scanned.end.batch,
+            scanned.next_sequence.max(root.next_sequence),
+        ),
+    });
+    let mut report = RecoveryReport {
+        clean: root.clean,
+        epoch,
+        ..RecoveryReport::default()
+    };
+    replay::replay(
+        devices,
+        geometry,
+        &header,
+        &root,
+        &scanned,
+        &mut engine,
+        &mut report,
+    )?;
+    report.read_bytes = devices.read_bytes - read_before;
+
+    // From here on the devices are written. The capacity devices learn of the epoch first, so that a crash in between
+    // leaves a state that is recognised (docs/format.md, "Epoch and state").
+    for device in (1..devices.list.len()).rev() {
+        let opening = Superblock {
+            epoch,
+            serving: false,
+            ..superblocks[device].clone()
+        };
+        write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
+    }
+    engine.write_summaries();
+    engine.request_checkpoint(false);
+    drive(&mut engine, devices, |engine| {
+        !engine.checkpoint_pending() || engine.checkpoint_failed()
+    });
+    if engine.checkpoint_number() == header.checkpoint {
+        let reason = engine.status().counters.last_checkpoint_error;
+        return Err(OpenError::Checkpoint(
+            reason.unwrap_or_else(|| "a device flush failed".to_owned()),
+        ));
+    }
+    for device in (0..devices.list.len()).rev() {
+        let serving = Superblock {
+            epoch,
+            serving: true,
+            ..superblocks[device].clone()
+        };
+        write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
+    }
+    Ok((engine, report))
+}
+
+fn check_epochs(
+    devices: &Devices,
+    superblocks: &[Superblock],
+    epoch: u64,
+) -> Result<(), MemberError> {
+    for (i, superblock) in superblocks.iter().enumerate().skip(1) {
+        let device = || devices.list[i].name().to_owned();
+        if superblock.epoch < epoch || superblock.generation < superblocks[0].generation {
+            return Err(MemberError::Stale {
+                device: device(),
+                found: superblock.epoch,
+                expected: epoch,
+            });
+        }
+        let only_opened = superblock.epoch == epoch + 1 && !superblock.serving;
+        if superblock.epoch > epoch && !only_opened {
+            let device = devices.list[0].name().to_owned();
+            return Err(MemberError::Stale {
+                device,
+                found: epoch,
+                expected: superblock.epoch,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_memory(
+    superblock: &Superblock,
+    disks: &BTreeMap<u16, Disk>,
+    options: &EngineOptions,
+) -> Result<(), OpenError> {
+    let extents = crate::space::extents::Extents::new(&superblock.members, superblock.band_bytes);
+    let sizes = disks.values().map(|disk| disk.size_bytes);
+    let needed_bytes = crate::engine::memory_needed_bytes(superblock, &extents, sizes);
+    if options.frames.is_none() && needed_bytes > options.memory_limit_bytes {
+        return Err(OpenError::Limit {
+            needed_bytes,
+            limit_bytes: options.memory_limit_bytes,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,538 @@
+//! Replaying the journal: first a survey (what is there, how far it was durable), then the records in order.
+
+use super::open::{OpenError, RecoveryReport};
+use crate::engine::{Engine, Faults};
+use crate::io::Devices;
+use crate::journal::JournalGeometry;
+use crate::journal::scan::{ScanEnd, ScanStart, scan};
+use crate::layout::batch::{EXCEPTIONS, Record};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES};
+use crate::layout::root::{Root, RootHeader};
+use crate::layout::superblock::Superblock;
+use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+const LEAVES_AT_ONCE: usize = 512;
+
+/// A set whose order is never used; the hasher is fixed, so nothing depends on chance.
+type Set<T> = HashSet<T, BuildHasherDefault<DefaultHasher>>;
+
+/// What the journal holds.
+pub(super) struct Survey {
+    pub start: ScanStart,
+    pub end: ScanEnd,
+    pub next_sequence: u64,
+    /// Batches up to this one were durable.
+    durable: u64,
+    /// So were these above it.
+    exceptions: BTreeSet<u64>,
+    cancelled: Set<u64>,
+    /// Leaves that records name.
+    leaves: BTreeSet<(u16, u64)>,
+    batches: u64,
+    holes: u64,
+    watermark_serial: u64,
+}
+
+impl Survey {
+    fn is_durable(&self, batch: u64) -> bool {
+        batch <= self.durable || self.exceptions.contains(&batch)
+    }
+}
+
+fn wrap(devices: &Devices) -> impl FnOnce(IoError) -> OpenError {
+    let device = devices.list[0].name().to_owned();
+    move |source| OpenError::Io { device, source }
+}
+
+/// Leaves that a run of blocks touches.
+fn leaves_of(disk: DiskId, block: u64, blocks: u64, leaves: &mut BTreeSet<(u16, u64)>) {
+    let (first, last) = (
+        block / LEAF_ENTRIES as u64,
+        (block + blocks.max(1) - 1) / LEAF_ENTRIES as u64,
+    );
+    leaves.extend((first..=last).map(|leaf| (disk.0, leaf)));
+}
+
+/// Reads the journal once: how far it goes, how far it was durable, what was cancelled, which leaves it needs.
+pub(super) fn survey(
+    devices: &mut Devices,
+    geometry: JournalGeometry,
+    superblock: &Superblock,
+    header: &RootHeader,
+    root: &Root,
+    faults: Faults,
+) -> Result<Survey, OpenError> {
+    let epoch = (!faults.epoch_not_fenced()).then_some(header.epoch);
+    let start = ScanStart {
+        position: root.journal_position,
+        batch: root.journal_batch,
+        epoch,
+    };
+    let mut survey = Survey {
+        start,
+        end: ScanEnd::default(),
+        next_sequence: root.next_sequence,
+        durable: 0,
+        exceptions: BTreeSet::new(),
+        cancelled: Set::default(),
+        leaves: BTreeSet::new(),
+        batches: 0,
+        holes: 0,
+        watermark_serial: 0,
+    };
+    for offset_bytes in OFFSETS_BYTES {
+        let bytes = devices.read(0, offset_bytes, 4096).map_err(wrap(devices))?;
+        if let Some(mark) = Watermark::decode(&bytes, &superblock.pool) {
+            survey.watermark_serial = survey.watermark_serial.max(mark.serial);
+            if mark.epoch == header.epoch {
+                survey.durable = survey.durable.max(mark.batch);
+            }
+        }
+    }
+    let mut missing = Vec::new();
+    let mut expected = start.batch;
+    let mut newest_checkpoint = 0;
+    let end = scan(
+        devices,
+        geometry,
+        &superblock.pool,
+        start,
+        |_, batch, records| {
+            missing.extend(expected..batch.batch);
+            expected = batch.batch + 1;
+            newest_checkpoint = newest_checkpoint.max(batch.checkpoint);
+            survey.batches += 1;
+            survey.durable = survey.durable.max(batch.durable);
+            for i in (0..EXCEPTIONS).filter(|i| batch.exceptions >> i & 1 == 1) {
+                survey.exceptions.insert(batch.durable + 2 + i);
+            }
+            survey.next_sequence = survey
+                .next_sequence
+                .max(batch.first_sequence + records.len() as u64);
+            for (i, record) in records.iter().enumerate() {
+                if let Record::Cancel { sequence } = record {
+                    survey.cancelled.insert(*sequence);
+                }
+                if !must_apply(batch.first_sequence + i as u64, root) {
+                    continue;
+                }
+                match record {
+                    Record::Write {
+                        disk,
+                        block,
+                        checksums,
+                        ..
+                    } => {
+                        leaves_of(*disk, *block, checksums.len() as u64, &mut survey.leaves);
+                    }
+                    Record::Zero {
+                        disk,
+                        block,
+                        blocks,
+                    }
+                    | Record::Discard {
+                        disk,
+                        block,
+                        blocks,
+                    }
+                    | Record::Damage {
+                        disk,
+                        block,
+                        blocks,
+                    } => {
+                        leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
+                    }
+                    Record::Move { moved, .. } => {
+                        moved
+                            .iter()
+                            .for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
+                    }
+                    Record::Cancel { .. } => {}
+                }
+            }
+            Ok(())
+        },
+    )
+    .map_err(wrap(devices))?;
+    if newest_checkpoint > header.checkpoint {
+        return Err(OpenError::Root {
+            checkpoint: newest_checkpoint,
+            what: format!(
+                "the journal proves that it existed, the newest root found is {}",
+                header.checkpoint
+            ),
+        });
+    }
+    // A watermark beyond the last batch found: the end of the journal itself is gone.
+    if survey.durable >= end.batch {
+        missing.extend(end.batch..=survey.durable);
+    }
+    if let Some(&batch) = missing.iter().find(|&&batch| survey.is_durable(batch)) {
+        return Err(OpenError::Journal {
+            batch,
+            durable: survey.durable,
+        });
+    }
+    survey.holes = missing.len() as u64;
+    survey.end = end;
+    Ok(survey)
+}
+
+/// Whether a record is not yet in the root's map.
+fn must_apply(sequence: u64, root: &Root) -> bool {
+    sequence >= root.next_sequence || root.unapplied.contains(&sequence)
+}
+
+/// Applies the records in order.
+pub(super) fn replay(
+    devices: &mut Devices,
+    geometry: JournalGeometry,
+    header: &RootHeader,
+    root: &Root,
+    survey: &Survey,
+    engine: &mut Engine,
+    report: &mut RecoveryReport,
+) -> Result<(), OpenError> {
+    load_leaves(devices, survey, engine, report)?;
+    let pool = engine.superblock.pool;
+    let _ = header;
+    report.batches = survey.batches;
+    report.holes = survey.holes;
+    scan(
+        devices,
+        geometry,
+        &pool,
+        survey.start,
+        |devices, batch, records| {
+            let verify = !survey.is_durable(batch.batch);
+            for (i, record) in records.into_iter().enumerate() {
+                let sequence = batch.first_sequence + i as u64;
+                if !must_apply(sequence, root) || survey.cancelled.contains(&sequence) {
+                    continue;
+                }
+                let keep = if verify {
+                    verified(devices, engine, &record, report)?
+                } else {
+                    Vec::new()
+                };
+                engine.replay_record(&record, sequence, &keep);
+                report.records += 1;
+            }
+            Ok(())
+        },
+    )
+    .map_err(wrap(devices))?;
+    engine.replay_finished(survey.watermark_serial);
+    Ok(())
+}
+
+/// Which blocks of a record have their data on the device; empty where there is nothing to verify.
+fn verified(
+    devices: &mut Devices,
+    engine: &Engine,
+    record: &Record,
+    report: &mut RecoveryReport,
+) -> Result<Vec<bool>, IoError> {
+    let (location, names): (u64, Vec<(DiskId, u64, u32)>) = match record {
+        Record::Write {
+            disk,
+            block,
+            location,
+            checksums,
+            ..
+        } => (
+            *location,
+            checksums
+                .iter()
+                .enumerate()
+                .map(|(i, &crc)| (*disk, block + i as u64, crc))
+                .collect(),
+        ),
+        Record::Move {
+            location, moved, ..
+        } => (
+            *location,
+            moved
+                .iter()
+                .map(|m| (m.disk, m.block, m.checksum))
+                .collect(),
+        ),
+        _ => return Ok(Vec::new()),
+    };
+    let faults = engine.options.faults;
+    let Some((device, offset_bytes)) = engine.extents.place(location) else {
+        report.dropped_blocks += names.len() as u64;
+        return Ok(vec![false; names.len()]);
+    };
+    let data = match devices.read(device, offset_bytes, names.len() * 4096) {
+        Ok(data) => data,
+        // Unreadable data of a write that was never known durable is data that never arrived.
+        Err(_) => {
+            report.dropped_blocks += names.len() as u64;
+            return Ok(vec![false; names.len()]);
+        }
+    };
+    let keep: Vec<bool> = names
+        .iter()
+        .zip(data.chunks_exact(4096))
+        .map(|(&(disk, block, crc), bytes)| {
+            faults.checksums_ignored() || block_checksum(disk, block, bytes) == crc
+        })
+        .collect();
+    report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
+    Ok(keep)
+}
+
+/// Brings all leaves that the journal touches into memory, in parallel.
+fn load_leaves(
+    devices: &mut Devices,
+    survey: &Survey,
+    engine: &mut Engine,
+    report: &mut RecoveryReport,
+) -> Result<(), OpenError> {
+    if survey.leaves.len() > engine.frames.limit() {
+        return Err(OpenError::Memory {
+            needed: survey.leaves.len(),
+            allowed: engine.frames.limit(),
+        });
+    }
+    let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
+    for group in all.chunks(LEAVES_AT_ONCE) {
+        let mut reads = Vec::new();
+        let mut wanted = Vec::new();
+        for &(disk, leaf) in group {
+            let Some(entry) = engine.disks.get(&disk) else {
+                continue;
+            };
+            let (reference, _) = entry.leaf(leaf);
+            if let Some((device, offset_bytes)) = engine
+                .extents
+                .place(reference.location)
+                .filter(|_| reference.location != 0)
+            {
+                reads.push((
+                    device,
+                    offset_bytes,
+                    Op::Read {
+                        bufs: Vectored::One(Buf::new(PAGE_BYTES)),
+                    },
+                ));
+                wanted.push((DiskId(disk), leaf));
+            }
+        }
+        for ((disk, leaf), completion) in wanted.into_iter().zip(devices.run(reads)) {
+            report.leaves += 1;
+            let page = match (completion.result, completion.bufs) {
+                (Ok(()), Some(Vectored::One(page))) => Some(page),
+                _ => None,
+            };
+            if !engine.replay_leaf(disk, leaf, page.as_deref()) {
+                report.damaged_leaves += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Takes a leaf read for replay; one that is not what its parent names becomes all damaged. False then.
+    fn replay_leaf(&mut self, disk: DiskId, leaf: u64, page: Option<&[u8]>) -> bool {
+        use crate::layout::page::{PageName, is_leaf, set_leaf_entry};
+        let Some((reference, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else {
+            return true;
+        };
+        let Some(frame) = self.replay_frame(disk, leaf) else {
+            return false;
+        };
+        let name = PageName {
+            disk,
+            number: leaf,
+            generation: reference.generation,
+        };
+        let good = page.filter(|page| {
+            is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored()
+        });
+        let into = &mut self.frames.get_mut(frame).page;
+        match good {
+            Some(page) => into.copy_from_slice(page),
+            None => {
+                (0..LEAF_ENTRIES).for_each(|i| set_leaf_entry(into, i, Entry::Damaged, 0));
+                self.dirty_frame(frame);
+            }
+        }
+        let stageable = self.count_stageable(frame);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_stageable(leaf, stageable);
+        }
+        good.is_some()
+    }
+
+    /// The frame of a leaf, made where there is none.
+    fn replay_frame(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {
+        let frame = self.disk(disk)?.frame(leaf);
+        if frame != crate::map::index::NO_FRAME {
+            return Some(frame);
+        }
+        let frame = self.take_frame(disk, leaf)?;
+        self.frames.get_mut(frame).page.fill(0);
+        Some(frame)
+    }
+
+    /// Applies one record. `keep` tells which blocks have their data; empty: all.
+    fn replay_record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
+        let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
+        match record {
+            Record::Write {
+                disk,
+                block,
+                class,
+                location,
+                checksums,
+            } => {
+                self.replay_band(*location, checksums.len() as u32, class.0);
+                for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
+                    let location = location + 8 * i as u64;
+                    self.replay_taken(location);
+                    let entry = Entry::Data {
+                        location,
+                        class: *class,
+                    };
+                    self.replay_block(*disk, block + i as u64, entry, checksum, sequence, None);
+                    let fast = self.extents.is_fast(location);
+                    let books = self.books(*class);
+                    books.host_written_bytes += 4096;
+                    books.bypassed_bytes += if fast { 0 } else { 4096 };
+                }
+            }
+            Record::Zero {
+                disk,
+                block,
+                blocks,
+            } => {
+                (0..u64::from(*blocks)).for_each(|i| {
+                    self.replay_block(*disk, block + i, Entry::Zero, 0, sequence, None)
+                });
+            }
+            Record::Discard {
+                disk,
+                block,
+                blocks,
+            } => {
+                (0..u64::from(*blocks)).for_each(|i| {
+                    self.replay_block(*disk, block + i, Entry::Unmapped, 0, sequence, None)
+                });
+            }
+            Record::Damage {
+                disk,
+                block,
+                blocks,
+            } => {
+                (0..u64::from(*blocks)).for_each(|i| {
+                    self.replay_block(*disk, block + i, Entry::Damaged, 0, sequence, None)
+                });
+            }
+            Record::Move {
+                class,
+                location,
+                moved,
+            } => {
+                self.replay_band(*location, moved.len() as u32, class.0);
+                for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
+                    let entry = Entry::Data {
+                        location: location + 8 * i as u64,
+                        class: *class,
+                    };
+                    self.replay_block(m.disk, m.block, entry, m.checksum, sequence, Some(m.source));
+                }
+            }
+            Record::Cancel { .. } => {}
+        }
+    }
+
+    fn replay_band(&mut self, location: u64, blocks: u32, stream: u8) {
+        if let Some((band, first)) = self.extents.band(location) {
+            self.bands.replay_write(band, first, blocks, stream);
+        }
+    }
+
+    fn replay_taken(&mut self, location: u64) {
+        if self.extents.is_fast(location) {
+            let slot = self.extents.slot(location);
+            self.slots.set(slot);
+        }
+    }
+
+    /// Sets one entry; with `source`, only where the map still names it (the entry keeps its class).
+    fn replay_block(
+        &mut self,
+        disk: DiskId,
+        block: u64,
+        entry: Entry,
+        checksum: u32,
+        sequence: u64,
+        source: Option<u64>,
+    ) {
+        let leaf = block / LEAF_ENTRIES as u64;
+        if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
+            return;
+        }
+        let Some(frame) = self.replay_frame(disk, leaf) else {
+            return;
+        };
+        let at = (block % LEAF_ENTRIES as u64) as usize;
+        let (old, _) = crate::layout::page::leaf_entry(&self.frames.get(frame).page, at);
+        let mut entry = entry;
+        if let Some(source) = source {
+            let Entry::Data { location, class } = old else {
+                return;
+            };
+            if location != source {
+                return;
+            }
+            if let Entry::Data {
+                class: new_class, ..
+            } = &mut entry
+            {
+                *new_class = class;
+            }
+            if self.extents.is_fast(source) {
+                self.books(class).destaged_bytes += 4096;
+            } else {
+                self.books(class).collected_bytes += 4096;
+            }
+        }
+        if old == entry {
+            return;
+        }
+        self.dirty_frame(frame);
+        let change = self.replace(frame, at, (disk, block, sequence), entry, checksum, 0);
+        self.adjust_stageable(disk, leaf, change);
+        // Later records may use the space again: it must be free before they are applied.
+        self.replay_free();
+    }
+
+    fn replay_free(&mut self) {
+        for (_, freed) in std::mem::take(&mut self.freed) {
+            match freed {
+                crate::engine::Freed::Slots { first, count } => {
+                    (first..first + count).for_each(|slot| {
+                        self.slots.clear(slot);
+                    });
+                }
+                crate::engine::Freed::Band(band) => self.bands.release(band),
+            }
+        }
+    }
+
+    /// Ends replay: bands that nothing names any more are free.
+    fn replay_finished(&mut self, watermark_serial: u64) {
+        for band in self.bands.empty_closed() {
+            self.bands.release(band);
+        }
+        self.flush.resume_watermark(watermark_serial);
+    }
+}

@@ -1,0 +1,114 @@
+//! The pool's linear address space, cut into device extents.
+
+use crate::layout::superblock::{Member, Role};
+
+const SECTOR: u64 = 512;
+const BLOCK_SECTORS: u64 = 8;
+
+/// Translates locations to devices, slots and bands.
+#[derive(Clone, Debug)]
+pub struct Extents {
+    members: Vec<Member>,
+    band_sectors: u64,
+    /// First band of each capacity device, in the order of `members[1..]`.
+    band_base: Vec<u32>,
+    bands: u32,
+}
+
+impl Extents {
+    /// Over the device table of a superblock.
+    #[must_use]
+    pub fn new(members: &[Member], band_bytes: u64) -> Self {
+        let band_sectors = band_bytes / SECTOR;
+        let mut band_base = Vec::new();
+        let mut bands = 0u32;
+        for member in members.iter().filter(|m| m.role == Role::Capacity) {
+            band_base.push(bands);
+            bands += (member.sectors / band_sectors) as u32;
+        }
+        Self {
+            members: members.to_vec(),
+            band_sectors,
+            band_base,
+            bands,
+        }
+    }
+
+    /// Number of bands over all capacity devices.
+    #[must_use]
+    pub fn bands(&self) -> u32 {
+        self.bands
+    }
+
+    /// Number of devices.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether a location lies on the fast tier.
+    #[must_use]
+    pub fn is_fast(&self, location: u64) -> bool {
+        location < self.members[0].sectors
+    }
+
+    /// Device index and byte offset of a location; `None` where it is outside the pool.
+    #[must_use]
+    pub fn place(&self, location: u64) -> Option<(usize, u64)> {
+        if self.is_fast(location) {
+            return Some((
+                0,
+                self.members[0].data_offset_bytes + location.checked_sub(BLOCK_SECTORS)? * SECTOR,
+            ));
+        }
+        let i = self
+            .members
+            .partition_point(|m| m.first_sector <= location)
+            .checked_sub(1)?;
+        let member = &self.members[i];
+        let inside = location - member.first_sector;
+        (inside < member.sectors).then(|| (i, member.data_offset_bytes + inside * SECTOR))
+    }
+
+    /// Slot of a fast location.
+    #[must_use]
+    pub fn slot(&self, location: u64) -> u64 {
+        // Location 0 would read as a hole in a page reference, so slot 0 is location 8.
+        location / BLOCK_SECTORS - 1
+    }
+
+    /// Location of a slot.
+    #[must_use]
+    pub fn slot_location(&self, slot: u64) -> u64 {
+        (slot + 1) * BLOCK_SECTORS
+    }
+
+    /// Band and block inside it of a capacity location; `None` where it is not one.
+    #[must_use]
+    pub fn band(&self, location: u64) -> Option<(u32, u32)> {
+        if self.is_fast(location) {
+            return None;
+        }
+        let i = self
+            .members
+            .partition_point(|m| m.first_sector <= location)
+            .checked_sub(1)?;
+        let member = &self.members[i];
+        let inside = location - member.first_sector;
+        if inside >= member.sectors {
+            return None;
+        }
+        let band = self.band_base[i - 1] + (inside / self.band_sectors) as u32;
+        Some((band, (inside % self.band_sectors / BLOCK_SECTORS) as u32))
+    }
+
+    /// Location of a block of a band.
+    #[must_use]
+    pub fn band_location(&self, band: u32, block: u32) -> u64 {
+        let i = self.band_base.partition_point(|&base| base <= band) - 1;
+        let member = &self.members[i + 1];
+        member.first_sector
+            + u64::from(band - self.band_base[i]) * self.band_sectors
+            + u64::from(block) * BLOCK_SECTORS
+    }
+}

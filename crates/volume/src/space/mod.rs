@@ -1,0 +1,5 @@
+//! Space on the tiers: slots of the fast device, bands of the capacity devices, and where a location lies.
+
+pub mod bands;
+pub mod extents;
+pub mod slots;
