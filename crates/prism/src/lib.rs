@@ -14,7 +14,7 @@ pub mod opencas;
 pub mod rules;
 
 use behaviour::{Guess, Overwrites, REGION_BLOCKS, Streams, Write};
-use evidence::{Evidence, KnownSystem, Learned, Role};
+use evidence::{Evidence, Judging, KnownSystem, Learned, Role};
 use forebay_block::{BLOCK_BYTES, ClassId, DiskId};
 use std::collections::BTreeMap;
 
@@ -125,13 +125,18 @@ impl Prism {
         let len_bytes = intent.data.len() as u64;
         let blocks = len_bytes / BLOCK_BYTES as u64;
         self.verdicts.clear();
-        let verdicts = intent.tag.is_none().then_some(&mut self.verdicts);
+        let judging = if intent.tag.is_none() {
+            Judging::Always
+        } else {
+            Judging::WhileItTeaches
+        };
         self.learned.inspect(
             intent.disk,
             intent.disk_size_bytes,
             intent.offset_bytes,
             intent.data,
-            verdicts,
+            judging,
+            &mut self.verdicts,
         );
         let sequential_bytes = match intent.direction {
             Direction::Write => self
@@ -209,17 +214,13 @@ impl Prism {
     /// Learns from a verified read (file-system geometry, re-read heat).
     pub fn observe_read(&mut self, intent: &Intent<'_>) {
         self.verdicts.clear();
-        // Nobody reads the verdicts, but judging a block is how descriptors and journal maps are learned.
-        let verdicts = self
-            .learned
-            .learns_from_reads(intent.disk)
-            .then_some(&mut self.verdicts);
         self.learned.inspect(
             intent.disk,
             intent.disk_size_bytes,
             intent.offset_bytes,
             intent.data,
-            verdicts,
+            Judging::WhileItTeaches,
+            &mut self.verdicts,
         );
         let block = BLOCK_BYTES as u64;
         self.overwrites.read(

@@ -86,6 +86,17 @@ pub struct KnownSystem {
     pub uuid: [u8; 16],
 }
 
+/// Which blocks to judge; judging costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judging {
+    /// Only look at anchors.
+    Never,
+    /// While blocks beyond the anchors can still teach something (group descriptors, journal maps).
+    WhileItTeaches,
+    /// Always.
+    Always,
+}
+
 /// Everything learned.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
@@ -96,20 +107,16 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// Whether reads of `disk` beyond its anchors can still teach something; judging them costs, so they are asked
-    /// for only then.
-    pub fn learns_from_reads(&self, disk: DiskId) -> bool {
-        self.disks.get(&disk).is_some_and(Disk::learns_from_reads)
-    }
-
-    /// Learns from `data` at `offset_bytes` and, where `verdicts` is given, says of every 4 KiB block what it is.
+    /// Learns from `data` at `offset_bytes` and says of every 4 KiB block what it is, as far as `judging` asks for it.
+    /// No verdicts mean that nothing is known of the disk.
     pub fn inspect(
         &mut self,
         disk: DiskId,
         disk_size_bytes: u64,
         offset_bytes: u64,
         data: &[u8],
-        verdicts: Option<&mut Vec<Option<Evidence>>>,
+        judging: Judging,
+        verdicts: &mut Vec<Option<Evidence>>,
     ) {
         let found = self.disks.get_mut(&disk);
         let touches_anchor = match &found {
@@ -126,8 +133,11 @@ impl Learned {
             }
             self.bound(disk);
         }
-        if let Some(verdicts) = verdicts
-            && let Some(known) = self.disks.get_mut(&disk)
+        if judging == Judging::Never {
+            return;
+        }
+        if let Some(known) = self.disks.get_mut(&disk)
+            && (judging == Judging::Always || known.learns_from_reads())
         {
             known.judge(offset_bytes, data, &mut self.scratch, verdicts);
         }
