@@ -121,6 +121,10 @@ impl Prism {
 
     /// Splits a write into runs of one class each, appended to `runs` (which the caller has cleared). The runs cover
     /// the data exactly, neighbours differ.
+    ///
+    /// To be called once per write, because behaviour counts writes: a caller that must wait for space keeps the runs.
+    /// `request_size` and `sequential` in rules speak of `intent.data`, so a caller that cuts requests up is seen to
+    /// write small ones.
     pub fn classify(&mut self, intent: &Intent<'_>, runs: &mut Vec<Run>) {
         let len_bytes = intent.data.len() as u64;
         let blocks = len_bytes / BLOCK_BYTES as u64;

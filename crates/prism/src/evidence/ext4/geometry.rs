@@ -144,7 +144,7 @@ impl Geometry {
             reserved_descriptors: u32::from(le16(sb, 0xce)),
             first_meta_bg: (incompat & INCOMPAT_META_BG != 0).then(|| le32(sb, 0x104)),
             flex: if incompat & INCOMPAT_FLEX_BG != 0 {
-                1u32.checked_shl(flex_log).unwrap_or(u32::MAX)
+                1u32.checked_shl(flex_log).unwrap_or(1 << 31)
             } else {
                 1
             },
@@ -173,6 +173,11 @@ impl Geometry {
     pub fn group_of(&self, block: u64) -> Option<(u32, u32)> {
         let from = block.checked_sub(u64::from(self.first_block))?;
         let size = u64::from(self.group_blocks);
+        // Nearly always a power of two, and a division per block would be most of the cost.
+        if size.is_power_of_two() {
+            let (group, within) = (from >> size.trailing_zeros(), from & (size - 1));
+            return Some((group as u32, within as u32));
+        }
         Some(((from / size) as u32, (from % size) as u32))
     }
 
@@ -247,8 +252,13 @@ impl Geometry {
         if self.first_meta_bg.is_some() {
             return false;
         }
-        let first = group - group % self.flex;
+        // A power of two.
+        let first = group & !(self.flex - 1);
         let start = self.group_start(first);
+        // Most blocks lie beyond any table; whether the group has a superblock takes longer to tell.
+        if block.saturating_sub(start) >= u64::from(self.widest_overhead) + self.tables_len(first) {
+            return false;
+        }
         (start + u64::from(self.overhead(first))..start + self.leading_blocks(first))
             .contains(&block)
     }
@@ -258,15 +268,20 @@ impl Geometry {
     /// bitmaps, then the inode tables (e2fsprogs `lib/ext2fs/alloc_tables.c`).
     pub fn leading_blocks(&self, group: u32) -> u64 {
         let overhead = u64::from(self.overhead(group));
-        if !group.is_multiple_of(self.flex) {
+        if group & (self.flex - 1) != 0 {
             return overhead;
         }
+        overhead + self.tables_len(group)
+    }
+
+    /// Blocks of bitmaps and inode tables of the flex group that begins with `group`.
+    fn tables_len(&self, group: u32) -> u64 {
         let members = u64::from(self.flex.min(self.groups - group.min(self.groups)));
         let bitmaps = 2 * if self.flex > self.groups {
             members
         } else {
             u64::from(self.flex)
         };
-        overhead + bitmaps + members * u64::from(self.table_blocks)
+        bitmaps + members * u64::from(self.table_blocks)
     }
 }

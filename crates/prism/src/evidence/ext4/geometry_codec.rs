@@ -59,7 +59,7 @@ pub(in super::super) fn decode(input: &mut Reader<'_>) -> Option<Geometry> {
     let table_blocks = input.u32().filter(|&blocks| blocks <= 1 << 24)?;
     let reserved_descriptors = input.u32().filter(|&blocks| blocks <= 0xffff)?;
     let first_meta_bg = input.u32()?;
-    let flex = input.u32().filter(|&groups| groups > 0)?;
+    let flex = input.u32().filter(|groups| groups.is_power_of_two())?;
     let (kind, seed) = (input.u8()?, input.u32()?);
     let checksums = match kind {
         0 => Checksums::None,
