@@ -14,7 +14,10 @@ use super::inbound::Inbound;
 use super::outgoing::Outgoing;
 use super::replies::Answer;
 use crate::exports::{Export, Exports};
-use crate::limits::{OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX, SessionLimits};
+use crate::limits::{
+    OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX,
+    SessionLimits,
+};
 use forebay_block::Buf;
 use forebay_volume::{Op, Outcome, Request, RequestError};
 
@@ -24,7 +27,10 @@ const DIRECT_BYTES_MIN: usize = 32 << 10;
 /// What is received into the common buffer in that case: a header and some.
 const DIRECT_STAGING_BYTES: usize = 4096;
 
-const _: () = assert!(RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX, "an option must fit the receive buffer");
+const _: () = assert!(
+    RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX,
+    "an option must fit the receive buffer"
+);
 
 #[derive(Debug)]
 enum Phase {
@@ -135,7 +141,11 @@ impl Session {
     /// Index of the export, once chosen.
     #[must_use]
     pub fn export(&self) -> Option<u16> {
-        if self.in_handshake() { None } else { Some(self.export) }
+        if self.in_handshake() {
+            None
+        } else {
+            Some(self.export)
+        }
     }
 
     /// Requests handed out by [`Session::next`] and not completed.
@@ -192,7 +202,11 @@ impl Session {
             None => &mut [],
         };
         let space = self.inbound.space();
-        let cap = if self.expects_large { DIRECT_STAGING_BYTES.min(space.len()) } else { space.len() };
+        let cap = if self.expects_large {
+            DIRECT_STAGING_BYTES.min(space.len())
+        } else {
+            space.len()
+        };
         (payload, &mut space[..cap])
     }
 
@@ -234,7 +248,9 @@ impl Session {
             match &mut self.phase {
                 Phase::Ending => return Ok(None),
                 Phase::Transmission => {
-                    let export = exports.get(self.export).ok_or(ProtocolError::ExportRemoved)?;
+                    let export = exports
+                        .get(self.export)
+                        .ok_or(ProtocolError::ExportRemoved)?;
                     match self.next_command(export)? {
                         Found::Request(request) => return Ok(Some(request)),
                         Found::Nothing => return Ok(None),
@@ -242,8 +258,13 @@ impl Session {
                     }
                 }
                 Phase::Handshake(handshake) => {
-                    let step =
-                        handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, self.stopping)?;
+                    let step = handshake.step(
+                        &mut self.inbound,
+                        &mut self.out,
+                        exports,
+                        &self.limits,
+                        self.stopping,
+                    )?;
                     match step {
                         Step::Starved => return Ok(None),
                         Step::Advanced => {}
@@ -279,7 +300,9 @@ impl Session {
             return Ok(Found::Nothing);
         };
         let verdict = match header.judge(export, self.style, self.contexts, &self.limits) {
-            Verdict::Accept(_) if self.stopping => Verdict::Refuse(Errno::Shutdown, "the server is shutting down"),
+            Verdict::Accept(_) if self.stopping => {
+                Verdict::Refuse(Errno::Shutdown, "the server is shutting down")
+            }
             verdict => verdict,
         };
         let kind = match verdict {
@@ -288,8 +311,11 @@ impl Session {
                 return Ok(Found::Answered);
             }
             Verdict::Refuse(errno, message) => {
-                let answer =
-                    Answer { style: self.style, cookie: header.cookie, offset_bytes: header.offset_bytes };
+                let answer = Answer {
+                    style: self.style,
+                    cookie: header.cookie,
+                    offset_bytes: header.offset_bytes,
+                };
                 self.refusal = Some((answer, errno, message));
                 self.inbound.consume(Header::wire_bytes(self.style));
                 self.inbound.skip(u64::from(header.payload_bytes));
@@ -315,7 +341,11 @@ impl Session {
         buf[..filled].copy_from_slice(&here[..filled]);
         self.inbound.consume(filled);
         if filled < len {
-            self.partial = Some(PartialWrite { header, buf, filled });
+            self.partial = Some(PartialWrite {
+                header,
+                buf,
+                filled,
+            });
             return Ok(Found::Nothing);
         }
         Ok(self.start(header, kind, Some(buf), export))
@@ -329,7 +359,13 @@ impl Session {
         used_bytes > 0 && used_bytes + reserve_bytes > self.limits.in_flight_bytes_max
     }
 
-    fn start(&mut self, header: Header, kind: Kind, payload: Option<Buf>, export: &Export) -> Found {
+    fn start(
+        &mut self,
+        header: Header,
+        kind: Kind,
+        payload: Option<Buf>,
+        export: &Export,
+    ) -> Found {
         let entry = InFlight {
             cookie: header.cookie,
             offset_bytes: header.offset_bytes,
@@ -365,7 +401,9 @@ impl Session {
             (Kind::Cache, _) => Op::Cache,
             (Kind::WriteZeroes { may_unmap }, _) => Op::WriteZeroes { may_unmap },
             // Also for a single extent more are asked for, since neighbours may look alike in the context.
-            (Kind::Status { .. }, _) => Op::Status { max_extents: STATUS_EXTENTS_MAX },
+            (Kind::Status { .. }, _) => Op::Status {
+                max_extents: STATUS_EXTENTS_MAX,
+            },
         };
         Found::Request(Request {
             token: u64::from(slot),
@@ -381,21 +419,45 @@ impl Session {
 
     /// Answers the request that had `token`. A token that is not under way is ignored.
     pub fn complete(&mut self, token: u64, result: Result<Outcome, RequestError>) {
-        let Ok(slot) = u16::try_from(token) else { return };
-        let Some(entry) = self.slots.get_mut(usize::from(slot)).and_then(Option::take) else { return };
+        let Ok(slot) = u16::try_from(token) else {
+            return;
+        };
+        let Some(entry) = self.slots.get_mut(usize::from(slot)).and_then(Option::take) else {
+            return;
+        };
         self.free.push(slot);
         self.in_flight -= 1;
         self.reserved_bytes -= entry.reserved_bytes;
-        let answer = Answer { style: self.style, cookie: entry.cookie, offset_bytes: entry.offset_bytes };
+        let answer = Answer {
+            style: self.style,
+            cookie: entry.cookie,
+            offset_bytes: entry.offset_bytes,
+        };
         let out = &mut self.out;
         match (entry.kind, result) {
-            (Kind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == entry.len_bytes => answer.data(out, data),
-            (Kind::Status { one }, Ok(Outcome::Extents(extents))) if extents.iter().any(|e| e.len_bytes > 0) => {
-                answer.status(out, self.contexts, &extents, entry.len_bytes, one, &mut self.scratch);
+            (Kind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == entry.len_bytes => {
+                answer.data(out, data)
+            }
+            (Kind::Status { one }, Ok(Outcome::Extents(extents)))
+                if extents.iter().any(|e| e.len_bytes > 0) =>
+            {
+                answer.status(
+                    out,
+                    self.contexts,
+                    &extents,
+                    entry.len_bytes,
+                    one,
+                    &mut self.scratch,
+                );
             }
             (Kind::Read | Kind::Status { .. }, Ok(_)) => {
                 // A bug of the backend must not become wrong data.
-                answer.error(out, Errno::Io, "the volume's answer does not fit the request", None);
+                answer.error(
+                    out,
+                    Errno::Io,
+                    "the volume's answer does not fit the request",
+                    None,
+                );
             }
             (_, Ok(_)) => answer.done(out),
             (kind, Err(error)) => {
@@ -409,7 +471,12 @@ impl Session {
                     }
                     _ => None,
                 };
-                answer.error(out, Errno::of(&error, kind.writes()), &error.to_string(), at_bytes);
+                answer.error(
+                    out,
+                    Errno::of(&error, kind.writes()),
+                    &error.to_string(),
+                    at_bytes,
+                );
             }
         }
     }

@@ -68,13 +68,18 @@ pub enum ServerError {
         address: Listen,
     },
     /// The path exists and is no socket.
-    #[error("cannot listen on {address}: the path exists and is not a socket; remove it or choose another")]
+    #[error(
+        "cannot listen on {address}: the path exists and is not a socket; remove it or choose another"
+    )]
     NotASocket {
         /// Where.
         address: Listen,
     },
     /// A TCP address beyond loopback, not asked for by name.
-    #[error("refusing to listen on {address}, which others can reach: NBD has no authentication here; allow it explicitly if that is meant")]
+    #[error(
+        "refusing to listen on {address}, which others can reach: NBD has no authentication here; \
+         allow it explicitly if that is meant"
+    )]
     Remote {
         /// Where.
         address: Listen,
@@ -88,7 +93,9 @@ pub enum ServerError {
         allowed: &'static str,
     },
     /// The flush at the end failed.
-    #[error("the flush at the end failed: acknowledged writes since the last good flush may be lost")]
+    #[error(
+        "the flush at the end failed: acknowledged writes since the last good flush may be lost"
+    )]
     FinalFlush {
         /// Why.
         source: RequestError,

@@ -57,6 +57,8 @@ pub struct Connection {
     pub listed: bool,
     /// The socket took no more at the last send.
     pub send_blocked: bool,
+    /// It said something since the last tick.
+    pub heard: bool,
 }
 
 /// What came of receiving.
@@ -80,6 +82,7 @@ impl Connection {
             watched: (true, false),
             listed: false,
             send_blocked: false,
+            heard: true,
         }
     }
 
@@ -91,7 +94,9 @@ impl Connection {
     /// # Errors
     /// Where the socket failed or the client closed it.
     pub fn receive(&mut self) -> Result<Received, CloseReason> {
-        let Some(socket) = &self.socket else { return Ok(Received::Nothing) };
+        let Some(socket) = &self.socket else {
+            return Ok(Received::Nothing);
+        };
         let (payload, staging) = self.session.receive_into();
         let wanted = payload.len() + staging.len();
         if wanted == 0 {
@@ -100,13 +105,20 @@ impl Connection {
         let result = if payload.is_empty() {
             rustix::net::recv(socket, staging, RecvFlags::DONTWAIT).map(|(count, _)| count)
         } else {
-            rustix::io::readv(socket, &mut [IoSliceMut::new(payload), IoSliceMut::new(staging)])
+            rustix::io::readv(
+                socket,
+                &mut [IoSliceMut::new(payload), IoSliceMut::new(staging)],
+            )
         };
         match result {
             Ok(0) => Err(CloseReason::Client),
             Ok(count) => {
                 self.session.received(count);
-                Ok(if count == wanted { Received::Bytes } else { Received::Last })
+                Ok(if count == wanted {
+                    Received::Bytes
+                } else {
+                    Received::Last
+                })
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
             Err(Errno::CONNRESET | Errno::PIPE) => Err(CloseReason::Client),
@@ -120,7 +132,9 @@ impl Connection {
     /// Where the socket failed or the client closed it.
     pub fn send(&mut self) -> Result<(), CloseReason> {
         self.send_blocked = false;
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
         for _ in 0..SENDS_MAX {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let used = self.session.outgoing().gather(&mut slices);
@@ -129,7 +143,9 @@ impl Connection {
             let result = match slices {
                 [] => return Ok(()),
                 [one] => rustix::net::send(socket, one, flags),
-                many => rustix::net::sendmsg(socket, many, &mut SendAncillaryBuffer::default(), flags),
+                many => {
+                    rustix::net::sendmsg(socket, many, &mut SendAncillaryBuffer::default(), flags)
+                }
             };
             match result {
                 Ok(count) => self.session.sent(count),

@@ -8,7 +8,7 @@ use super::connection::{CloseReason, Connection, Received};
 use super::connections::Connections;
 use super::hooks::{Hooks, ServerControl, ServerStats};
 use super::listener::Listener;
-use super::poller::{Poller, Ready, Source};
+use super::poller::{DIRECT_MAX, Poller, Ready, Source};
 use super::shutdown::Shutdown;
 use super::spin::Spin;
 use crate::backend::Backend;
@@ -100,7 +100,8 @@ impl Reactor {
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         let listener = Listener::open(address, self.config.allow_remote)?;
         let index = self.listeners.len() as u16;
-        self.poller.add(&listener.socket, Source::Listener(index), true, false)?;
+        self.poller
+            .add(&listener.socket, Source::Listener(index), true, false)?;
         let bound = listener.address.clone();
         self.listeners.push(listener);
         Ok(bound)
@@ -111,7 +112,11 @@ impl Reactor {
     ///
     /// # Errors
     /// Where the loop's system calls fail, the last flush fails, or stopping takes too long.
-    pub fn run<B: Backend>(&mut self, backend: &mut B, hooks: &mut dyn Hooks<B>) -> Result<(), ServerError> {
+    pub fn run<B: Backend>(
+        &mut self,
+        backend: &mut B,
+        hooks: &mut dyn Hooks<B>,
+    ) -> Result<(), ServerError> {
         let mut run = Run {
             backend,
             hooks,
@@ -154,9 +159,16 @@ impl Reactor {
             if !found || turns_unasked >= TURNS_UNASKED_MAX {
                 turns_unasked = 0;
                 let may_sleep = !hurry && !found;
-                let limit_ns = if shutdown.is_some() { STOPPING_SLEEP_NS } else { TICK_NS };
-                let timeout_ns =
-                    if may_sleep { next_tick_ns.saturating_sub(run.now_ns).min(limit_ns) } else { 0 };
+                let limit_ns = if shutdown.is_some() {
+                    STOPPING_SLEEP_NS
+                } else {
+                    TICK_NS
+                };
+                let timeout_ns = if may_sleep {
+                    next_tick_ns.saturating_sub(run.now_ns).min(limit_ns)
+                } else {
+                    0
+                };
                 self.poller.wait(timeout_ns, &mut run.ready)?;
                 let before_ns = std::mem::replace(&mut run.now_ns, monotonic_ns());
                 slept_ns = if may_sleep { run.now_ns - before_ns } else { 0 };
@@ -177,12 +189,17 @@ impl Reactor {
     fn tick<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         run.backend.tick(run.now_ns);
         self.refresh_stats();
-        let mut control =
-            ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+        let mut control = ServerControl {
+            exports: &mut self.exports,
+            stop: &mut self.stop_asked,
+            stats: self.stats,
+        };
         run.hooks.tick(run.now_ns, run.backend, &mut control);
         self.watch_foreign(run);
         for index in self.connections.indices() {
-            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let Some(connection) = self.connections.get_mut(index) else {
+                continue;
+            };
             if connection.socket.is_none() {
                 continue;
             }
@@ -198,19 +215,54 @@ impl Reactor {
                 _ => {}
             }
         }
+        self.sort_connections();
         if self.accepting_paused && !self.stop_asked {
             self.accepting_paused = false;
             for (index, listener) in (0u16..).zip(&self.listeners) {
                 // The listener was registered before; a failure leaves it paused until the next tick.
                 let source = Source::Listener(index);
-                self.accepting_paused |= self.poller.add(&listener.socket, source, true, false).is_err();
+                self.accepting_paused |= self
+                    .poller
+                    .add(&listener.socket, source, true, false)
+                    .is_err();
+            }
+        }
+    }
+
+    /// With more connections than poll(2) waits for, those that spoke since the last tick have precedence.
+    fn sort_connections(&mut self) {
+        let crowded = self.connections.open() > DIRECT_MAX;
+        for promoting in [false, true] {
+            for index in self.connections.indices() {
+                let source = Source::Connection {
+                    index,
+                    generation: self.connections.generation(index),
+                };
+                let Some(connection) = self.connections.get_mut(index) else {
+                    continue;
+                };
+                let Some(socket) = &connection.socket else {
+                    continue;
+                };
+                let (read, write) = connection.watched;
+                if promoting {
+                    if std::mem::take(&mut connection.heard) || !crowded {
+                        self.poller.promote(socket, source, read, write);
+                    }
+                } else if crowded && !connection.heard {
+                    self.poller.demote(socket, source, read, write);
+                }
             }
         }
     }
 
     fn refresh_stats(&mut self) {
         self.stats.connections = self.connections.open();
-        self.stats.in_flight = self.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        self.stats.in_flight = self
+            .connections
+            .iter()
+            .map(|(_, c)| c.session.in_flight())
+            .sum();
     }
 
     fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
@@ -232,8 +284,11 @@ impl Reactor {
             Source::Backend => {}
             Source::Hook(fd) => {
                 self.refresh_stats();
-                let mut control =
-                    ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+                let mut control = ServerControl {
+                    exports: &mut self.exports,
+                    stop: &mut self.stop_asked,
+                    stats: self.stats,
+                };
                 run.hooks.ready(fd, run.backend, &mut control);
                 self.watch_foreign(run);
             }
@@ -244,7 +299,9 @@ impl Reactor {
     fn serve<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, hung_up: bool) -> bool {
         let mut heard = false;
         for _ in 0..Connection::RECEIVES_MAX {
-            let Some(connection) = self.connections.get_mut(index) else { return heard };
+            let Some(connection) = self.connections.get_mut(index) else {
+                return heard;
+            };
             if !connection.session.wants_input() {
                 if hung_up {
                     self.close(run, index, CloseReason::Client);
@@ -263,6 +320,7 @@ impl Reactor {
                 break;
             }
             heard = true;
+            connection.heard = true;
             self.submit(run, index);
             if received == Received::Last {
                 break;
@@ -279,7 +337,9 @@ impl Reactor {
     fn submit<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) -> bool {
         let mut any = false;
         loop {
-            let Some(connection) = self.connections.get_mut(index) else { return any };
+            let Some(connection) = self.connections.get_mut(index) else {
+                return any;
+            };
             match connection.session.next(&self.exports) {
                 Ok(Some(mut request)) => {
                     request.token = self.connections.token(index, request.token);
@@ -305,7 +365,10 @@ impl Reactor {
                 }
                 continue;
             }
-            let Some((index, token, connection)) = self.connections.resolve(completion.token) else { continue };
+            let Some((index, token, connection)) = self.connections.resolve(completion.token)
+            else {
+                continue;
+            };
             connection.session.complete(token, completion.result);
             if connection.socket.is_none() {
                 if connection.session.in_flight() == 0 {
@@ -322,7 +385,9 @@ impl Reactor {
     fn finish_turn<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         let mut listed = std::mem::take(&mut run.listed);
         for index in listed.drain(..) {
-            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let Some(connection) = self.connections.get_mut(index) else {
+                continue;
+            };
             connection.listed = false;
             if let Err(reason) = connection.send() {
                 self.close(run, index, reason);
@@ -340,38 +405,68 @@ impl Reactor {
 
     /// Closes a connection that is over, or watches for what it needs next.
     fn settle<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) {
-        let source = Source::Connection { index, generation: self.connections.generation(index) };
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let source = Source::Connection {
+            index,
+            generation: self.connections.generation(index),
+        };
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
+        };
         if connection.session.is_over() {
-            let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());
-            let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
+            let removed = connection
+                .session
+                .export()
+                .is_some_and(|export| self.exports.get(export).is_none());
+            let reason = if removed {
+                CloseReason::ExportRemoved
+            } else {
+                CloseReason::Client
+            };
             return self.close(run, index, reason);
         }
-        let wanted = (connection.session.wants_input(), connection.send_blocked || {
-            // Replies that arose after the send of this turn (a held-back client that goes on with errors).
-            !connection.session.outgoing().is_empty()
-        });
+        let wanted = (
+            connection.session.wants_input(),
+            connection.send_blocked || {
+                // Replies that arose after the send of this turn (a held-back client that goes on with errors).
+                !connection.session.outgoing().is_empty()
+            },
+        );
         if wanted != connection.watched
             && let Some(socket) = &connection.socket
         {
             connection.watched = wanted;
             if let Err(error) = self.poller.modify(socket, source, wanted.0, wanted.1) {
-                let errno = if let ServerError::System { source, .. } = error { source } else { rustix::io::Errno::IO };
+                let errno = if let ServerError::System { source, .. } = error {
+                    source
+                } else {
+                    rustix::io::Errno::IO
+                };
                 self.close(run, index, CloseReason::Socket(errno));
             }
         }
     }
 
     fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
-        let source = Source::Connection { index, generation: self.connections.generation(index) };
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        let Some(socket) = connection.socket.take() else { return };
+        let source = Source::Connection {
+            index,
+            generation: self.connections.generation(index),
+        };
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
+        };
+        let Some(socket) = connection.socket.take() else {
+            return;
+        };
         // Fails only where it was never added.
         let _ = self.poller.remove(&socket, source);
         drop(socket);
         connection.session.abandon();
         let in_flight = connection.session.in_flight();
-        let SessionStats { requests, read_bytes, written_bytes } = connection.session.stats();
+        let SessionStats {
+            requests,
+            read_bytes,
+            written_bytes,
+        } = connection.session.stats();
         self.stats.sessions.requests += requests;
         self.stats.sessions.read_bytes += read_bytes;
         self.stats.sessions.written_bytes += written_bytes;
@@ -385,7 +480,9 @@ impl Reactor {
 
     fn accept<B: Backend>(&mut self, run: &mut Run<'_, B>, listener: u16) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(open) = self.listeners.get(usize::from(listener)) else { return };
+            let Some(open) = self.listeners.get(usize::from(listener)) else {
+                return;
+            };
             let socket = match open.accept() {
                 Ok(Some(socket)) => socket,
                 Ok(None) => return,
@@ -398,16 +495,25 @@ impl Reactor {
             if self.connections.open() >= usize::from(self.config.connections_max) {
                 self.evict(run);
             }
-            if self.connections.open() >= usize::from(self.config.connections_max) || self.connections.is_full() {
+            if self.connections.open() >= usize::from(self.config.connections_max)
+                || self.connections.is_full()
+            {
                 self.stats.refused += 1;
                 continue;
             }
             self.stats.accepted += 1;
             let session = Session::new(self.config.session);
-            let (index, generation) = self.connections.insert(Connection::new(socket, session, run.now_ns));
-            let Some(connection) = self.connections.get_mut(index) else { return };
+            let (index, generation) = self
+                .connections
+                .insert(Connection::new(socket, session, run.now_ns));
+            let Some(connection) = self.connections.get_mut(index) else {
+                return;
+            };
             let source = Source::Connection { index, generation };
-            let watched = connection.socket.as_ref().map(|socket| self.poller.add(socket, source, true, false));
+            let watched = connection
+                .socket
+                .as_ref()
+                .map(|socket| self.poller.add(socket, source, true, false));
             if let Some(Ok(())) = watched {
                 list(connection, index, &mut run.listed);
             } else {
@@ -434,7 +540,9 @@ impl Reactor {
         self.accepting_paused = true;
         for (index, listener) in (0u16..).zip(&self.listeners) {
             // Not registered: nothing to pause.
-            let _ = self.poller.remove(&listener.socket, Source::Listener(index));
+            let _ = self
+                .poller
+                .remove(&listener.socket, Source::Listener(index));
         }
     }
 
@@ -445,8 +553,15 @@ impl Reactor {
 
     /// Looks for requests and completions without sleeping, for as long as that pays. Returns whether something was
     /// found; what was received is submitted then, what completed waits in `run.done`.
-    fn look<B: Backend>(&mut self, run: &mut Run<'_, B>, spin: &mut Spin, next_tick_ns: u64) -> bool {
-        let Some(deadline_ns) = spin.deadline_ns(self.config.poll_ns) else { return false };
+    fn look<B: Backend>(
+        &mut self,
+        run: &mut Run<'_, B>,
+        spin: &mut Spin,
+        next_tick_ns: u64,
+    ) -> bool {
+        let Some(deadline_ns) = spin.deadline_ns(self.config.poll_ns) else {
+            return false;
+        };
         let deadline_ns = deadline_ns.min(next_tick_ns);
         let mut direct = [(0u16, 0u32); SPIN_CONNECTIONS_MAX];
         let mut used = 0;

@@ -1,10 +1,11 @@
 //! A server in a thread, for tests with real sockets.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use forebay_block::DiskId;
 use forebay_export::server::Interest;
 use forebay_export::{
-    Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl, ServerError,
+    Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl,
+    ServerError,
 };
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -24,7 +25,11 @@ struct Errands {
 
 impl Hooks<MemoryBackend> for Errands {
     fn watch(&self, fds: &mut Vec<Interest>) {
-        fds.push(Interest { fd: self.bell.as_raw_fd(), read: true, write: false });
+        fds.push(Interest {
+            fd: self.bell.as_raw_fd(),
+            read: true,
+            write: false,
+        });
     }
 
     fn ready(&mut self, fd: i32, backend: &mut MemoryBackend, server: &mut ServerControl<'_>) {
@@ -36,7 +41,13 @@ impl Hooks<MemoryBackend> for Errands {
         }
     }
 
-    fn tick(&mut self, _now_ns: u64, _backend: &mut MemoryBackend, _server: &mut ServerControl<'_>) {}
+    fn tick(
+        &mut self,
+        _now_ns: u64,
+        _backend: &mut MemoryBackend,
+        _server: &mut ServerControl<'_>,
+    ) {
+    }
 }
 
 /// A running server.
@@ -69,7 +80,11 @@ impl Serving {
     /// Serves `exports` from memory on a Unix socket, or on TCP.
     pub fn start(name: &str, config: ServerConfig, exports: Vec<Export>, tcp: bool) -> Self {
         let dir = scratch(name);
-        let address = if tcp { "tcp:127.0.0.1:0".parse().unwrap() } else { Listen::Unix(dir.join("socket")) };
+        let address = if tcp {
+            "tcp:127.0.0.1:0".parse().unwrap()
+        } else {
+            Listen::Unix(dir.join("socket"))
+        };
         let (bell, ear) = UnixStream::pair().unwrap();
         let (errands, receiver) = mpsc::channel();
         let (bound, address_of) = mpsc::channel();
@@ -81,12 +96,21 @@ impl Serving {
                 server.exports().add(export).unwrap();
             }
             bound.send(server.listen(&address).unwrap()).unwrap();
-            let mut hooks = Errands { bell: ear, errands: receiver };
+            let mut hooks = Errands {
+                bell: ear,
+                errands: receiver,
+            };
             let result = server.run(&mut backend, &mut hooks);
             (result, backend)
         });
         let address = address_of.recv().unwrap();
-        Self { address, dir, bell, errands, thread: Some(thread) }
+        Self {
+            address,
+            dir,
+            bell,
+            errands,
+            thread: Some(thread),
+        }
     }
 
     pub fn uri(&self, export: &str) -> String {
@@ -106,7 +130,9 @@ impl Serving {
 
     pub fn connect(&self) -> UnixStream {
         let socket = UnixStream::connect(self.socket()).unwrap();
-        socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        socket
+            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+            .unwrap();
         socket
     }
 
