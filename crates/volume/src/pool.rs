@@ -48,6 +48,15 @@ impl Pool {
         }
     }
 
+    /// One round of [`Pool::poll`], for tests that cut the power between two rounds.
+    pub fn poll_once(&mut self, done: &mut Vec<Completion>) {
+        self.engine.pump();
+        self.exchange();
+        while let Some(completion) = self.engine.next_completion() {
+            done.push(completion);
+        }
+    }
+
     /// Hands requests to devices and completions to the engine; true where there was any.
     fn exchange(&mut self) -> bool {
         let mut moved = false;

@@ -104,7 +104,7 @@ impl Engine {
             || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.now_ns
     }
 
-    fn dirty_limit(&self) -> usize {
+    pub(crate) fn dirty_limit(&self) -> usize {
         (self.frames.limit() * 2 / 5).clamp(1, DIRTY_MAX)
     }
 

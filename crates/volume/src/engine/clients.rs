@@ -68,6 +68,20 @@ pub(crate) enum PieceKind {
     Status,
 }
 
+/// What a parked piece waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// Its turn in its range.
+    #[default]
+    Turn,
+    /// Slots or bands.
+    Space,
+    /// Room in the journal.
+    Journal,
+    /// A checkpoint: too many leaves are dirty.
+    Checkpoint,
+}
+
 /// One run of a piece that got one kind of new entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
@@ -121,6 +135,8 @@ pub(crate) struct Piece {
     pub data_outstanding: u32,
     /// A batch of its records could not be written: whether they are on the device is unknown.
     pub journal_lost: bool,
+    /// Why it is parked.
+    pub wants: Wants,
 }
 
 impl Piece {
@@ -155,6 +171,7 @@ impl Piece {
             cancels: SmallVec::new(),
             data_outstanding: 0,
             journal_lost: false,
+            wants: Wants::Turn,
         }
     }
 
@@ -372,6 +389,7 @@ impl Engine {
         };
         if let Some(frame) = piece.frame.take() {
             self.frames.get_mut(frame).pins -= 1;
+            self.executing -= 1;
         }
         if piece.locked {
             let mut woken = std::mem::take(&mut self.woken);

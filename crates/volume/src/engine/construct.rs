@@ -141,6 +141,7 @@ impl Engine {
             flush: Default::default(),
             checkpoint: Default::default(),
             mover: Default::default(),
+            executing: 0,
             runs: Vec::new(),
             woken: Vec::new(),
             read_only: None,

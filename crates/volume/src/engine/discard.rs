@@ -1,7 +1,7 @@
 //! Discard, write-zeroes and block status: leaf by leaf, so that terabytes cost what is mapped in them.
 
 use super::Engine;
-use super::clients::{Client, ClientKind, Fill, Piece, PieceKind, Segment};
+use super::clients::{Client, ClientKind, Fill, Piece, PieceKind, Segment, Wants};
 use super::paging::Leaf;
 use crate::layout::batch::write_bytes;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -100,7 +100,10 @@ impl Engine {
             .journal
             .accepts(write_bytes(0) * blocks.div_ceil(2), false)
         {
-            return self.stall(id);
+            return self.stall(id, Wants::Journal);
+        }
+        if !self.may_dirty(frame) {
+            return self.stall(id, Wants::Checkpoint);
         }
         let leaf = &self.frames.get(frame).page;
         let mut segments: smallvec::SmallVec<[Segment; 2]> = smallvec![];

@@ -135,6 +135,8 @@ pub struct Engine {
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
     mover: mover::MoverState,
+    /// Pieces that hold a leaf which they will change.
+    executing: usize,
     /// Reused scratch space: no allocation per request.
     runs: Vec<Run>,
     woken: Vec<u32>,

@@ -439,6 +439,8 @@ impl Engine {
                     return;
                 }
                 Leaf::Hole => self.mover_skip_leaf(disk, leaf),
+                // A checkpoint is due or under way; the next step tries again.
+                Leaf::Ready(frame) if !self.may_dirty(frame) => return,
                 Leaf::Ready(frame) => self.mover_apply_leaf(frame, leaf),
             }
         }

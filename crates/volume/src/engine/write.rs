@@ -1,6 +1,6 @@
 //! Writes: classify, take space, send data and record out in parallel, change the map when both have arrived.
 
-use super::clients::{Fill, PieceKind, Segment};
+use super::clients::{Fill, PieceKind, Segment, Wants};
 use super::paging::Leaf;
 use super::{Engine, Pending};
 use crate::layout::batch::{Record, put_write, write_bytes};
@@ -55,18 +55,24 @@ impl Engine {
         }
     }
 
-    /// Parks a piece until space or journal room comes.
-    pub(crate) fn stall(&mut self, id: u32) {
+    /// Parks a piece until what it waits for comes.
+    pub(crate) fn stall(&mut self, id: u32, wants: Wants) {
         self.counters.stalls += 1;
+        self.pieces[id as usize].wants = wants;
         self.stalled.push_back(id);
+    }
+
+    /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
+    /// by the leaves dirtied before and during one checkpoint.
+    pub(crate) fn may_dirty(&self, frame: u32) -> bool {
+        self.frames.get(frame).dirty && !self.frames.get(frame).frozen
+            || self.checkpoint.dirtied + self.executing < self.dirty_limit()
     }
 
     /// Tries parked pieces again, in order, as long as they get on.
     pub(crate) fn retry_stalled(&mut self) {
         for _ in 0..self.stalled.len() {
-            let Some(id) = self.stalled.pop_front() else {
-                return;
-            };
+            let Some(id) = self.stalled.pop_front() else { return };
             let before = self.stalled.len();
             self.resume(id);
             if self.stalled.len() > before && self.stalled.back() == Some(&id) {
@@ -84,25 +90,28 @@ impl Engine {
         if self.volatile != 0 && (!self.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
             self.want_flush();
         }
-        if self.journal.used_bytes() > self.journal.len_bytes() / 2 {
-            return;
-        }
-        let hopeless = self.freed.is_empty()
+        let Some(&id) = self.stalled.front() else { return };
+        let error = if self.flush.failed {
+            // Nothing can be freed any more: neither journal nor space.
+            RequestError::FlushFailed
+        } else if self.pieces.get(id as usize).is_some_and(|piece| piece.wants == Wants::Space)
+            && self.freed.is_empty()
             && self.pending.is_empty()
             && !self.journal.has_open()
             && !self.mover_may_free()
-            && !self.checkpoint.is_active();
-        if hopeless && let Some(id) = self.stalled.pop_front() {
-            let reason = if self.flush.failed {
-                RequestError::FlushFailed
-            } else {
-                RequestError::NoSpace
-            };
-            self.fail_piece(id, reason);
-        }
+            && !self.checkpoint_pending()
+        {
+            RequestError::NoSpace
+        } else {
+            return;
+        };
+        self.stalled.pop_front();
+        self.fail_piece(id, error);
     }
 
+    /// Keeps the leaf of a piece that will change it.
     pub(crate) fn pin(&mut self, id: u32, frame: u32) {
+        self.executing += 1;
         self.frames.get_mut(frame).pins += 1;
         self.pieces[id as usize].frame = Some(frame);
     }
@@ -203,11 +212,12 @@ impl Engine {
         };
         let data = data.clone();
         let (disk, first_block, client) = (piece.disk, piece.block(), piece.client);
-        if !self
-            .journal
-            .accepts(usize::from(piece.blocks) * RECORD_BYTES_PER_BLOCK, false)
-        {
-            return self.stall(id);
+        let record_bytes = usize::from(piece.blocks) * RECORD_BYTES_PER_BLOCK;
+        if !self.journal.accepts(record_bytes, false) {
+            return self.stall(id, Wants::Journal);
+        }
+        if !self.may_dirty(frame) {
+            return self.stall(id, Wants::Checkpoint);
         }
         let (export, tag) = self
             .clients
@@ -227,9 +237,7 @@ impl Engine {
         self.prism.classify(&intent, &mut runs);
         let segments = self.cut_segments(&data, &runs);
         self.runs = runs;
-        let Some(segments) = segments else {
-            return self.stall(id);
-        };
+        let Some(segments) = segments else { return self.stall(id, Wants::Space) };
         self.pin(id, frame);
         let blocks = usize::from(self.pieces[id as usize].blocks);
         let checksums: SmallVec<[u32; 4]> = data
