@@ -197,3 +197,5 @@ impl Device for FileDevice {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfer_tests;

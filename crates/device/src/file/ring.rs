@@ -1,5 +1,9 @@
 //! The io_uring engine: one ring a device, requests batched by `poll`.
 //!
+//! The file is registered; buffers are not. Registered ones would need one arena for the whole house, and measured on
+//! Linux 6.18 (4 KiB random reads at queue depth 16, direct, alternating in one process) they gained nothing beyond
+//! the noise: 2.8 against 2.9 microseconds of CPU a read on a file in ext4, 0.72 against 0.69 on a loop device.
+//!
 //! The ring's own descriptor serves as wake-up: it is readable (poll(2), epoll) just while completions wait, so that
 //! no eventfd has to be written by the kernel for each completion and drained here.
 
