@@ -1,5 +1,6 @@
 //! The server: sockets, connections and the loop, on one thread.
 
+mod accept;
 mod address;
 mod config;
 mod connection;

@@ -13,16 +13,12 @@ use super::shutdown::Shutdown;
 use super::spin::Spin;
 use crate::backend::Backend;
 use crate::exports::Exports;
-use crate::nbd::session::{Session, SessionStats};
+use crate::nbd::session::SessionStats;
 use forebay_volume::Completion;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Between two ticks.
 const TICK_NS: u64 = 50_000_000;
-/// Connections accepted per listener and turn.
-const ACCEPTS_MAX: usize = 16;
-/// Age from which a connection in its handshake may give way to a new one.
-const EVICT_AGE_NS: u64 = 1_000_000_000;
 /// Connections that are looked at directly; for others epoll is asked.
 const SPIN_CONNECTIONS_MAX: usize = 4;
 /// Rounds of looking in vain between two questions to epoll (listeners, hooks, other connections).
@@ -36,25 +32,25 @@ const STOPPING_SLEEP_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub struct Reactor {
     pub(super) config: ServerConfig,
-    poller: Poller,
-    listeners: Vec<Listener>,
+    pub(super) poller: Poller,
+    pub(super) listeners: Vec<Listener>,
     exports: Exports,
     pub(super) connections: Connections,
     pub(super) stats: ServerStats,
     /// Accepting waits for the next tick: out of descriptors.
-    accepting_paused: bool,
-    stop_asked: bool,
+    pub(super) accepting_paused: bool,
+    pub(super) stop_asked: bool,
 }
 
 /// What a run needs beside the server.
-struct Run<'a, B: Backend> {
-    backend: &'a mut B,
-    hooks: &'a mut dyn Hooks<B>,
+pub(super) struct Run<'a, B: Backend> {
+    pub(super) backend: &'a mut B,
+    pub(super) hooks: &'a mut dyn Hooks<B>,
     /// Connections to look after at the end of the turn.
-    listed: Vec<u16>,
+    pub(super) listed: Vec<u16>,
     done: Vec<Completion>,
     ready: Vec<Ready>,
-    now_ns: u64,
+    pub(super) now_ns: u64,
     /// Requests were submitted after the backend was polled.
     submitted_late: bool,
     /// Something came from a client in this turn.
@@ -217,15 +213,7 @@ impl Reactor {
         }
         self.sort_connections();
         if self.accepting_paused && !self.stop_asked {
-            self.accepting_paused = false;
-            for (index, listener) in (0u16..).zip(&self.listeners) {
-                // The listener was registered before; a failure leaves it paused until the next tick.
-                let source = Source::Listener(index);
-                self.accepting_paused |= self
-                    .poller
-                    .add(&listener.socket, source, true, false)
-                    .is_err();
-            }
+            self.resume_accepting();
         }
     }
 
@@ -446,7 +434,12 @@ impl Reactor {
         }
     }
 
-    fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
+    pub(super) fn close<B: Backend>(
+        &mut self,
+        run: &mut Run<'_, B>,
+        index: u16,
+        reason: CloseReason,
+    ) {
         let source = Source::Connection {
             index,
             generation: self.connections.generation(index),
@@ -476,74 +469,6 @@ impl Reactor {
             self.connections.vacate(index);
         }
         run.hooks.closed(&reason);
-    }
-
-    fn accept<B: Backend>(&mut self, run: &mut Run<'_, B>, listener: u16) {
-        for _ in 0..ACCEPTS_MAX {
-            let Some(open) = self.listeners.get(usize::from(listener)) else {
-                return;
-            };
-            let socket = match open.accept() {
-                Ok(Some(socket)) => socket,
-                Ok(None) => return,
-                Err(_) => {
-                    // Out of descriptors or memory: the listener stays readable and would be reported without end.
-                    self.pause_accepting();
-                    return;
-                }
-            };
-            if self.connections.open() >= usize::from(self.config.connections_max) {
-                self.evict(run);
-            }
-            if self.connections.open() >= usize::from(self.config.connections_max)
-                || self.connections.is_full()
-            {
-                self.stats.refused += 1;
-                continue;
-            }
-            self.stats.accepted += 1;
-            let session = Session::new(self.config.session);
-            let (index, generation) = self
-                .connections
-                .insert(Connection::new(socket, session, run.now_ns));
-            let Some(connection) = self.connections.get_mut(index) else {
-                return;
-            };
-            let source = Source::Connection { index, generation };
-            let watched = connection
-                .socket
-                .as_ref()
-                .map(|socket| self.poller.add(socket, source, true, false));
-            if let Some(Ok(())) = watched {
-                list(connection, index, &mut run.listed);
-            } else {
-                self.close(run, index, CloseReason::Socket(rustix::io::Errno::NOMEM));
-            }
-        }
-    }
-
-    /// Ends the oldest connection that has chosen no export within a second, to make room.
-    fn evict<B: Backend>(&mut self, run: &mut Run<'_, B>) {
-        let oldest = self
-            .connections
-            .iter()
-            .filter(|(_, c)| c.socket.is_some() && c.session.in_handshake())
-            .filter(|(_, c)| run.now_ns.saturating_sub(c.accepted_ns) >= EVICT_AGE_NS)
-            .min_by_key(|(_, c)| c.accepted_ns)
-            .map(|(index, _)| index);
-        if let Some(index) = oldest {
-            self.close(run, index, CloseReason::Evicted);
-        }
-    }
-
-    fn pause_accepting(&mut self) {
-        self.accepting_paused = true;
-        for (index, listener) in (0u16..).zip(&self.listeners) {
-            // Not registered: nothing to pause.
-            let _ = self
-                .poller
-                .remove(&listener.socket, Source::Listener(index));
-        }
     }
 
     fn stop_listening(&mut self) {
@@ -608,7 +533,7 @@ impl Reactor {
     }
 }
 
-fn list(connection: &mut Connection, index: u16, listed: &mut Vec<u16>) {
+pub(super) fn list(connection: &mut Connection, index: u16, listed: &mut Vec<u16>) {
     if !connection.listed {
         connection.listed = true;
         listed.push(index);
