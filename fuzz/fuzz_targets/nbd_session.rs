@@ -10,22 +10,14 @@ use forebay_export::{Backend, Export, Exports, MemoryBackend, Session, SessionLi
 use libfuzzer_sys::fuzz_target;
 
 const SIZE_BYTES: u64 = 1 << 20;
-const LIMITS: SessionLimits = SessionLimits {
-    requests_max: 16,
-    in_flight_bytes_max: 2 << 20,
-    payload_bytes_max: 32 << 20,
-    options_max: 64,
-};
+const LIMITS: SessionLimits =
+    SessionLimits { requests_max: 16, in_flight_bytes_max: 2 << 20, payload_bytes_max: 32 << 20, options_max: 64 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((&cut, stream)) = input.split_first() else {
         return;
     };
-    let piece = if cut == 0 {
-        stream.len().max(1)
-    } else {
-        usize::from(cut) * 37
-    };
+    let piece = if cut == 0 { stream.len().max(1) } else { usize::from(cut) * 37 };
     let mut exports = Exports::new();
     let mut backend = MemoryBackend::new();
     for (name, disk, read_only) in [("disk", 1, false), ("frozen", 2, true)] {
@@ -46,11 +38,7 @@ fuzz_target!(|input: &[u8]| {
     let mut done = Vec::new();
     for mut bytes in stream.chunks(piece) {
         while !bytes.is_empty() || session.in_flight() > 0 || session.is_stalled() {
-            let taken = if session.wants_input() {
-                session.receive(bytes)
-            } else {
-                0
-            };
+            let taken = if session.wants_input() { session.receive(bytes) } else { 0 };
             bytes = &bytes[taken..];
             loop {
                 match session.next(&exports) {
@@ -63,20 +51,14 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
             assert!(session.in_flight() <= usize::from(LIMITS.requests_max));
-            assert!(
-                session.outgoing().pending_bytes() <= 2 * (LIMITS.in_flight_bytes_max + (1 << 20))
-            );
+            assert!(session.outgoing().pending_bytes() <= 2 * (LIMITS.in_flight_bytes_max + (1 << 20)));
             backend.poll(&mut done);
             for completion in done.drain(..) {
                 session.complete(completion.token, completion.result);
             }
             // A client that takes a little at a time.
             let pending = session.outgoing().pending_bytes();
-            let sent = if cut.is_multiple_of(2) {
-                pending
-            } else {
-                pending.div_ceil(2)
-            };
+            let sent = if cut.is_multiple_of(2) { pending } else { pending.div_ceil(2) };
             session.sent(sent);
             if session.is_over() {
                 return;

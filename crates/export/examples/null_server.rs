@@ -8,13 +8,8 @@ use forebay_export::{Export, Listen, NoHooks, NullBackend, Reactor, ServerConfig
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().ok_or("usage: null_server SOCKET [POLL_US]")?;
-    let poll_ns = args
-        .next()
-        .map_or(Ok(0), |us| us.parse::<u64>().map(|us| us * 1000))?;
-    let mut server = Reactor::new(ServerConfig {
-        poll_ns,
-        ..ServerConfig::default()
-    })?;
+    let poll_ns = args.next().map_or(Ok(0), |us| us.parse::<u64>().map(|us| us * 1000))?;
+    let mut server = Reactor::new(ServerConfig { poll_ns, ..ServerConfig::default() })?;
     server.exports().add(Export {
         name: "null".to_owned(),
         disk: DiskId(0),

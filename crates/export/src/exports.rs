@@ -77,9 +77,7 @@ impl Exports {
             return Err(ExportError::BadString { field: "name" });
         }
         if !fits(&export.description) {
-            return Err(ExportError::BadString {
-                field: "description",
-            });
+            return Err(ExportError::BadString { field: "description" });
         }
         check_size(&export.name, export.size_bytes)?;
         if self.iter().any(|(_, other)| other.name == export.name) {
@@ -133,18 +131,12 @@ impl Exports {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(u16, &Export)> {
         let exact = self.iter().find(|(_, export)| export.name == name);
-        if exact.is_none() && name.is_empty() {
-            self.iter().next()
-        } else {
-            exact
-        }
+        if exact.is_none() && name.is_empty() { self.iter().next() } else { exact }
     }
 
     /// All exports with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Export)> {
-        (0u16..)
-            .zip(&self.slots)
-            .filter_map(|(index, slot)| slot.as_ref().map(|export| (index, export)))
+        (0u16..).zip(&self.slots).filter_map(|(index, slot)| slot.as_ref().map(|export| (index, export)))
     }
 }
 
@@ -152,10 +144,7 @@ fn check_size(name: &str, size_bytes: u64) -> Result<(), ExportError> {
     if size_bytes.is_multiple_of(512) {
         Ok(())
     } else {
-        Err(ExportError::BadSize {
-            name: name.to_owned(),
-            size_bytes,
-        })
+        Err(ExportError::BadSize { name: name.to_owned(), size_bytes })
     }
 }
 
@@ -199,19 +188,9 @@ mod tests {
     fn refuses_what_clients_could_not_use() {
         let mut exports = Exports::new();
         exports.add(export("a")).unwrap();
-        assert_eq!(
-            exports.add(export("a")),
-            Err(ExportError::Duplicate("a".into()))
-        );
+        assert_eq!(exports.add(export("a")), Err(ExportError::Duplicate("a".into())));
         assert!(exports.add(export("a\0")).is_err());
-        assert!(
-            exports
-                .add(Export {
-                    size_bytes: 513,
-                    ..export("x")
-                })
-                .is_err()
-        );
+        assert!(exports.add(Export { size_bytes: 513, ..export("x") }).is_err());
         assert!(exports.resize("a", 100).is_err());
         exports.resize("a", 8192).unwrap();
         assert_eq!(exports.find("a").unwrap().1.size_bytes, 8192);

@@ -20,12 +20,7 @@ pub struct SessionLimits {
 impl Default for SessionLimits {
     fn default() -> Self {
         // 2^25 bytes is what "Size constraints" of the protocol asks every server to take.
-        Self {
-            requests_max: 1024,
-            in_flight_bytes_max: 64 << 20,
-            payload_bytes_max: 32 << 20,
-            options_max: 512,
-        }
+        Self { requests_max: 1024, in_flight_bytes_max: 64 << 20, payload_bytes_max: 32 << 20, options_max: 512 }
     }
 }
 

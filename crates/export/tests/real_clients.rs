@@ -15,15 +15,10 @@ const MIB: u64 = 1 << 20;
 /// Runs a tool to its end. A tool that is missing is a failure: these tests are the proof that clients work.
 fn run(program: &str, args: &[&str]) -> Output {
     // nbdsh runs whatever `python3` comes first; only the system's has libnbd's module.
-    let path = format!(
-        "/usr/bin:/bin:{}",
-        std::env::var("PATH").unwrap_or_default()
-    );
+    let path = format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default());
     match Command::new(program).args(args).env("PATH", path).output() {
         Ok(output) => output,
-        Err(error) => panic!(
-            "cannot run {program} ({error}): run ./check, which installs fio, libnbd and qemu tools"
-        ),
+        Err(error) => panic!("cannot run {program} ({error}): run ./check, which installs fio, libnbd and qemu tools"),
     }
 }
 
@@ -32,21 +27,12 @@ fn good(program: &str, args: &[&str]) -> String {
     let output = run(program, args);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{program} {args:?}: {}\n{stdout}\n{stderr}",
-        output.status
-    );
+    assert!(output.status.success(), "{program} {args:?}: {}\n{stdout}\n{stderr}", output.status);
     stdout
 }
 
 fn serve(name: &str, size_bytes: u64) -> Serving {
-    Serving::start(
-        name,
-        ServerConfig::default(),
-        vec![export("disk", 1, size_bytes)],
-        false,
-    )
+    Serving::start(name, ServerConfig::default(), vec![export("disk", 1, size_bytes)], false)
 }
 
 /// A file of data with holes and zeros between.
@@ -68,11 +54,7 @@ fn write_image(path: &Path, size_bytes: u64) {
 
 #[test]
 fn nbdinfo_sees_what_is_offered() {
-    let frozen = Export {
-        read_only: true,
-        description: "does not change".into(),
-        ..export("frozen", 2, 8 * MIB)
-    };
+    let frozen = Export { read_only: true, description: "does not change".into(), ..export("frozen", 2, 8 * MIB) };
     let exports = vec![export("disk", 1, 64 * MIB), frozen];
     let mut server = Serving::start("nbdinfo", ServerConfig::default(), exports, false);
     let info = good("nbdinfo", &["--json", &server.uri("disk")]);
@@ -98,11 +80,7 @@ fn nbdinfo_sees_what_is_offered() {
         assert!(info.contains(expected), "{expected} is not in {info}");
     }
     let list = good("nbdinfo", &["--list", &server.uri("")]);
-    assert!(
-        list.contains("export=\"disk\"")
-            && list.contains("export=\"frozen\"")
-            && list.contains("does not change")
-    );
+    assert!(list.contains("export=\"disk\"") && list.contains("export=\"frozen\"") && list.contains("does not change"));
     good("nbdinfo", &["--is", "read-only", &server.uri("frozen")]);
     assert!(!run("nbdinfo", &[&server.uri("nowhere")]).status.success());
     server.stop_well();
@@ -110,40 +88,20 @@ fn nbdinfo_sees_what_is_offered() {
 
 #[test]
 fn nbdinfo_maps_allocation_and_placement() {
-    let exports = vec![Export {
-        tag: Some(ClassId(5)),
-        ..export("disk", 1, 4 * MIB)
-    }];
+    let exports = vec![Export { tag: Some(ClassId(5)), ..export("disk", 1, 4 * MIB) }];
     let mut server = Serving::start("map", ServerConfig::default(), exports, false);
     let uri = server.uri("disk");
     good("qemu-io", &["-f", "raw", "-c", "write -P 1 1M 1M", &uri]);
     let map = good("nbdinfo", &["--map", &uri]);
-    let lines: Vec<Vec<&str>> = map
-        .lines()
-        .map(|line| line.split_whitespace().take(3).collect())
-        .collect();
-    assert_eq!(
-        lines,
-        [
-            ["0", "1048576", "3"],
-            ["1048576", "1048576", "0"],
-            ["2097152", "2097152", "3"]
-        ]
-    );
+    let lines: Vec<Vec<&str>> = map.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
+    assert_eq!(lines, [["0", "1048576", "3"], ["1048576", "1048576", "0"], ["2097152", "2097152", "3"]]);
     let map = good("nbdinfo", &["--map=forebay:placement", &uri]);
-    let lines: Vec<Vec<&str>> = map
-        .lines()
-        .map(|line| line.split_whitespace().take(3).collect())
-        .collect();
+    let lines: Vec<Vec<&str>> = map.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
     let data = (0x100 | 5).to_string();
     let hole = 0x6ff.to_string();
     assert_eq!(
         lines,
-        [
-            ["0", "1048576", hole.as_str()],
-            ["1048576", "1048576", data.as_str()],
-            ["2097152", "2097152", hole.as_str()]
-        ]
+        [["0", "1048576", hole.as_str()], ["1048576", "1048576", data.as_str()], ["2097152", "2097152", hole.as_str()]]
     );
     server.stop_well();
 }
@@ -155,25 +113,9 @@ fn nbdcopy_copies_both_ways() {
     write_image(&image, 48 * MIB);
     let (image_arg, copy_arg) = (image.to_str().unwrap(), copy.to_str().unwrap());
     good("nbdcopy", &["--flush", image_arg, &server.uri("disk")]);
-    good(
-        "nbdcopy",
-        &[
-            "--connections=4",
-            "--requests=64",
-            &server.uri("disk"),
-            copy_arg,
-        ],
-    );
+    good("nbdcopy", &["--connections=4", "--requests=64", &server.uri("disk"), copy_arg]);
     assert!(std::fs::read(&image).unwrap() == std::fs::read(&copy).unwrap());
-    good(
-        "nbdcopy",
-        &[
-            "--synchronous",
-            "--request-size=1048576",
-            &server.uri("disk"),
-            copy_arg,
-        ],
-    );
+    good("nbdcopy", &["--synchronous", "--request-size=1048576", &server.uri("disk"), copy_arg]);
     assert!(std::fs::read(&image).unwrap() == std::fs::read(&copy).unwrap());
     assert!(server.stop_well() >= 2);
 }
@@ -185,51 +127,16 @@ fn qemu_img_converts_compares_and_benches() {
     write_image(&image, 32 * MIB);
     let (image, qcow) = (image.to_str().unwrap(), qcow.to_str().unwrap());
     let uri = server.uri("disk");
+    good("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", "-W", "-m", "8", image, &uri]);
+    good("qemu-img", &["compare", "-f", "raw", "-F", "raw", image, &uri]);
+    good("qemu-img", &["convert", "-f", "raw", "-O", "qcow2", &uri, qcow]);
+    good("qemu-img", &["compare", "-f", "qcow2", "-F", "raw", qcow, &uri]);
     good(
         "qemu-img",
-        &[
-            "convert", "-n", "-f", "raw", "-O", "raw", "-W", "-m", "8", image, &uri,
-        ],
+        &["bench", "-f", "raw", "-w", "-c", "5000", "-d", "32", "-s", "4096", "--flush-interval=100", &uri],
     );
-    good(
-        "qemu-img",
-        &["compare", "-f", "raw", "-F", "raw", image, &uri],
-    );
-    good(
-        "qemu-img",
-        &["convert", "-f", "raw", "-O", "qcow2", &uri, qcow],
-    );
-    good(
-        "qemu-img",
-        &["compare", "-f", "qcow2", "-F", "raw", qcow, &uri],
-    );
-    good(
-        "qemu-img",
-        &[
-            "bench",
-            "-f",
-            "raw",
-            "-w",
-            "-c",
-            "5000",
-            "-d",
-            "32",
-            "-s",
-            "4096",
-            "--flush-interval=100",
-            &uri,
-        ],
-    );
-    good(
-        "qemu-img",
-        &[
-            "bench", "-f", "raw", "-c", "5000", "-d", "32", "-s", "65536", &uri,
-        ],
-    );
-    assert!(
-        server.stop_well() >= 50,
-        "the flushes of qemu-img bench arrived"
-    );
+    good("qemu-img", &["bench", "-f", "raw", "-c", "5000", "-d", "32", "-s", "65536", &uri]);
+    assert!(server.stop_well() >= 50, "the flushes of qemu-img bench arrived");
 }
 
 #[test]
@@ -256,15 +163,10 @@ fn qemu_io_verifies_patterns_zeros_and_discards() {
         "map",
     ];
     let mut args = vec!["-f", "raw", "-d", "unmap"];
-    commands
-        .iter()
-        .for_each(|command| args.extend(["-c", command]));
+    commands.iter().for_each(|command| args.extend(["-c", command]));
     args.push(&uri);
     let said = good("qemu-io", &args);
-    assert!(
-        !said.contains("verification failed") && !said.contains("error"),
-        "{said}"
-    );
+    assert!(!said.contains("verification failed") && !said.contains("error"), "{said}");
     server.stop_well();
 }
 
@@ -317,11 +219,7 @@ h.shutdown()
 fn nbdsh_speaks_the_older_dialects() {
     let mut server = serve("dialects", MIB);
     let uri = server.uri("disk");
-    for setup in [
-        "h.set_request_structured_replies(False)",
-        "h.set_handshake_flags(0)",
-        "h.set_handshake_flags(1)",
-    ] {
+    for setup in ["h.set_request_structured_replies(False)", "h.set_handshake_flags(0)", "h.set_handshake_flags(1)"] {
         let connect = format!("{setup}; h.connect_uri('{uri}')");
         let script = "h.pwrite(b'x' * 512, 512); assert h.pread(1024, 0) == bytes(512) + b'x' * 512; h.shutdown()";
         good("nbdsh", &["-c", &connect, "-c", script]);
@@ -333,15 +231,7 @@ fn fio(server: &Serving, name: &str, args: &[&str]) {
     let uri = format!("--uri={}", server.uri("disk"));
     let name = format!("--name={name}");
     let dir = server.dir().to_str().unwrap();
-    let mut all = vec![
-        &name[..],
-        "--ioengine=nbd",
-        &uri,
-        "--aux-path",
-        dir,
-        "--verify_fatal=1",
-        "--exitall_on_error",
-    ];
+    let mut all = vec![&name[..], "--ioengine=nbd", &uri, "--aux-path", dir, "--verify_fatal=1", "--exitall_on_error"];
     all.extend(args);
     let said = good("fio", &all);
     assert!(!said.contains("verify:"), "{said}");
@@ -351,23 +241,11 @@ fn fio(server: &Serving, name: &str, args: &[&str]) {
 fn fio_verifies_every_depth_and_size() {
     let mut server = serve("fio-sizes", 64 * MIB);
     server.ask(|backend, _| backend.delay_polls(2));
-    for (bs, depth, size) in [
-        ("512", "1", "1M"),
-        ("512", "256", "4M"),
-        ("4k", "16", "32M"),
-        ("64k", "32", "64M"),
-        ("4M", "8", "64M"),
-    ] {
-        let (bs, depth, size) = (
-            format!("--bs={bs}"),
-            format!("--iodepth={depth}"),
-            format!("--size={size}"),
-        );
-        fio(
-            &server,
-            "sizes",
-            &["--rw=randwrite", "--verify=crc32c", &bs, &depth, &size],
-        );
+    for (bs, depth, size) in
+        [("512", "1", "1M"), ("512", "256", "4M"), ("4k", "16", "32M"), ("64k", "32", "64M"), ("4M", "8", "64M")]
+    {
+        let (bs, depth, size) = (format!("--bs={bs}"), format!("--iodepth={depth}"), format!("--size={size}"));
+        fio(&server, "sizes", &["--rw=randwrite", "--verify=crc32c", &bs, &depth, &size]);
     }
     fio(
         &server,
@@ -404,16 +282,7 @@ fn fio_verifies_overlapping_writes_flushes_and_trims() {
             "--fsync=37",
         ],
     );
-    fio(
-        &server,
-        "trim",
-        &[
-            "--rw=randtrimwrite",
-            "--bs=16k",
-            "--iodepth=16",
-            "--size=32M",
-        ],
-    );
+    fio(&server, "trim", &["--rw=randtrimwrite", "--bs=16k", "--iodepth=16", "--size=32M"]);
     assert!(server.stop_well() > 10);
 }
 

@@ -40,12 +40,7 @@ impl World {
         exports.add(export("frozen", true)).unwrap();
         let mut backend = MemoryBackend::new();
         backend.add_disk(DiskId(7), SIZE);
-        Self {
-            exports,
-            session: Session::new(limits),
-            backend,
-            written: Vec::new(),
-        }
+        Self { exports, session: Session::new(limits), backend, written: Vec::new() }
     }
 
     fn opened(shape: Shape) -> Self {
@@ -62,11 +57,7 @@ impl World {
     fn say(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let mut left = bytes;
         loop {
-            let taken = if self.session.wants_input() {
-                self.session.receive(left)
-            } else {
-                0
-            };
+            let taken = if self.session.wants_input() { self.session.receive(left) } else { 0 };
             left = &left[taken..];
             let mut moved = taken > 0;
             while let Some(request) = self.session.next(&self.exports)? {
@@ -83,9 +74,7 @@ impl World {
             let mut slices = [std::io::IoSlice::new(&[]); 8];
             let used = self.session.outgoing().gather(&mut slices);
             let before = self.written.len();
-            slices[..used]
-                .iter()
-                .for_each(|slice| self.written.extend_from_slice(slice));
+            slices[..used].iter().for_each(|slice| self.written.extend_from_slice(slice));
             self.session.sent(self.written.len() - before);
             if !moved {
                 return Ok(());
@@ -93,18 +82,9 @@ impl World {
         }
     }
 
-    fn ask(
-        &mut self,
-        shape: Shape,
-        kind: u16,
-        flags: u16,
-        offset: u64,
-        len: u64,
-        payload: &[u8],
-    ) -> Reply {
+    fn ask(&mut self, shape: Shape, kind: u16, flags: u16, offset: u64, len: u64, payload: &[u8]) -> Reply {
         self.written.clear();
-        self.say(&request(shape, kind, flags, 0xc00c1e, offset, len, payload))
-            .unwrap();
+        self.say(&request(shape, kind, flags, 0xc00c1e, offset, len, payload)).unwrap();
         let mut out = &self.written[..];
         let reply = read_reply(&mut out, |_| if kind == READ { len as usize } else { 0 });
         assert!(out.is_empty(), "one request, one reply");
@@ -124,10 +104,7 @@ fn reads_what_was_written_in_every_shape() {
         assert_eq!(world.backend.flushes(), 1);
         assert_eq!(world.ask(shape, WRITE_ZEROES, 2, 4096, 4096, &[]).error, 0);
         assert_eq!(world.ask(shape, TRIM, 0, 8192, 512, &[]).error, 0);
-        assert_eq!(
-            world.ask(shape, READ, 0, 512, 8192, &[]).data[3584..],
-            [0; 4608]
-        );
+        assert_eq!(world.ask(shape, READ, 0, 512, 8192, &[]).data[3584..], [0; 4608]);
         world.say(&request(shape, DISC, 0, 0, 0, 0, &[])).unwrap();
         assert!(world.session.is_over());
     }
@@ -140,10 +117,7 @@ fn status_tells_allocation_and_placement() {
         world.ask(shape, WRITE, 0, 4096, 4096, &[1; 4096]);
         world.ask(shape, WRITE_ZEROES, 2, 8192, 4096, &[]);
         let reply = world.ask(shape, BLOCK_STATUS, 0, 0, 65536, &[]);
-        assert_eq!(
-            reply.status[0],
-            (1, vec![(4096, 3), (4096, 0), (4096, 2), (53248, 3)])
-        );
+        assert_eq!(reply.status[0], (1, vec![(4096, 3), (4096, 0), (4096, 2), (53248, 3)]));
         let placement = vec![(4096, 0x6ff), (4096, 0x103), (4096, 0x4ff), (53248, 0x6ff)];
         assert_eq!(reply.status[1], (2, placement));
         let one = world.ask(shape, BLOCK_STATUS, 8, 4096 + 512, 65536, &[]);
@@ -160,24 +134,14 @@ fn failures_become_the_protocols_errors_with_words() {
         let mut world = World::opened(shape);
         let full = RequestError::NoSpace;
         let read_only = RequestError::ReadOnly("a device is missing".into());
-        for (error, errno) in [
-            (full, 28),
-            (read_only, 1),
-            (RequestError::FlushFailed, 5),
-            (RequestError::ShuttingDown, 108),
-        ] {
+        for (error, errno) in
+            [(full, 28), (read_only, 1), (RequestError::FlushFailed, 5), (RequestError::ShuttingDown, 108)]
+        {
             let words = error.to_string();
             world.backend.fail_next(error);
             let reply = world.ask(shape, WRITE, 0, 0, 512, &[0; 512]);
             assert_eq!(reply.error, errno);
-            assert_eq!(
-                reply.message,
-                if shape == Shape::Simple {
-                    String::new()
-                } else {
-                    words
-                }
-            );
+            assert_eq!(reply.message, if shape == Shape::Simple { String::new() } else { words });
         }
         world.backend.fail_next(RequestError::OutOfRange);
         assert_eq!(world.ask(shape, WRITE, 0, 0, 512, &[0; 512]).error, 28);
@@ -195,19 +159,7 @@ fn a_refused_write_costs_its_payload_and_nothing_else() {
     for shape in SHAPES {
         let mut world = World::opened(shape);
         let payload = vec![0xee; 700_000];
-        assert_eq!(
-            world
-                .ask(
-                    shape,
-                    WRITE,
-                    0,
-                    SIZE - 512,
-                    700_416,
-                    &[payload, vec![0; 416]].concat()
-                )
-                .error,
-            28
-        );
+        assert_eq!(world.ask(shape, WRITE, 0, SIZE - 512, 700_416, &[payload, vec![0; 416]].concat()).error, 28);
         assert_eq!(world.ask(shape, WRITE, 1 << 9, 0, 512, &[0; 512]).error, 22);
         assert_eq!(world.ask(shape, READ, 0, 0, 512, &[]).data, [0; 512]);
         assert_eq!(world.ask(shape, 77, 0, 0, 512, &[]).error, 22);
@@ -227,14 +179,9 @@ fn a_payload_with_a_command_that_takes_none_is_consumed() {
 fn a_resize_counts_at_once_and_a_removed_export_ends_the_session() {
     let mut world = World::opened(Shape::Structured);
     world.exports.resize("disk", 4096).unwrap();
-    assert_eq!(
-        world.ask(Shape::Structured, READ, 0, 4096, 512, &[]).error,
-        22
-    );
+    assert_eq!(world.ask(Shape::Structured, READ, 0, 4096, 512, &[]).error, 22);
     world.exports.remove("disk").unwrap();
-    let error = world
-        .say(&request(Shape::Structured, READ, 0, 1, 0, 512, &[]))
-        .unwrap_err();
+    let error = world.say(&request(Shape::Structured, READ, 0, 1, 0, 512, &[])).unwrap_err();
     assert_eq!(error, ProtocolError::ExportRemoved);
 }
 
@@ -242,21 +189,19 @@ fn a_resize_counts_at_once_and_a_removed_export_ends_the_session() {
 fn stopping_is_told_to_requests_and_options() {
     let mut world = World::opened(Shape::Structured);
     world.session.begin_shutdown();
-    assert_eq!(
-        world
-            .ask(Shape::Structured, WRITE, 0, 0, 512, &[1; 512])
-            .error,
-        108
-    );
+    assert_eq!(world.ask(Shape::Structured, WRITE, 0, 0, 512, &[1; 512]).error, 108);
+    // Also to a write whose payload was still on its way.
+    let mut world = World::opened(Shape::Structured);
+    let write = request(Shape::Structured, WRITE, 0, 3, 0, 1024, &[1; 1024]);
+    world.say(&write[..600]).unwrap();
+    world.session.begin_shutdown();
+    world.say(&write[600..]).unwrap();
+    assert_eq!(read_reply(&mut &world.written[..], |_| 0).error, 108);
+    assert_eq!(world.session.stats().requests, 0);
     let mut world = World::new(SessionLimits::default());
     world.session.begin_shutdown();
-    world
-        .say(&[&3u32.to_be_bytes()[..], &option(OPT_LIST, &[])].concat())
-        .unwrap();
-    assert_eq!(
-        read_option_reply(&mut &world.written[18..]).kind,
-        ERR_SHUTDOWN
-    );
+    world.say(&[&3u32.to_be_bytes()[..], &option(OPT_LIST, &[])].concat()).unwrap();
+    assert_eq!(read_option_reply(&mut &world.written[18..]).kind, ERR_SHUTDOWN);
 }
 
 /// Sends options after the client flags and returns the last reply to each.
@@ -284,10 +229,7 @@ fn options_are_answered_as_specified() {
         (OPT_STRUCTURED, vec![]),
         (OPT_LIST_META, meta_data("disk", &[])),
         (OPT_LIST_META, meta_data("disk", &["forebay:"])),
-        (
-            OPT_SET_META,
-            meta_data("disk", &["base:", "other:x", "base:allocation"]),
-        ),
+        (OPT_SET_META, meta_data("disk", &["base:", "other:x", "base:allocation"])),
         (OPT_SET_META, meta_data("nowhere", &["base:allocation"])),
         (OPT_INFO, go_data("nowhere", &[])),
         (OPT_INFO, go_data("", &[3, 1, 2])),
@@ -295,10 +237,7 @@ fn options_are_answered_as_specified() {
         (700, vec![0; 100_000]),
         (OPT_ABORT, vec![]),
     ]);
-    let last: Vec<u32> = replies
-        .iter()
-        .map(|replies| replies.last().unwrap().kind)
-        .collect();
+    let last: Vec<u32> = replies.iter().map(|replies| replies.last().unwrap().kind).collect();
     assert_eq!(
         last,
         [
@@ -326,10 +265,7 @@ fn options_are_answered_as_specified() {
     assert_eq!(replies[8].len(), 2);
     assert_eq!(replies[8][0].data, b"\0\0\0\x01base:allocation");
     let infos: Vec<&[u8]> = replies[11].iter().map(|reply| &reply.data[..]).collect();
-    assert_eq!(
-        infos[0],
-        [&[0, 0][..], &SIZE.to_be_bytes(), &0x0dedu16.to_be_bytes()].concat()
-    );
+    assert_eq!(infos[0], [&[0, 0][..], &SIZE.to_be_bytes(), &0x0dedu16.to_be_bytes()].concat());
     assert!(infos.contains(&b"\0\x01disk".as_slice()));
     assert!(infos.contains(&b"\0\x02words".as_slice()));
     assert!(infos.contains(&b"\0\x03\0\0\x02\0\0\0\x10\0\x02\0\0\0".as_slice()));
@@ -340,24 +276,13 @@ fn options_are_answered_as_specified() {
 fn export_name_pads_only_old_clients() {
     for (flags, padding) in [(3u32, 0), (1, 124), (0, 124)] {
         let mut world = World::new(SessionLimits::default());
-        world
-            .say(
-                &[
-                    &flags.to_be_bytes()[..],
-                    &option(OPT_EXPORT_NAME, b"frozen"),
-                ]
-                .concat(),
-            )
-            .unwrap();
+        world.say(&[&flags.to_be_bytes()[..], &option(OPT_EXPORT_NAME, b"frozen")].concat()).unwrap();
         let reply = &world.written[18..];
         assert_eq!(reply.len(), 10 + padding);
         assert_eq!(reply[..8], SIZE.to_be_bytes());
         // Read-only; no DF without structured replies.
         assert_eq!(reply[8..10], 0x0d6fu16.to_be_bytes());
-        assert_eq!(
-            world.ask(Shape::Simple, WRITE, 0, 0, 512, &[0; 512]).error,
-            1
-        );
+        assert_eq!(world.ask(Shape::Simple, WRITE, 0, 0, 512, &[0; 512]).error, 1);
         assert_eq!(world.ask(Shape::Simple, TRIM, 0, 0, 512, &[]).error, 1);
         assert_eq!(world.ask(Shape::Simple, READ, 0, 0, 512, &[]).error, 0);
         assert_eq!(world.ask(Shape::Simple, FLUSH, 0, 0, 0, &[]).error, 0);
@@ -366,54 +291,24 @@ fn export_name_pads_only_old_clients() {
 
 #[test]
 fn breaches_end_the_connection() {
-    let limits = SessionLimits {
-        options_max: 3,
-        ..SessionLimits::default()
-    };
+    let limits = SessionLimits { options_max: 3, ..SessionLimits::default() };
     let fail = |bytes: &[u8]| World::new(limits).say(bytes).unwrap_err();
     let flags = 3u32.to_be_bytes();
     assert_eq!(fail(&7u32.to_be_bytes()), ProtocolError::ClientFlags(7));
-    assert!(matches!(
-        fail(&[&flags[..], b"GET / HTTP/1.1\r\n"].concat()),
-        ProtocolError::OptionMagic(_)
-    ));
+    assert!(matches!(fail(&[&flags[..], b"GET / HTTP/1.1\r\n"].concat()), ProtocolError::OptionMagic(_)));
     let name = option(OPT_EXPORT_NAME, b"nowhere");
-    assert_eq!(
-        fail(&[&flags[..], &name].concat()),
-        ProtocolError::NoSuchExport("nowhere".into())
-    );
+    assert_eq!(fail(&[&flags[..], &name].concat()), ProtocolError::NoSuchExport("nowhere".into()));
     let list = option(OPT_LIST, &[]);
-    assert_eq!(
-        fail(&[&flags[..], &list, &list, &list, &list].concat()),
-        ProtocolError::TooManyOptions(3)
-    );
-    let huge = [
-        b"IHAVEOPT".as_slice(),
-        &3u32.to_be_bytes(),
-        &u32::MAX.to_be_bytes(),
-    ]
-    .concat();
-    assert!(matches!(
-        fail(&[&flags[..], &huge].concat()),
-        ProtocolError::OptionLength { .. }
-    ));
-    let extended = [
-        &flags[..],
-        &option(OPT_EXTENDED, &[]),
-        &option(OPT_EXPORT_NAME, b"disk"),
-    ]
-    .concat();
+    assert_eq!(fail(&[&flags[..], &list, &list, &list, &list].concat()), ProtocolError::TooManyOptions(3));
+    let huge = [b"IHAVEOPT".as_slice(), &3u32.to_be_bytes(), &u32::MAX.to_be_bytes()].concat();
+    assert!(matches!(fail(&[&flags[..], &huge].concat()), ProtocolError::OptionLength { .. }));
+    let extended = [&flags[..], &option(OPT_EXTENDED, &[]), &option(OPT_EXPORT_NAME, b"disk")].concat();
     assert_eq!(fail(&extended), ProtocolError::ExportNameAfterExtended);
     for shape in SHAPES {
         let mut world = World::opened(shape);
-        assert_eq!(
-            world.say(b"garbage!").unwrap_err(),
-            ProtocolError::RequestMagic(0x67617262)
-        );
+        assert_eq!(world.say(b"garbage!").unwrap_err(), ProtocolError::RequestMagic(0x67617262));
         let mut world = World::opened(shape);
-        let error = world
-            .say(&request(shape, WRITE, 0, 1, 0, (32 << 20) + 512, &[]))
-            .unwrap_err();
+        let error = world.say(&request(shape, WRITE, 0, 1, 0, (32 << 20) + 512, &[])).unwrap_err();
         assert!(matches!(error, ProtocolError::PayloadLength { .. }));
     }
 }
@@ -421,17 +316,11 @@ fn breaches_end_the_connection() {
 #[test]
 fn a_client_that_asks_too_much_is_held_back_and_loses_nothing() {
     let shape = Shape::Structured;
-    let limits = SessionLimits {
-        requests_max: 4,
-        in_flight_bytes_max: 16 << 10,
-        ..SessionLimits::default()
-    };
+    let limits = SessionLimits { requests_max: 4, in_flight_bytes_max: 16 << 10, ..SessionLimits::default() };
     let mut world = World::new(limits);
     world.say(&opening("disk", shape)).unwrap();
     world.written.clear();
-    let stream: Vec<u8> = (0..40u64)
-        .flat_map(|i| request(shape, READ, 0, i, i * 4096, 4096, &[]))
-        .collect();
+    let stream: Vec<u8> = (0..40u64).flat_map(|i| request(shape, READ, 0, i, i * 4096, 4096, &[])).collect();
     world.session.receive(&stream);
     let mut held = Vec::new();
     while let Some(request) = world.session.next(&world.exports).unwrap() {
@@ -444,9 +333,7 @@ fn a_client_that_asks_too_much_is_held_back_and_loses_nothing() {
     }
     world.say(&[]).unwrap();
     let mut out = &world.written[..];
-    let mut cookies: Vec<u64> = (0..40)
-        .map(|_| read_reply(&mut out, |_| 0).cookie)
-        .collect();
+    let mut cookies: Vec<u64> = (0..40).map(|_| read_reply(&mut out, |_| 0).cookie).collect();
     assert!(out.is_empty());
     cookies.sort_unstable();
     assert_eq!(cookies, (0..40).collect::<Vec<_>>());
@@ -472,18 +359,12 @@ fn a_client_that_never_reads_its_errors_is_no_longer_read() {
 #[test]
 fn answers_that_do_not_fit_the_request_do_not_become_data() {
     let mut world = World::opened(Shape::Structured);
-    world
-        .session
-        .receive(&request(Shape::Structured, READ, 0, 1, 0, 4096, &[]));
+    world.session.receive(&request(Shape::Structured, READ, 0, 1, 0, 4096, &[]));
     let request = world.session.next(&world.exports).unwrap().unwrap();
     let short = forebay_volume::Outcome::Data(forebay_block::Buf::zeroed(512));
     world.session.complete(request.token, Ok(short));
-    world
-        .session
-        .complete(request.token, Ok(forebay_volume::Outcome::Done));
-    world
-        .session
-        .complete(1 << 40, Ok(forebay_volume::Outcome::Done));
+    world.session.complete(request.token, Ok(forebay_volume::Outcome::Done));
+    world.session.complete(1 << 40, Ok(forebay_volume::Outcome::Done));
     world.say(&[]).unwrap();
     assert_eq!(read_reply(&mut &world.written[..], |_| 0).error, 5);
     assert_eq!(world.session.in_flight(), 0);
@@ -491,16 +372,7 @@ fn answers_that_do_not_fit_the_request_do_not_become_data() {
 
 fn arbitrary_request() -> impl Strategy<Value = (u16, u16, u64, u64)> {
     let aligned = (0u64..SIZE / 512 + 4).prop_map(|n| n * 512);
-    let kind = prop_oneof![
-        Just(READ),
-        Just(WRITE),
-        Just(FLUSH),
-        Just(TRIM),
-        Just(5),
-        Just(6),
-        Just(7),
-        Just(42)
-    ];
+    let kind = prop_oneof![Just(READ), Just(WRITE), Just(FLUSH), Just(TRIM), Just(5), Just(6), Just(7), Just(42)];
     let flags = prop_oneof![4 => Just(0u16), 1 => 0u16..64];
     let len = prop_oneof![6 => (1u64..40).prop_map(|n| n * 512), 1 => 0u64..200_000];
     (kind, flags, aligned, len)
@@ -513,10 +385,7 @@ fn replies(shape: Shape, written: &[u8], read_lens: &[usize]) -> BTreeMap<u64, R
     let mut replies = BTreeMap::new();
     while !out.is_empty() {
         let reply = read_reply(&mut out, |cookie| read_lens[cookie as usize]);
-        assert!(
-            replies.insert(reply.cookie, reply).is_none(),
-            "a second reply"
-        );
+        assert!(replies.insert(reply.cookie, reply).is_none(), "a second reply");
     }
     assert_eq!(replies.len(), read_lens.len());
     replies

@@ -18,27 +18,16 @@ struct Disk {
 impl Disk {
     fn new(size_bytes: u64) -> Self {
         let blocks = size_bytes.div_ceil(BLOCK_BYTES) as usize;
-        Self {
-            bytes: vec![0; size_bytes as usize],
-            states: vec![ExtentState::Hole; blocks],
-        }
+        Self { bytes: vec![0; size_bytes as usize], states: vec![ExtentState::Hole; blocks] }
     }
 
     fn execute(&mut self, request: Request) -> Result<Outcome, RequestError> {
-        let Request {
-            offset_bytes,
-            len_bytes,
-            op,
-            tag,
-            ..
-        } = request;
+        let Request { offset_bytes, len_bytes, op, tag, .. } = request;
         if matches!(op, Op::Flush) {
             return Ok(Outcome::Done);
         }
         let size_bytes = self.bytes.len() as u64;
-        let end = offset_bytes
-            .checked_add(len_bytes)
-            .filter(|&end| end <= size_bytes);
+        let end = offset_bytes.checked_add(len_bytes).filter(|&end| end <= size_bytes);
         let end = end.ok_or(RequestError::OutOfRange)?;
         if !(offset_bytes | len_bytes).is_multiple_of(512) {
             return Err(RequestError::OutOfRange);
@@ -46,13 +35,9 @@ impl Disk {
         let range = offset_bytes as usize..end as usize;
         match op {
             Op::Read => {
-                let damaged =
-                    self.states[blocks(offset_bytes, end, true)].contains(&ExtentState::Damaged);
+                let damaged = self.states[blocks(offset_bytes, end, true)].contains(&ExtentState::Damaged);
                 if damaged {
-                    return Err(RequestError::Damaged {
-                        disk: request.disk,
-                        offset_bytes,
-                    });
+                    return Err(RequestError::Damaged { disk: request.disk, offset_bytes });
                 }
                 Ok(Outcome::Data(Buf::copy_of(&self.bytes[range])))
             }
@@ -61,10 +46,7 @@ impl Disk {
                     return Err(RequestError::OutOfRange);
                 }
                 self.bytes[range].copy_from_slice(&data);
-                let state = ExtentState::Data {
-                    class: tag.unwrap_or(ClassId(0)),
-                    fast: true,
-                };
+                let state = ExtentState::Data { class: tag.unwrap_or(ClassId(0)), fast: true };
                 self.states[blocks(offset_bytes, end, true)].fill(state);
                 Ok(Outcome::Done)
             }
@@ -75,11 +57,7 @@ impl Disk {
             }
             Op::WriteZeroes { may_unmap } => {
                 self.bytes[range].fill(0);
-                let state = if may_unmap {
-                    ExtentState::Hole
-                } else {
-                    ExtentState::Zero
-                };
+                let state = if may_unmap { ExtentState::Hole } else { ExtentState::Zero };
                 self.states[blocks(offset_bytes, end, false)].fill(state);
                 Ok(Outcome::Done)
             }
@@ -167,16 +145,11 @@ impl MemoryBackend {
 
 impl Backend for MemoryBackend {
     fn submit(&mut self, request: Request) {
-        self.waiting
-            .push_back((self.polls + self.delay_polls, request));
+        self.waiting.push_back((self.polls + self.delay_polls, request));
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
-        while self
-            .waiting
-            .front()
-            .is_some_and(|(due, _)| *due <= self.polls)
-        {
+        while self.waiting.front().is_some_and(|(due, _)| *due <= self.polls) {
             let Some((_, request)) = self.waiting.pop_front() else {
                 break;
             };

@@ -22,18 +22,12 @@ impl Backend for NullBackend {
     fn submit(&mut self, request: Request) {
         let outcome = match request.op {
             Op::Read => Outcome::Data(Buf::zeroed(request.len_bytes as usize)),
-            Op::Status { .. } => Outcome::Extents(vec![Extent {
-                len_bytes: request.len_bytes,
-                state: ExtentState::Hole,
-            }]),
-            Op::Write(_) | Op::Flush | Op::Discard | Op::WriteZeroes { .. } | Op::Cache => {
-                Outcome::Done
+            Op::Status { .. } => {
+                Outcome::Extents(vec![Extent { len_bytes: request.len_bytes, state: ExtentState::Hole }])
             }
+            Op::Write(_) | Op::Flush | Op::Discard | Op::WriteZeroes { .. } | Op::Cache => Outcome::Done,
         };
-        self.done.push(Completion {
-            token: request.token,
-            result: Ok(outcome),
-        });
+        self.done.push(Completion { token: request.token, result: Ok(outcome) });
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {

@@ -68,26 +68,16 @@ impl Context {
             (Self::Allocation, ExtentState::Hole) => 3,
             (Self::Allocation, ExtentState::Zero) => 2,
             (Self::Allocation, ExtentState::Data { .. } | ExtentState::Damaged) => 0,
-            (Self::Placement, ExtentState::Hole) => {
-                PLACEMENT_NO_CLASS | PLACEMENT_HOLE | PLACEMENT_ZERO
-            }
+            (Self::Placement, ExtentState::Hole) => PLACEMENT_NO_CLASS | PLACEMENT_HOLE | PLACEMENT_ZERO,
             (Self::Placement, ExtentState::Zero) => PLACEMENT_NO_CLASS | PLACEMENT_ZERO,
             (Self::Placement, ExtentState::Damaged) => PLACEMENT_NO_CLASS | PLACEMENT_DAMAGED,
-            (Self::Placement, ExtentState::Data { class, fast }) => {
-                u32::from(class.0) | u32::from(fast) << 8
-            }
+            (Self::Placement, ExtentState::Data { class, fast }) => u32::from(class.0) | u32::from(fast) << 8,
         }
     }
 
     /// Length and status of the extents, neighbours of equal status joined, cut at `limit_bytes`, at most `max`.
     /// Empty where the extents are.
-    pub fn descriptors(
-        self,
-        extents: &[Extent],
-        limit_bytes: u64,
-        max: usize,
-        into: &mut Vec<(u64, u32)>,
-    ) {
+    pub fn descriptors(self, extents: &[Extent], limit_bytes: u64, max: usize, into: &mut Vec<(u64, u32)>) {
         into.clear();
         let mut left = limit_bytes;
         for extent in extents {
@@ -131,9 +121,7 @@ impl ContextSet {
 
     /// Those selected.
     pub fn iter(self) -> impl Iterator<Item = Context> {
-        Context::ALL
-            .into_iter()
-            .filter(move |&context| self.contains(context))
+        Context::ALL.into_iter().filter(move |&context| self.contains(context))
     }
 }
 
@@ -145,24 +133,9 @@ mod tests {
     #[test]
     fn joins_what_looks_alike_in_the_context() {
         let extents = [
-            Extent {
-                len_bytes: 4096,
-                state: ExtentState::Data {
-                    class: ClassId(3),
-                    fast: true,
-                },
-            },
-            Extent {
-                len_bytes: 4096,
-                state: ExtentState::Data {
-                    class: ClassId(3),
-                    fast: false,
-                },
-            },
-            Extent {
-                len_bytes: 8192,
-                state: ExtentState::Hole,
-            },
+            Extent { len_bytes: 4096, state: ExtentState::Data { class: ClassId(3), fast: true } },
+            Extent { len_bytes: 4096, state: ExtentState::Data { class: ClassId(3), fast: false } },
+            Extent { len_bytes: 8192, state: ExtentState::Hole },
         ];
         let mut into = Vec::new();
         Context::Allocation.descriptors(&extents, 12288, 9, &mut into);

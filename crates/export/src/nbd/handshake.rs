@@ -94,8 +94,7 @@ impl Handshake {
             return Ok(Step::Advanced);
         }
         let unread = inbound.unread();
-        let (Some(magic), Some(kind), Some(len_bytes)) =
-            (u64_at(unread, 0), u32_at(unread, 8), u32_at(unread, 12))
+        let (Some(magic), Some(kind), Some(len_bytes)) = (u64_at(unread, 0), u32_at(unread, 8), u32_at(unread, 12))
         else {
             return Ok(Step::Starved);
         };
@@ -105,10 +104,7 @@ impl Handshake {
         let len = len_bytes as usize;
         if len > limits::OPTION_BYTES_MAX {
             if len > limits::OPTION_SKIP_BYTES_MAX || kind == option::EXPORT_NAME {
-                return Err(ProtocolError::OptionLength {
-                    option: kind,
-                    len_bytes,
-                });
+                return Err(ProtocolError::OptionLength { option: kind, len_bytes });
             }
             self.count(limits)?;
             put_reply(out, kind, reply::ERR_TOO_BIG, &[b"the option is too long"]);
@@ -116,8 +112,7 @@ impl Handshake {
             inbound.skip(u64::from(len_bytes));
             return Ok(Step::Advanced);
         }
-        let Some(data) = unread.get(wire::OPTION_HEADER_BYTES..wire::OPTION_HEADER_BYTES + len)
-        else {
+        let Some(data) = unread.get(wire::OPTION_HEADER_BYTES..wire::OPTION_HEADER_BYTES + len) else {
             return Ok(Step::Starved);
         };
         self.count(limits)?;
@@ -157,23 +152,13 @@ impl Handshake {
             option::LIST if data.is_empty() => {
                 for (_, export) in exports.iter() {
                     let len = (export.name.len() as u32).to_be_bytes();
-                    put_reply(
-                        out,
-                        kind,
-                        reply::SERVER,
-                        &[&len, export.name.as_bytes(), export.description.as_bytes()],
-                    );
+                    put_reply(out, kind, reply::SERVER, &[&len, export.name.as_bytes(), export.description.as_bytes()]);
                 }
                 put_reply(out, kind, reply::ACK, &[]);
             }
             option::STRUCTURED_REPLY if data.is_empty() => {
                 if self.style == Style::Extended {
-                    put_reply(
-                        out,
-                        kind,
-                        reply::ERR_EXT_HEADER_REQD,
-                        &[b"extended headers were agreed already"],
-                    );
+                    put_reply(out, kind, reply::ERR_EXT_HEADER_REQD, &[b"extended headers were agreed already"]);
                 } else {
                     self.style = Style::Structured;
                     put_reply(out, kind, reply::ACK, &[]);
@@ -184,36 +169,22 @@ impl Handshake {
                 put_reply(out, kind, reply::ACK, &[]);
             }
             option::LIST | option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
-                put_reply(
-                    out,
-                    kind,
-                    reply::ERR_INVALID,
-                    &[b"the option takes no data"],
-                );
+                put_reply(out, kind, reply::ERR_INVALID, &[b"the option takes no data"]);
             }
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
-                self.contexts(kind, data, out, exports)
-            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports),
             option::STARTTLS => put_reply(out, kind, reply::ERR_UNSUP, &[b"TLS is not supported"]),
             _ => put_reply(out, kind, reply::ERR_UNSUP, &[]),
         }
         Ok(Step::Advanced)
     }
 
-    fn export_name(
-        &self,
-        data: &[u8],
-        out: &mut Outgoing,
-        exports: &Exports,
-    ) -> Result<Step, ProtocolError> {
+    fn export_name(&self, data: &[u8], out: &mut Outgoing, exports: &Exports) -> Result<Step, ProtocolError> {
         if self.style == Style::Extended {
             return Err(ProtocolError::ExportNameAfterExtended);
         }
         let found = text(data).ok().and_then(|name| exports.find(name));
         let Some((index, export)) = found else {
-            return Err(ProtocolError::NoSuchExport(
-                String::from_utf8_lossy(data).into_owned(),
-            ));
+            return Err(ProtocolError::NoSuchExport(String::from_utf8_lossy(data).into_owned()));
         };
         out.put(&export.size_bytes.to_be_bytes());
         out.put(&self.transmission_flags(export).to_be_bytes());
@@ -223,14 +194,7 @@ impl Handshake {
         Ok(Step::Chosen(index))
     }
 
-    fn describe(
-        &self,
-        kind: u32,
-        data: &[u8],
-        out: &mut Outgoing,
-        exports: &Exports,
-        limits: &SessionLimits,
-    ) -> Step {
+    fn describe(&self, kind: u32, data: &[u8], out: &mut Outgoing, exports: &Exports, limits: &SessionLimits) -> Step {
         let request = match InfoRequest::parse(data) {
             Ok(request) => request,
             Err(problem) => {
@@ -239,27 +203,14 @@ impl Handshake {
             }
         };
         let Some((index, export)) = exports.find(request.name) else {
-            put_reply(
-                out,
-                kind,
-                reply::ERR_UNKNOWN,
-                &[b"there is no export of that name"],
-            );
+            put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
             return Step::Advanced;
         };
         let mut put_info = |info: u16, parts: [&[u8]; 3]| {
-            put_reply(
-                out,
-                kind,
-                reply::INFO,
-                &[&info.to_be_bytes(), parts[0], parts[1], parts[2]],
-            );
+            put_reply(out, kind, reply::INFO, &[&info.to_be_bytes(), parts[0], parts[1], parts[2]]);
         };
         let flags = self.transmission_flags(export);
-        put_info(
-            info::EXPORT,
-            [&export.size_bytes.to_be_bytes(), &flags.to_be_bytes(), &[]],
-        );
+        put_info(info::EXPORT, [&export.size_bytes.to_be_bytes(), &flags.to_be_bytes(), &[]]);
         if request.wants(info::NAME) {
             put_info(info::NAME, [export.name.as_bytes(), &[], &[]]);
         }
@@ -277,11 +228,7 @@ impl Handshake {
             );
         }
         put_reply(out, kind, reply::ACK, &[]);
-        if kind == option::GO {
-            Step::Chosen(index)
-        } else {
-            Step::Advanced
-        }
+        if kind == option::GO { Step::Chosen(index) } else { Step::Advanced }
     }
 
     fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Outgoing, exports: &Exports) {
@@ -291,12 +238,7 @@ impl Handshake {
             self.selected = None;
         }
         if self.style == Style::Simple {
-            put_reply(
-                out,
-                kind,
-                reply::ERR_INVALID,
-                &[b"structured replies must be agreed first"],
-            );
+            put_reply(out, kind, reply::ERR_INVALID, &[b"structured replies must be agreed first"]);
             return;
         }
         let request = match ContextRequest::parse(data) {
@@ -307,12 +249,7 @@ impl Handshake {
             }
         };
         let Some((index, _)) = exports.find(request.name) else {
-            put_reply(
-                out,
-                kind,
-                reply::ERR_UNKNOWN,
-                &[b"there is no export of that name"],
-            );
+            put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
             return;
         };
         let mut found = ContextSet::default();
@@ -325,12 +262,7 @@ impl Handshake {
             if wanted {
                 found.insert(context);
                 let id = if selecting { context.id() } else { 0 };
-                put_reply(
-                    out,
-                    kind,
-                    reply::META_CONTEXT,
-                    &[&id.to_be_bytes(), context.name().as_bytes()],
-                );
+                put_reply(out, kind, reply::META_CONTEXT, &[&id.to_be_bytes(), context.name().as_bytes()]);
             }
         }
         if selecting {

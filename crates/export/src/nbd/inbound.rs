@@ -15,12 +15,7 @@ impl Inbound {
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
         // Large zeroed vectors come straight from fresh pages: memory is used as far as bytes arrive.
-        Self {
-            bytes: vec![0; capacity_bytes].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            skip_bytes: 0,
-        }
+        Self { bytes: vec![0; capacity_bytes].into_boxed_slice(), start: 0, end: 0, skip_bytes: 0 }
     }
 
     /// Where received bytes are to be put; empty only where the buffer is full.

@@ -21,14 +21,10 @@ impl<'a> InfoRequest<'a> {
     /// Where it is malformed.
     pub fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
         let (name, rest) = string(data)?;
-        let count = usize::from(
-            u16_at(rest, 0).ok_or("the option ends within the number of information requests")?,
-        );
+        let count = usize::from(u16_at(rest, 0).ok_or("the option ends within the number of information requests")?);
         let wanted = &rest[2..];
         if wanted.len() != 2 * count {
-            return Err(
-                "the number of information requests does not match the length of the option",
-            );
+            return Err("the number of information requests does not match the length of the option");
         }
         Ok(Self { name, wanted })
     }
@@ -36,9 +32,7 @@ impl<'a> InfoRequest<'a> {
     /// Whether an information type was asked for.
     #[must_use]
     pub fn wants(&self, info: u16) -> bool {
-        self.wanted
-            .chunks_exact(2)
-            .any(|pair| pair == info.to_be_bytes())
+        self.wanted.chunks_exact(2).any(|pair| pair == info.to_be_bytes())
     }
 }
 
@@ -74,11 +68,7 @@ impl<'a> ContextRequest<'a> {
         if seen != count {
             return Err("the number of queries does not match the length of the option");
         }
-        Ok(Self {
-            name,
-            count: seen as usize,
-            queries,
-        })
+        Ok(Self { name, count: seen as usize, queries })
     }
 
     /// The queries.
@@ -98,9 +88,7 @@ fn string(data: &[u8]) -> Result<(&str, &[u8]), Malformed> {
     if len > STRING_BYTES_MAX {
         return Err("a string is longer than 4096 bytes");
     }
-    let bytes = data
-        .get(4..4 + len)
-        .ok_or("a string is longer than the option")?;
+    let bytes = data.get(4..4 + len).ok_or("a string is longer than the option")?;
     Ok((text(bytes)?, &data[4 + len..]))
 }
 

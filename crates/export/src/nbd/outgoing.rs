@@ -32,24 +32,13 @@ impl Outgoing {
     /// Bytes waiting in all.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.head_bytes() + self.data_bytes
-            - if self.front_is_data() {
-                self.front_sent
-            } else {
-                0
-            }
+        self.head_bytes() + self.data_bytes - if self.front_is_data() { self.front_sent } else { 0 }
     }
 
     /// Bytes of headers and small replies waiting.
     #[must_use]
     pub fn head_bytes(&self) -> usize {
-        self.arena.len()
-            - self.arena_start
-            - if self.front_is_data() {
-                0
-            } else {
-                self.front_sent
-            }
+        self.arena.len() - self.arena_start - if self.front_is_data() { 0 } else { self.front_sent }
     }
 
     /// Whether nothing waits.
@@ -192,10 +181,7 @@ mod tests {
     fn send(out: &mut Outgoing, cut: usize, got: &mut Vec<u8>) {
         let mut slices = [IoSlice::new(&[]); 4];
         let used = out.gather(&mut slices);
-        let offered: Vec<u8> = slices[..used]
-            .iter()
-            .flat_map(|slice| slice.to_vec())
-            .collect();
+        let offered: Vec<u8> = slices[..used].iter().flat_map(|slice| slice.to_vec()).collect();
         let taken = cut.min(offered.len());
         got.extend_from_slice(&offered[..taken]);
         out.sent(taken);

@@ -53,19 +53,11 @@ impl Answer {
         let message = &message.as_bytes()[..end];
         if self.style == Style::Simple {
             // Old clients know nothing of EOVERFLOW, which belongs to structured replies.
-            let errno = if errno == Errno::Overflow {
-                Errno::Invalid
-            } else {
-                errno
-            };
+            let errno = if errno == Errno::Overflow { Errno::Invalid } else { errno };
             self.simple(out, errno as u32);
             return;
         }
-        let kind = if at_bytes.is_some() {
-            chunk::ERROR_OFFSET
-        } else {
-            chunk::ERROR
-        };
+        let kind = if at_bytes.is_some() { chunk::ERROR_OFFSET } else { chunk::ERROR };
         let len = 6 + message.len() + if at_bytes.is_some() { 8 } else { 0 };
         self.chunk(out, wire::CHUNK_DONE, kind, len);
         out.put(&(errno as u32).to_be_bytes());

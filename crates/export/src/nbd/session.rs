@@ -15,8 +15,7 @@ use super::outgoing::Outgoing;
 use super::replies::Answer;
 use crate::exports::{Export, Exports};
 use crate::limits::{
-    OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX,
-    SessionLimits,
+    OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX, SessionLimits,
 };
 use forebay_block::Buf;
 use forebay_volume::{Op, Outcome, Request, RequestError};
@@ -24,13 +23,12 @@ use forebay_volume::{Op, Outcome, Request, RequestError};
 /// After a write of at least this many bytes the next one is expected to be as large: little is received into the
 /// common buffer then, so that its payload goes straight where it belongs.
 const DIRECT_BYTES_MIN: usize = 32 << 10;
+/// Told to requests that come while the server stops.
+const SHUTTING_DOWN: &str = "the server is shutting down";
 /// What is received into the common buffer in that case: a header and some.
 const DIRECT_STAGING_BYTES: usize = 4096;
 
-const _: () = assert!(
-    RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX,
-    "an option must fit the receive buffer"
-);
+const _: () = assert!(RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX, "an option must fit the receive buffer");
 
 #[derive(Debug)]
 enum Phase {
@@ -141,11 +139,7 @@ impl Session {
     /// Index of the export, once chosen.
     #[must_use]
     pub fn export(&self) -> Option<u16> {
-        if self.in_handshake() {
-            None
-        } else {
-            Some(self.export)
-        }
+        if self.in_handshake() { None } else { Some(self.export) }
     }
 
     /// Requests handed out by [`Session::next`] and not completed.
@@ -202,11 +196,7 @@ impl Session {
             None => &mut [],
         };
         let space = self.inbound.space();
-        let cap = if self.expects_large {
-            DIRECT_STAGING_BYTES.min(space.len())
-        } else {
-            space.len()
-        };
+        let cap = if self.expects_large { DIRECT_STAGING_BYTES.min(space.len()) } else { space.len() };
         (payload, &mut space[..cap])
     }
 
@@ -248,9 +238,7 @@ impl Session {
             match &mut self.phase {
                 Phase::Ending => return Ok(None),
                 Phase::Transmission => {
-                    let export = exports
-                        .get(self.export)
-                        .ok_or(ProtocolError::ExportRemoved)?;
+                    let export = exports.get(self.export).ok_or(ProtocolError::ExportRemoved)?;
                     match self.next_command(export)? {
                         Found::Request(request) => return Ok(Some(request)),
                         Found::Nothing => return Ok(None),
@@ -258,13 +246,8 @@ impl Session {
                     }
                 }
                 Phase::Handshake(handshake) => {
-                    let step = handshake.step(
-                        &mut self.inbound,
-                        &mut self.out,
-                        exports,
-                        &self.limits,
-                        self.stopping,
-                    )?;
+                    let step =
+                        handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, self.stopping)?;
                     match step {
                         Step::Starved => return Ok(None),
                         Step::Advanced => {}
@@ -287,6 +270,12 @@ impl Session {
                 self.partial = Some(partial);
                 return Ok(Found::Nothing);
             }
+            if self.stopping {
+                // Carried out now, it would be acknowledged after the last flush.
+                self.reserved_bytes -= reserve_of(Kind::Write, partial.header.len_bytes);
+                self.answer_to(&partial.header).error(&mut self.out, Errno::Shutdown, SHUTTING_DOWN, None);
+                return Ok(Found::Answered);
+            }
             return Ok(self.start(partial.header, Kind::Write, Some(partial.buf), export));
         }
         if self.inbound.is_skipping() {
@@ -300,9 +289,7 @@ impl Session {
             return Ok(Found::Nothing);
         };
         let verdict = match header.judge(export, self.style, self.contexts, &self.limits) {
-            Verdict::Accept(_) if self.stopping => {
-                Verdict::Refuse(Errno::Shutdown, "the server is shutting down")
-            }
+            Verdict::Accept(_) if self.stopping => Verdict::Refuse(Errno::Shutdown, SHUTTING_DOWN),
             verdict => verdict,
         };
         let kind = match verdict {
@@ -311,11 +298,7 @@ impl Session {
                 return Ok(Found::Answered);
             }
             Verdict::Refuse(errno, message) => {
-                let answer = Answer {
-                    style: self.style,
-                    cookie: header.cookie,
-                    offset_bytes: header.offset_bytes,
-                };
+                let answer = self.answer_to(&header);
                 self.refusal = Some((answer, errno, message));
                 self.inbound.consume(Header::wire_bytes(self.style));
                 self.inbound.skip(u64::from(header.payload_bytes));
@@ -341,14 +324,14 @@ impl Session {
         buf[..filled].copy_from_slice(&here[..filled]);
         self.inbound.consume(filled);
         if filled < len {
-            self.partial = Some(PartialWrite {
-                header,
-                buf,
-                filled,
-            });
+            self.partial = Some(PartialWrite { header, buf, filled });
             return Ok(Found::Nothing);
         }
         Ok(self.start(header, kind, Some(buf), export))
+    }
+
+    fn answer_to(&self, header: &Header) -> Answer {
+        Answer { style: self.style, cookie: header.cookie, offset_bytes: header.offset_bytes }
     }
 
     fn lacks_room(&self, reserve_bytes: usize) -> bool {
@@ -359,13 +342,7 @@ impl Session {
         used_bytes > 0 && used_bytes + reserve_bytes > self.limits.in_flight_bytes_max
     }
 
-    fn start(
-        &mut self,
-        header: Header,
-        kind: Kind,
-        payload: Option<Buf>,
-        export: &Export,
-    ) -> Found {
+    fn start(&mut self, header: Header, kind: Kind, payload: Option<Buf>, export: &Export) -> Found {
         let entry = InFlight {
             cookie: header.cookie,
             offset_bytes: header.offset_bytes,
@@ -401,9 +378,7 @@ impl Session {
             (Kind::Cache, _) => Op::Cache,
             (Kind::WriteZeroes { may_unmap }, _) => Op::WriteZeroes { may_unmap },
             // Also for a single extent more are asked for, since neighbours may look alike in the context.
-            (Kind::Status { .. }, _) => Op::Status {
-                max_extents: STATUS_EXTENTS_MAX,
-            },
+            (Kind::Status { .. }, _) => Op::Status { max_extents: STATUS_EXTENTS_MAX },
         };
         Found::Request(Request {
             token: u64::from(slot),
@@ -428,36 +403,16 @@ impl Session {
         self.free.push(slot);
         self.in_flight -= 1;
         self.reserved_bytes -= entry.reserved_bytes;
-        let answer = Answer {
-            style: self.style,
-            cookie: entry.cookie,
-            offset_bytes: entry.offset_bytes,
-        };
+        let answer = Answer { style: self.style, cookie: entry.cookie, offset_bytes: entry.offset_bytes };
         let out = &mut self.out;
         match (entry.kind, result) {
-            (Kind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == entry.len_bytes => {
-                answer.data(out, data)
-            }
-            (Kind::Status { one }, Ok(Outcome::Extents(extents)))
-                if extents.iter().any(|e| e.len_bytes > 0) =>
-            {
-                answer.status(
-                    out,
-                    self.contexts,
-                    &extents,
-                    entry.len_bytes,
-                    one,
-                    &mut self.scratch,
-                );
+            (Kind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == entry.len_bytes => answer.data(out, data),
+            (Kind::Status { one }, Ok(Outcome::Extents(extents))) if extents.iter().any(|e| e.len_bytes > 0) => {
+                answer.status(out, self.contexts, &extents, entry.len_bytes, one, &mut self.scratch);
             }
             (Kind::Read | Kind::Status { .. }, Ok(_)) => {
                 // A bug of the backend must not become wrong data.
-                answer.error(
-                    out,
-                    Errno::Io,
-                    "the volume's answer does not fit the request",
-                    None,
-                );
+                answer.error(out, Errno::Io, "the volume's answer does not fit the request", None);
             }
             (_, Ok(_)) => answer.done(out),
             (kind, Err(error)) => {
@@ -471,12 +426,7 @@ impl Session {
                     }
                     _ => None,
                 };
-                answer.error(
-                    out,
-                    Errno::of(&error, kind.writes()),
-                    &error.to_string(),
-                    at_bytes,
-                );
+                answer.error(out, Errno::of(&error, kind.writes()), &error.to_string(), at_bytes);
             }
         }
     }

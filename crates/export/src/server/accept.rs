@@ -30,25 +30,18 @@ impl Reactor {
             if self.connections.open() >= usize::from(self.config.connections_max) {
                 self.evict(run);
             }
-            if self.connections.open() >= usize::from(self.config.connections_max)
-                || self.connections.is_full()
-            {
+            if self.connections.open() >= usize::from(self.config.connections_max) || self.connections.is_full() {
                 self.stats.refused += 1;
                 continue;
             }
             self.stats.accepted += 1;
             let session = Session::new(self.config.session);
-            let (index, generation) = self
-                .connections
-                .insert(Connection::new(socket, session, run.now_ns));
+            let (index, generation) = self.connections.insert(Connection::new(socket, session, run.now_ns));
             let Some(connection) = self.connections.get_mut(index) else {
                 return;
             };
             let source = Source::Connection { index, generation };
-            let watched = connection
-                .socket
-                .as_ref()
-                .map(|socket| self.poller.add(socket, source, true, false));
+            let watched = connection.socket.as_ref().map(|socket| self.poller.add(socket, source, true, false));
             if let Some(Ok(())) = watched {
                 list(connection, index, &mut run.listed);
             } else {
@@ -75,9 +68,7 @@ impl Reactor {
         self.accepting_paused = true;
         for (index, listener) in (0u16..).zip(&self.listeners) {
             // Not registered: nothing to pause.
-            let _ = self
-                .poller
-                .remove(&listener.socket, Source::Listener(index));
+            let _ = self.poller.remove(&listener.socket, Source::Listener(index));
         }
     }
 
@@ -89,10 +80,7 @@ impl Reactor {
             // Where an earlier attempt succeeded for this one already, it is registered.
             let _ = self.poller.remove(&listener.socket, source);
             // A failure leaves it paused until the next tick.
-            self.accepting_paused |= self
-                .poller
-                .add(&listener.socket, source, true, false)
-                .is_err();
+            self.accepting_paused |= self.poller.add(&listener.socket, source, true, false).is_err();
         }
     }
 }

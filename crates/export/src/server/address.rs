@@ -19,9 +19,7 @@ pub enum Listen {
 #[derive(Debug, Error)]
 pub enum AddressError {
     /// Neither `unix:` nor `tcp:`.
-    #[error(
-        "{0:?} is not an address to listen on: write unix:/path/to/socket or tcp:127.0.0.1:10809"
-    )]
+    #[error("{0:?} is not an address to listen on: write unix:/path/to/socket or tcp:127.0.0.1:10809")]
     Scheme(String),
     /// No path, or no address.
     #[error("{0:?} names no socket")]
@@ -52,10 +50,7 @@ impl FromStr for Listen {
         };
         address
             .to_socket_addrs()
-            .map_err(|source| AddressError::Resolve {
-                address: address.to_owned(),
-                source,
-            })?
+            .map_err(|source| AddressError::Resolve { address: address.to_owned(), source })?
             .next()
             .map(Self::Tcp)
             .ok_or_else(|| AddressError::Empty(text.to_owned()))
@@ -108,20 +103,10 @@ mod tests {
     fn reads_addresses_and_writes_uris() {
         let unix: Listen = "unix:/run/a b.sock".parse().unwrap();
         assert_eq!(unix.to_string(), "unix:/run/a b.sock");
-        assert_eq!(
-            unix.uri("db?1"),
-            "nbd+unix:///db%3F1?socket=/run/a%20b.sock"
-        );
+        assert_eq!(unix.uri("db?1"), "nbd+unix:///db%3F1?socket=/run/a%20b.sock");
         let tcp: Listen = "tcp:127.0.0.1:10809".parse().unwrap();
         assert_eq!(tcp.uri("db"), "nbd://127.0.0.1:10809/db");
-        for bad in [
-            "",
-            "/run/x",
-            "unix:",
-            "tcp:",
-            "tcp:127.0.0.1",
-            "tcp:127.0.0.1:70000",
-        ] {
+        for bad in ["", "/run/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:127.0.0.1:70000"] {
             assert!(bad.parse::<Listen>().is_err(), "{bad}");
         }
     }

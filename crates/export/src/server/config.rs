@@ -68,9 +68,7 @@ pub enum ServerError {
         address: Listen,
     },
     /// The path exists and is no socket.
-    #[error(
-        "cannot listen on {address}: the path exists and is not a socket; remove it or choose another"
-    )]
+    #[error("cannot listen on {address}: the path exists and is not a socket; remove it or choose another")]
     NotASocket {
         /// Where.
         address: Listen,
@@ -93,9 +91,7 @@ pub enum ServerError {
         allowed: &'static str,
     },
     /// The flush at the end failed.
-    #[error(
-        "the flush at the end failed: acknowledged writes since the last good flush may be lost"
-    )]
+    #[error("the flush at the end failed: acknowledged writes since the last good flush may be lost")]
     FinalFlush {
         /// Why.
         source: RequestError,

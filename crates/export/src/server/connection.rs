@@ -105,20 +105,13 @@ impl Connection {
         let result = if payload.is_empty() {
             rustix::net::recv(socket, staging, RecvFlags::DONTWAIT).map(|(count, _)| count)
         } else {
-            rustix::io::readv(
-                socket,
-                &mut [IoSliceMut::new(payload), IoSliceMut::new(staging)],
-            )
+            rustix::io::readv(socket, &mut [IoSliceMut::new(payload), IoSliceMut::new(staging)])
         };
         match result {
             Ok(0) => Err(CloseReason::Client),
             Ok(count) => {
                 self.session.received(count);
-                Ok(if count == wanted {
-                    Received::Bytes
-                } else {
-                    Received::Last
-                })
+                Ok(if count == wanted { Received::Bytes } else { Received::Last })
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
             Err(Errno::CONNRESET | Errno::PIPE) => Err(CloseReason::Client),
@@ -143,9 +136,7 @@ impl Connection {
             let result = match slices {
                 [] => return Ok(()),
                 [one] => rustix::net::send(socket, one, flags),
-                many => {
-                    rustix::net::sendmsg(socket, many, &mut SendAncillaryBuffer::default(), flags)
-                }
+                many => rustix::net::sendmsg(socket, many, &mut SendAncillaryBuffer::default(), flags),
             };
             match result {
                 Ok(count) => self.session.sent(count),

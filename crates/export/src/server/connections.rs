@@ -57,18 +57,12 @@ impl Connections {
     /// The connection at a place, if it still is the same.
     pub fn get_same(&mut self, index: u16, generation: u32) -> Option<&mut Connection> {
         let place = self.places.get_mut(usize::from(index))?;
-        if place.generation == generation {
-            place.connection.as_mut()
-        } else {
-            None
-        }
+        if place.generation == generation { place.connection.as_mut() } else { None }
     }
 
     /// Generation of a place.
     pub fn generation(&self, index: u16) -> u32 {
-        self.places
-            .get(usize::from(index))
-            .map_or(0, |place| place.generation)
+        self.places.get(usize::from(index)).map_or(0, |place| place.generation)
     }
 
     /// Frees the place of a connection that is closed and has nothing under way.
@@ -87,9 +81,7 @@ impl Connections {
 
     /// All connections.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Connection)> {
-        (0u16..)
-            .zip(&self.places)
-            .filter_map(|(index, place)| place.connection.as_ref().map(|c| (index, c)))
+        (0u16..).zip(&self.places).filter_map(|(index, place)| place.connection.as_ref().map(|c| (index, c)))
     }
 
     /// Token for the backend: whose request, and which of theirs.

@@ -32,9 +32,7 @@ impl Listener {
             Listen::Unix(path) => open_unix(address, path),
             Listen::Tcp(socket) => {
                 if !socket.ip().is_loopback() && !allow_remote {
-                    return Err(ServerError::Remote {
-                        address: address.clone(),
-                    });
+                    return Err(ServerError::Remote { address: address.clone() });
                 }
                 open_tcp(address, *socket)
             }
@@ -50,9 +48,7 @@ impl Listener {
                     // Replies leave in whole turns already; waiting for more to say only costs latency.
                     Listen::Tcp(_) => sockopt::set_tcp_nodelay(&socket, true),
                     // More of a large answer leaves at once. The kernel cuts it to its limit (wmem_max).
-                    Listen::Unix(_) => {
-                        sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)
-                    }
+                    Listen::Unix(_) => sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES),
                 };
                 Ok(Some(socket))
             }
@@ -75,47 +71,31 @@ impl Drop for Listener {
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
-        Some((stat.st_dev, stat.st_ino))
-    } else {
-        None
-    }
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Socket { Some((stat.st_dev, stat.st_ino)) } else { None }
 }
 
 fn open_unix(address: &Listen, path: &Path) -> Result<Listener, ServerError> {
-    let failed = |operation| {
-        move |source| ServerError::Listen {
-            address: address.clone(),
-            operation,
-            source,
-        }
-    };
+    let failed = |operation| move |source| ServerError::Listen { address: address.clone(), operation, source };
     // The path must fit into sun_path, 108 bytes.
-    let name = SocketAddrUnix::new(path)
-        .map_err(failed("the path is too long or empty: socket address"))?;
+    let name = SocketAddrUnix::new(path).map_err(failed("the path is too long or empty: socket address"))?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-        .map_err(failed("socket"))?;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
     match net::bind(&socket, &name) {
         Ok(()) => {}
         Err(Errno::ADDRINUSE) => {
             if let Ok(stat) = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
                 && FileType::from_raw_mode(stat.st_mode) != FileType::Socket
             {
-                return Err(ServerError::NotASocket {
-                    address: address.clone(),
-                });
+                return Err(ServerError::NotASocket { address: address.clone() });
             }
-            let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-                .map_err(failed("socket"))?;
+            let probe =
+                net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
             match net::connect(&probe, &name) {
                 // Nobody listens any more; or the file went away meanwhile.
                 Err(Errno::CONNREFUSED | Errno::NOENT) => {}
                 // Connected, or a full backlog: somebody does.
                 Ok(()) | Err(Errno::AGAIN) => {
-                    return Err(ServerError::InUse {
-                        address: address.clone(),
-                    });
+                    return Err(ServerError::InUse { address: address.clone() });
                 }
                 Err(error) => return Err(failed("connecting to the socket that is there")(error)),
             }
@@ -128,49 +108,28 @@ fn open_unix(address: &Listen, path: &Path) -> Result<Listener, ServerError> {
         Err(error) => return Err(failed("bind")(error)),
     }
     net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
-    Ok(Listener {
-        socket,
-        address: address.clone(),
-        file: identity(path),
-    })
+    Ok(Listener { socket, address: address.clone(), file: identity(path) })
 }
 
 fn open_tcp(address: &Listen, wanted: SocketAddr) -> Result<Listener, ServerError> {
-    let failed = |operation| {
-        move |source| ServerError::Listen {
-            address: address.clone(),
-            operation,
-            source,
-        }
-    };
-    let family = if wanted.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let failed = |operation| move |source| ServerError::Listen { address: address.clone(), operation, source };
+    let family = if wanted.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket =
-        net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
     // A restarted server must not wait for its predecessor's connections to leave TIME_WAIT. Two listeners at once
     // stay impossible on Linux.
     sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("SO_REUSEADDR"))?;
     match net::bind(&socket, &wanted) {
         Ok(()) => {}
         Err(Errno::ADDRINUSE) => {
-            return Err(ServerError::InUse {
-                address: address.clone(),
-            });
+            return Err(ServerError::InUse { address: address.clone() });
         }
         Err(error) => return Err(failed("bind")(error)),
     }
     net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
     let bound = net::getsockname(&socket).map_err(failed("getsockname"))?;
     let bound = SocketAddr::try_from(bound).map_err(failed("getsockname"))?;
-    Ok(Listener {
-        socket,
-        address: Listen::Tcp(bound),
-        file: None,
-    })
+    Ok(Listener { socket, address: Listen::Tcp(bound), file: None })
 }
 
 #[cfg(test)]
@@ -179,8 +138,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
 
     fn scratch(name: &str) -> std::path::PathBuf {
-        let dir =
-            std::env::temp_dir().join(format!("forebay-listener-{}-{name}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("forebay-listener-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         dir.join("s")
     }
@@ -193,17 +151,11 @@ mod tests {
         assert!(path.exists(), "a killed server leaves its file behind");
         let listener = Listener::open(&address, false).unwrap();
         UnixStream::connect(&path).unwrap();
-        assert!(matches!(
-            Listener::open(&address, false),
-            Err(ServerError::InUse { .. })
-        ));
+        assert!(matches!(Listener::open(&address, false), Err(ServerError::InUse { .. })));
         drop(listener);
         assert!(!path.exists());
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(
-            Listener::open(&address, false),
-            Err(ServerError::NotASocket { .. })
-        ));
+        assert!(matches!(Listener::open(&address, false), Err(ServerError::NotASocket { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
@@ -225,26 +177,17 @@ mod tests {
     #[test]
     fn refuses_what_others_can_reach_unless_allowed() {
         let everywhere: Listen = "tcp:0.0.0.0:0".parse().unwrap();
-        assert!(matches!(
-            Listener::open(&everywhere, false),
-            Err(ServerError::Remote { .. })
-        ));
+        assert!(matches!(Listener::open(&everywhere, false), Err(ServerError::Remote { .. })));
         Listener::open(&everywhere, true).unwrap();
         let loopback: Listen = "tcp:127.0.0.1:0".parse().unwrap();
         let listener = Listener::open(&loopback, false).unwrap();
         assert!(matches!(&listener.address, Listen::Tcp(address) if address.port() != 0));
-        assert!(matches!(
-            Listener::open(&listener.address, false),
-            Err(ServerError::InUse { .. })
-        ));
+        assert!(matches!(Listener::open(&listener.address, false), Err(ServerError::InUse { .. })));
     }
 
     #[test]
     fn a_path_too_long_is_an_error() {
         let path = std::path::PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
-        assert!(matches!(
-            Listener::open(&Listen::Unix(path), false),
-            Err(ServerError::Listen { .. })
-        ));
+        assert!(matches!(Listener::open(&Listen::Unix(path), false), Err(ServerError::Listen { .. })));
     }
 }

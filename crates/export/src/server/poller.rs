@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 
 /// Events taken per turn.
 const EVENTS_MAX: usize = 64;
@@ -41,9 +42,7 @@ pub enum Source {
 impl Source {
     fn to_data(self) -> EventData {
         EventData::new_u64(match self {
-            Self::Connection { index, generation } => {
-                u64::from(generation) << 16 | u64::from(index)
-            }
+            Self::Connection { index, generation } => u64::from(generation) << 16 | u64::from(index),
             Self::Listener(index) => 1 << 60 | u64::from(index),
             Self::Backend => 2 << 60,
             Self::Hook(fd) => 3 << 60 | u64::from(fd.cast_unsigned()),
@@ -52,10 +51,7 @@ impl Source {
 
     fn from_data(data: u64) -> Self {
         match data >> 60 {
-            0 => Self::Connection {
-                index: data as u16,
-                generation: (data >> 16) as u32,
-            },
+            0 => Self::Connection { index: data as u16, generation: (data >> 16) as u32 },
             1 => Self::Listener(data as u16),
             2 => Self::Backend,
             _ => Self::Hook((data as u32).cast_signed()),
@@ -84,17 +80,13 @@ struct Direct {
 pub struct Poller {
     epoll: OwnedFd,
     direct: Vec<Direct>,
-    events: Vec<Event>,
     /// Descriptors that are not ours, with what they are registered for.
     foreign: BTreeMap<i32, (Source, EventFlags)>,
 }
 
 impl std::fmt::Debug for Poller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Poller")
-            .field("epoll", &self.epoll)
-            .field("foreign", &self.foreign)
-            .finish_non_exhaustive()
+        f.debug_struct("Poller").field("epoll", &self.epoll).field("foreign", &self.foreign).finish_non_exhaustive()
     }
 }
 
@@ -120,61 +112,30 @@ impl Poller {
     /// Nothing yet.
     pub fn new() -> Result<Self, ServerError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
-        Ok(Self {
-            epoll,
-            direct: Vec::new(),
-            events: Vec::with_capacity(EVENTS_MAX),
-            foreign: BTreeMap::new(),
-        })
+        Ok(Self { epoll, direct: Vec::new(), foreign: BTreeMap::new() })
     }
 
     /// Watches one of our descriptors. It must be [removed](Poller::remove) before it is closed.
-    pub fn add(
-        &mut self,
-        fd: impl AsFd,
-        source: Source,
-        read: bool,
-        write: bool,
-    ) -> Result<(), ServerError> {
+    pub fn add(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
         if matches!(source, Source::Connection { .. }) && self.direct.len() < DIRECT_MAX {
-            self.direct.push(Direct {
-                fd: fd.as_fd().as_raw_fd(),
-                source,
-                flags: poll_flags(read, write),
-            });
+            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
             return Ok(());
         }
-        epoll::add(&self.epoll, fd, source.to_data(), flags(read, write))
-            .map_err(system("epoll_ctl"))
+        epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
     }
 
     /// Changes what is watched for.
-    pub fn modify(
-        &mut self,
-        fd: impl AsFd,
-        source: Source,
-        read: bool,
-        write: bool,
-    ) -> Result<(), ServerError> {
-        if let Some(direct) = self
-            .direct
-            .iter_mut()
-            .find(|direct| direct.source == source)
-        {
+    pub fn modify(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+        if let Some(direct) = self.direct.iter_mut().find(|direct| direct.source == source) {
             direct.flags = poll_flags(read, write);
             return Ok(());
         }
-        epoll::modify(&self.epoll, fd, source.to_data(), flags(read, write))
-            .map_err(system("epoll_ctl"))
+        epoll::modify(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
     }
 
     /// Watches one of our descriptors no longer.
     pub fn remove(&mut self, fd: impl AsFd, source: Source) -> Result<(), ServerError> {
-        if let Some(place) = self
-            .direct
-            .iter()
-            .position(|direct| direct.source == source)
-        {
+        if let Some(place) = self.direct.iter().position(|direct| direct.source == source) {
             self.direct.swap_remove(place);
             return Ok(());
         }
@@ -187,20 +148,13 @@ impl Poller {
             && !self.direct.iter().any(|direct| direct.source == source)
             && epoll::delete(&self.epoll, &fd).is_ok()
         {
-            self.direct.push(Direct {
-                fd: fd.as_fd().as_raw_fd(),
-                source,
-                flags: poll_flags(read, write),
-            });
+            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
         }
     }
 
     /// Moves a connection from poll(2) to epoll; where the kernel refuses it stays.
     pub fn demote(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) {
-        if let Some(place) = self
-            .direct
-            .iter()
-            .position(|direct| direct.source == source)
+        if let Some(place) = self.direct.iter().position(|direct| direct.source == source)
             && epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).is_ok()
         {
             self.direct.swap_remove(place);
@@ -215,13 +169,7 @@ impl Poller {
             wanted.insert(fd, (Source::Backend, EventFlags::IN));
         }
         for interest in hooks {
-            wanted.insert(
-                interest.fd,
-                (
-                    Source::Hook(interest.fd),
-                    flags(interest.read, interest.write),
-                ),
-            );
+            wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
         }
         for (&fd, (source, _)) in &self.foreign {
             if wanted.get(&fd).is_none_or(|(now, _)| now != source) {
@@ -240,19 +188,13 @@ impl Poller {
 
     /// Waits up to `timeout_ns` and appends what is ready.
     pub fn wait(&mut self, timeout_ns: u64, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
-        let timeout = Timespec {
-            tv_sec: (timeout_ns / 1_000_000_000) as i64,
-            tv_nsec: (timeout_ns % 1_000_000_000) as _,
-        };
-        let mut polled: [PollFd<'_>; DIRECT_MAX + 1] = std::array::from_fn(|place| {
-            match place
-                .checked_sub(1)
-                .and_then(|place| self.direct.get(place))
-            {
+        let timeout =
+            Timespec { tv_sec: (timeout_ns / 1_000_000_000) as i64, tv_nsec: (timeout_ns % 1_000_000_000) as _ };
+        let mut polled: [PollFd<'_>; DIRECT_MAX + 1] =
+            std::array::from_fn(|place| match place.checked_sub(1).and_then(|place| self.direct.get(place)) {
                 Some(direct) => PollFd::from_borrowed_fd(borrow(direct.fd), direct.flags),
                 None => PollFd::from_borrowed_fd(self.epoll.as_fd(), PollFlags::IN),
-            }
-        });
+            });
         let polled = &mut polled[..self.direct.len() + 1];
         match rustix::event::poll(polled, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(()),
@@ -263,10 +205,7 @@ impl Poller {
             let events = slot.revents();
             if !events.is_empty() {
                 let hung_up = events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
-                ready.push(Ready {
-                    source: direct.source,
-                    hung_up,
-                });
+                ready.push(Ready { source: direct.source, hung_up });
             }
         }
         if !polled[0].revents().is_empty() {
@@ -275,21 +214,15 @@ impl Poller {
         Ok(())
     }
 
-    fn ask_epoll(&mut self, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        self.events.clear();
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
-            Some(&at_once),
-        ) {
-            Ok(_) | Err(Errno::INTR) => {}
+    fn ask_epoll(&self, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        let events = match epoll::wait(&self.epoll, &mut events[..], Some(&at_once)) {
+            Ok((events, _)) => &*events,
+            Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(system("epoll_wait")(error)),
-        }
-        ready.extend(self.events.iter().map(|&Event { flags, data }| Ready {
+        };
+        ready.extend(events.iter().map(|&Event { flags, data }| Ready {
             source: Source::from_data(data.u64()),
             hung_up: flags.intersects(EventFlags::HUP | EventFlags::ERR),
         }));
@@ -311,14 +244,8 @@ mod tests {
     #[test]
     fn sources_survive_the_trip_through_the_kernel() {
         for source in [
-            Source::Connection {
-                index: 16_000,
-                generation: u32::MAX,
-            },
-            Source::Connection {
-                index: 0,
-                generation: 0,
-            },
+            Source::Connection { index: 16_000, generation: u32::MAX },
+            Source::Connection { index: 0, generation: 0 },
             Source::Listener(3),
             Source::Backend,
             Source::Hook(1_000_000),

@@ -96,8 +96,7 @@ impl Reactor {
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         let listener = Listener::open(address, self.config.allow_remote)?;
         let index = self.listeners.len() as u16;
-        self.poller
-            .add(&listener.socket, Source::Listener(index), true, false)?;
+        self.poller.add(&listener.socket, Source::Listener(index), true, false)?;
         let bound = listener.address.clone();
         self.listeners.push(listener);
         Ok(bound)
@@ -108,11 +107,7 @@ impl Reactor {
     ///
     /// # Errors
     /// Where the loop's system calls fail, the last flush fails, or stopping takes too long.
-    pub fn run<B: Backend>(
-        &mut self,
-        backend: &mut B,
-        hooks: &mut dyn Hooks<B>,
-    ) -> Result<(), ServerError> {
+    pub fn run<B: Backend>(&mut self, backend: &mut B, hooks: &mut dyn Hooks<B>) -> Result<(), ServerError> {
         let mut run = Run {
             backend,
             hooks,
@@ -155,16 +150,8 @@ impl Reactor {
             if !found || turns_unasked >= TURNS_UNASKED_MAX {
                 turns_unasked = 0;
                 let may_sleep = !hurry && !found;
-                let limit_ns = if shutdown.is_some() {
-                    STOPPING_SLEEP_NS
-                } else {
-                    TICK_NS
-                };
-                let timeout_ns = if may_sleep {
-                    next_tick_ns.saturating_sub(run.now_ns).min(limit_ns)
-                } else {
-                    0
-                };
+                let limit_ns = if shutdown.is_some() { STOPPING_SLEEP_NS } else { TICK_NS };
+                let timeout_ns = if may_sleep { next_tick_ns.saturating_sub(run.now_ns).min(limit_ns) } else { 0 };
                 self.poller.wait(timeout_ns, &mut run.ready)?;
                 let before_ns = std::mem::replace(&mut run.now_ns, monotonic_ns());
                 slept_ns = if may_sleep { run.now_ns - before_ns } else { 0 };
@@ -185,11 +172,7 @@ impl Reactor {
     fn tick<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         run.backend.tick(run.now_ns);
         self.refresh_stats();
-        let mut control = ServerControl {
-            exports: &mut self.exports,
-            stop: &mut self.stop_asked,
-            stats: self.stats,
-        };
+        let mut control = ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
         run.hooks.tick(run.now_ns, run.backend, &mut control);
         self.watch_foreign(run);
         for index in self.connections.indices() {
@@ -222,10 +205,7 @@ impl Reactor {
         let crowded = self.connections.open() > DIRECT_MAX;
         for promoting in [false, true] {
             for index in self.connections.indices() {
-                let source = Source::Connection {
-                    index,
-                    generation: self.connections.generation(index),
-                };
+                let source = Source::Connection { index, generation: self.connections.generation(index) };
                 let Some(connection) = self.connections.get_mut(index) else {
                     continue;
                 };
@@ -246,11 +226,7 @@ impl Reactor {
 
     fn refresh_stats(&mut self) {
         self.stats.connections = self.connections.open();
-        self.stats.in_flight = self
-            .connections
-            .iter()
-            .map(|(_, c)| c.session.in_flight())
-            .sum();
+        self.stats.in_flight = self.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
     }
 
     fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
@@ -272,11 +248,8 @@ impl Reactor {
             Source::Backend => {}
             Source::Hook(fd) => {
                 self.refresh_stats();
-                let mut control = ServerControl {
-                    exports: &mut self.exports,
-                    stop: &mut self.stop_asked,
-                    stats: self.stats,
-                };
+                let mut control =
+                    ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
                 run.hooks.ready(fd, run.backend, &mut control);
                 self.watch_foreign(run);
             }
@@ -353,8 +326,7 @@ impl Reactor {
                 }
                 continue;
             }
-            let Some((index, token, connection)) = self.connections.resolve(completion.token)
-            else {
+            let Some((index, token, connection)) = self.connections.resolve(completion.token) else {
                 continue;
             };
             connection.session.complete(token, completion.result);
@@ -393,23 +365,13 @@ impl Reactor {
 
     /// Closes a connection that is over, or watches for what it needs next.
     fn settle<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) {
-        let source = Source::Connection {
-            index,
-            generation: self.connections.generation(index),
-        };
+        let source = Source::Connection { index, generation: self.connections.generation(index) };
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
         if connection.session.is_over() {
-            let removed = connection
-                .session
-                .export()
-                .is_some_and(|export| self.exports.get(export).is_none());
-            let reason = if removed {
-                CloseReason::ExportRemoved
-            } else {
-                CloseReason::Client
-            };
+            let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());
+            let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
             return self.close(run, index, reason);
         }
         let wanted = (
@@ -424,26 +386,14 @@ impl Reactor {
         {
             connection.watched = wanted;
             if let Err(error) = self.poller.modify(socket, source, wanted.0, wanted.1) {
-                let errno = if let ServerError::System { source, .. } = error {
-                    source
-                } else {
-                    rustix::io::Errno::IO
-                };
+                let errno = if let ServerError::System { source, .. } = error { source } else { rustix::io::Errno::IO };
                 self.close(run, index, CloseReason::Socket(errno));
             }
         }
     }
 
-    pub(super) fn close<B: Backend>(
-        &mut self,
-        run: &mut Run<'_, B>,
-        index: u16,
-        reason: CloseReason,
-    ) {
-        let source = Source::Connection {
-            index,
-            generation: self.connections.generation(index),
-        };
+    pub(super) fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
+        let source = Source::Connection { index, generation: self.connections.generation(index) };
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
@@ -455,11 +405,7 @@ impl Reactor {
         drop(socket);
         connection.session.abandon();
         let in_flight = connection.session.in_flight();
-        let SessionStats {
-            requests,
-            read_bytes,
-            written_bytes,
-        } = connection.session.stats();
+        let SessionStats { requests, read_bytes, written_bytes } = connection.session.stats();
         self.stats.sessions.requests += requests;
         self.stats.sessions.read_bytes += read_bytes;
         self.stats.sessions.written_bytes += written_bytes;
@@ -478,12 +424,7 @@ impl Reactor {
 
     /// Looks for requests and completions without sleeping, for as long as that pays. Returns whether something was
     /// found; what was received is submitted then, what completed waits in `run.done`.
-    fn look<B: Backend>(
-        &mut self,
-        run: &mut Run<'_, B>,
-        spin: &mut Spin,
-        next_tick_ns: u64,
-    ) -> bool {
+    fn look<B: Backend>(&mut self, run: &mut Run<'_, B>, spin: &mut Spin, next_tick_ns: u64) -> bool {
         let Some(deadline_ns) = spin.deadline_ns(self.config.poll_ns) else {
             return false;
         };

@@ -24,11 +24,7 @@ impl Shutdown {
                 connection.session.begin_shutdown();
             }
         }
-        Self {
-            deadline_ns: now_ns.saturating_add(reactor.config.stop_timeout_ns),
-            flushes: None,
-            failure: None,
-        }
+        Self { deadline_ns: now_ns.saturating_add(reactor.config.stop_timeout_ns), flushes: None, failure: None }
     }
 
     /// Does the next step; returns whether all is done and connections can be closed.
@@ -41,20 +37,12 @@ impl Shutdown {
         backend: &mut B,
         now_ns: u64,
     ) -> Result<bool, ServerError> {
-        let in_flight: usize = reactor
-            .connections
-            .iter()
-            .map(|(_, c)| c.session.in_flight())
-            .sum();
+        let in_flight: usize = reactor.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
         let late = now_ns >= self.deadline_ns;
         match self.flushes {
             None if in_flight == 0 => {
-                let disks: BTreeSet<_> = reactor
-                    .exports()
-                    .iter()
-                    .filter(|(_, e)| !e.read_only)
-                    .map(|(index, e)| (e.disk, index))
-                    .collect();
+                let disks: BTreeSet<_> =
+                    reactor.exports().iter().filter(|(_, e)| !e.read_only).map(|(index, e)| (e.disk, index)).collect();
                 let mut last = None;
                 let mut submitted = 0u16;
                 for (disk, export) in disks {

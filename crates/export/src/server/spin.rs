@@ -14,11 +14,7 @@ pub struct Spin {
 impl Spin {
     /// Until when to look, monotonic; `None` where to sleep at once.
     pub fn deadline_ns(&self, poll_ns: u64) -> Option<u64> {
-        if self.pays && poll_ns > 0 {
-            Some(self.last_busy_ns.saturating_add(poll_ns))
-        } else {
-            None
-        }
+        if self.pays && poll_ns > 0 { Some(self.last_busy_ns.saturating_add(poll_ns)) } else { None }
     }
 
     /// Looking was in vain.

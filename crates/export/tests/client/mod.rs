@@ -30,22 +30,14 @@ pub const ERR_SHUTDOWN: u32 = 0x8000_0007;
 pub const ERR_TOO_BIG: u32 = 0x8000_0009;
 
 pub fn option(kind: u32, data: &[u8]) -> Vec<u8> {
-    [
-        b"IHAVEOPT".as_slice(),
-        &kind.to_be_bytes(),
-        &(data.len() as u32).to_be_bytes(),
-        data,
-    ]
-    .concat()
+    [b"IHAVEOPT".as_slice(), &kind.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
 }
 
 pub fn go_data(name: &str, infos: &[u16]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend_from_slice(name.as_bytes());
     data.extend_from_slice(&(infos.len() as u16).to_be_bytes());
-    infos
-        .iter()
-        .for_each(|info| data.extend_from_slice(&info.to_be_bytes()));
+    infos.iter().for_each(|info| data.extend_from_slice(&info.to_be_bytes()));
     data
 }
 
@@ -77,39 +69,17 @@ pub fn opening(export: &str, shape: Shape) -> Vec<u8> {
         Shape::Extended => bytes.extend(option(OPT_EXTENDED, &[])),
     }
     if shape != Shape::Simple {
-        bytes.extend(option(
-            OPT_SET_META,
-            &meta_data(export, &["base:allocation", "forebay:placement"]),
-        ));
+        bytes.extend(option(OPT_SET_META, &meta_data(export, &["base:allocation", "forebay:placement"])));
     }
     bytes.extend(option(OPT_GO, &go_data(export, &[3])));
     bytes
 }
 
-pub fn request(
-    shape: Shape,
-    kind: u16,
-    flags: u16,
-    cookie: u64,
-    offset: u64,
-    len: u64,
-    payload: &[u8],
-) -> Vec<u8> {
+pub fn request(shape: Shape, kind: u16, flags: u16, cookie: u64, offset: u64, len: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(32 + payload.len());
     let extended = shape == Shape::Extended;
-    let flags = if extended && kind == WRITE {
-        flags | 1 << 5
-    } else {
-        flags
-    };
-    bytes.extend(
-        if extended {
-            0x21e4_1c71u32
-        } else {
-            0x2560_9513
-        }
-        .to_be_bytes(),
-    );
+    let flags = if extended && kind == WRITE { flags | 1 << 5 } else { flags };
+    bytes.extend(if extended { 0x21e4_1c71u32 } else { 0x2560_9513 }.to_be_bytes());
     bytes.extend(flags.to_be_bytes());
     bytes.extend(kind.to_be_bytes());
     bytes.extend(cookie.to_be_bytes());
@@ -133,15 +103,13 @@ pub struct OptionReply {
 
 fn take<const N: usize>(from: &mut impl Read) -> [u8; N] {
     let mut bytes = [0; N];
-    from.read_exact(&mut bytes)
-        .expect("the server's reply ends early");
+    from.read_exact(&mut bytes).expect("the server's reply ends early");
     bytes
 }
 
 fn take_vec(from: &mut impl Read, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    from.read_exact(&mut bytes)
-        .expect("the server's reply ends early");
+    from.read_exact(&mut bytes).expect("the server's reply ends early");
     bytes
 }
 
@@ -155,11 +123,7 @@ pub fn read_option_reply(from: &mut impl Read) -> OptionReply {
     let option = u32::from_be_bytes(take(from));
     let kind = u32::from_be_bytes(take(from));
     let len = u32::from_be_bytes(take(from)) as usize;
-    OptionReply {
-        option,
-        kind,
-        data: take_vec(from, len),
-    }
+    OptionReply { option, kind, data: take_vec(from, len) }
 }
 
 /// Replies to one option, up to and with the last.
@@ -186,10 +150,7 @@ pub fn read_opening(from: &mut impl Read, shape: Shape) -> (u64, u16) {
     assert_eq!(replies.last().unwrap().kind, ACK, "{replies:?}");
     let info = &replies[0].data;
     assert_eq!(info[..2], [0, 0]);
-    (
-        u64::from_be_bytes(*info[2..].first_chunk().unwrap()),
-        u16::from_be_bytes(*info[10..].first_chunk().unwrap()),
-    )
+    (u64::from_be_bytes(*info[2..].first_chunk().unwrap()), u16::from_be_bytes(*info[10..].first_chunk().unwrap()))
 }
 
 /// An answer to a request, of whatever shape.
@@ -243,16 +204,12 @@ fn chunk(reply: &mut Reply, kind: u16, payload: &[u8]) {
         0 => assert!(payload.is_empty()),
         1 => reply.data.extend_from_slice(&payload[8..]),
         5 => {
-            let extents = (4..payload.len())
-                .step_by(8)
-                .map(|at| (u64::from(u32_at(at)), u64::from(u32_at(at + 4))));
+            let extents = (4..payload.len()).step_by(8).map(|at| (u64::from(u32_at(at)), u64::from(u32_at(at + 4))));
             reply.status.push((u32_at(0), extents.collect()));
         }
         6 => {
             assert_eq!(u32_at(4) as usize * 16 + 8, payload.len());
-            let extents = (8..payload.len())
-                .step_by(16)
-                .map(|at| (u64_at(at), u64_at(at + 8)));
+            let extents = (8..payload.len()).step_by(16).map(|at| (u64_at(at), u64_at(at + 8)));
             reply.status.push((u32_at(0), extents.collect()));
         }
         0x8001 | 0x8002 => {

@@ -4,8 +4,7 @@
 use forebay_block::DiskId;
 use forebay_export::server::Interest;
 use forebay_export::{
-    Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl,
-    ServerError,
+    Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl, ServerError,
 };
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -25,11 +24,7 @@ struct Errands {
 
 impl Hooks<MemoryBackend> for Errands {
     fn watch(&self, fds: &mut Vec<Interest>) {
-        fds.push(Interest {
-            fd: self.bell.as_raw_fd(),
-            read: true,
-            write: false,
-        });
+        fds.push(Interest { fd: self.bell.as_raw_fd(), read: true, write: false });
     }
 
     fn ready(&mut self, fd: i32, backend: &mut MemoryBackend, server: &mut ServerControl<'_>) {
@@ -41,13 +36,7 @@ impl Hooks<MemoryBackend> for Errands {
         }
     }
 
-    fn tick(
-        &mut self,
-        _now_ns: u64,
-        _backend: &mut MemoryBackend,
-        _server: &mut ServerControl<'_>,
-    ) {
-    }
+    fn tick(&mut self, _now_ns: u64, _backend: &mut MemoryBackend, _server: &mut ServerControl<'_>) {}
 }
 
 /// A running server.
@@ -80,11 +69,7 @@ impl Serving {
     /// Serves `exports` from memory on a Unix socket, or on TCP.
     pub fn start(name: &str, config: ServerConfig, exports: Vec<Export>, tcp: bool) -> Self {
         let dir = scratch(name);
-        let address = if tcp {
-            "tcp:127.0.0.1:0".parse().unwrap()
-        } else {
-            Listen::Unix(dir.join("socket"))
-        };
+        let address = if tcp { "tcp:127.0.0.1:0".parse().unwrap() } else { Listen::Unix(dir.join("socket")) };
         let (bell, ear) = UnixStream::pair().unwrap();
         let (errands, receiver) = mpsc::channel();
         let (bound, address_of) = mpsc::channel();
@@ -96,21 +81,12 @@ impl Serving {
                 server.exports().add(export).unwrap();
             }
             bound.send(server.listen(&address).unwrap()).unwrap();
-            let mut hooks = Errands {
-                bell: ear,
-                errands: receiver,
-            };
+            let mut hooks = Errands { bell: ear, errands: receiver };
             let result = server.run(&mut backend, &mut hooks);
             (result, backend)
         });
         let address = address_of.recv().unwrap();
-        Self {
-            address,
-            dir,
-            bell,
-            errands,
-            thread: Some(thread),
-        }
+        Self { address, dir, bell, errands, thread: Some(thread) }
     }
 
     pub fn uri(&self, export: &str) -> String {
@@ -130,9 +106,7 @@ impl Serving {
 
     pub fn connect(&self) -> UnixStream {
         let socket = UnixStream::connect(self.socket()).unwrap();
-        socket
-            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
-            .unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         socket
     }
 
