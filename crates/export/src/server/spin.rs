@@ -3,6 +3,12 @@
 //! Falling asleep and waking up costs more than a request. Where requests come closer together than `poll_ns`, the
 //! server looks for the next one for that long before it sleeps. Once nothing came in that time it sleeps, and does
 //! not poll again before a sleep turned out shorter than `poll_ns`: an idle or slow client costs no processor time.
+//!
+//! With `poll_ns` 0 this comes down to one look before a sleep while sleeps are too short to be any: on a busy socket
+//! it saves asking whether there is something before taking it.
+
+/// A wait shorter than this was none: requests were there already.
+const NO_SLEEP_NS: u64 = 3_000;
 
 /// What was learnt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,9 +18,9 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Until when to look, monotonic; `None` where to sleep at once.
+    /// Until when to look, monotonic and at least once; `None` where to sleep at once.
     pub fn deadline_ns(&self, poll_ns: u64) -> Option<u64> {
-        if self.pays && poll_ns > 0 { Some(self.last_busy_ns.saturating_add(poll_ns)) } else { None }
+        if self.pays { Some(self.last_busy_ns.saturating_add(poll_ns)) } else { None }
     }
 
     /// Looking was in vain.
@@ -25,7 +31,7 @@ impl Spin {
     /// Requests came at `now_ns`, after a sleep of that length (0: without one).
     pub fn busy(&mut self, now_ns: u64, slept_ns: u64, poll_ns: u64) {
         self.last_busy_ns = now_ns;
-        self.pays |= slept_ns <= poll_ns;
+        self.pays |= slept_ns <= poll_ns.max(NO_SLEEP_NS);
     }
 }
 
@@ -41,8 +47,16 @@ mod tests {
         assert_eq!(spin.deadline_ns(50_000), None, "the sleep was long");
         spin.busy(1_020_000, 20_000, 50_000);
         assert_eq!(spin.deadline_ns(50_000), Some(1_070_000));
-        assert_eq!(spin.deadline_ns(0), None);
         spin.in_vain();
         assert_eq!(spin.deadline_ns(50_000), None);
+    }
+
+    #[test]
+    fn looks_once_on_a_busy_socket() {
+        let mut spin = Spin::default();
+        spin.busy(1_000_000, 20_000, 0);
+        assert_eq!(spin.deadline_ns(0), None);
+        spin.busy(1_020_000, 1_000, 0);
+        assert_eq!(spin.deadline_ns(0), Some(1_020_000), "now: one look");
     }
 }
