@@ -1,2 +1,50 @@
-//! The command line.
-fn main() {}
+//! The command line of Forebay: thin, each verb one file. Exit codes: 0 good, 1 a finding, 2 could not do it.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod config;
+mod control;
+mod daemon;
+mod demo;
+mod finding;
+mod output;
+mod pool;
+mod verbs;
+
+use clap::Parser;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; clap writes them to stdout.
+            let code = u8::from(error.use_stderr()) * 2;
+            // Nobody is left to tell where even stderr is closed.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    start_log();
+    match verbs::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let found = error.downcast_ref::<finding::Finding>().is_some();
+            eprintln!("forebay: {error:#}");
+            ExitCode::from(if found { 1 } else { 2 })
+        }
+    }
+}
+
+/// Logs go to stderr; `FOREBAY_LOG` sets what is logged (`info` by default), as `RUST_LOG` does elsewhere.
+fn start_log() {
+    let filter = EnvFilter::try_from_env("FOREBAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(output::colours())
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,173 @@
+//! What must be true of a configuration beyond its form.
+
+use super::load::nearest;
+use super::model::Config;
+use anyhow::{Context, Result, bail, ensure};
+use forebay_device::Target;
+use forebay_export::Listen;
+use forebay_prism::ClassTable;
+use std::collections::BTreeMap;
+
+/// Smallest memory limit, in bytes: the program, its buffers and the least that the map needs.
+const MEMORY_MIN_BYTES: u64 = 48 << 20;
+/// Longest pool name, in bytes.
+const POOL_NAME_MAX: usize = 64;
+
+impl Config {
+    /// Checks everything that can be known without touching a device.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the key that holds it.
+    pub fn check(&self) -> Result<()> {
+        let name = &self.pool.name;
+        ensure!(
+            !name.is_empty() && name.len() <= POOL_NAME_MAX && !name.contains(char::is_control),
+            "pool.name has 1 to {POOL_NAME_MAX} bytes without control characters, not {name:?}"
+        );
+        self.check_devices()?;
+        self.check_disks()?;
+        let limit = self.memory.limit.0;
+        ensure!(
+            limit >= MEMORY_MIN_BYTES,
+            "memory.limit is {limit} bytes; at least {MEMORY_MIN_BYTES} (48MiB) are needed"
+        );
+        let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
+        self.check_exports(&table)?;
+        if let Some(connections) = self.server.max_connections {
+            ensure!(
+                (1..=16_384).contains(&connections),
+                "server.max_connections is {connections}; it goes from 1 to 16384"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_devices(&self) -> Result<()> {
+        ensure!(
+            !self.fast.is_empty(),
+            "there is no [[fast]] section: add one with `target = \"/dev/...\"`, the small fast device"
+        );
+        ensure!(
+            self.fast.len() == 1,
+            "{} [[fast]] sections: mirrored fast devices are not supported yet; keep one",
+            self.fast.len()
+        );
+        ensure!(
+            !self.capacity.is_empty(),
+            "there is no [[capacity]] section: add one with `target = \"/dev/...\"`, the large device"
+        );
+        let mut seen: Vec<&Target> = Vec::new();
+        for target in self.targets() {
+            if matches!(target, Target::Null { .. }) {
+                bail!("target {target} keeps nothing: a pool needs targets that give back what was written");
+            }
+            let again = seen
+                .iter()
+                .any(|other| target.path().is_some() && other.path() == target.path());
+            ensure!(!again, "target {target} is configured twice");
+            seen.push(target);
+        }
+        let bands: Vec<u64> = self
+            .capacity
+            .iter()
+            .filter_map(|device| device.band)
+            .map(|size| size.0)
+            .collect();
+        ensure!(
+            bands.windows(2).all(|pair| pair[0] == pair[1]),
+            "capacity.band differs between devices: a pool has one band size"
+        );
+        if let Some(band) = bands.first() {
+            ensure!(
+                *band >= 8192 && band.is_multiple_of(4096),
+                "capacity.band is {band} bytes: use a multiple of 4KiB from 8KiB on"
+            );
+        }
+        let lasting = self.targets().filter(|target| target.is_persistent()).count();
+        ensure!(
+            lasting == 0 || lasting == self.targets().count(),
+            "some targets are memory and some are not: after a restart the pool would be in pieces; \
+             use ram: for all of them or for none"
+        );
+        Ok(())
+    }
+
+    fn check_disks(&self) -> Result<()> {
+        ensure!(
+            !self.disk.is_empty(),
+            "there is no [[disk]] section: add one with `name` and `size`"
+        );
+        let mut seen = Vec::new();
+        for disk in &self.disk {
+            let name = &disk.name;
+            ensure!(!seen.contains(&name), "disk {name:?} is configured twice");
+            seen.push(name);
+            let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            ensure!(
+                (1..=64).contains(&name.len()) && name.chars().all(good),
+                "disk.name {name:?}: use 1 to 64 letters, digits, '-', '_' and '.'"
+            );
+            let size = disk.size.0;
+            ensure!(
+                size > 0 && size.is_multiple_of(4096) && size <= 1 << 58,
+                "the size of disk {name:?} is {size} bytes: use a multiple of 4KiB"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_exports(&self, table: &ClassTable) -> Result<()> {
+        let disks: Vec<&str> = self.disk.iter().map(|disk| disk.name.as_str()).collect();
+        let mut by_name = BTreeMap::new();
+        for export in &self.export {
+            let disk = match &export.disk {
+                Some(disk) => disk.as_str(),
+                None if disks.len() == 1 => disks[0],
+                None => bail!(
+                    "the export at {} does not say which disk: add `disk = \"...\"`, one of {}",
+                    export.nbd,
+                    disks.join(", ")
+                ),
+            };
+            if !disks.contains(&disk) {
+                let near = nearest(disk, &disks).unwrap_or("none");
+                bail!(
+                    "export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}",
+                    export.nbd
+                );
+            }
+            let address: Listen = export.nbd.parse().context("export.nbd")?;
+            if let Listen::Tcp(address) = &address {
+                ensure!(
+                    address.ip().is_loopback() || self.server.allow_remote,
+                    "export.nbd {} can be reached by others, and NBD has no authentication here: use 127.0.0.1, or \
+                     set server.allow_remote = true if that is meant",
+                    export.nbd
+                );
+            }
+            if let Some(class) = &export.class
+                && table.id_of(class).is_none()
+            {
+                let known: Vec<&str> = table.classes().iter().map(|c| c.name.as_str()).collect();
+                let near = nearest(class, &known).unwrap_or("none");
+                bail!(
+                    "export.class {class:?} at {} is no class; the nearest one is {near:?}",
+                    export.nbd
+                );
+            }
+            // The same export at a second address is welcome; a second meaning of one name is not.
+            let name = export.name.as_deref().unwrap_or(disk);
+            let meaning = (disk, export.read_only, export.class.as_deref());
+            if *by_name.entry(name).or_insert(meaning) != meaning {
+                bail!("two exports are named {name:?} but differ: give one of them another `name`");
+            }
+        }
+        Ok(())
+    }
+
+    /// The disk that an export serves.
+    pub fn export_disk<'a>(&'a self, export: &'a super::Export) -> &'a str {
+        let only = || self.disk.first().map_or("", |disk| disk.name.as_str());
+        export.disk.as_deref().unwrap_or_else(only)
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading the file: every mistake with its line, and the nearest known key to a misspelt one.
+
+use super::model::Config;
+use anyhow::{Context, Result, bail};
+use std::ops::Range;
+use std::path::Path;
+
+/// Longest file that is read.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+
+/// Reads and checks a configuration.
+///
+/// # Errors
+/// What is wrong, with path and line.
+pub fn load(path: &Path) -> Result<Config> {
+    let size_bytes = std::fs::metadata(path)
+        .with_context(|| {
+            format!(
+                "cannot read the configuration {}; the guide docs/configuration.md shows one",
+                path.display()
+            )
+        })?
+        .len();
+    if size_bytes > FILE_MAX_BYTES {
+        bail!(
+            "{} has {size_bytes} bytes; a configuration has at most {FILE_MAX_BYTES}",
+            path.display()
+        );
+    }
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let config = parse(&text, path)?;
+    config
+        .check()
+        .with_context(|| format!("in {}", path.display()))?;
+    Ok(config)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Config> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let place = place(text, error.span());
+        anyhow::anyhow!("{}{place}: {}", path.display(), explain(error.message()))
+    })
+}
+
+/// `:LINE:COLUMN`, both from 1.
+fn place(text: &str, span: Option<Range<usize>>) -> String {
+    let Some(before) = span.and_then(|span| text.get(..span.start)) else {
+        return String::new();
+    };
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .unwrap_or(before)
+        .chars()
+        .count()
+        + 1;
+    format!(":{line}:{column}")
+}
+
+/// serde writes "unknown field `x`, expected one of `a`, `b`": the first quoted word is wrong, the others are known.
+fn explain(message: &str) -> String {
+    let message = message.trim();
+    let (kind, what) = if message.starts_with("unknown field") {
+        ("key", "key")
+    } else if message.starts_with("unknown variant") {
+        ("value", "value")
+    } else {
+        return message.to_owned();
+    };
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(wrong) = quoted.next() else {
+        return message.to_owned();
+    };
+    let known: Vec<&str> = quoted.collect();
+    match nearest(wrong, &known) {
+        Some(near) => format!(
+            "unknown {kind} `{wrong}`; the nearest known {what} is `{near}` (known here: {})",
+            known.join(", ")
+        ),
+        None => message.to_owned(),
+    }
+}
+
+/// The known word with the smallest edit distance.
+pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .copied()
+        .min_by_key(|word| strsim::damerau_levenshtein(wrong, word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        format!("{:#}", parse(text, Path::new("x.toml")).unwrap_err())
+    }
+
+    #[test]
+    fn unknown_keys_name_line_and_nearest_key() {
+        let message = error("[pool]\nname = \"a\"\novercomit = true\n");
+        assert!(message.starts_with("x.toml:3:1: unknown key `overcomit`"), "{message}");
+        assert!(message.contains("nearest known key is `overcommit`"), "{message}");
+        let message = error("[pool]\nname = \"a\"\n[[fats]]\ntarget = \"/x\"\n");
+        assert!(message.contains("x.toml:3:") && message.contains("is `fast`"), "{message}");
+        let message = error("[pool]\nname = \"a\"\n[[class]]\nname = \"c\"\nplace = \"fats\"\n");
+        assert!(message.contains("x.toml:5:") && message.contains("is `fast`"), "{message}");
+    }
+
+    #[test]
+    fn values_are_checked_where_they_stand() {
+        let message = error("[pool]\nname = \"a\"\n[[disk]]\nname = \"d\"\nsize = \"64 bananas\"\n");
+        assert!(message.contains("x.toml:5:8") && message.contains("is not a size"), "{message}");
+        let message = error("[pool]\nname = \"a\"\n[[fast]]\ntarget = \"rma:?size=1GiB\"\n");
+        assert!(message.contains("x.toml:4:10") && message.contains("unknown kind"), "{message}");
+        let message = error("[pool\n");
+        assert!(message.starts_with("x.toml:1:"), "{message}");
+    }
+}

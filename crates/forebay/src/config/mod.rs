@@ -1,0 +1,15 @@
+//! The configuration file: what it may hold, how it is read, and what must be true of it.
+
+mod check;
+mod load;
+mod model;
+mod values;
+
+pub use load::load;
+pub use model::{Config, Export};
+pub use values::{Place, place_name};
+
+/// The JSON schema of the file.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Config)
+}

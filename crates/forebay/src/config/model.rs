@@ -1,0 +1,214 @@
+//! The sections and keys of the file.
+
+use super::values::{Place, Poll, Size, TargetText};
+use forebay_prism::ClassSpec;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A pool: its devices, its disks, where they are exported, and the classes that decide what lies where.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The pool itself.
+    pub pool: Pool,
+    /// The fast device.
+    #[serde(default)]
+    pub fast: Vec<Fast>,
+    /// Capacity devices.
+    #[serde(default)]
+    pub capacity: Vec<Capacity>,
+    /// Thin disks, made by `forebay create`.
+    #[serde(default)]
+    pub disk: Vec<Disk>,
+    /// Memory.
+    #[serde(default)]
+    pub memory: Memory,
+    /// Where disks are served.
+    #[serde(default)]
+    pub export: Vec<Export>,
+    /// Classes of data; those not named keep their built-in policy.
+    #[serde(default)]
+    pub class: Vec<Class>,
+    /// The server process.
+    #[serde(default)]
+    pub server: Server,
+}
+
+/// `[pool]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Name of the pool, at most 64 bytes.
+    pub name: String,
+    /// Lets the disks' sizes exceed the pool: writes may then fail when it is full.
+    #[serde(default)]
+    pub overcommit: bool,
+}
+
+/// `[[fast]]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fast {
+    /// Path or URI of the device.
+    #[schemars(with = "String")]
+    pub target: TargetText,
+}
+
+/// `[[capacity]]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Capacity {
+    /// Path or URI of the device.
+    #[schemars(with = "String")]
+    pub target: TargetText,
+    /// Unit in which the device is written and freed; from the device where it tells, else from its size.
+    #[schemars(with = "Option<String>")]
+    pub band: Option<Size>,
+}
+
+/// `[[disk]]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Name: letters, digits, `-`, `_`, `.`.
+    pub name: String,
+    /// Size; a multiple of 4 KiB.
+    #[schemars(with = "String")]
+    pub size: Size,
+}
+
+/// `[memory]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Limit for everything the server holds in memory, contents of `ram:` targets excepted.
+    #[schemars(with = "String")]
+    #[serde(default = "Memory::default_limit")]
+    pub limit: Size,
+}
+
+impl Memory {
+    fn default_limit() -> Size {
+        Size(1 << 30)
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            limit: Self::default_limit(),
+        }
+    }
+}
+
+/// `[[export]]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    /// The disk; may be left out where there is only one.
+    pub disk: Option<String>,
+    /// Where to listen: `unix:/path` or `tcp:127.0.0.1:10809`.
+    pub nbd: String,
+    /// Name of the export; the disk's by default.
+    pub name: Option<String>,
+    /// Refuses writes.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Class of everything written through this export, whatever the rules say.
+    pub class: Option<String>,
+    /// Turns on polling for the whole server; see `server.poll`.
+    #[schemars(with = "Option<bool>")]
+    pub poll: Option<Poll>,
+}
+
+/// `[[class]]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Name; `cold` (the default class), `metadata`, `log`, `temp` and `hot` are built in.
+    pub name: String,
+    /// Where its writes go.
+    pub place: Place,
+    /// Keep what is read on the fast tier. Stored, but without effect in this release.
+    #[serde(default)]
+    pub read_cache: bool,
+    /// Share of the fast tier that it may hold, 0.0 to 1.0.
+    #[serde(default = "Class::default_share")]
+    pub share: f64,
+    /// Rules with smaller numbers are tried first.
+    #[serde(default = "Class::default_priority")]
+    pub priority: u16,
+    /// Rules; one that holds suffices.
+    #[serde(default, rename = "match")]
+    pub rules: Vec<String>,
+}
+
+impl Class {
+    fn default_share() -> f64 {
+        1.0
+    }
+
+    fn default_priority() -> u16 {
+        100
+    }
+
+    /// As the classifier takes it.
+    pub fn spec(&self) -> ClassSpec {
+        ClassSpec {
+            name: self.name.clone(),
+            place: self.place.into(),
+            read_cache: self.read_cache,
+            share: self.share,
+            priority: self.priority,
+            rules: self.rules.clone(),
+        }
+    }
+}
+
+/// `[server]`
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// How long to look for new requests before sleeping: `false`, `true` (100us) or a duration. Saves wake-ups at
+    /// low queue depth for up to a whole core while clients are busy.
+    #[schemars(with = "Option<String>")]
+    pub poll: Option<Poll>,
+    /// Connections at a time, 1 to 16384; 64 by default.
+    pub max_connections: Option<u16>,
+    /// Lets TCP exports listen beyond loopback. NBD has no authentication here.
+    #[serde(default)]
+    pub allow_remote: bool,
+    /// Path of the control socket; by default derived, see the guide.
+    pub control: Option<String>,
+}
+
+impl Config {
+    /// Targets in the order of the pool: fast, then capacity.
+    pub fn targets(&self) -> impl Iterator<Item = &forebay_device::Target> {
+        let fast = self.fast.iter().map(|device| &device.target.0);
+        fast.chain(self.capacity.iter().map(|device| &device.target.0))
+    }
+
+    /// The band size asked for.
+    pub fn band_bytes(&self) -> Option<u64> {
+        self.capacity
+            .iter()
+            .find_map(|device| device.band)
+            .map(|size| size.0)
+    }
+
+    /// Classes as the classifier takes them.
+    pub fn class_specs(&self) -> Vec<ClassSpec> {
+        self.class.iter().map(Class::spec).collect()
+    }
+
+    /// How long the server polls, in nanoseconds.
+    pub fn poll_ns(&self) -> u64 {
+        let exports = self.export.iter().filter_map(|export| export.poll);
+        exports
+            .chain(self.server.poll)
+            .map(|poll| poll.ns)
+            .max()
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,139 @@
+//! Values with a form of their own: sizes, durations, targets, places.
+
+use forebay_device::{Target, parse_size_bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A size in bytes, written as a number or as `64MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = NumberOrText::deserialize(deserializer).map_err(|_| {
+            serde::de::Error::custom("a size is a number of bytes or a text such as \"64MiB\"")
+        })?;
+        match value {
+            NumberOrText::Number(bytes) => Ok(Self(bytes)),
+            NumberOrText::Text(text) => parse_size_bytes(&text)
+                .map(Self)
+                .map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// How long the server looks for new requests before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// Nanoseconds; 0: not at all.
+    pub ns: u64,
+}
+
+/// What `poll = true` means, in nanoseconds.
+const POLL_DEFAULT_NS: u64 = 100_000;
+/// Longest polling, in nanoseconds.
+const POLL_MAX_NS: u64 = 1_000_000_000;
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FlagOrText {
+    Flag(bool),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Poll {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = "poll is true, false, or a duration from \"1us\" to \"1s\" (ns, us, ms, s)";
+        let value =
+            FlagOrText::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        let ns = match value {
+            FlagOrText::Flag(false) => 0,
+            FlagOrText::Flag(true) => POLL_DEFAULT_NS,
+            FlagOrText::Text(text) => {
+                duration_ns(&text).ok_or_else(|| serde::de::Error::custom(wrong))?
+            }
+        };
+        Ok(Self { ns })
+    }
+}
+
+fn duration_ns(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    let ns = number.parse::<u64>().ok()?.checked_mul(factor)?;
+    (1..=POLL_MAX_NS).contains(&ns).then_some(ns)
+}
+
+/// A device by path or URI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetText(pub Target);
+
+impl<'de> Deserialize<'de> for TargetText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where the writes of a class go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Lives on the fast tier.
+    Fast,
+    /// Acknowledged from the fast tier, later moved to the capacity tier in whole bands.
+    Stage,
+    /// Straight to the capacity tier.
+    Capacity,
+    /// To both tiers at once.
+    Both,
+}
+
+impl From<Place> for forebay_prism::Place {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Fast => Self::Fast,
+            Place::Stage => Self::Stage,
+            Place::Capacity => Self::Capacity,
+            Place::Both => Self::Both,
+        }
+    }
+}
+
+/// The name of a place as the configuration writes it.
+pub fn place_name(place: forebay_prism::Place) -> &'static str {
+    match place {
+        forebay_prism::Place::Fast => "fast",
+        forebay_prism::Place::Stage => "stage",
+        forebay_prism::Place::Capacity => "capacity",
+        forebay_prism::Place::Both => "both",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration_ns;
+
+    #[test]
+    fn durations_have_units_and_limits() {
+        assert_eq!(duration_ns("50us"), Some(50_000));
+        assert_eq!(duration_ns("1s"), Some(1_000_000_000));
+        for wrong in ["", "5", "us", "2s", "0us", "-1us", "99999999999999999999s"] {
+            assert_eq!(duration_ns(wrong), None, "{wrong}");
+        }
+    }
+}

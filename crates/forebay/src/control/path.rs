@@ -1,0 +1,46 @@
+//! Where the control socket is: the same answer for the daemon and for everyone who asks it, from CONFIG alone.
+
+use crate::config::Config;
+use anyhow::{Result, ensure};
+use forebay_block::checksum::crc32c;
+use forebay_export::Listen;
+use std::path::{Path, PathBuf};
+
+/// Longest path of a Unix socket (unix(7): 108 bytes with the final zero).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// `server.control`; else beside the socket of the first Unix export, with `.control` appended; else in
+/// `$XDG_RUNTIME_DIR/forebay` or `/run/forebay`, named after the pool and the configuration's path.
+pub fn control_path(config: &Config, file: &Path) -> Result<PathBuf> {
+    if let Some(path) = &config.server.control {
+        ensure!(
+            path.len() <= SOCKET_PATH_MAX,
+            "server.control is longer than {SOCKET_PATH_MAX} bytes, the most a socket's path may have"
+        );
+        return Ok(PathBuf::from(path));
+    }
+    let beside = config.export.iter().find_map(|export| match export.nbd.parse() {
+        Ok(Listen::Unix(path)) => {
+            let mut path = path.into_os_string();
+            path.push(".control");
+            (path.len() <= SOCKET_PATH_MAX).then(|| PathBuf::from(path))
+        }
+        _ => None,
+    });
+    if let Some(path) = beside {
+        return Ok(path);
+    }
+    let full = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let hash = crc32c(full.as_os_str().as_encoded_bytes());
+    let directory = std::env::var_os("XDG_RUNTIME_DIR")
+        .filter(|directory| !directory.is_empty())
+        .map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+    let name: String = config.pool.name.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
+    let path = directory.join("forebay").join(format!("{name}-{hash:08x}.control"));
+    ensure!(
+        path.as_os_str().len() <= SOCKET_PATH_MAX,
+        "{} is too long for a socket: set server.control in the configuration",
+        path.display()
+    );
+    Ok(path)
+}

@@ -1,0 +1,80 @@
+//! What is asked, as it goes over the socket. The answer is `{"ok": VALUE}` or `{"error": TEXT}`.
+
+use crate::config::Place;
+use serde::{Deserialize, Serialize};
+
+/// Longest request line in bytes: an Open CAS file may be 256 KiB, quoted.
+pub const REQUEST_MAX_BYTES: usize = 1 << 20;
+
+/// A request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Question {
+    /// Everything the daemon tells.
+    Status,
+    /// Classes, policies and rules.
+    ClassList,
+    /// Changes a class.
+    ClassSet {
+        /// Its name.
+        name: String,
+        /// What changes.
+        change: ClassUpdate,
+    },
+    /// Merges an Open CAS io-class file.
+    ClassImport {
+        /// The file.
+        text: String,
+    },
+    /// Disks.
+    DiskList,
+    /// Adds a disk.
+    DiskAdd {
+        /// Its name.
+        name: String,
+        /// Its size.
+        size_bytes: u64,
+        /// Whether to export it under its name.
+        export: bool,
+    },
+    /// Discards and removes a disk.
+    DiskRemove {
+        /// Its name.
+        name: String,
+    },
+    /// Changes the size of a disk.
+    DiskResize {
+        /// Its name.
+        name: String,
+        /// New size.
+        size_bytes: u64,
+    },
+}
+
+/// Changes to a class; what is absent stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassUpdate {
+    /// Where its writes go.
+    pub place: Option<Place>,
+    /// Share of the fast tier.
+    pub share: Option<f64>,
+    /// Order of its rules.
+    pub priority: Option<u16>,
+    /// Read cache.
+    pub read_cache: Option<bool>,
+    /// Rules.
+    pub rules: Option<Vec<String>>,
+}
+
+impl From<ClassUpdate> for forebay_prism::ClassChange {
+    fn from(update: ClassUpdate) -> Self {
+        Self {
+            place: update.place.map(Into::into),
+            read_cache: update.read_cache,
+            share: update.share,
+            priority: update.priority,
+            rules: update.rules,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Connections of the control socket: bounded, never waited for.
+
+use crate::control::REQUEST_MAX_BYTES;
+use forebay_export::server::Interest;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Connections at a time; further ones wait in the listener's queue.
+const CLIENTS_MAX: usize = 16;
+/// Time without a word after which a connection is closed, in nanoseconds.
+const IDLE_MAX_NS: u64 = 60_000_000_000;
+const READ_BYTES: usize = 64 << 10;
+
+struct Client {
+    id: u64,
+    stream: UnixStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// A request was handed out and not answered yet.
+    waiting: bool,
+    heard_ns: u64,
+    over: bool,
+}
+
+/// The listener and who is connected to it.
+pub struct Clients {
+    listener: UnixListener,
+    clients: Vec<Client>,
+    next_id: u64,
+}
+
+impl Clients {
+    /// Over a listener, which must not block.
+    pub fn new(listener: UnixListener) -> Self {
+        Self {
+            listener,
+            clients: Vec::new(),
+            next_id: 1,
+        }
+    }
+
+    /// What to watch.
+    pub fn watch(&self, fds: &mut Vec<Interest>) {
+        if self.clients.len() < CLIENTS_MAX {
+            fds.push(Interest {
+                fd: self.listener.as_raw_fd(),
+                read: true,
+                write: false,
+            });
+        }
+        fds.extend(self.clients.iter().map(|client| Interest {
+            fd: client.stream.as_raw_fd(),
+            read: !client.waiting && client.output.is_empty(),
+            write: !client.output.is_empty(),
+        }));
+    }
+
+    /// A descriptor is ready; request lines that are complete are appended with the client's number.
+    pub fn ready(&mut self, fd: i32, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
+        if fd == self.listener.as_raw_fd() {
+            self.accept(now_ns);
+            return;
+        }
+        if let Some(client) = self.clients.iter_mut().find(|client| client.stream.as_raw_fd() == fd) {
+            client.heard_ns = now_ns;
+            client.send();
+            if client.output.is_empty() {
+                client.receive();
+                client.next_request(requests);
+            }
+        }
+        self.clients.retain(|client| !client.over);
+    }
+
+    fn accept(&mut self, now_ns: u64) {
+        while self.clients.len() < CLIENTS_MAX {
+            let Ok((stream, _)) = self.listener.accept() else {
+                return;
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            self.clients.push(Client {
+                id: self.next_id,
+                stream,
+                input: Vec::new(),
+                output: Vec::new(),
+                waiting: false,
+                heard_ns: now_ns,
+                over: false,
+            });
+            self.next_id += 1;
+        }
+    }
+
+    /// Sends an answer; nothing happens where the client has gone.
+    pub fn answer(&mut self, id: u64, answer: &serde_json::Value) {
+        if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
+            client.waiting = false;
+            client.output.extend_from_slice(answer.to_string().as_bytes());
+            client.output.push(b'\n');
+            client.send();
+        }
+        self.clients.retain(|client| !client.over);
+    }
+
+    /// Closes connections that have been silent for too long.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.clients.retain(|client| {
+            client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS
+        });
+    }
+}
+
+impl Client {
+    fn receive(&mut self) {
+        let mut bytes = vec![0; READ_BYTES];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => {
+                    self.over = true;
+                    return;
+                }
+                Ok(count) => self.input.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.over = error.kind() != ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+            if self.input.len() > REQUEST_MAX_BYTES {
+                self.over = true;
+                return;
+            }
+        }
+    }
+
+    fn next_request(&mut self, requests: &mut Vec<(u64, Vec<u8>)>) {
+        if self.waiting || self.over {
+            return;
+        }
+        if let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
+            let mut line: Vec<u8> = self.input.drain(..=end).collect();
+            line.pop();
+            self.waiting = true;
+            requests.push((self.id, line));
+        }
+    }
+
+    fn send(&mut self) {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(count) => {
+                    self.output.drain(..count);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.over |= error.kind() != ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
+    }
+}

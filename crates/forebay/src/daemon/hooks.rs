@@ -1,0 +1,71 @@
+//! What the daemon does in the server's loop: signals, control requests, jobs that wait for checkpoints.
+
+use super::answer::Answerer;
+use super::clients::Clients;
+use crate::pool::{PoolBackend, now_ns};
+use forebay_export::server::{CloseReason, Interest};
+use forebay_export::{Hooks, ServerControl};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use tracing::{debug, info};
+
+/// The daemon's part of the loop.
+pub struct Daemon {
+    /// Readable once a signal to stop has come.
+    pub signals: UnixStream,
+    /// The control socket.
+    pub clients: Clients,
+    /// What answers.
+    pub answerer: Answerer,
+}
+
+impl Hooks<PoolBackend> for Daemon {
+    fn watch(&self, fds: &mut Vec<Interest>) {
+        fds.push(Interest {
+            fd: self.signals.as_raw_fd(),
+            read: true,
+            write: false,
+        });
+        self.clients.watch(fds);
+    }
+
+    fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        if fd == self.signals.as_raw_fd() {
+            let mut bytes = [0; 16];
+            // The byte itself says nothing, and another one may come.
+            if self.signals.read(&mut bytes).is_ok() {
+                info!("stopping: no new connections, then a last flush and a clean checkpoint");
+                server.stop();
+            }
+            return;
+        }
+        let mut requests = Vec::new();
+        self.clients.ready(fd, now_ns(), &mut requests);
+        for (client, line) in requests {
+            self.answerer.request(client, &line, backend, server);
+        }
+        self.deliver();
+    }
+
+    fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        self.clients.tick(now_ns);
+        self.answerer.tick(now_ns, backend, server);
+        self.deliver();
+    }
+
+    fn closed(&mut self, reason: &CloseReason) {
+        match reason {
+            CloseReason::Protocol(error) => info!("a client broke the protocol: {error}"),
+            other => debug!("a connection ended: {other:?}"),
+        }
+    }
+}
+
+impl Daemon {
+    fn deliver(&mut self) {
+        for (client, answer) in self.answerer.answers.drain(..) {
+            self.clients.answer(client, &answer);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Changes that are answered only when they are durable, step by step in the server's loop.
+
+use crate::pool::PoolBackend;
+use forebay_block::DiskId;
+use forebay_export::ServerControl;
+use forebay_volume::{AdminError, Engine, Op, Request};
+use serde_json::Value;
+
+/// How long a job may take, in nanoseconds.
+const PATIENCE_NS: u64 = 90_000_000_000;
+
+/// Where a job stands.
+enum Step {
+    /// The change is in memory; the checkpoint that holds it is awaited.
+    Durable(Checkpoint),
+    /// The disk's data is being discarded.
+    Discard { disk: DiskId, name: String, token: u64 },
+    /// The disk is empty as soon as a checkpoint has let go of its map.
+    Remove { name: String },
+}
+
+/// Which checkpoint is awaited.
+#[derive(Clone, Copy)]
+pub struct Checkpoint {
+    /// One with at least this number holds the change.
+    number: u64,
+}
+
+impl Checkpoint {
+    /// To be called before the change: one that is under way already will not hold it.
+    pub fn after_change(engine: &Engine) -> Self {
+        let ahead = if engine.checkpoint_pending() { 2 } else { 1 };
+        Self {
+            number: engine.checkpoint_number() + ahead,
+        }
+    }
+
+    /// `None`: not yet.
+    fn reached(self, engine: &Engine) -> Option<Result<(), String>> {
+        if engine.checkpoint_number() >= self.number || !engine.checkpoint_pending() {
+            return Some(Ok(()));
+        }
+        if engine.checkpoint_failed() {
+            let reason = engine.status().counters.last_checkpoint_error;
+            let reason = reason.unwrap_or_else(|| "a device flush failed".to_owned());
+            return Some(Err(format!(
+                "the change is made but not durable: the checkpoint failed ({reason})"
+            )));
+        }
+        None
+    }
+}
+
+/// A job.
+pub struct Job {
+    /// Who asked.
+    pub client: u64,
+    step: Step,
+    answer: Value,
+    deadline_ns: u64,
+}
+
+impl Job {
+    /// Waits for a checkpoint, then answers.
+    pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64) -> Self {
+        Self {
+            client,
+            step: Step::Durable(checkpoint),
+            answer,
+            deadline_ns: now_ns + PATIENCE_NS,
+        }
+    }
+
+    /// Ends a disk's exports, discards its data and removes it.
+    pub fn remove_disk(
+        client: u64,
+        name: &str,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        answer: Value,
+        now_ns: u64,
+    ) -> Result<Self, String> {
+        let disk = backend
+            .pool
+            .engine
+            .disk_named(name)
+            .ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
+        if let Some(reason) = backend.pool.engine.read_only_reason() {
+            return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
+        }
+        let (id, len_bytes) = (disk.id, disk.size_bytes);
+        let exports: Vec<String> = server
+            .exports()
+            .iter()
+            .filter(|(_, export)| export.disk == id)
+            .map(|(_, export)| export.name.clone())
+            .collect();
+        for export in exports {
+            // Found a moment ago.
+            let _ = server.exports().remove(&export);
+        }
+        let token = backend.submit_own(Request {
+            token: 0,
+            disk: id,
+            offset_bytes: 0,
+            len_bytes,
+            op: Op::Discard,
+            fua: false,
+            export: 0,
+            tag: None,
+        });
+        Ok(Self {
+            client,
+            step: Step::Discard {
+                disk: id,
+                name: name.to_owned(),
+                token,
+            },
+            answer,
+            deadline_ns: now_ns + PATIENCE_NS,
+        })
+    }
+
+    /// Goes on as far as possible. `Some`: the job has ended.
+    pub fn advance(&mut self, now_ns: u64, backend: &mut PoolBackend) -> Option<Result<Value, String>> {
+        loop {
+            match &self.step {
+                Step::Durable(checkpoint) => {
+                    let reached = checkpoint.reached(&backend.pool.engine);
+                    if let Some(result) = reached {
+                        return Some(result.map(|()| std::mem::take(&mut self.answer)));
+                    }
+                }
+                Step::Discard { disk, name, token } => {
+                    if let Some(completion) = backend.take_own(*token) {
+                        if let Err(error) = completion.result {
+                            return Some(Err(format!("disk {} could not be emptied: {error}", disk.0)));
+                        }
+                        backend.pool.engine.request_checkpoint(false);
+                        self.step = Step::Remove { name: name.clone() };
+                        continue;
+                    }
+                }
+                Step::Remove { name } => {
+                    let engine = &mut backend.pool.engine;
+                    if !engine.checkpoint_pending() {
+                        let checkpoint = Checkpoint::after_change(engine);
+                        match engine.remove_disk(name) {
+                            Ok(()) => {
+                                self.step = Step::Durable(checkpoint);
+                                continue;
+                            }
+                            Err(AdminError::NotEmpty(_)) => engine.request_checkpoint(false),
+                            Err(error) => return Some(Err(error.to_string())),
+                        }
+                    }
+                }
+            }
+            if now_ns > self.deadline_ns {
+                return Some(Err(
+                    "not finished in time: look at `forebay status`, then try again".to_owned(),
+                ));
+            }
+            return None;
+        }
+    }
+}

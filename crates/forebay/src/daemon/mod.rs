@@ -1,0 +1,10 @@
+//! The server process: the pool, its exports, signals, and the control socket, on one thread.
+
+mod answer;
+mod clients;
+mod hooks;
+mod jobs;
+mod run;
+mod snapshot;
+
+pub use run::serve;

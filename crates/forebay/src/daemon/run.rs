@@ -1,0 +1,223 @@
+//! From a configuration to a served pool, and to its clean end.
+
+use super::answer::Answerer;
+use super::clients::Clients;
+use super::hooks::Daemon;
+use super::snapshot::Fixed;
+use crate::config::Config;
+use crate::control::control_path;
+use crate::output;
+use crate::pool::{self, Budget, PoolBackend};
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_device::OpenMode;
+use forebay_export::{Export, Exports, Listen, Reactor};
+use forebay_volume::{Engine, Pool, recovery};
+use rustix::fs::Mode;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tracing::{info, warn};
+
+/// A control socket; its file goes with it.
+struct ControlSocket(PathBuf);
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // It may have been removed by hand.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// What could not be done; a finding where the pool is damaged.
+pub fn serve(config: &Config, file: &Path) -> Result<()> {
+    let signals = signals()?;
+    if config.export.is_empty() {
+        bail!("{} has no [[export]]: add one with `nbd = \"unix:/path/to/socket\"`", file.display());
+    }
+    let mut devices = pool::open_devices(config, OpenMode::ReadWrite)?;
+    if config.targets().all(|target| !target.is_persistent()) {
+        pool::format(config, &mut devices)?;
+        info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
+    }
+    let control = control_path(config, file)?;
+    let (listener, _socket) = listen_control(&control)?;
+    let started = Instant::now();
+    let (engine, report) = pool::open(config, &mut devices)?;
+    let recovery_time = started.elapsed();
+    let superblock = recovery::read_superblock(&mut devices, 0)?.0;
+    info!(
+        "pool {:?} recovered in {:.3} s: {}, epoch {}, {} read, {} records, {} blocks dropped that were never durable",
+        superblock.name,
+        recovery_time.as_secs_f64(),
+        if report.clean { "it had been stopped cleanly" } else { "it had not been stopped cleanly" },
+        report.epoch,
+        output::size(report.read_bytes),
+        report.records,
+        report.dropped_blocks,
+    );
+    if report.damaged_leaves > 0 {
+        warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
+    }
+    let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(config))?;
+    let mut engine = engine;
+    let exports = exports(config, &mut engine, reactor.exports())?;
+    compare_disks(config, &engine);
+    let mut addresses = Vec::new();
+    let mut uris = Vec::new();
+    for (name, address) in exports {
+        let known = addresses.iter().find(|(asked, _)| *asked == address).map(|(_, bound)| bound);
+        let bound: Listen = match known {
+            Some(bound) => Listen::clone(bound),
+            None => {
+                let bound = reactor.listen(&address).map_err(|error| chained(&error))?;
+                addresses.push((address, bound.clone()));
+                bound
+            }
+        };
+        uris.push(bound.uri(&name));
+    }
+    let fixed = Fixed {
+        superblock,
+        recovery: report,
+        recovery_time,
+        addresses: addresses.into_iter().map(|(_, bound)| bound).collect(),
+        memory_limit_bytes: config.memory.limit.0,
+        started_ns: pool::now_ns(),
+    };
+    let mut daemon = Daemon {
+        signals,
+        clients: Clients::new(listener),
+        answerer: Answerer::new(fixed, config.pool.overcommit),
+    };
+    let mut backend = PoolBackend::new(Pool::new(engine, devices));
+    for uri in &uris {
+        output::line(&format!("ready {uri}"))?;
+    }
+    // Fails only where the socket that the service manager named is not there.
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        warn!("the service manager could not be told that the server is ready: {error}");
+    }
+    let ended = reactor.run(&mut backend, &mut daemon);
+    let clean = backend.pool.close();
+    ended.map_err(|error| chained(&error))?;
+    if !clean {
+        let status = backend.pool.engine.status();
+        let reason = status.counters.last_checkpoint_error.or(status.counters.last_flush_error);
+        bail!(
+            "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
+            reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())
+        );
+    }
+    info!("stopped cleanly");
+    Ok(())
+}
+
+fn chained(error: &dyn std::error::Error) -> anyhow::Error {
+    match error.source() {
+        Some(source) => anyhow!("{error}: {source}"),
+        None => anyhow!("{error}"),
+    }
+}
+
+/// A socket that becomes readable when SIGINT or SIGTERM comes.
+fn signals() -> Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)
+            .context("cannot watch for signals")?;
+    }
+    Ok(ours)
+}
+
+/// Listens where nobody else does; only this user may connect.
+fn listen_control(path: &Path) -> Result<(UnixListener, ControlSocket)> {
+    if let Ok(kind) = std::fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
+        if !kind.is_socket() {
+            bail!(
+                "the control socket {} exists and is no socket: remove it, or set server.control",
+                path.display()
+            );
+        }
+        if UnixStream::connect(path).is_ok() {
+            bail!(
+                "another server has the control socket {}: stop it first, or set server.control",
+                path.display()
+            );
+        }
+        // Left behind by a server that was killed.
+        std::fs::remove_file(path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent
+        && parent.file_name().is_some_and(|name| name == "forebay")
+        && !parent.exists()
+    {
+        std::fs::create_dir_all(parent)
+            .with_context(|| format!("cannot make {} for the control socket: set server.control", parent.display()))?;
+    }
+    // One thread so far: nobody else creates files under this mask.
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(before);
+    let listener = bound.with_context(|| {
+        format!("cannot listen on the control socket {}: its directory must exist, or set server.control", path.display())
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok((listener, ControlSocket(path.to_owned())))
+}
+
+/// Puts the exports into the table; gives the name and address of each.
+fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
+    let mut listed = Vec::new();
+    for export in &config.export {
+        let disk_name = config.export_disk(export);
+        let Some(disk) = engine.disk_named(disk_name) else {
+            let known: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
+            bail!(
+                "the export at {} is for disk {disk_name:?}, which the pool does not have (it has: {}); leave the export \
+                 out, start, and add it with `forebay disk CONFIG add`",
+                export.nbd,
+                known.join(", ")
+            );
+        };
+        let name = export.name.clone().unwrap_or_else(|| disk_name.to_owned());
+        let address: Listen = export.nbd.parse().context("export.nbd")?;
+        if table.find(&name).is_none_or(|(_, known)| known.name != name) {
+            let tag = export.class.as_deref().and_then(|class| engine.prism().table().id_of(class));
+            table.add(Export {
+                name: name.clone(),
+                disk: disk.id,
+                size_bytes: disk.size_bytes,
+                read_only: export.read_only || engine.read_only_reason().is_some(),
+                tag,
+                description: format!("disk {disk_name} of pool {}", config.pool.name),
+            })?;
+        }
+        listed.push((name, address));
+    }
+    let names: Vec<(u16, String)> = table.iter().map(|(index, export)| (index, export.name.clone())).collect();
+    engine.prism_mut().set_exports(&names);
+    for (class, predicate) in engine.prism().pending() {
+        warn!("class {class}: {predicate:?} cannot be known yet and matches nothing");
+    }
+    Ok(listed)
+}
+
+/// The pool's own disks count; a configuration that says otherwise is worth a word.
+fn compare_disks(config: &Config, engine: &Engine) {
+    for disk in &config.disk {
+        match engine.disk_named(&disk.name) {
+            None => warn!("disk {:?} is configured, but the pool does not have it: `forebay disk CONFIG add` makes it", disk.name),
+            Some(real) if real.size_bytes != disk.size.0 => warn!(
+                "disk {:?} has {} bytes, not the {} configured: `forebay disk CONFIG resize` changes it",
+                disk.name, real.size_bytes, disk.size.0
+            ),
+            Some(_) => {}
+        }
+    }
+}

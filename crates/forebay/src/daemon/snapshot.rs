@@ -1,0 +1,199 @@
+//! What `status` tells, as JSON.
+
+use crate::config::place_name;
+use crate::pool::PoolBackend;
+use forebay_export::{Listen, ServerControl};
+use forebay_prism::ClassStats;
+use forebay_volume::engine::TierStatus;
+use forebay_volume::layout::format_id;
+use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::recovery::RecoveryReport;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What does not change while the server runs.
+pub struct Fixed {
+    /// The pool's identity.
+    pub superblock: Superblock,
+    /// What recovery did.
+    pub recovery: RecoveryReport,
+    /// How long it took.
+    pub recovery_time: Duration,
+    /// Where the server listens.
+    pub addresses: Vec<Listen>,
+    /// The operator's memory limit.
+    pub memory_limit_bytes: u64,
+    /// When the server began, monotonic, in nanoseconds.
+    pub started_ns: u64,
+}
+
+/// Everything at this moment.
+pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl<'_>, now_ns: u64) -> Value {
+    let engine = &backend.pool.engine;
+    let status = engine.status();
+    let counters = &status.counters;
+    let recovery = &fixed.recovery;
+    let stats = server.stats();
+    let latency = |quantile| counters.latency_ns.quantile_ns(quantile);
+    json!({
+        "pool": {
+            "name": fixed.superblock.name,
+            "id": format_id(&fixed.superblock.pool),
+            "epoch": status.epoch,
+            "generation": fixed.superblock.generation,
+            "band_bytes": fixed.superblock.band_bytes,
+            "read_only": status.read_only.is_some(),
+            "read_only_reason": status.read_only,
+            "flush_failed": status.flush_failed,
+            "usable_bytes": engine.usable_bytes(),
+            "promised_bytes": engine.promised_bytes(),
+            "devices": backend.pool.devices.list.iter().map(|device| device.name()).collect::<Vec<_>>(),
+        },
+        "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
+        "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
+        "bands": { "free": status.free_bands, "total": status.bands },
+        "classes": classes(backend),
+        "disks": disks(backend),
+        "exports": exports(fixed, server),
+        "server": {
+            "connections": stats.connections,
+            "in_flight": stats.in_flight,
+            "accepted": stats.accepted,
+            "refused": stats.refused,
+            "protocol_errors": stats.protocol_errors,
+        },
+        "recovery": {
+            "clean": recovery.clean,
+            "read_bytes": recovery.read_bytes,
+            "seconds": fixed.recovery_time.as_secs_f64(),
+            "batches": recovery.batches,
+            "holes": recovery.holes,
+            "records": recovery.records,
+            "dropped_blocks": recovery.dropped_blocks,
+            "leaves": recovery.leaves,
+            "damaged_leaves": recovery.damaged_leaves,
+            "epoch": recovery.epoch,
+        },
+        "memory": {
+            "limit_bytes": fixed.memory_limit_bytes,
+            "resident_bytes": resident_bytes(),
+            "leaves_resident": status.leaves_resident,
+            "leaves_limit": status.leaves_limit,
+        },
+        "journal": { "used_bytes": status.journal_used_bytes, "len_bytes": status.journal_len_bytes },
+        "checkpoint": status.checkpoint,
+        "requests_in_flight": status.in_flight,
+        "latency_ns": {
+            "count": counters.latency_ns.count(),
+            "p50": latency(0.5),
+            "p90": latency(0.9),
+            "p99": latency(0.99),
+            "p999": latency(0.999),
+        },
+        "counters": {
+            "map_misses": counters.map_misses,
+            "damaged_pages": counters.damaged_pages,
+            "damaged_reads": counters.damaged_reads,
+            "damaged_moves": counters.damaged_moves,
+            "request_errors": counters.request_errors,
+            "stalls": counters.stalls,
+            "spilled_blocks": counters.spilled_blocks,
+            "journal_bytes": counters.journal_bytes,
+            "map_bytes": counters.map_bytes,
+            "flushes": counters.flushes,
+            "flush_errors": counters.flush_errors,
+            "last_flush_error": counters.last_flush_error,
+            "checkpoints": counters.checkpoints,
+            "checkpoint_errors": counters.checkpoint_errors,
+            "last_checkpoint_error": counters.last_checkpoint_error,
+            "summary_errors": counters.summary_errors,
+            "trim_errors": counters.trim_errors,
+            "mover_errors": counters.mover_errors,
+        },
+    })
+}
+
+fn tier(name: &str, tier: &TierStatus) -> Value {
+    json!({
+        "name": name,
+        "total_bytes": tier.total_bytes,
+        "used_bytes": tier.used_bytes,
+        "live_bytes": tier.live_bytes,
+    })
+}
+
+/// Policies and books of all classes.
+pub fn classes(backend: &PoolBackend) -> Value {
+    let engine = &backend.pool.engine;
+    let books = engine.status().classes;
+    let specs = engine.prism().table().classes();
+    let each = specs.iter().enumerate().map(|(id, spec)| {
+        let stats = books.get(id).copied().unwrap_or_default();
+        let ClassStats {
+            host_written_bytes,
+            bypassed_bytes,
+            destaged_bytes,
+            collected_bytes,
+            host_read_bytes,
+            fast_read_bytes,
+            fast_blocks,
+            capacity_blocks,
+        } = stats;
+        json!({
+            "id": id,
+            "name": spec.name,
+            "place": place_name(spec.place),
+            "share": spec.share,
+            "read_cache": spec.read_cache,
+            "priority": spec.priority,
+            "match": spec.rules,
+            "host_written_bytes": host_written_bytes,
+            "bypassed_bytes": bypassed_bytes,
+            "destaged_bytes": destaged_bytes,
+            "collected_bytes": collected_bytes,
+            "host_read_bytes": host_read_bytes,
+            "fast_read_bytes": fast_read_bytes,
+            "fast_blocks": fast_blocks,
+            "capacity_blocks": capacity_blocks,
+            "alpha": stats.alpha(),
+            "beta": stats.beta(),
+            "hit_ratio": stats.hit_ratio(),
+        })
+    });
+    Value::Array(each.collect())
+}
+
+/// Names and sizes of all disks.
+pub fn disks(backend: &PoolBackend) -> Value {
+    let each = backend.pool.engine.disks().map(|disk| {
+        json!({ "id": disk.id.0, "name": disk.name, "size_bytes": disk.size_bytes })
+    });
+    Value::Array(each.collect())
+}
+
+fn exports(fixed: &Fixed, server: &mut ServerControl<'_>) -> Value {
+    let connections = server.stats().connections;
+    let each = server.exports().iter().map(|(index, export)| {
+        let uris: Vec<String> = fixed.addresses.iter().map(|address| address.uri(&export.name)).collect();
+        json!({
+            "index": index,
+            "name": export.name,
+            "uri": uris.first(),
+            "uris": uris,
+            "disk": export.disk.0,
+            "size_bytes": export.size_bytes,
+            "read_only": export.read_only,
+            "class": export.tag.map(|tag| tag.0),
+            // Of the whole server: connections are not counted by export.
+            "connections": connections,
+        })
+    });
+    Value::Array(each.collect())
+}
+
+/// Resident memory of this process, where /proc tells (proc(5), statm: the second number, in pages).
+fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,54 @@
+//! How the one memory limit is shared out between the engine and the connections.
+
+use crate::config::Config;
+use forebay_export::{ServerConfig, SessionLimits};
+use forebay_volume::EngineOptions;
+
+/// Connections at a time where the configuration does not say.
+const CONNECTIONS_DEFAULT: u16 = 64;
+
+/// The shares.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// For the engine, in bytes.
+    pub engine_bytes: u64,
+    /// For the payload of connections, in bytes.
+    pub connections_bytes: u64,
+}
+
+impl Budget {
+    /// An eighth for connections, the rest for the engine.
+    pub fn of(limit_bytes: u64) -> Self {
+        let connections_bytes = limit_bytes / 8;
+        Self {
+            engine_bytes: limit_bytes - connections_bytes,
+            connections_bytes,
+        }
+    }
+
+    /// Settings of the engine.
+    pub fn engine(&self) -> EngineOptions {
+        EngineOptions {
+            memory_limit_bytes: self.engine_bytes,
+            ..EngineOptions::default()
+        }
+    }
+
+    /// Settings of the server. Thirty-two busy connections fit the share with what they may have under way, or four
+    /// with the longest request at once; beyond that clients wait rather than memory grows only per connection.
+    pub fn server(&self, config: &Config) -> ServerConfig {
+        let in_flight = (self.connections_bytes / 32).clamp(1 << 20, 64 << 20);
+        let payload = (self.connections_bytes / 4).clamp(8 << 20, 32 << 20);
+        ServerConfig {
+            session: SessionLimits {
+                in_flight_bytes_max: in_flight as usize,
+                payload_bytes_max: payload as u32,
+                ..SessionLimits::default()
+            },
+            connections_max: config.server.max_connections.unwrap_or(CONNECTIONS_DEFAULT),
+            poll_ns: config.poll_ns(),
+            allow_remote: config.server.allow_remote,
+            ..ServerConfig::default()
+        }
+    }
+}

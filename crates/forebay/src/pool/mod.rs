@@ -1,0 +1,13 @@
+//! A pool from its configuration: opening devices, formatting, recovery.
+
+mod backend;
+mod devices;
+mod format;
+mod memory;
+mod open;
+
+pub use backend::{PoolBackend, now_ns};
+pub use devices::{open_devices, open_target, signatures};
+pub use format::format;
+pub use memory::Budget;
+pub use open::open;

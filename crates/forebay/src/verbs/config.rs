@@ -1,0 +1,47 @@
+//! `forebay config check|schema`.
+
+use crate::cli::ConfigAction;
+use crate::config;
+use crate::output::{self, Format};
+use anyhow::Result;
+use serde_json::json;
+
+/// Checks a configuration or prints the schema.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
+    match action {
+        ConfigAction::Check { config: file } => {
+            let config = config::load(file)?;
+            let control = crate::control::control_path(&config, file)?;
+            let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
+            let pending = table.pending();
+            match format {
+                Format::Json => output::json(json!({
+                    "config": file,
+                    "good": true,
+                    "control": control,
+                    "pending": pending.iter()
+                        .map(|(class, predicate)| json!({ "class": class, "predicate": predicate }))
+                        .collect::<Vec<_>>(),
+                })),
+                Format::Table => {
+                    for (class, predicate) in pending {
+                        output::line(&format!("note: class {class}: {predicate:?} cannot be known yet and matches nothing"))?;
+                    }
+                    output::line(&format!(
+                        "{}: good; pool {:?}, {} disks, {} exports, control socket {}",
+                        file.display(),
+                        config.pool.name,
+                        config.disk.len(),
+                        config.export.len(),
+                        control.display()
+                    ))
+                }
+            }
+        }
+        // A schema has a form of its own: `schema_version` would make it another one.
+        ConfigAction::Schema => output::line(&serde_json::to_string_pretty(&config::schema())?),
+    }
+}

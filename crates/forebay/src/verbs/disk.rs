@@ -1,0 +1,50 @@
+//! `forebay disk CONFIG list|add|remove|resize`.
+
+use crate::cli::DiskAction;
+use crate::config;
+use crate::control::{Question, ask};
+use crate::output::{self, Format};
+use anyhow::{Result, ensure};
+use forebay_device::parse_size_bytes;
+use std::path::Path;
+
+/// Shows or changes disks of the running pool; done when the change is durable.
+///
+/// # Errors
+/// Where no server answers, or it refuses.
+pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
+    let config = config::load(file)?;
+    let mut keep_in_step = true;
+    let question = match action {
+        DiskAction::List => {
+            keep_in_step = false;
+            Question::DiskList
+        }
+        DiskAction::Add { name, size, export } => {
+            Question::DiskAdd { name, size_bytes: parse_size_bytes(&size)?, export }
+        }
+        DiskAction::Resize { name, size } => Question::DiskResize { name, size_bytes: parse_size_bytes(&size)? },
+        DiskAction::Remove { name, destroy_data } => {
+            ensure!(destroy_data, "removing disk {name:?} loses all its data for ever: repeat with --destroy-data if that is meant");
+            Question::DiskRemove { name }
+        }
+    };
+    let answer = ask(&config, file, &question)?;
+    if keep_in_step {
+        eprintln!("forebay: done and durable; change {} too, so that it describes the pool", file.display());
+    }
+    if format == Format::Json {
+        return output::json(answer);
+    }
+    let Some(disks) = answer["disks"].as_array() else {
+        return Ok(());
+    };
+    let rows: Vec<Vec<String>> = disks
+        .iter()
+        .map(|disk| {
+            let name = disk["name"].as_str().unwrap_or("-").to_owned();
+            vec![name, disk["id"].to_string(), output::size(disk["size_bytes"].as_u64().unwrap_or(0))]
+        })
+        .collect();
+    output::line(&output::table(&["DISK", "ID", "SIZE"], 1, &rows))
+}

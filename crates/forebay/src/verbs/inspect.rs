@@ -1,0 +1,224 @@
+//! `forebay inspect PATH`.
+
+use crate::finding::finding;
+use crate::output::{self, Format};
+use crate::pool;
+use anyhow::Result;
+use forebay_device::{OpenMode, Signature, Target, detect};
+use forebay_volume::Devices;
+use forebay_volume::layout::format_id;
+use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};
+use forebay_volume::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
+use serde_json::{Value, json};
+
+/// Name under which the pool's own magic is reported.
+const OWN_SIGNATURE: &str = "Forebay pool";
+
+/// What was found on a device.
+struct Looked {
+    value: Value,
+    text: Vec<String>,
+    damage: Vec<String>,
+}
+
+/// Shows what is on a device.
+///
+/// # Errors
+/// A finding where it is damaged.
+pub fn run(path: &str, format: Format) -> Result<()> {
+    let target: Target = path.parse()?;
+    let mut devices = Devices::new(vec![pool::open_target(&target, OpenMode::ReadOnly)?]);
+    let signatures = detect(devices.list[0].as_mut())?;
+    let looked = look(&mut devices, &signatures);
+    match format {
+        Format::Json => output::json(looked.value)?,
+        Format::Table => output::line(&looked.text.join("\n"))?,
+    }
+    if looked.damage.is_empty() {
+        Ok(())
+    } else {
+        Err(finding(format!("{path} is damaged: {}", looked.damage.join("; "))))
+    }
+}
+
+fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
+    let geometry = devices.list[0].geometry().clone();
+    let name = devices.list[0].name().to_owned();
+    let mut damage = Vec::new();
+    let mut text = vec![format!(
+        "{name}: {} ({} bytes), logical block {} bytes, {}",
+        output::size(geometry.size_bytes),
+        geometry.size_bytes,
+        geometry.logical_block_bytes,
+        if geometry.volatile_cache { "volatile write cache" } else { "no volatile write cache" }
+    )];
+    let mut best: Option<Superblock> = None;
+    let mut copies = Vec::new();
+    let mut lines = Vec::new();
+    for offset_bytes in copy_offsets_bytes(geometry.size_bytes) {
+        let (state, epoch) = match devices.read(0, offset_bytes, SIZE_BYTES) {
+            Err(error) => {
+                damage.push(format!("superblock copy at {offset_bytes}: {error}"));
+                (error.to_string(), None)
+            }
+            Ok(bytes) => match Superblock::decode(&bytes) {
+                Ok(superblock) => {
+                    let key = |s: &Superblock| (s.generation, s.epoch, s.serving);
+                    let epoch = Some(superblock.epoch);
+                    if best.as_ref().is_none_or(|other| key(&superblock) > key(other)) {
+                        best = Some(superblock);
+                    }
+                    ("good".to_owned(), epoch)
+                }
+                Err(SuperblockError::Absent) => ("absent".to_owned(), None),
+                Err(error) => {
+                    damage.push(format!("superblock copy at {offset_bytes}: {error}"));
+                    (error.to_string(), None)
+                }
+            },
+        };
+        lines.push(format!("superblock copy at {offset_bytes}: {state}"));
+        copies.push(json!({ "offset_bytes": offset_bytes, "state": state, "epoch": epoch }));
+    }
+    let foreign: Vec<&Signature> = signatures.iter().filter(|found| found.name != OWN_SIGNATURE).collect();
+    let mut value = json!({
+        "target": name,
+        "size_bytes": geometry.size_bytes,
+        "logical_block_bytes": geometry.logical_block_bytes,
+        "volatile_cache": geometry.volatile_cache,
+        "signatures": signatures.iter()
+            .map(|found| json!({ "name": found.name, "offset_bytes": found.offset_bytes }))
+            .collect::<Vec<_>>(),
+        "superblock_copies": copies,
+    });
+    text.extend(foreign.iter().map(|found| format!("signature: {found}")));
+    let touched = best.is_some() || !damage.is_empty();
+    if touched {
+        text.extend(lines);
+    } else if foreign.is_empty() {
+        text.push("nothing known is on it".to_owned());
+    }
+    if let Some(superblock) = best {
+        for copy in copies_absent(&value) {
+            damage.push(format!("superblock copy at {copy} is missing"));
+        }
+        describe(devices, &superblock, &mut value, &mut text, &mut damage);
+    }
+    value["damage"] = json!(damage);
+    Looked { value, text, damage }
+}
+
+fn copies_absent(value: &Value) -> Vec<u64> {
+    let copies = value["superblock_copies"].as_array().into_iter().flatten();
+    copies
+        .filter(|copy| copy["state"] == "absent")
+        .filter_map(|copy| copy["offset_bytes"].as_u64())
+        .collect()
+}
+
+fn describe(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    value: &mut Value,
+    text: &mut Vec<String>,
+    damage: &mut Vec<String>,
+) {
+    let member = superblock.member();
+    let size_bytes = devices.list[0].geometry().size_bytes;
+    if size_bytes < member.size_bytes {
+        damage.push(format!("it has {size_bytes} bytes, but had {} when it was formatted", member.size_bytes));
+    }
+    text.push(format!(
+        "pool {:?} ({}), device {} of {}: {} ({})",
+        superblock.name,
+        format_id(&superblock.pool),
+        superblock.index,
+        superblock.members.len(),
+        member.role.name(),
+        format_id(&member.id)
+    ));
+    text.push(format!(
+        "epoch {} ({}), generation {}, bands of {}, journal {} in units of {} bytes, {} slots",
+        superblock.epoch,
+        if superblock.serving { "served" } else { "being opened" },
+        superblock.generation,
+        output::size(superblock.band_bytes),
+        output::size(superblock.journal_len_bytes),
+        superblock.journal_sector_bytes,
+        superblock.slots
+    ));
+    for (index, member) in superblock.members.iter().enumerate() {
+        text.push(format!(
+            "member {index}: {} {} ({}), data at {}",
+            member.role.name(),
+            output::size(member.size_bytes),
+            format_id(&member.id),
+            member.data_offset_bytes
+        ));
+    }
+    value["pool"] = json!({
+        "name": superblock.name,
+        "id": format_id(&superblock.pool),
+        "epoch": superblock.epoch,
+        "serving": superblock.serving,
+        "generation": superblock.generation,
+        "band_bytes": superblock.band_bytes,
+        "journal_offset_bytes": superblock.journal_offset_bytes,
+        "journal_len_bytes": superblock.journal_len_bytes,
+        "slots": superblock.slots,
+    });
+    value["device"] = json!({
+        "index": superblock.index,
+        "role": member.role.name(),
+        "id": format_id(&member.id),
+    });
+    value["members"] = superblock
+        .members
+        .iter()
+        .map(|member| json!({
+            "role": member.role.name(),
+            "id": format_id(&member.id),
+            "size_bytes": member.size_bytes,
+            "data_offset_bytes": member.data_offset_bytes,
+        }))
+        .collect();
+    if member.role == Role::Fast {
+        roots(devices, superblock, value, text, damage);
+    }
+}
+
+fn roots(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    value: &mut Value,
+    text: &mut Vec<String>,
+    damage: &mut Vec<String>,
+) {
+    let mut headers = Vec::new();
+    let mut usable = false;
+    for area in superblock.root_offsets_bytes {
+        for offset_bytes in [area, area + superblock.root_len_bytes.saturating_sub(HEADER_BYTES as u64)] {
+            let bytes = devices.read(0, offset_bytes, HEADER_BYTES);
+            let header = bytes.ok().and_then(|bytes| RootHeader::decode(&bytes, &superblock.pool));
+            let state = match header {
+                Some(header) if header.superseded_by == 0 => {
+                    usable = true;
+                    format!("checkpoint {}, epoch {}, {} bytes", header.checkpoint, header.epoch, header.blob_len_bytes)
+                }
+                Some(header) => format!("checkpoint {}, superseded by {}", header.checkpoint, header.superseded_by),
+                None => "none".to_owned(),
+            };
+            text.push(format!("root header at {offset_bytes}: {state}"));
+            headers.push(json!({
+                "offset_bytes": offset_bytes,
+                "checkpoint": header.map(|header| header.checkpoint),
+                "epoch": header.map(|header| header.epoch),
+                "superseded_by": header.map(|header| header.superseded_by),
+            }));
+        }
+    }
+    value["roots"] = Value::Array(headers);
+    if !usable {
+        damage.push("no usable root header: the state of the pool cannot be read".to_owned());
+    }
+}

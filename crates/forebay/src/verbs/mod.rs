@@ -1,0 +1,34 @@
+//! The verbs, one file each.
+
+mod class;
+mod config;
+mod create;
+mod disk;
+mod inspect;
+mod serve;
+mod status;
+mod top;
+mod verify;
+
+use crate::cli::{Cli, Verb};
+use anyhow::Result;
+
+/// Runs what was asked for.
+///
+/// # Errors
+/// What could not be done, or a [`crate::finding::Finding`].
+pub fn run(cli: Cli) -> Result<()> {
+    let format = cli.output;
+    match cli.verb {
+        Verb::Demo(options) => crate::demo::run(&options, format),
+        Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
+        Verb::Serve { config } => serve::run(&config),
+        Verb::Status { config } => status::run(&config, format),
+        Verb::Top { config, interval, count } => top::run(&config, interval, count, format),
+        Verb::Class { config, action } => class::run(&config, action, format),
+        Verb::Disk { config, action } => disk::run(&config, action, format),
+        Verb::Inspect { path } => inspect::run(&path, format),
+        Verb::Verify { config } => verify::run(&config, format),
+        Verb::Config { action } => config::run(&action, format),
+    }
+}

@@ -1,0 +1,14 @@
+//! `forebay serve CONFIG`.
+
+use crate::config;
+use anyhow::Result;
+use std::path::Path;
+
+/// Serves the pool.
+///
+/// # Errors
+/// What could not be done, or that the pool is damaged.
+pub fn run(file: &Path) -> Result<()> {
+    let config = config::load(file)?;
+    crate::daemon::serve(&config, file)
+}

@@ -1,0 +1,117 @@
+//! `forebay status CONFIG`.
+
+use crate::config;
+use crate::control::{Question, ask};
+use crate::output::{self, Format};
+use anyhow::Result;
+use serde_json::Value;
+use std::path::Path;
+
+/// Shows what the server tells.
+///
+/// # Errors
+/// Where no server answers.
+pub fn run(file: &Path, format: Format) -> Result<()> {
+    let config = config::load(file)?;
+    let status = ask(&config, file, &Question::Status)?;
+    match format {
+        Format::Json => output::json(status),
+        Format::Table => output::line(&render(&status)),
+    }
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or(0)
+}
+
+fn bytes(value: &Value, key: &str) -> String {
+    output::size(number(value, key))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or("-").to_owned()
+}
+
+/// The status as tables.
+pub fn render(status: &Value) -> String {
+    let pool = &status["pool"];
+    let mut head = format!(
+        "pool {} ({}), epoch {}, checkpoint {}",
+        text(pool, "name"),
+        text(pool, "id"),
+        number(pool, "epoch"),
+        number(status, "checkpoint")
+    );
+    if pool["read_only"] == true {
+        head.push_str(&format!("\nREAD-ONLY: {}", text(pool, "read_only_reason")));
+    }
+    if pool["flush_failed"] == true {
+        head.push_str("\nA FLUSH FAILED: restart the server to recover to what is known to be durable");
+    }
+    let latency = &status["latency_ns"];
+    let quantile = |key: &str| latency[key].as_u64().map_or_else(|| "-".to_owned(), output::time);
+    let memory = &status["memory"];
+    let journal = &status["journal"];
+    head.push_str(&format!(
+        "\nmemory {} of {}, map leaves {} of {}; journal {} of {}; connections {}, in flight {}\nlatency p50 {}, p99 {}, p99.9 {}",
+        bytes(memory, "resident_bytes"),
+        bytes(memory, "limit_bytes"),
+        number(memory, "leaves_resident"),
+        number(memory, "leaves_limit"),
+        bytes(journal, "used_bytes"),
+        bytes(journal, "len_bytes"),
+        number(&status["server"], "connections"),
+        number(status, "requests_in_flight"),
+        quantile("p50"),
+        quantile("p99"),
+        quantile("p999"),
+    ));
+    let recovery = &status["recovery"];
+    head.push_str(&format!(
+        "\nlast recovery: {:.3} s, {} read, {} blocks dropped that were never durable",
+        recovery["seconds"].as_f64().unwrap_or(0.0),
+        bytes(recovery, "read_bytes"),
+        number(recovery, "dropped_blocks")
+    ));
+    let tiers: Vec<Vec<String>> = list(status, "tiers")
+        .map(|tier| vec![text(tier, "name"), bytes(tier, "total_bytes"), bytes(tier, "used_bytes"), bytes(tier, "live_bytes")])
+        .collect();
+    let exports: Vec<Vec<String>> = list(status, "exports")
+        .map(|export| vec![text(export, "name"), text(export, "uri"), bytes(export, "size_bytes")])
+        .collect();
+    [
+        head,
+        output::table(&["TIER", "TOTAL", "USED", "LIVE"], 1, &tiers),
+        class_table(status),
+        output::table(&["EXPORT", "URI", "SIZE"], 2, &exports),
+    ]
+    .join("\n\n")
+}
+
+/// The books of all classes.
+pub fn class_table(status: &Value) -> String {
+    let rows: Vec<Vec<String>> = list(status, "classes")
+        .map(|class| {
+            let blocks = |key: &str| output::size(number(class, key) * 4096);
+            let ratio = |key: &str| output::ratio(class[key].as_f64());
+            let through = number(class, "bypassed_bytes") + number(class, "destaged_bytes") + number(class, "collected_bytes");
+            vec![
+                text(class, "name"),
+                text(class, "place"),
+                blocks("fast_blocks"),
+                blocks("capacity_blocks"),
+                bytes(class, "host_written_bytes"),
+                output::size(through),
+                ratio("alpha"),
+                ratio("beta"),
+                ratio("hit_ratio"),
+            ]
+        })
+        .collect();
+    let head = ["CLASS", "PLACE", "ON FAST", "ON CAPACITY", "WRITTEN", "TO CAPACITY", "ALPHA", "BETA", "HITS"];
+    output::table(&head, 2, &rows)
+}

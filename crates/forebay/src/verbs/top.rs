@@ -1,0 +1,40 @@
+//! `forebay top CONFIG`.
+
+use super::status::render;
+use crate::config;
+use crate::control::{Question, ask};
+use crate::output::{self, Format};
+use anyhow::{Result, ensure};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+/// Shows the status again and again.
+///
+/// # Errors
+/// Where no server answers.
+pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Format) -> Result<()> {
+    ensure!(
+        (0.1..=3600.0).contains(&interval_seconds),
+        "--interval is {interval_seconds}; it goes from 0.1 to 3600 seconds"
+    );
+    let config = config::load(file)?;
+    let clear = std::io::stdout().is_terminal() && format == Format::Table;
+    let mut left = count;
+    while left != Some(0) {
+        let status = ask(&config, file, &Question::Status)?;
+        if clear {
+            // ECMA-48: erase the display, cursor to the first line.
+            output::line("\x1b[2J\x1b[H")?;
+        }
+        match format {
+            Format::Json => output::json(status)?,
+            Format::Table => output::line(&render(&status))?,
+        }
+        left = left.map(|left| left - 1);
+        if left != Some(0) {
+            std::thread::sleep(Duration::from_secs_f64(interval_seconds));
+        }
+    }
+    Ok(())
+}
