@@ -7,4 +7,4 @@ mod jobs;
 mod run;
 mod snapshot;
 
-pub use run::serve;
+pub use run::{STOP_WITH_PARENT, serve};

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tracing::{info, warn};
 
+/// Set to 1 where the server is to end with the process that started it, as the demo's does.
+pub const STOP_WITH_PARENT: &str = "FOREBAY_STOP_WITH_PARENT";
+
 /// A control socket; its file goes with it.
 struct ControlSocket(PathBuf);
 
@@ -35,6 +38,10 @@ impl Drop for ControlSocket {
 /// What could not be done; a finding where the pool is damaged.
 pub fn serve(config: &Config, file: &Path) -> Result<()> {
     let signals = signals()?;
+    if std::env::var_os(STOP_WITH_PARENT).is_some_and(|value| value == "1") {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .context("cannot ask to be told of the parent's end")?;
+    }
     if config.export.is_empty() {
         bail!("{} has no [[export]]: add one with `nbd = \"unix:/path/to/socket\"`", file.display());
     }

@@ -11,6 +11,7 @@ mod top;
 mod verify;
 
 use crate::cli::{Cli, Verb};
+pub use status::class_table;
 use anyhow::Result;
 
 /// Runs what was asked for.

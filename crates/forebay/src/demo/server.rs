@@ -1,0 +1,90 @@
+//! The server as a process of its own, so that it can be killed like a machine that loses power.
+
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a clean stop may take.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server. It is killed where nobody stopped it.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+    /// URI of the first export.
+    pub uri: String,
+}
+
+impl Server {
+    /// Starts this very program as `serve CONFIG` and waits until clients can connect.
+    pub fn start(config: &Path, log: &Path) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program again")?;
+        let errors = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let mut child = Command::new(&program)
+            .arg("serve")
+            .arg(config)
+            .env(crate::daemon::STOP_WITH_PARENT, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let output = child.stdout.take().context("the server has no output")?;
+        let mut server = Self { child, log: log.to_owned(), uri: String::new() };
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        match line.trim().strip_prefix("ready ") {
+            Some(uri) => server.uri = uri.to_owned(),
+            None => return Err(anyhow!("the server did not start: {}", server.last_words())),
+        }
+        Ok(server)
+    }
+
+    /// Cuts the power: the process dies at once, and with it everything its devices had not been told to keep.
+    pub fn cut_power(&mut self) -> Result<()> {
+        self.child.kill().context("cannot kill the server")?;
+        self.child.wait().context("the killed server does not end")?;
+        Ok(())
+    }
+
+    /// Stops cleanly.
+    pub fn stop(mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).context("cannot stop the server")?;
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                if status.success() {
+                    return Ok(());
+                }
+                bail!("the server did not stop cleanly ({status}): {}", self.last_words());
+            }
+            if started.elapsed() > STOP_PATIENCE {
+                bail!("the server did not stop within {} s", STOP_PATIENCE.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The end of its log.
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After a stop or a cut there is nothing left to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
