@@ -43,11 +43,7 @@ pub fn validate(geometry: &Geometry, request: &Request) -> Result<u64, IoError> 
     let block = u64::from(geometry.logical_block_bytes);
     let aligned = request.offset_bytes.is_multiple_of(block) && len.is_multiple_of(block);
     let inside = request.offset_bytes.checked_add(len).is_some_and(|end| end <= geometry.size_bytes);
-    if aligned && inside && len > 0 {
-        Ok(len)
-    } else {
-        Err(error(IoErrorKind::Invalid, request))
-    }
+    if aligned && inside && len > 0 { Ok(len) } else { Err(error(IoErrorKind::Invalid, request)) }
 }
 
 /// An error without an operating system's number.

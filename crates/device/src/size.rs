@@ -68,7 +68,8 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
 /// Writes a size so that [`parse_size_bytes`] reads the same number back: the largest binary unit that divides it.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
-    for (unit, factor) in [("PiB", 1u64 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+    for (unit, factor) in [("PiB", 1u64 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
+    {
         if bytes >= factor && bytes.is_multiple_of(factor) {
             return format!("{}{unit}", bytes / factor);
         }

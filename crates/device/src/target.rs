@@ -45,7 +45,9 @@ pub enum TargetError {
     #[error("a target is missing; write one of: {KNOWN}")]
     Empty,
     /// A scheme that nobody knows.
-    #[error("unknown kind of target {scheme:?} in {text:?}; known are: {KNOWN}. For a file of that name write ./{text}")]
+    #[error(
+        "unknown kind of target {scheme:?} in {text:?}; known are: {KNOWN}. For a file of that name write ./{text}"
+    )]
     UnknownScheme {
         /// The scheme.
         scheme: String,

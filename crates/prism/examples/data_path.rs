@@ -59,15 +59,7 @@ fn ext4() -> Vec<u8> {
 
 fn intent(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
     let disk_size_bytes = DISK_BYTES;
-    Intent {
-        disk: DiskId(1),
-        disk_size_bytes,
-        offset_bytes,
-        direction: Direction::Write,
-        data,
-        export: 0,
-        tag: None,
-    }
+    Intent { disk: DiskId(1), disk_size_bytes, offset_bytes, direction: Direction::Write, data, export: 0, tag: None }
 }
 
 fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usize) {
@@ -88,9 +80,7 @@ fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usiz
     let mut state = 88_172_645_463_325_252u64;
     let data: Vec<u8> = (0..blocks * BLOCK)
         .map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         })
         .collect();
@@ -99,14 +89,9 @@ fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usiz
     for _ in 0..5 {
         let start = Instant::now();
         for _ in 0..rounds {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             runs.clear();
-            prism.classify(
-                &intent((state >> 8) % (DISK_BYTES / 4096 - 1024) * 4096, &data),
-                &mut runs,
-            );
+            prism.classify(&intent((state >> 8) % (DISK_BYTES / 4096 - 1024) * 4096, &data), &mut runs);
         }
         best_ns = best_ns.min(start.elapsed().as_nanos() as f64 / (rounds * blocks as u64) as f64);
     }
@@ -117,21 +102,11 @@ fn main() {
     for blocks in [1, 32] {
         measure("no file system known", None, &[], blocks);
         measure("XFS", Some(xfs()), &[], blocks);
-        measure(
-            "ext4 (64 K groups, tables by prediction)",
-            Some(ext4()),
-            &[],
-            blocks,
-        );
+        measure("ext4 (64 K groups, tables by prediction)", Some(ext4()), &[], blocks);
         measure(
             "XFS, four rules that do not hold",
             Some(xfs()),
-            &[
-                "disk:other",
-                "fs.journal & export:3",
-                "request_size:gt:1MiB",
-                "offset:0..1MiB",
-            ],
+            &["disk:other", "fs.journal & export:3", "request_size:gt:1MiB", "offset:0..1MiB"],
             blocks,
         );
     }

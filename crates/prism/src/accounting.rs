@@ -48,26 +48,20 @@ impl ClassStats {
     /// The space is what lives on both tiers; a block of a class placed on both counts once on each.
     #[must_use]
     pub fn beta(&self) -> Option<f64> {
-        let occupied = self
-            .fast_blocks
-            .saturating_add(self.capacity_blocks)
-            .saturating_mul(4096);
+        let occupied = self.fast_blocks.saturating_add(self.capacity_blocks).saturating_mul(4096);
         (occupied > 0).then(|| self.host_written_bytes as f64 / occupied as f64)
     }
 
     /// Share of bytes read that came from the fast tier, 0.0 to 1.0; `None` before any read.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
-        (self.host_read_bytes > 0)
-            .then(|| self.fast_read_bytes as f64 / self.host_read_bytes as f64)
+        (self.host_read_bytes > 0).then(|| self.fast_read_bytes as f64 / self.host_read_bytes as f64)
     }
 
     /// Bytes written to the capacity tier on behalf of the class, garbage collection included.
     #[must_use]
     pub fn capacity_written_bytes(&self) -> u64 {
-        self.bypassed_bytes
-            .saturating_add(self.destaged_bytes)
-            .saturating_add(self.collected_bytes)
+        self.bypassed_bytes.saturating_add(self.destaged_bytes).saturating_add(self.collected_bytes)
     }
 
     /// Adds the counters of another class, for totals.
@@ -95,10 +89,7 @@ mod tests {
     #[test]
     fn nothing_done_has_no_ratios() {
         let stats = ClassStats::default();
-        assert_eq!(
-            (stats.alpha(), stats.beta(), stats.hit_ratio()),
-            (None, None, None)
-        );
+        assert_eq!((stats.alpha(), stats.beta(), stats.hit_ratio()), (None, None, None));
     }
 
     #[test]
@@ -113,27 +104,17 @@ mod tests {
             fast_blocks: 60,
             capacity_blocks: 40,
         };
-        assert_eq!(
-            (stats.alpha(), stats.beta(), stats.hit_ratio()),
-            (Some(0.75), Some(10.0), Some(0.25))
-        );
+        assert_eq!((stats.alpha(), stats.beta(), stats.hit_ratio()), (Some(0.75), Some(10.0), Some(0.25)));
         assert_eq!(stats.capacity_written_bytes(), 280 * 4096);
         let mut sum = stats;
         sum.add(&stats);
-        assert_eq!(
-            (sum.alpha(), sum.fast_blocks, sum.collected_bytes),
-            (Some(0.75), 120, 60 * 4096)
-        );
+        assert_eq!((sum.alpha(), sum.fast_blocks, sum.collected_bytes), (Some(0.75), 120, 60 * 4096));
     }
 
     #[test]
     fn alpha_does_not_go_below_zero_and_sums_do_not_overflow() {
-        let stats = ClassStats {
-            host_written_bytes: 1,
-            destaged_bytes: u64::MAX,
-            fast_blocks: u64::MAX,
-            ..Default::default()
-        };
+        let stats =
+            ClassStats { host_written_bytes: 1, destaged_bytes: u64::MAX, fast_blocks: u64::MAX, ..Default::default() };
         let mut sum = stats;
         sum.add(&stats);
         assert_eq!(sum.alpha(), Some(0.0));

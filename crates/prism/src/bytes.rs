@@ -7,10 +7,7 @@ macro_rules! integer_at {
     ($name:ident, $type:ty, $from:ident) => {
         #[inline]
         pub(crate) fn $name(bytes: &[u8], at: usize) -> $type {
-            bytes
-                .get(at..)
-                .and_then(|rest| rest.first_chunk())
-                .map_or(0, |chunk| <$type>::$from(*chunk))
+            bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| <$type>::$from(*chunk))
         }
     };
 }
@@ -25,11 +22,7 @@ integer_at!(le64, u64, from_le_bytes);
 /// A UUID; zeros where out of range.
 #[inline]
 pub(crate) fn uuid(bytes: &[u8], at: usize) -> [u8; 16] {
-    bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk())
-        .copied()
-        .unwrap_or_default()
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
 /// Appends little-endian integers.

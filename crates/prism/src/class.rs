@@ -47,14 +47,7 @@ impl ClassSpec {
     /// A class with no rules, the whole fast tier as its limit and priority 100.
     #[must_use]
     pub fn new(name: &str, place: Place) -> Self {
-        Self {
-            name: name.into(),
-            place,
-            read_cache: false,
-            share: 1.0,
-            priority: 100,
-            rules: Vec::new(),
-        }
+        Self { name: name.into(), place, read_cache: false, share: 1.0, priority: 100, rules: Vec::new() }
     }
 }
 
@@ -69,9 +62,7 @@ pub enum ClassError {
         name: String,
     },
     /// A name that is empty, too long or has other characters.
-    #[error(
-        "class name `{name}` must be 1 to {NAME_LIMIT_BYTES} ASCII letters, digits, `_`, `-` or `.`"
-    )]
+    #[error("class name `{name}` must be 1 to {NAME_LIMIT_BYTES} ASCII letters, digits, `_`, `-` or `.`")]
     BadName {
         /// The name.
         name: String,
@@ -193,18 +184,8 @@ fn built_in() -> Vec<ClassSpec> {
 impl Default for ClassTable {
     fn default() -> Self {
         let id = ClassId;
-        let built_in_ids = BuiltIn {
-            metadata: id(1),
-            log: id(2),
-            temp: id(3),
-            hot: id(4),
-        };
-        Self {
-            classes: built_in(),
-            rules: Vec::new(),
-            rules_use_address: false,
-            built_in: built_in_ids,
-        }
+        let built_in_ids = BuiltIn { metadata: id(1), log: id(2), temp: id(3), hot: id(4) };
+        Self { classes: built_in(), rules: Vec::new(), rules_use_address: false, built_in: built_in_ids }
     }
 }
 
@@ -224,14 +205,9 @@ impl ClassTable {
     ///
     /// # Errors
     /// See [`ClassError`].
-    pub fn with_stored_names(
-        stored: &[String],
-        configured: &[ClassSpec],
-    ) -> Result<Self, ClassError> {
+    pub fn with_stored_names(stored: &[String], configured: &[ClassSpec]) -> Result<Self, ClassError> {
         if let Some(first) = stored.first().filter(|first| *first != DEFAULT_NAME) {
-            return Err(ClassError::BadStored {
-                found: first.clone(),
-            });
+            return Err(ClassError::BadStored { found: first.clone() });
         }
         let mut classes: Vec<ClassSpec> = Vec::new();
         for name in stored {
@@ -242,13 +218,8 @@ impl ClassTable {
         }
         merge(&mut classes, &built_in());
         for (i, spec) in configured.iter().enumerate() {
-            if configured[..i]
-                .iter()
-                .any(|earlier| earlier.name == spec.name)
-            {
-                return Err(ClassError::Duplicate {
-                    name: spec.name.clone(),
-                });
+            if configured[..i].iter().any(|earlier| earlier.name == spec.name) {
+                return Err(ClassError::Duplicate { name: spec.name.clone() });
             }
         }
         merge(&mut classes, configured);
@@ -258,26 +229,18 @@ impl ClassTable {
     /// Checks the classes as they stand and derives the rest.
     fn from_classes(classes: Vec<ClassSpec>) -> Result<Self, ClassError> {
         if classes.len() > ClassId::LIMIT {
-            return Err(ClassError::TooMany {
-                count: classes.len(),
-            });
+            return Err(ClassError::TooMany { count: classes.len() });
         }
         let mut rules = Vec::new();
         let mut rule_bytes = 0;
         for (class, index) in classes.iter().zip(0u8..) {
             let name = || class.name.clone();
-            let plain = class
-                .name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+            let plain = class.name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
             if class.name.is_empty() || class.name.len() > NAME_LIMIT_BYTES || !plain {
                 return Err(ClassError::BadName { name: name() });
             }
             if !(0.0..=1.0).contains(&class.share) {
-                return Err(ClassError::BadShare {
-                    name: name(),
-                    share: class.share,
-                });
+                return Err(ClassError::BadShare { name: name(), share: class.share });
             }
             rule_bytes += class.rules.iter().map(String::len).sum::<usize>();
             if class.rules.len() > RULES_LIMIT || rule_bytes > TABLE_RULES_LIMIT_BYTES {
@@ -295,37 +258,16 @@ impl ClassTable {
         rules.sort_by_key(|(priority, class, _)| (*priority, *class));
         let id = |name: &str| -> Result<ClassId, ClassError> {
             let index = classes.iter().position(|class| class.name == name);
-            let damaged = ClassError::Damaged {
-                reason: "a built-in class is missing",
-                offset: 0,
-            };
-            index
-                .and_then(|index| u8::try_from(index).ok())
-                .map(ClassId)
-                .ok_or(damaged)
+            let damaged = ClassError::Damaged { reason: "a built-in class is missing", offset: 0 };
+            index.and_then(|index| u8::try_from(index).ok()).map(ClassId).ok_or(damaged)
         };
         if id(DEFAULT_NAME)? != ClassId(0) {
-            return Err(ClassError::BadStored {
-                found: classes[0].name.clone(),
-            });
+            return Err(ClassError::BadStored { found: classes[0].name.clone() });
         }
-        let built_in = BuiltIn {
-            metadata: id("metadata")?,
-            log: id("log")?,
-            temp: id("temp")?,
-            hot: id("hot")?,
-        };
-        let rules: Vec<_> = rules
-            .into_iter()
-            .map(|(_, class, rule)| (class, rule))
-            .collect();
+        let built_in = BuiltIn { metadata: id("metadata")?, log: id("log")?, temp: id("temp")?, hot: id("hot")? };
+        let rules: Vec<_> = rules.into_iter().map(|(_, class, rule)| (class, rule)).collect();
         let rules_use_address = rules.iter().any(|(_, rule)| rule.uses_address());
-        Ok(Self {
-            classes,
-            rules,
-            rules_use_address,
-            built_in,
-        })
+        Ok(Self { classes, rules, rules_use_address, built_in })
     }
 
     /// Changes the class `name`. Nothing changes on error.
@@ -335,15 +277,8 @@ impl ClassTable {
     pub fn set(&mut self, name: &str, change: ClassChange) -> Result<(), ClassError> {
         let mut classes = self.classes.clone();
         let Some(class) = classes.iter_mut().find(|class| class.name == name) else {
-            let known: Vec<&str> = self
-                .classes
-                .iter()
-                .map(|class| class.name.as_str())
-                .collect();
-            return Err(ClassError::Unknown {
-                name: name.into(),
-                known: known.join(", "),
-            });
+            let known: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+            return Err(ClassError::Unknown { name: name.into(), known: known.join(", ") });
         };
         class.place = change.place.unwrap_or(class.place);
         class.read_cache = change.read_cache.unwrap_or(class.read_cache);
@@ -401,18 +336,10 @@ impl ClassTable {
     /// Predicates in the rules that cannot be known yet: class name and predicate as written.
     #[must_use]
     pub fn pending(&self) -> Vec<(String, String)> {
-        let named = |id: ClassId| {
-            self.get(id)
-                .map(|class| class.name.clone())
-                .unwrap_or_default()
-        };
+        let named = |id: ClassId| self.get(id).map(|class| class.name.clone()).unwrap_or_default();
         self.rules
             .iter()
-            .flat_map(|(id, rule)| {
-                rule.pending()
-                    .into_iter()
-                    .map(move |text| (named(*id), text))
-            })
+            .flat_map(|(id, rule)| rule.pending().into_iter().map(move |text| (named(*id), text)))
             .collect()
     }
 

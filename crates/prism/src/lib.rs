@@ -129,11 +129,7 @@ impl Prism {
         let len_bytes = intent.data.len() as u64;
         let blocks = len_bytes / BLOCK_BYTES as u64;
         self.verdicts.clear();
-        let judging = if intent.tag.is_none() {
-            Judging::Always
-        } else {
-            Judging::WhileItTeaches
-        };
+        let judging = if intent.tag.is_none() { Judging::Always } else { Judging::WhileItTeaches };
         self.learned.inspect(
             intent.disk,
             intent.disk_size_bytes,
@@ -143,9 +139,7 @@ impl Prism {
             &mut self.verdicts,
         );
         let sequential_bytes = match intent.direction {
-            Direction::Write => self
-                .streams
-                .note(intent.disk, intent.offset_bytes, len_bytes),
+            Direction::Write => self.streams.note(intent.disk, intent.offset_bytes, len_bytes),
             Direction::Read => 0,
         };
         if let Some(tag) = intent.tag {
@@ -190,8 +184,7 @@ impl Prism {
             }
             // The part of the region that nothing but behaviour can tell about.
             let start = at;
-            let region_end =
-                (REGION_BLOCKS - (first_block + start) % REGION_BLOCKS + start).min(blocks);
+            let region_end = (REGION_BLOCKS - (first_block + start) % REGION_BLOCKS + start).min(blocks);
             at += 1;
             while at < region_end && claims.claim(at).is_none() {
                 at += 1;
@@ -227,19 +220,14 @@ impl Prism {
             &mut self.verdicts,
         );
         let block = BLOCK_BYTES as u64;
-        self.overwrites.read(
-            intent.disk,
-            intent.offset_bytes / block,
-            intent.data.len() as u64 / block,
-        );
+        self.overwrites.read(intent.disk, intent.offset_bytes / block, intent.data.len() as u64 / block);
     }
 
     /// Forgets what was learned of a discarded range (a file system that was wiped).
     pub fn observe_discard(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
         self.learned.discard(disk, offset_bytes, len_bytes);
         let block = BLOCK_BYTES as u64;
-        self.overwrites
-            .discard(disk, offset_bytes / block, len_bytes / block);
+        self.overwrites.discard(disk, offset_bytes / block, len_bytes / block);
     }
 
     /// What was learned, for the checkpoint: at most 64 KiB, versioned.
@@ -274,9 +262,7 @@ impl Claims<'_> {
         {
             return class;
         }
-        let class = self
-            .by_rule(evidence, block)
-            .or_else(|| self.by_contents(evidence));
+        let class = self.by_rule(evidence, block).or_else(|| self.by_contents(evidence));
         self.last = Some((evidence, class));
         class
     }
@@ -286,16 +272,8 @@ impl Claims<'_> {
             return None;
         }
         let offset_bytes = self.facts.offset_bytes + block * BLOCK_BYTES as u64;
-        let facts = Facts {
-            offset_bytes,
-            evidence,
-            ..self.facts
-        };
-        self.table
-            .rules()
-            .iter()
-            .find(|(_, rule)| rule.matches(&facts))
-            .map(|(class, _)| *class)
+        let facts = Facts { offset_bytes, evidence, ..self.facts };
+        self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)).map(|(class, _)| *class)
     }
 
     fn by_contents(&self, evidence: Option<Evidence>) -> Option<ClassId> {

@@ -24,12 +24,7 @@ pub const FILE_LIMIT_BYTES: usize = 256 << 10;
 const ID_LIMIT: u16 = 33;
 /// First priority given to imported rules; an operator's own rules at the default of 100 come before them.
 const FIRST_PRIORITY: u16 = 1000;
-const COLUMNS: [&str; 4] = [
-    "IO class id",
-    "IO class name",
-    "Eviction priority",
-    "Allocation",
-];
+const COLUMNS: [&str; 4] = ["IO class id", "IO class name", "Eviction priority", "Allocation"];
 
 /// What an import gives.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,19 +121,9 @@ pub fn import(text: &str) -> Result<Import, ImportError> {
     if text.len() > FILE_LIMIT_BYTES {
         return Err(at(1, ImportErrorKind::TooLong));
     }
-    let mut lines = text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| (i + 1, line.trim_end()));
+    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim_end()));
     let (line, header) = lines.next().ok_or_else(|| at(1, ImportErrorKind::Empty))?;
-    let order = columns(header).ok_or_else(|| {
-        at(
-            line,
-            ImportErrorKind::Header {
-                found: header.into(),
-            },
-        )
-    })?;
+    let order = columns(header).ok_or_else(|| at(line, ImportErrorKind::Header { found: header.into() }))?;
     let mut entries: Vec<Entry> = Vec::new();
     for (line, text) in lines.filter(|(_, text)| !text.is_empty()) {
         let entry = entry(line, text, order).map_err(|kind| at(line, kind))?;
@@ -170,29 +155,19 @@ fn columns(header: &str) -> Option<[usize; 4]> {
 
 /// Comma-separated, with blanks around and quotes taken off.
 fn fields(line: &str) -> Vec<String> {
-    line.split(',')
-        .map(|field| field.trim().trim_matches('"').to_owned())
-        .collect()
+    line.split(',').map(|field| field.trim().trim_matches('"').to_owned()).collect()
 }
 
 fn entry(line: usize, text: &str, order: [usize; 4]) -> Result<Entry, ImportErrorKind> {
     let fields = fields(text);
     if fields.len() != COLUMNS.len() {
-        return Err(ImportErrorKind::Columns {
-            found: fields.len(),
-        });
+        return Err(ImportErrorKind::Columns { found: fields.len() });
     }
     let field = |column: usize| fields[order[column]].as_str();
-    let bad = |column: usize, needs| ImportErrorKind::Value {
-        column: COLUMNS[column],
-        needs,
-        value: field(column).into(),
-    };
+    let bad =
+        |column: usize, needs| ImportErrorKind::Value { column: COLUMNS[column], needs, value: field(column).into() };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let id = field(0)
-        .parse()
-        .ok()
-        .filter(|id| *id <= ID_LIMIT && digits(field(0)));
+    let id = field(0).parse().ok().filter(|id| *id <= ID_LIMIT && digits(field(0)));
     let id = id.ok_or_else(|| bad(0, "a number from 0 to 33"))?;
     let rule = field(1).to_owned();
     if rule.is_empty() || !rule.bytes().all(|b| (32..=126).contains(&b)) {
@@ -206,21 +181,11 @@ fn entry(line: usize, text: &str, order: [usize; 4]) -> Result<Entry, ImportErro
         return Err(bad(2, "a number from 0 to 255, or empty for pinned"));
     }
     // Open CAS takes at most four characters, hundredths.
-    let plain = field(3).len() <= 4
-        && !field(3).is_empty()
-        && field(3).bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let share = field(3)
-        .parse::<f64>()
-        .ok()
-        .filter(|share| plain && (0.0..=1.0).contains(share));
+    let plain =
+        field(3).len() <= 4 && !field(3).is_empty() && field(3).bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let share = field(3).parse::<f64>().ok().filter(|share| plain && (0.0..=1.0).contains(share));
     let share = share.ok_or_else(|| bad(3, "a number from 0.00 to 1.00"))?;
-    Ok(Entry {
-        line,
-        id,
-        rule,
-        pinned,
-        share,
-    })
+    Ok(Entry { line, id, rule, pinned, share })
 }
 
 fn convert(entries: &[Entry]) -> Result<Import, ImportError> {
@@ -233,52 +198,31 @@ fn convert(entries: &[Entry]) -> Result<Import, ImportError> {
             (_, true) => Place::Fast,
             (_, false) => Place::Stage,
         };
-        let class = |name: &str| ClassSpec {
-            share: entry.share,
-            ..ClassSpec::new(name, place)
-        };
+        let class = |name: &str| ClassSpec { share: entry.share, ..ClassSpec::new(name, place) };
         if entry.id == 0 {
             import.classes.push(class(DEFAULT_NAME));
             continue;
         }
         if entry.rule == "prefetch" {
-            let text =
-                "`prefetch` is the class of data a cache reads ahead; there is none here yet"
-                    .into();
-            import.notes.push(Note {
-                line: entry.line,
-                text,
-            });
+            let text = "`prefetch` is the class of data a cache reads ahead; there is none here yet".into();
+            import.notes.push(Note { line: entry.line, text });
             continue;
         }
         let (text, done) = translate(&entry.rule);
         let rule = Rule::parse(&text).map_err(|source| {
-            let kind = ImportErrorKind::Rule {
-                rule: entry.rule.clone(),
-                source: original_position(source, entry),
-            };
-            ImportError {
-                line: entry.line,
-                kind,
-            }
+            let kind = ImportErrorKind::Rule { rule: entry.rule.clone(), source: original_position(source, entry) };
+            ImportError { line: entry.line, kind }
         })?;
         for pending in rule.pending() {
             let text = format!("`{pending}` cannot be known yet and matches nothing");
-            import.notes.push(Note {
-                line: entry.line,
-                text,
-            });
+            import.notes.push(Note { line: entry.line, text });
         }
         let mut spec = class(&format!("cas-{}", entry.id));
         spec.rules.push(text);
         ordered.push((done, spec));
     }
     let (first, last): (Vec<_>, Vec<_>) = ordered.into_iter().partition(|(done, _)| *done);
-    for ((_, mut spec), priority) in first
-        .into_iter()
-        .chain(last.into_iter().rev())
-        .zip(FIRST_PRIORITY..)
-    {
+    for ((_, mut spec), priority) in first.into_iter().chain(last.into_iter().rev()).zip(FIRST_PRIORITY..) {
         spec.priority = priority;
         import.classes.push(spec);
     }
@@ -296,11 +240,7 @@ fn translate(rule: &str) -> (String, bool) {
         }
         let conditions: Vec<String> = group.split('|').map(quoted).collect();
         let joined = conditions.join("|");
-        groups.push(if conditions.len() > 1 {
-            format!("({joined})")
-        } else {
-            joined
-        });
+        groups.push(if conditions.len() > 1 { format!("({joined})") } else { joined });
     }
     (groups.join("&"), false)
 }
@@ -309,10 +249,7 @@ fn translate(rule: &str) -> (String, bool) {
 fn quoted(condition: &str) -> String {
     match condition.split_once(':') {
         Some((name, argument)) if argument.contains([' ', '(', ')', '"']) => {
-            format!(
-                "{name}:\"{}\"",
-                argument.replace('\\', "\\\\").replace('"', "\\\"")
-            )
+            format!("{name}:\"{}\"", argument.replace('\\', "\\\\").replace('"', "\\\""))
         }
         _ => condition.to_owned(),
     }

@@ -7,66 +7,34 @@ use forebay_prism::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
 use proptest::prelude::*;
 
 fn names(table: &ClassTable) -> Vec<&str> {
-    table
-        .classes()
-        .iter()
-        .map(|class| class.name.as_str())
-        .collect()
+    table.classes().iter().map(|class| class.name.as_str()).collect()
 }
 
 fn with_rules(name: &str, rules: &[&str]) -> ClassSpec {
-    ClassSpec {
-        rules: rules.iter().map(|&rule| rule.into()).collect(),
-        ..ClassSpec::new(name, Place::Fast)
-    }
+    ClassSpec { rules: rules.iter().map(|&rule| rule.into()).collect(), ..ClassSpec::new(name, Place::Fast) }
 }
 
 #[test]
 fn built_in_classes_and_the_operators_own_merge_by_name() {
-    let log = ClassSpec {
-        share: 0.25,
-        place: Place::Both,
-        ..with_rules("log", &["fs.journal", "path:**/WAL/**"])
-    };
-    let table =
-        ClassTable::from_configured(&[log.clone(), ClassSpec::new("backup", Place::Capacity)])
-            .unwrap();
-    assert_eq!(
-        names(&table),
-        ["cold", "metadata", "log", "temp", "hot", "backup"]
-    );
+    let log = ClassSpec { share: 0.25, place: Place::Both, ..with_rules("log", &["fs.journal", "path:**/WAL/**"]) };
+    let table = ClassTable::from_configured(&[log.clone(), ClassSpec::new("backup", Place::Capacity)]).unwrap();
+    assert_eq!(names(&table), ["cold", "metadata", "log", "temp", "hot", "backup"]);
     assert_eq!(table.get(ClassId(2)), Some(&log));
     assert_eq!(table.id_of("backup"), Some(ClassId(5)));
-    assert_eq!(
-        table.pending(),
-        [("log".to_owned(), "path:**/WAL/**".to_owned())]
-    );
+    assert_eq!(table.pending(), [("log".to_owned(), "path:**/WAL/**".to_owned())]);
     assert_eq!(table.default_class(), ClassId(0));
-    assert_eq!(
-        ClassTable::from_configured(&[]).unwrap(),
-        ClassTable::default()
-    );
+    assert_eq!(ClassTable::from_configured(&[]).unwrap(), ClassTable::default());
 }
 
 #[test]
 fn stored_names_keep_their_ids_and_retired_classes_stay() {
-    let stored: Vec<String> = ["cold", "metadata", "log", "temp", "hot", "old", "mine"]
-        .map(Into::into)
-        .into();
+    let stored: Vec<String> = ["cold", "metadata", "log", "temp", "hot", "old", "mine"].map(Into::into).into();
     let table = ClassTable::with_stored_names(
         &stored,
-        &[
-            ClassSpec::new("new", Place::Fast),
-            ClassSpec::new("mine", Place::Fast),
-        ],
+        &[ClassSpec::new("new", Place::Fast), ClassSpec::new("mine", Place::Fast)],
     )
     .unwrap();
-    assert_eq!(
-        names(&table),
-        [
-            "cold", "metadata", "log", "temp", "hot", "old", "mine", "new"
-        ]
-    );
+    assert_eq!(names(&table), ["cold", "metadata", "log", "temp", "hot", "old", "mine", "new"]);
     assert_eq!(table.get(ClassId(5)).unwrap().place, Place::Stage);
     assert_eq!(table.get(ClassId(6)).unwrap().place, Place::Fast);
     // A pool of a release that knew fewer classes.
@@ -81,50 +49,25 @@ fn stored_names_keep_their_ids_and_retired_classes_stay() {
 fn bad_configurations_are_refused_by_name() {
     let refused = |specs: &[ClassSpec]| ClassTable::from_configured(specs).unwrap_err();
     let class = |name: &str| ClassSpec::new(name, Place::Fast);
-    assert!(
-        matches!(refused(&[class("a"), class("a")]), ClassError::Duplicate { name } if name == "a")
-    );
-    assert!(matches!(
-        refused(&[class("a b")]),
-        ClassError::BadName { .. }
-    ));
+    assert!(matches!(refused(&[class("a"), class("a")]), ClassError::Duplicate { name } if name == "a"));
+    assert!(matches!(refused(&[class("a b")]), ClassError::BadName { .. }));
     assert!(matches!(refused(&[class("")]), ClassError::BadName { .. }));
     for share in [-0.1, 1.5, f64::NAN] {
-        assert!(matches!(
-            refused(&[ClassSpec {
-                share,
-                ..class("a")
-            }]),
-            ClassError::BadShare { .. }
-        ));
+        assert!(matches!(refused(&[ClassSpec { share, ..class("a") }]), ClassError::BadShare { .. }));
     }
     let many: Vec<ClassSpec> = (0..116).map(|i| class(&format!("c{i}"))).collect();
-    assert_eq!(
-        ClassTable::from_configured(&many[..115])
-            .unwrap()
-            .classes()
-            .len(),
-        ClassId::LIMIT
-    );
+    assert_eq!(ClassTable::from_configured(&many[..115]).unwrap().classes().len(), ClassId::LIMIT);
     assert!(matches!(refused(&many), ClassError::TooMany { count: 121 }));
     match refused(&[with_rules("a", &["done", "fs.jurnal"])]) {
         ClassError::BadRule { name, rule, source } => {
-            assert_eq!(
-                (name.as_str(), rule.as_str(), source.position),
-                ("a", "fs.jurnal", 1)
-            );
+            assert_eq!((name.as_str(), rule.as_str(), source.position), ("a", "fs.jurnal", 1));
             assert!(source.to_string().contains("fs.journal"), "{source}");
         }
         other => panic!("{other}"),
     }
-    assert!(matches!(
-        refused(&[with_rules("a", &["done"; 65])]),
-        ClassError::TooManyRules { .. }
-    ));
+    assert!(matches!(refused(&[with_rules("a", &["done"; 65])]), ClassError::TooManyRules { .. }));
     let long = "done|".repeat(200) + "done";
-    let lots: Vec<ClassSpec> = (0..10)
-        .map(|i| with_rules(&format!("c{i}"), &[long.as_str(); 64]))
-        .collect();
+    let lots: Vec<ClassSpec> = (0..10).map(|i| with_rules(&format!("c{i}"), &[long.as_str(); 64])).collect();
     assert!(matches!(refused(&lots), ClassError::TooManyRules { .. }));
 }
 
@@ -140,40 +83,21 @@ fn changes_apply_live_or_not_at_all() {
     };
     table.set("temp", change).unwrap();
     let temp = table.get(ClassId(3)).unwrap().clone();
-    assert_eq!(
-        (temp.place, temp.share, temp.priority, temp.read_cache),
-        (Place::Both, 0.5, 3, true)
-    );
+    assert_eq!((temp.place, temp.share, temp.priority, temp.read_cache), (Place::Both, 0.5, 3, true));
     assert_eq!(table.rules().len(), 1);
     let before = table.clone();
     assert!(
-        table
-            .set(
-                "temp",
-                ClassChange {
-                    place: Some(Place::Fast),
-                    share: Some(2.0),
-                    ..Default::default()
-                }
-            )
-            .is_err()
+        table.set("temp", ClassChange { place: Some(Place::Fast), share: Some(2.0), ..Default::default() }).is_err()
     );
     let error = table.set("nothing", ClassChange::default()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "no class named `nothing`; the classes are cold, metadata, log, temp, hot"
-    );
+    assert_eq!(error.to_string(), "no class named `nothing`; the classes are cold, metadata, log, temp, hot");
     assert_eq!(table, before);
 }
 
 #[test]
 fn rules_are_tried_by_priority_then_by_id() {
-    let class = |name: &str, priority| ClassSpec {
-        priority,
-        ..with_rules(name, &["done"])
-    };
-    let table =
-        ClassTable::from_configured(&[class("a", 7), class("b", 5), class("c", 5)]).unwrap();
+    let class = |name: &str, priority| ClassSpec { priority, ..with_rules(name, &["done"]) };
+    let table = ClassTable::from_configured(&[class("a", 7), class("b", 5), class("c", 5)]).unwrap();
     let order: Vec<u8> = table.rules().iter().map(|(id, _)| id.0).collect();
     assert_eq!(order, [6, 7, 5]);
 }

@@ -61,14 +61,7 @@ fn write(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
 fn runs(prism: &mut Prism, intent: &Intent<'_>) -> Vec<(String, u32)> {
     let mut runs: Vec<Run> = Vec::new();
     prism.classify(intent, &mut runs);
-    runs.iter()
-        .map(|run| {
-            (
-                prism.table().get(run.class).unwrap().name.clone(),
-                run.blocks,
-            )
-        })
-        .collect()
+    runs.iter().map(|run| (prism.table().get(run.class).unwrap().name.clone(), run.blocks)).collect()
 }
 
 fn class(prism: &mut Prism, offset: u64, data: &[u8]) -> String {
@@ -88,14 +81,8 @@ fn prism_with_xfs() -> Prism {
 fn a_request_is_split_where_the_class_changes() {
     let mut prism = prism_with_xfs();
     let around_log = vec![1u8; 4 * BLOCK];
-    assert_eq!(
-        runs(&mut prism, &write(LOG_START - 2 * 4096, &around_log)),
-        [("cold".into(), 2), ("log".into(), 2)]
-    );
-    assert_eq!(
-        runs(&mut prism, &write(LOG_END - 4096, &around_log)),
-        [("log".into(), 1), ("cold".into(), 3)]
-    );
+    assert_eq!(runs(&mut prism, &write(LOG_START - 2 * 4096, &around_log)), [("cold".into(), 2), ("log".into(), 2)]);
+    assert_eq!(runs(&mut prism, &write(LOG_END - 4096, &around_log)), [("log".into(), 1), ("cold".into(), 3)]);
     assert_eq!(runs(&mut prism, &write(1 << 20, &[])), []);
 }
 
@@ -105,26 +92,14 @@ fn metadata_must_prove_itself() {
     let good = btree_block(at);
     let mut prism = prism_with_xfs();
     assert_eq!(class(&mut prism, at, &good), "metadata");
-    assert_eq!(
-        class(&mut prism, at + 4096, &good),
-        "cold",
-        "a copy elsewhere, as in a file that holds an image"
-    );
+    assert_eq!(class(&mut prism, at + 4096, &good), "cold", "a copy elsewhere, as in a file that holds an image");
     let mut other = good.clone();
     other[40] ^= 1;
-    assert_eq!(
-        class(&mut prism, at, &other),
-        "cold",
-        "another file system's UUID"
-    );
+    assert_eq!(class(&mut prism, at, &other), "cold", "another file system's UUID");
     let mut torn = good.clone();
     torn[3000] ^= 1;
     assert_eq!(class(&mut prism, at, &torn), "cold", "a wrong checksum");
-    assert_eq!(
-        class(&mut Prism::new(ClassTable::default()), at, &good),
-        "cold",
-        "no superblock known"
-    );
+    assert_eq!(class(&mut Prism::new(ClassTable::default()), at, &good), "cold", "no superblock known");
 }
 
 #[test]
@@ -143,11 +118,7 @@ fn a_superblock_inside_a_file_plants_nothing() {
 fn overwriting_or_discarding_the_superblock_forgets_the_file_system() {
     let mut prism = prism_with_xfs();
     prism.observe_discard(DiskId(1), 4096, DISK_BYTES - 4096);
-    assert_eq!(
-        class(&mut prism, LOG_START, &[1; BLOCK]),
-        "log",
-        "a discard behind the superblock is no end"
-    );
+    assert_eq!(class(&mut prism, LOG_START, &[1; BLOCK]), "log", "a discard behind the superblock is no end");
     prism.observe_discard(DiskId(1), 0, 4096);
     assert_eq!(class(&mut prism, LOG_START, &[1; BLOCK]), "cold");
     let mut prism = prism_with_xfs();
@@ -157,28 +128,16 @@ fn overwriting_or_discarding_the_superblock_forgets_the_file_system() {
 
 #[test]
 fn a_superblock_that_claims_too_much_is_not_believed() {
-    let small = Intent {
-        disk_size_bytes: 255 << 20,
-        ..write(0, &[])
-    };
+    let small = Intent { disk_size_bytes: 255 << 20, ..write(0, &[]) };
     let block = superblock();
     let mut prism = Prism::new(ClassTable::default());
-    runs(
-        &mut prism,
-        &Intent {
-            data: &block,
-            ..small
-        },
-    );
+    runs(&mut prism, &Intent { data: &block, ..small });
     assert_eq!(prism.known_systems(), []);
 }
 
 #[test]
 fn tag_before_rule_before_contents_before_behaviour() {
-    let rule = |name: &str, rule: &str| ClassSpec {
-        rules: vec![rule.into()],
-        ..ClassSpec::new(name, Place::Stage)
-    };
+    let rule = |name: &str, rule: &str| ClassSpec { rules: vec![rule.into()], ..ClassSpec::new(name, Place::Stage) };
     let table = ClassTable::from_configured(&[
         rule("jrnl", "disk:db & fs.journal & export:main"),
         rule("tail", "offset:800MiB..900MiB"),
@@ -187,49 +146,24 @@ fn tag_before_rule_before_contents_before_behaviour() {
     let mut prism = Prism::new(table);
     class(&mut prism, 0, &superblock());
     let data = [1; BLOCK];
-    assert_eq!(
-        class(&mut prism, LOG_START, &data),
-        "log",
-        "the rule does not hold: names are not given"
-    );
+    assert_eq!(class(&mut prism, LOG_START, &data), "log", "the rule does not hold: names are not given");
     prism.set_disks(&[(DiskId(1), "db".into())]);
     prism.set_exports(&[(0, "main".into())]);
     assert_eq!(class(&mut prism, LOG_START, &data), "jrnl");
-    assert_eq!(
-        runs(
-            &mut prism,
-            &Intent {
-                tag: Some(ClassId(4)),
-                ..write(LOG_START, &data)
-            }
-        ),
-        [("hot".into(), 1)]
-    );
+    assert_eq!(runs(&mut prism, &Intent { tag: Some(ClassId(4)), ..write(LOG_START, &data) }), [("hot".into(), 1)]);
     // A rule by address splits a request.
     let long = vec![1; 4 * BLOCK];
-    assert_eq!(
-        runs(&mut prism, &write((800 << 20) - 8192, &long)),
-        [("cold".into(), 2), ("tail".into(), 2)]
-    );
+    assert_eq!(runs(&mut prism, &write((800 << 20) - 8192, &long)), [("cold".into(), 2), ("tail".into(), 2)]);
     // Tagged writes are learned from all the same.
     let zeros = [0; BLOCK];
-    runs(
-        &mut prism,
-        &Intent {
-            tag: Some(ClassId(4)),
-            ..write(0, &zeros)
-        },
-    );
+    runs(&mut prism, &Intent { tag: Some(ClassId(4)), ..write(0, &zeros) });
     assert_eq!(prism.known_systems(), []);
 }
 
 #[test]
 fn a_policy_changed_live_takes_effect() {
     let mut prism = prism_with_xfs();
-    let change = forebay_prism::ClassChange {
-        rules: Some(vec!["fs.journal".into()]),
-        ..Default::default()
-    };
+    let change = forebay_prism::ClassChange { rules: Some(vec!["fs.journal".into()]), ..Default::default() };
     prism.table_mut().set("temp", change).unwrap();
     assert_eq!(class(&mut prism, LOG_START, &[1; BLOCK]), "temp");
     assert_eq!(prism.pending(), []);
@@ -237,15 +171,11 @@ fn a_policy_changed_live_takes_effect() {
 
 #[test]
 fn sequential_runs_reach_rules() {
-    let bulk = ClassSpec {
-        rules: vec!["sequential>=1MiB".into()],
-        ..ClassSpec::new("bulk", Place::Capacity)
-    };
+    let bulk = ClassSpec { rules: vec!["sequential>=1MiB".into()], ..ClassSpec::new("bulk", Place::Capacity) };
     let mut prism = Prism::new(ClassTable::from_configured(&[bulk]).unwrap());
     let data = vec![1u8; 64 * BLOCK];
-    let classes: Vec<String> = (0..6u64)
-        .map(|i| class(&mut prism, (100 << 20) + i * data.len() as u64, &data))
-        .collect();
+    let classes: Vec<String> =
+        (0..6u64).map(|i| class(&mut prism, (100 << 20) + i * data.len() as u64, &data)).collect();
     assert_eq!(classes, ["cold", "cold", "cold", "bulk", "bulk", "bulk"]);
     assert_eq!(class(&mut prism, 200 << 20, &data), "cold");
 }
@@ -274,14 +204,9 @@ fn equal_inputs_give_equal_outputs() {
         let mut all = Vec::new();
         let mut seed = 1u64;
         for _ in 0..20_000 {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let data = vec![seed as u8; BLOCK * (1 + (seed >> 60) as usize)];
-            all.extend(runs(
-                &mut prism,
-                &write((seed >> 20) % 65_000 * 4096, &data),
-            ));
+            all.extend(runs(&mut prism, &write((seed >> 20) % 65_000 * 4096, &data)));
         }
         (all, prism.save())
     };
@@ -294,11 +219,7 @@ fn file_systems_are_bounded_and_a_crowd_does_not_push_out_a_neighbour() {
     // Another disk with 128 partitions, each with a superblock of its own.
     let partition_bytes = 512u64 << 20;
     let size = 130 * partition_bytes;
-    let other = |offset_bytes, data| Intent {
-        disk: DiskId(2),
-        disk_size_bytes: size,
-        ..write(offset_bytes, data)
-    };
+    let other = |offset_bytes, data| Intent { disk: DiskId(2), disk_size_bytes: size, ..write(offset_bytes, data) };
     let mut table = vec![0u8; 9 * BLOCK];
     table[450] = 0xee;
     table[510..512].copy_from_slice(&[0x55, 0xaa]);
@@ -323,11 +244,7 @@ fn file_systems_are_bounded_and_a_crowd_does_not_push_out_a_neighbour() {
     let known = prism.known_systems();
     assert_eq!(known.len(), SYSTEMS_LIMIT);
     assert_eq!((known[0].disk, known[0].system), (DiskId(1), System::Xfs));
-    assert_eq!(
-        known[63].offset_bytes,
-        128 * partition_bytes,
-        "the newest are kept"
-    );
+    assert_eq!(known[63].offset_bytes, 128 * partition_bytes, "the newest are kept");
     assert!(prism.save().len() <= 64 << 10);
     let mut restored = Prism::new(ClassTable::default());
     restored.restore(&prism.save());
@@ -336,9 +253,7 @@ fn file_systems_are_bounded_and_a_crowd_does_not_push_out_a_neighbour() {
 
 fn crc32_ieee(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
-        })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
     })
 }
 

@@ -22,31 +22,13 @@ const SHIPPED: &str = "IO class id,IO class name,Eviction priority,Allocation
 #[test]
 fn the_shipped_file_is_understood() {
     let import = import(SHIPPED).unwrap();
-    let names: Vec<&str> = import
-        .classes
-        .iter()
-        .map(|class| class.name.as_str())
-        .collect();
-    assert_eq!(
-        names,
-        ["cold", "cas-1", "cas-11", "cas-12", "cas-21", "cas-22"]
-    );
+    let names: Vec<&str> = import.classes.iter().map(|class| class.name.as_str()).collect();
+    assert_eq!(names, ["cold", "cas-1", "cas-11", "cas-12", "cas-21", "cas-22"]);
     assert_eq!(import.classes[1].rules, ["metadata&done"]);
-    assert!(
-        import
-            .classes
-            .iter()
-            .all(|class| class.place == Place::Stage && class.share == 1.0)
-    );
-    let notes: Vec<(usize, bool)> = import
-        .notes
-        .iter()
-        .map(|note| (note.line, note.text.contains("cannot be known")))
-        .collect();
-    assert_eq!(
-        notes,
-        [(4, true), (5, true), (6, true), (7, true), (8, false)]
-    );
+    assert!(import.classes.iter().all(|class| class.place == Place::Stage && class.share == 1.0));
+    let notes: Vec<(usize, bool)> =
+        import.notes.iter().map(|note| (note.line, note.text.contains("cannot be known"))).collect();
+    assert_eq!(notes, [(4, true), (5, true), (6, true), (7, true), (8, false)]);
     let mut table = ClassTable::default();
     table.merge(&import.classes).unwrap();
     assert_eq!(table.classes().len(), 10);
@@ -55,17 +37,9 @@ fn the_shipped_file_is_understood() {
 
 #[test]
 fn allocation_and_pinning_become_places() {
-    let text = format!(
-        "{HEADER}0,unclassified,22,0\n1,metadata,,1.0\n2,lba:lt:100,3,0.00\n3,lba:ge:100,3,0.25\n"
-    );
+    let text = format!("{HEADER}0,unclassified,22,0\n1,metadata,,1.0\n2,lba:lt:100,3,0.00\n3,lba:ge:100,3,0.25\n");
     let import = import(&text).unwrap();
-    let of = |name: &str| {
-        import
-            .classes
-            .iter()
-            .find(|class| class.name == name)
-            .unwrap()
-    };
+    let of = |name: &str| import.classes.iter().find(|class| class.name == name).unwrap();
     assert_eq!((of("cold").place, of("cold").share), (Place::Capacity, 0.0));
     assert_eq!(of("cas-1").place, Place::Fast);
     assert_eq!(of("cas-2").place, Place::Capacity);
@@ -78,19 +52,15 @@ fn left_to_right_reading_gets_its_parentheses() {
         "{HEADER}1,lba:lt:9|metadata&request_size:le:4096|io_direction:read&done&direct,1,1\n2,directory:/a (b)/c,1,1\n"
     );
     let import = import(&text).unwrap();
-    assert_eq!(
-        import.classes[0].rules,
-        ["(lba:lt:9|metadata)&(request_size:le:4096|io_direction:read)&done"]
-    );
+    assert_eq!(import.classes[0].rules, ["(lba:lt:9|metadata)&(request_size:le:4096|io_direction:read)&done"]);
     assert_eq!(import.classes[1].rules, ["directory:\"/a (b)/c\""]);
 }
 
 #[test]
 fn the_last_match_wins_unless_done_ends_the_walk() {
     // In the order in which they must be tried here: those with done in order, then the others backwards.
-    let text = format!(
-        "{HEADER}1,lba:lt:1,1,1\n3,lba:lt:3&done,1,1\n2,lba:lt:2,1,1\n5,lba:lt:5&done,1,1\n4,lba:lt:4,1,1\n"
-    );
+    let text =
+        format!("{HEADER}1,lba:lt:1,1,1\n3,lba:lt:3&done,1,1\n2,lba:lt:2,1,1\n5,lba:lt:5&done,1,1\n4,lba:lt:4,1,1\n");
     let import = import(&text).unwrap();
     let mut classes = import.classes;
     classes.sort_by_key(|class| class.priority);
@@ -100,13 +70,8 @@ fn the_last_match_wins_unless_done_ends_the_walk() {
 
 #[test]
 fn columns_may_come_in_any_order() {
-    let import =
-        import("Allocation,IO class name,IO class id,Eviction priority\n\n0.5,metadata,4,7\n")
-            .unwrap();
-    assert_eq!(
-        (import.classes[0].name.as_str(), import.classes[0].share),
-        ("cas-4", 0.5)
-    );
+    let import = import("Allocation,IO class name,IO class id,Eviction priority\n\n0.5,metadata,4,7\n").unwrap();
+    assert_eq!((import.classes[0].name.as_str(), import.classes[0].share), ("cas-4", 0.5));
 }
 
 #[test]
@@ -117,10 +82,7 @@ fn mistakes_are_refused_with_their_line() {
     assert_eq!(import(HEADER).unwrap_err().kind, ImportErrorKind::Empty);
     assert_eq!(import("IO class id,Name\n").unwrap_err().line, 1);
     assert_eq!(line("0,unclassified,22,1\n1,metadata,1\n"), 3);
-    assert_eq!(
-        refused("1,metadata,1\n").kind,
-        ImportErrorKind::Columns { found: 3 }
-    );
+    assert_eq!(refused("1,metadata,1\n").kind, ImportErrorKind::Columns { found: 3 });
     for bad in [
         "34,metadata,1,1",
         "x,metadata,1,1",
@@ -134,19 +96,11 @@ fn mistakes_are_refused_with_their_line() {
         "1,unclassified,1,1",
         "1,,1,1",
     ] {
-        assert!(
-            matches!(refused(bad).kind, ImportErrorKind::Value { .. }),
-            "{bad}"
-        );
+        assert!(matches!(refused(bad).kind, ImportErrorKind::Value { .. }), "{bad}");
     }
-    assert_eq!(
-        refused("1,metadata,1,1\n1,direct,1,1\n").kind,
-        ImportErrorKind::Duplicate { id: 1 }
-    );
+    assert_eq!(refused("1,metadata,1,1\n1,direct,1,1\n").kind, ImportErrorKind::Duplicate { id: 1 });
     let error = refused("1,metadata&requst_size:lt:1,1,1\n");
-    let ImportErrorKind::Rule { source, .. } = &error.kind else {
-        panic!("{error}")
-    };
+    let ImportErrorKind::Rule { source, .. } = &error.kind else { panic!("{error}") };
     assert_eq!((error.line, source.position), (2, 10));
     assert_eq!(line("1,metadata,1,1\n2,metadata&,1,1\n"), 3);
 }

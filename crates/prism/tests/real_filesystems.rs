@@ -17,24 +17,11 @@ const DISK: DiskId = DiskId(7);
 const MARK: &[u8] = b"contents of a file, not of the file system";
 
 fn run(program: &str, args: &[&str]) -> Output {
-    let path = format!(
-        "{}:/usr/sbin:/sbin",
-        std::env::var("PATH").unwrap_or_default()
-    );
-    let output = Command::new(program)
-        .args(args)
-        .env("PATH", path)
-        .output()
-        .unwrap_or_else(|error| {
-            panic!(
-                "{program}: {error}; run ./check, which installs xfsprogs, e2fsprogs, btrfs-progs"
-            )
-        });
-    assert!(
-        output.status.success(),
-        "{program} {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(program).args(args).env("PATH", path).output().unwrap_or_else(|error| {
+        panic!("{program}: {error}; run ./check, which installs xfsprogs, e2fsprogs, btrfs-progs")
+    });
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
@@ -47,8 +34,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("prism-{name}-{}", std::process::id()));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("prism-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -60,10 +46,7 @@ impl Scratch {
 
     fn image(&self, size_bytes: u64) -> String {
         let path = self.path("image");
-        fs::File::create(&path)
-            .unwrap()
-            .set_len(size_bytes)
-            .unwrap();
+        fs::File::create(&path).unwrap().set_len(size_bytes).unwrap();
         path
     }
 
@@ -72,11 +55,7 @@ impl Scratch {
         let root = self.path("tree");
         fs::create_dir_all(format!("{root}/many")).unwrap();
         for i in 0..1500 {
-            fs::write(
-                format!("{root}/many/an-entry-with-quite-a-long-name-{i:05}"),
-                b"",
-            )
-            .unwrap();
+            fs::write(format!("{root}/many/an-entry-with-quite-a-long-name-{i:05}"), b"").unwrap();
         }
         for (i, size) in [1, 3, 64, 700].into_iter().enumerate() {
             fs::write(format!("{root}/file-{i}"), contents(size)).unwrap();
@@ -124,17 +103,12 @@ fn contents(blocks: usize) -> Vec<u8> {
 
 /// How many of the four kilobytes of a block belong to a file: small file-system blocks mix.
 fn contents_of(block: &[u8]) -> usize {
-    block
-        .chunks_exact(1024)
-        .filter(|part| part[600..600 + MARK.len()] == *MARK)
-        .count()
+    block.chunks_exact(1024).filter(|part| part[600..600 + MARK.len()] == *MARK).count()
 }
 
 /// The target of a long symbolic link: a block without any header on ext4 (and in XFS as its mkfs copies it).
 fn is_link(block: &[u8]) -> bool {
-    block
-        .chunks_exact(1024)
-        .any(|part| part.starts_with(b"x/x/x/"))
+    block.chunks_exact(1024).any(|part| part.starts_with(b"x/x/x/"))
 }
 
 /// Classes by block of the whole image, written in order of addresses.
@@ -143,18 +117,9 @@ fn classes(prism: &mut Prism, image: &[u8], request_blocks: usize) -> Vec<String
     let mut classes = Vec::new();
     for (i, data) in image.chunks(request_blocks * BLOCK).enumerate() {
         runs.clear();
-        prism.classify(
-            &intent(image.len(), (i * request_blocks * BLOCK) as u64, data),
-            &mut runs,
-        );
-        assert_eq!(
-            runs.iter().map(|run| run.blocks as usize).sum::<usize>() * BLOCK,
-            data.len()
-        );
-        assert!(
-            runs.windows(2).all(|pair| pair[0].class != pair[1].class),
-            "neighbours are merged"
-        );
+        prism.classify(&intent(image.len(), (i * request_blocks * BLOCK) as u64, data), &mut runs);
+        assert_eq!(runs.iter().map(|run| run.blocks as usize).sum::<usize>() * BLOCK, data.len());
+        assert!(runs.windows(2).all(|pair| pair[0].class != pair[1].class), "neighbours are merged");
         for run in &runs {
             let name = &prism.table().get(run.class).unwrap().name;
             classes.extend((0..run.blocks).map(|_| name.clone()));
@@ -165,15 +130,7 @@ fn classes(prism: &mut Prism, image: &[u8], request_blocks: usize) -> Vec<String
 
 fn intent(disk_size: usize, offset_bytes: u64, data: &[u8]) -> Intent<'_> {
     let disk_size_bytes = disk_size as u64;
-    Intent {
-        disk: DISK,
-        disk_size_bytes,
-        offset_bytes,
-        direction: Direction::Write,
-        data,
-        export: 0,
-        tag: None,
-    }
+    Intent { disk: DISK, disk_size_bytes, offset_bytes, direction: Direction::Write, data, export: 0, tag: None }
 }
 
 /// Blocks that break the rule "not zero and not file contents means metadata or log, and the other way round".
@@ -186,43 +143,21 @@ fn misjudged(image: &[u8], classes: &[String]) -> Vec<String> {
         seen_contents += contents;
         if contents == 4 && claimed {
             wrong.push(format!("block {i}: contents taken for {class}"));
-        } else if contents == 0
-            && !claimed
-            && !is_link(block)
-            && block.iter().any(|&byte| byte != 0)
-        {
+        } else if contents == 0 && !claimed && !is_link(block) && block.iter().any(|&byte| byte != 0) {
             wrong.push(format!("block {i}: not recognised: {:02x?}", &block[..48]));
         }
     }
-    assert!(
-        seen_contents > 4 * 700,
-        "the tree was not put into the image: {seen_contents}"
-    );
+    assert!(seen_contents > 4 * 700, "the tree was not put into the image: {seen_contents}");
     wrong
 }
 
 fn field(text: &str, name: &str) -> u64 {
-    let line = text
-        .lines()
-        .find(|line| line.starts_with(name))
-        .unwrap_or_else(|| panic!("{name} in {text}"));
-    line.rsplit(['=', ':'])
-        .next()
-        .unwrap()
-        .trim()
-        .split(' ')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+    line.rsplit(['=', ':']).next().unwrap().trim().split(' ').next().unwrap().parse().unwrap()
 }
 
 fn known(prism: &Prism) -> Vec<(System, u64)> {
-    prism
-        .known_systems()
-        .iter()
-        .map(|known| (known.system, known.offset_bytes))
-        .collect()
+    prism.known_systems().iter().map(|known| (known.system, known.offset_bytes)).collect()
 }
 
 /// An XFS prototype file for the tree (mkfs.xfs of 6.1 cannot copy a directory).
@@ -239,10 +174,7 @@ fn xfs_prototype(scratch: &Scratch, tree: &str) -> String {
     }
     prototype += "many d--755 0 0\n";
     for entry in fs::read_dir(format!("{tree}/many")).unwrap().flatten() {
-        prototype += &format!(
-            "{} ---644 0 0 /dev/null\n",
-            entry.file_name().to_str().unwrap()
-        );
+        prototype += &format!("{} ---644 0 0 /dev/null\n", entry.file_name().to_str().unwrap());
     }
     prototype += "$\n$\n";
     let path = scratch.path("prototype");
@@ -254,10 +186,7 @@ fn check_xfs(name: &str, options: &[&str]) {
     let scratch = Scratch::new(name);
     let image = scratch.image(320 << 20);
     let prototype = xfs_prototype(&scratch, &scratch.tree());
-    run(
-        "mkfs.xfs",
-        &[&["-q", "-p", &prototype], options, &[&image]].concat(),
-    );
+    run("mkfs.xfs", &[&["-q", "-p", &prototype], options, &[&image]].concat());
     let numbers = text("xfs_db", &["-r", "-c", "sb 0", "-c", "p", &image]);
     let get = |name: &str| field(&numbers, &format!("{name} "));
     let block_bytes = get("blocksize");
@@ -272,11 +201,7 @@ fn check_xfs(name: &str, options: &[&str]) {
         assert_eq!(known(&prism), [(System::Xfs, 0)]);
         let class_at = |byte: u64| classes[(byte / BLOCK as u64) as usize].as_str();
         for group in 0..get("agcount") {
-            assert_eq!(
-                class_at(group * get("agblocks") * block_bytes),
-                "metadata",
-                "headers of group {group}"
-            );
+            assert_eq!(class_at(group * get("agblocks") * block_bytes), "metadata", "headers of group {group}");
         }
         let (log_start, log_len) = (linear(get("logstart")), get("logblocks") * block_bytes);
         assert_eq!(class_at(log_start), "log");
@@ -285,17 +210,9 @@ fn check_xfs(name: &str, options: &[&str]) {
         let covering = (log_start + log_len).div_ceil(4096) - log_start / 4096;
         assert_eq!(logs, covering, "nothing but the log is log");
         let inodes_per_block_log = get("inopblog");
-        assert_eq!(
-            class_at(linear(get("rootino") >> inodes_per_block_log)),
-            "metadata",
-            "root inode"
-        );
+        assert_eq!(class_at(linear(get("rootino") >> inodes_per_block_log)), "metadata", "root inode");
         let wrong = misjudged(&bytes, &classes);
-        assert!(
-            wrong.is_empty(),
-            "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}",
-            wrong.len()
-        );
+        assert!(wrong.is_empty(), "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}", wrong.len());
     }
 }
 
@@ -306,17 +223,7 @@ fn xfs() {
 
 #[test]
 fn xfs_with_reverse_map_and_large_directory_blocks() {
-    check_xfs(
-        "xfs-rmap",
-        &[
-            "-m",
-            "rmapbt=1,reflink=1",
-            "-n",
-            "size=16384",
-            "-i",
-            "size=1024",
-        ],
-    );
+    check_xfs("xfs-rmap", &["-m", "rmapbt=1,reflink=1", "-n", "size=16384", "-i", "size=1024"]);
 }
 
 #[test]
@@ -333,10 +240,7 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
     let scratch = Scratch::new(name);
     let image = scratch.image(size_bytes);
     let tree = scratch.tree();
-    run(
-        "mkfs.ext4",
-        &[&["-q", "-F", "-d", &tree], options, &[&image]].concat(),
-    );
+    run("mkfs.ext4", &[&["-q", "-F", "-d", &tree], options, &[&image]].concat());
     let bytes = fs::read(&image).unwrap();
     let numbers = text("dumpe2fs", &[&image]);
     let block_bytes = field(&numbers, "Block size:");
@@ -348,13 +252,9 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
         let mut checked = 0;
         for line in numbers.lines().filter(|line| line.starts_with("  ")) {
             // "Block bitmap at 385 (+385), csum ...", "Inode table at 417-928 (+417)", "Primary superblock at 0, ..."
-            for part in [
-                "superblock at ",
-                "Group descriptors at ",
-                "Reserved GDT blocks at ",
-                "bitmap at ",
-                "Inode table at ",
-            ] {
+            for part in
+                ["superblock at ", "Group descriptors at ", "Reserved GDT blocks at ", "bitmap at ", "Inode table at "]
+            {
                 let Some((_, place)) = line.split_once(part) else {
                     continue;
                 };
@@ -362,10 +262,7 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
                 let (first, last) = place.split_once('-').unwrap_or((place, place));
                 for block in [first, last] {
                     let class = class_at(block.parse().unwrap());
-                    assert!(
-                        class == "metadata" || (class == "log" && block_bytes < 4096),
-                        "{part}{block}: {class}"
-                    );
+                    assert!(class == "metadata" || (class == "log" && block_bytes < 4096), "{part}{block}: {class}");
                     checked += 1;
                 }
             }
@@ -373,11 +270,7 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
         assert!(checked > 20);
         let mut journal_blocks = 0;
         let journal = text("debugfs", &["-R", "stat <8>", &image]);
-        let extents = journal
-            .split("EXTENTS:")
-            .nth(1)
-            .or_else(|| journal.split("BLOCKS:").nth(1))
-            .unwrap();
+        let extents = journal.split("EXTENTS:").nth(1).or_else(|| journal.split("BLOCKS:").nth(1)).unwrap();
         for part in extents.split("):").skip(1) {
             let place = part.split(['\n', ',', ' ']).next().unwrap();
             let (first, last) = place.split_once('-').unwrap_or((place, place));
@@ -397,15 +290,9 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
         let map = text("debugfs", &["-R", "stat <7>", &image]);
         if let Some((_, pointer)) = map.split_once("(DIND):") {
             let block: u64 = pointer.split([',', '\n']).next().unwrap().parse().unwrap();
-            wrong.retain(|line| {
-                !line.starts_with(&format!("block {}:", block * block_bytes / BLOCK as u64))
-            });
+            wrong.retain(|line| !line.starts_with(&format!("block {}:", block * block_bytes / BLOCK as u64)));
         }
-        assert!(
-            wrong.is_empty(),
-            "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}",
-            wrong.len()
-        );
+        assert!(wrong.is_empty(), "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}", wrong.len());
     }
 }
 
@@ -416,20 +303,12 @@ fn ext4() {
 
 #[test]
 fn ext4_without_flex_groups_or_checksums() {
-    check_ext4(
-        "ext4-plain",
-        320 << 20,
-        &["-O", "^flex_bg,^metadata_csum,^64bit,^resize_inode"],
-    );
+    check_ext4("ext4-plain", 320 << 20, &["-O", "^flex_bg,^metadata_csum,^64bit,^resize_inode"]);
 }
 
 #[test]
 fn ext4_with_meta_groups_and_seeded_checksums() {
-    check_ext4(
-        "ext4-meta-bg",
-        320 << 20,
-        &["-O", "meta_bg,^resize_inode,metadata_csum_seed"],
-    );
+    check_ext4("ext4-meta-bg", 320 << 20, &["-O", "meta_bg,^resize_inode,metadata_csum_seed"]);
 }
 
 #[test]
@@ -446,10 +325,7 @@ fn ext3() {
 fn ext4_with_an_external_journal() {
     let scratch = Scratch::new("journal-dev");
     let image = scratch.image(64 << 20);
-    run(
-        "mke2fs",
-        &["-q", "-F", "-b", "4096", "-O", "journal_dev", &image],
-    );
+    run("mke2fs", &["-q", "-F", "-b", "4096", "-O", "journal_dev", &image]);
     let bytes = fs::read(&image).unwrap();
     let mut prism = Prism::new(ClassTable::default());
     let classes = classes(&mut prism, &bytes, 32);
@@ -465,18 +341,7 @@ fn ext4_with_a_journal_mapped_by_a_tree() {
     use std::os::unix::fs::FileExt;
     let scratch = Scratch::new("journal-tree");
     let image = scratch.image(24 << 30);
-    run(
-        "mkfs.ext4",
-        &[
-            "-q",
-            "-F",
-            "-J",
-            "size=1024",
-            "-E",
-            "lazy_journal_init=1,lazy_itable_init=1",
-            &image,
-        ],
-    );
+    run("mkfs.ext4", &["-q", "-F", "-J", "size=1024", "-E", "lazy_journal_init=1,lazy_itable_init=1", &image]);
     let file = fs::File::open(&image).unwrap();
     let read = |block: u64| {
         let mut bytes = vec![0u8; BLOCK];
@@ -486,27 +351,14 @@ fn ext4_with_a_journal_mapped_by_a_tree() {
     let map = text("debugfs", &["-R", "stat <8>", &image]);
     let extents = map.split("EXTENTS:").nth(1).unwrap();
     let place = |part: &str| -> (u64, u64) {
-        let place = part
-            .split_once("):")
-            .unwrap()
-            .1
-            .split(['\n', ',', ' '])
-            .next()
-            .unwrap();
+        let place = part.split_once("):").unwrap().1.split(['\n', ',', ' ']).next().unwrap();
         let (first, last) = place.split_once('-').unwrap_or((place, place));
         (first.parse().unwrap(), last.parse().unwrap())
     };
     let parts: Vec<&str> = extents.split(", ").map(str::trim).collect();
-    let leaf = parts
-        .iter()
-        .find(|part| part.starts_with("(ETB0)"))
-        .map(|part| place(part).0)
-        .unwrap();
-    let pieces: Vec<(u64, u64)> = parts
-        .iter()
-        .filter(|part| !part.starts_with("(ETB"))
-        .map(|part| place(part))
-        .collect();
+    let leaf = parts.iter().find(|part| part.starts_with("(ETB0)")).map(|part| place(part).0).unwrap();
+    let pieces: Vec<(u64, u64)> =
+        parts.iter().filter(|part| !part.starts_with("(ETB")).map(|part| place(part)).collect();
     assert!(pieces.len() > 4, "{map}");
 
     let mut prism = Prism::new(ClassTable::default());
@@ -535,12 +387,7 @@ fn ext4_with_a_journal_mapped_by_a_tree() {
     .enumerate()
     .map(|(step, (data, expected))| ((step as u64, data), expected))
     {
-        assert_eq!(
-            &class_of(start + step.0, step.1),
-            expected,
-            "step {}",
-            step.0
-        );
+        assert_eq!(&class_of(start + step.0, step.1), expected, "step {}", step.0);
     }
     assert_eq!(class_of(leaf, &read(leaf)), "metadata");
     for (first, last) in pieces {
@@ -554,27 +401,16 @@ fn check_btrfs(name: &str, options: &[&str]) {
     let scratch = Scratch::new(name);
     let image = scratch.image(256 << 20);
     let tree = scratch.tree();
-    run(
-        "mkfs.btrfs",
-        &[&["-q", "-f", "--rootdir", &tree], options, &[&image]].concat(),
-    );
+    run("mkfs.btrfs", &[&["-q", "-f", "--rootdir", &tree], options, &[&image]].concat());
     let bytes = fs::read(&image).unwrap();
     for request_blocks in [1, 3, 32] {
         let mut prism = Prism::new(ClassTable::default());
         let classes = classes(&mut prism, &bytes, request_blocks);
         assert_eq!(known(&prism), [(System::Btrfs, 0)]);
         assert_eq!(classes[16], "metadata", "superblock");
-        assert_eq!(
-            classes[16 << 10],
-            "metadata",
-            "copy of the superblock at 64 MiB"
-        );
+        assert_eq!(classes[16 << 10], "metadata", "copy of the superblock at 64 MiB");
         let wrong = misjudged(&bytes, &classes);
-        assert!(
-            wrong.is_empty(),
-            "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}",
-            wrong.len()
-        );
+        assert!(wrong.is_empty(), "{name}, {request_blocks} blocks a request: {} wrong: {wrong:#?}", wrong.len());
     }
 }
 
@@ -619,10 +455,7 @@ fn file_systems_in_partitions_and_what_becomes_of_them() {
 
     let mut prism = Prism::new(ClassTable::default());
     let before = classes(&mut prism, &disk, 32);
-    assert_eq!(
-        known(&prism),
-        [(System::Xfs, first), (System::Ext4, second)]
-    );
+    assert_eq!(known(&prism), [(System::Xfs, first), (System::Ext4, second)]);
     assert_eq!(before[0], "metadata", "partition table");
 
     // A restored classifier knows the same and judges the same.
@@ -634,19 +467,13 @@ fn file_systems_in_partitions_and_what_becomes_of_them() {
     assert_eq!(restored.save(), saved);
     let mut runs = Vec::new();
     let log = before.iter().position(|class| class == "log").unwrap();
-    restored.classify(
-        &intent(size, (log * BLOCK) as u64, &[0x77; BLOCK]),
-        &mut runs,
-    );
+    restored.classify(&intent(size, (log * BLOCK) as u64, &[0x77; BLOCK]), &mut runs);
     assert_eq!(restored.table().get(runs[0].class).unwrap().name, "log");
 
     // The same from reads alone.
     let mut reader = Prism::new(ClassTable::default());
     for (i, data) in disk.chunks(32 * BLOCK).enumerate() {
-        reader.observe_read(&Intent {
-            direction: Direction::Read,
-            ..intent(size, (i * 32 * BLOCK) as u64, data)
-        });
+        reader.observe_read(&Intent { direction: Direction::Read, ..intent(size, (i * 32 * BLOCK) as u64, data) });
     }
     assert_eq!(reader.save(), saved);
 
@@ -693,10 +520,7 @@ fn gpt_with_both_sector_sizes() {
             let mut prism = Prism::new(ClassTable::default());
             let classes = classes(&mut prism, &disk, request_blocks);
             assert_eq!(known(&prism), [(System::Xfs, start)], "sector {sector}");
-            assert!(
-                classes[..4].iter().all(|class| class == "metadata"),
-                "table, sector {sector}"
-            );
+            assert!(classes[..4].iter().all(|class| class == "metadata"), "table, sector {sector}");
             assert!(classes.iter().any(|class| class == "log"));
         }
     }
@@ -705,9 +529,7 @@ fn gpt_with_both_sector_sizes() {
 /// CRC-32 bit by bit, apart from the implementation under test.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
-        })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
     })
 }
 

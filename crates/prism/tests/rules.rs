@@ -16,17 +16,12 @@ fn facts() -> Facts<'static> {
         request_size_bytes: 8192,
         sequential_bytes: 2 << 20,
         offset_bytes: 1 << 30,
-        evidence: Some(Evidence {
-            system: System::Xfs,
-            role: Role::Journal,
-        }),
+        evidence: Some(Evidence { system: System::Xfs, role: Role::Journal }),
     }
 }
 
 fn holds(rule: &str) -> bool {
-    Rule::parse(rule)
-        .unwrap_or_else(|error| panic!("{rule}: {error}"))
-        .matches(&facts())
+    Rule::parse(rule).unwrap_or_else(|error| panic!("{rule}: {error}")).matches(&facts())
 }
 
 #[test]
@@ -90,31 +85,16 @@ fn every_predicate_means_what_it_says() {
 
 #[test]
 fn what_cannot_be_known_is_unknown_not_false() {
-    let rule = Rule::parse(
-        "hint.lifetime:short | path:**/WAL/** & !extension:sst | wlth:ge:2 | pid=7 | direct",
-    )
-    .unwrap();
+    let rule =
+        Rule::parse("hint.lifetime:short | path:**/WAL/** & !extension:sst | wlth:ge:2 | pid=7 | direct").unwrap();
     assert_eq!(
         rule.pending(),
-        [
-            "hint.lifetime:short",
-            "path:**/WAL/**",
-            "extension:sst",
-            "wlth:ge:2",
-            "pid:eq:7",
-            "direct"
-        ]
+        ["hint.lifetime:short", "path:**/WAL/**", "extension:sst", "wlth:ge:2", "pid:eq:7", "direct"]
     );
     assert!(!rule.matches(&facts()));
-    assert!(
-        !holds("!path:/x"),
-        "the negation of the unknown claims nothing"
-    );
+    assert!(!holds("!path:/x"), "the negation of the unknown claims nothing");
     assert!(!holds("done & path:/x") && !holds("!(done & path:/x)"));
-    assert!(
-        holds("done | path:/x") && holds("!(path:/x & !done)"),
-        "but what is sure either way is sure"
-    );
+    assert!(holds("done | path:/x") && holds("!(path:/x & !done)"), "but what is sure either way is sure");
 }
 
 #[test]
@@ -136,10 +116,7 @@ fn mistakes_are_refused_with_their_place_and_what_was_meant() {
         "at character 8: unknown predicate `requst_size`; the nearest known one is `request_size`"
     );
     let error = Rule::parse("io_direction:sideways").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "at character 13: `io_direction` needs `read` or `write`, not `sideways`"
-    );
+    assert_eq!(error.to_string(), "at character 13: `io_direction` needs `read` or `write`, not `sideways`");
     assert!(PREDICATES.contains(&"fs.journal"));
 }
 
@@ -147,26 +124,14 @@ fn mistakes_are_refused_with_their_place_and_what_was_meant() {
 fn depth_and_length_are_limited() {
     let nested = |depth: usize| format!("{}done{}", "(".repeat(depth), ")".repeat(depth));
     assert!(Rule::parse(&nested(31)).is_ok());
-    assert_eq!(
-        Rule::parse(&nested(32)).unwrap_err().kind,
-        RuleErrorKind::TooDeep
-    );
-    assert_eq!(
-        Rule::parse(&"!".repeat(1000)).unwrap_err().kind,
-        RuleErrorKind::TooDeep
-    );
-    assert_eq!(
-        Rule::parse(&"(".repeat(1 << 20)).unwrap_err().kind,
-        RuleErrorKind::TooLong
-    );
+    assert_eq!(Rule::parse(&nested(32)).unwrap_err().kind, RuleErrorKind::TooDeep);
+    assert_eq!(Rule::parse(&"!".repeat(1000)).unwrap_err().kind, RuleErrorKind::TooDeep);
+    assert_eq!(Rule::parse(&"(".repeat(1 << 20)).unwrap_err().kind, RuleErrorKind::TooLong);
 }
 
 /// Expressions as an operator might write them, with odd values.
 fn expression() -> impl Strategy<Value = String> {
-    let value = prop_oneof![
-        "[a-z*/._-]{1,8}",
-        "[ -~é]{1,8}".prop_map(|text| format!("\"{}\"", escape(&text)))
-    ];
+    let value = prop_oneof!["[a-z*/._-]{1,8}", "[ -~é]{1,8}".prop_map(|text| format!("\"{}\"", escape(&text)))];
     let leaf = prop_oneof![
         Just("fs.journal".to_owned()),
         Just("done".to_owned()),

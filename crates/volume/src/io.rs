@@ -17,10 +17,7 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        Self {
-            list,
-            read_bytes: 0,
-        }
+        Self { list, read_bytes: 0 }
     }
 
     /// Runs all requests, in parallel as far as the devices take them, and returns their completions in order.
@@ -33,12 +30,7 @@ impl Devices {
             if let Op::Read { bufs } = &op {
                 self.read_bytes += bufs.as_slice().iter().map(|b| b.len() as u64).sum::<u64>();
             }
-            queue[device].push_back(Request {
-                tag: i as u64,
-                offset_bytes,
-                stream: 0,
-                op,
-            });
+            queue[device].push_back(Request { tag: i as u64, offset_bytes, stream: 0, op });
         }
         let mut done = Vec::new();
         while left > 0 {
@@ -69,22 +61,10 @@ impl Devices {
     ///
     /// # Errors
     /// The device's failure.
-    pub fn read(
-        &mut self,
-        device: usize,
-        offset_bytes: u64,
-        len_bytes: usize,
-    ) -> Result<Buf, IoError> {
+    pub fn read(&mut self, device: usize, offset_bytes: u64, len_bytes: usize) -> Result<Buf, IoError> {
         let bufs = Vectored::One(Buf::new(len_bytes));
-        let completion = self
-            .run(vec![(device, offset_bytes, Op::Read { bufs })])
-            .pop();
-        let short = IoError {
-            kind: IoErrorKind::Short,
-            operation: "read",
-            offset_bytes,
-            os_error: 0,
-        };
+        let completion = self.run(vec![(device, offset_bytes, Op::Read { bufs })]).pop();
+        let short = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes, os_error: 0 };
         let completion = completion.ok_or_else(|| short.clone())?;
         completion.result?;
         match completion.bufs {
@@ -115,15 +95,11 @@ impl Devices {
     /// # Errors
     /// The first failure.
     pub fn flush_all(&mut self) -> Result<(), IoError> {
-        let all = (0..self.list.len())
-            .map(|device| (device, 0, Op::Flush))
-            .collect();
+        let all = (0..self.list.len()).map(|device| (device, 0, Op::Flush)).collect();
         self.finish(all)
     }
 
     fn finish(&mut self, requests: Vec<(usize, u64, Op)>) -> Result<(), IoError> {
-        self.run(requests)
-            .into_iter()
-            .try_for_each(|completion| completion.result)
+        self.run(requests).into_iter().try_for_each(|completion| completion.result)
     }
 }

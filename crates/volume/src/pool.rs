@@ -21,12 +21,7 @@ impl Pool {
     #[must_use]
     pub fn new(engine: Engine, devices: Devices) -> Self {
         let queues = devices.list.iter().map(|_| VecDeque::new()).collect();
-        Self {
-            engine,
-            devices,
-            queues,
-            done: Vec::new(),
-        }
+        Self { engine, devices, queues, done: Vec::new() }
     }
 
     /// Takes a host request. Never waits.
@@ -87,42 +82,24 @@ impl Pool {
 
     /// Descriptors that become readable when devices have completions.
     pub fn wake_fds(&self, out: &mut Vec<i32>) {
-        out.extend(
-            self.devices
-                .list
-                .iter()
-                .filter_map(|device| device.wake_fd()),
-        );
+        out.extend(self.devices.list.iter().filter_map(|device| device.wake_fd()));
     }
 
     /// Whether a device has requests under way.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        self.devices
-            .list
-            .iter()
-            .any(|device| device.in_flight() > 0)
-            || self.queues.iter().any(|q| !q.is_empty())
+        self.devices.list.iter().any(|device| device.in_flight() > 0) || self.queues.iter().any(|q| !q.is_empty())
     }
 
     /// Waits for a device completion, at most `timeout_ns`.
     pub fn wait(&mut self, timeout_ns: u64) {
-        if let Some(device) = self
-            .devices
-            .list
-            .iter_mut()
-            .find(|device| device.in_flight() > 0)
-        {
+        if let Some(device) = self.devices.list.iter_mut().find(|device| device.in_flight() > 0) {
             device.wait(timeout_ns);
         }
     }
 
     /// Polls and waits until `ready`, appending finished host requests to `done`.
-    pub fn run_until(
-        &mut self,
-        done: &mut Vec<Completion>,
-        mut ready: impl FnMut(&Engine, &[Completion]) -> bool,
-    ) {
+    pub fn run_until(&mut self, done: &mut Vec<Completion>, mut ready: impl FnMut(&Engine, &[Completion]) -> bool) {
         loop {
             self.poll(done);
             if ready(&self.engine, done) || !self.in_flight() {
@@ -145,14 +122,9 @@ impl Pool {
 }
 
 /// Drives an engine on devices until `ready`, or until nothing is under way.
-pub(crate) fn drive(
-    engine: &mut Engine,
-    devices: &mut Devices,
-    mut ready: impl FnMut(&Engine) -> bool,
-) {
+pub(crate) fn drive(engine: &mut Engine, devices: &mut Devices, mut ready: impl FnMut(&Engine) -> bool) {
     let mut done = Vec::new();
-    let mut queues: Vec<VecDeque<DeviceRequest>> =
-        devices.list.iter().map(|_| VecDeque::new()).collect();
+    let mut queues: Vec<VecDeque<DeviceRequest>> = devices.list.iter().map(|_| VecDeque::new()).collect();
     loop {
         engine.pump();
         let mut moved = false;
@@ -178,12 +150,7 @@ pub(crate) fn drive(
         if ready(engine) && !engine.is_busy() || !moved && !busy {
             return;
         }
-        if !moved
-            && let Some(device) = devices
-                .list
-                .iter_mut()
-                .find(|device| device.in_flight() > 0)
-        {
+        if !moved && let Some(device) = devices.list.iter_mut().find(|device| device.in_flight() > 0) {
             device.wait(100_000_000);
         }
     }

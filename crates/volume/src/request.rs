@@ -122,9 +122,7 @@ pub enum RequestError {
         offset_bytes: u64,
     },
     /// A device flush failed earlier; what was acknowledged since the last good flush may be lost.
-    #[error(
-        "an earlier device flush failed: restart the server to recover to what is known to be durable"
-    )]
+    #[error("an earlier device flush failed: restart the server to recover to what is known to be durable")]
     FlushFailed,
     /// The pool accepts no writes.
     #[error("the pool is read-only: {0}")]

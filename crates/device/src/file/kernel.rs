@@ -83,10 +83,8 @@ pub(super) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
     let result = unsafe {
         libc::statx(fd.as_raw_fd(), EMPTY.as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &raw mut found)
     };
-    (result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0).then_some(DirectAlignment {
-        memory_bytes: found.stx_dio_mem_align,
-        offset_bytes: found.stx_dio_offset_align,
-    })
+    (result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0)
+        .then_some(DirectAlignment { memory_bytes: found.stx_dio_mem_align, offset_bytes: found.stx_dio_offset_align })
 }
 
 /// preadv(2) of raw vectors, in the manner of io_uring.

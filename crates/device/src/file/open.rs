@@ -106,9 +106,7 @@ fn open_once(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
     let write = options.mode == OpenMode::ReadWrite;
     // O_EXCL on a block device without O_CREAT: fails with EBUSY while it is mounted or otherwise held (open(2)).
     let exclusive = if block_device && write { libc::O_EXCL } else { 0 };
-    let with_flags = |flags: i32| {
-        OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path)
-    };
+    let with_flags = |flags: i32| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
     let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {
         Some(Ok(file)) => (file, true),
         // EINVAL: the file system does not do direct I/O (open(2)).
@@ -210,7 +208,10 @@ fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
             Err(error) => error.raw_os_error() != Some(libc::EINVAL),
         };
         let bytes = size as u32;
-        works.then_some(Alignment { memory_bytes: if block_device { bytes } else { bytes.max(512) }, block_bytes: bytes })
+        works.then_some(Alignment {
+            memory_bytes: if block_device { bytes } else { bytes.max(512) },
+            block_bytes: bytes,
+        })
     })
 }
 
@@ -234,7 +235,10 @@ impl Queue {
         // A partition has no queue of its own; its parent directory is the disk.
         let queues = [device.join("queue"), device.join("../queue")];
         let text = |name: &str| {
-            queues.iter().find_map(|queue| std::fs::read_to_string(queue.join(name)).ok()).map(|text| text.trim().to_owned())
+            queues
+                .iter()
+                .find_map(|queue| std::fs::read_to_string(queue.join(name)).ok())
+                .map(|text| text.trim().to_owned())
         };
         let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let zoned = text("zoned").unwrap_or_else(|| "none".to_owned());

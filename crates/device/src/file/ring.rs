@@ -48,7 +48,8 @@ impl Ring {
     /// # Errors
     /// The operating system's, with the descriptor given back, where io_uring is forbidden or unknown.
     pub(super) fn new(fd: OwnedFd) -> Result<Self, (io::Error, OwnedFd)> {
-        let built = IoUring::builder().dontfork().setup_clamp().setup_cqsize(2 * QUEUE_LIMIT as u32).build(QUEUE_LIMIT as u32);
+        let built =
+            IoUring::builder().dontfork().setup_clamp().setup_cqsize(2 * QUEUE_LIMIT as u32).build(QUEUE_LIMIT as u32);
         let ring = match built {
             Ok(ring) => ring,
             Err(error) => return Err((error, fd)),

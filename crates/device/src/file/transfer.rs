@@ -184,7 +184,8 @@ impl Transfer {
         let left_bytes = self.len_bytes - self.done_bytes;
         // Zero bytes: the file was truncated under us, or the device has lost its end. A part that is not aligned
         // cannot be continued without the page cache.
-        if count == 0 || (count < left_bytes && self.medium.direct && !count.is_multiple_of(self.medium.block_bytes())) {
+        if count == 0 || (count < left_bytes && self.medium.direct && !count.is_multiple_of(self.medium.block_bytes()))
+        {
             return Next::Done(Err(self.error(IoErrorKind::Short, 0)));
         }
         self.done_bytes += count.min(left_bytes);

@@ -77,7 +77,9 @@ pub(super) fn negotiate(
 ) -> Result<ExportInfo, NbdError> {
     let too_long = |text: &str| text.len() > wire::STRING_MAX_BYTES;
     if too_long(export) || contexts.iter().any(|context| too_long(context)) || contexts.len() > 64 {
-        return Err(NbdError::Usage { what: "a name is longer than the 4096 bytes that NBD allows, or there are too many" });
+        return Err(NbdError::Usage {
+            what: "a name is longer than the 4096 bytes that NBD allows, or there are too many",
+        });
     }
     let greeting = channel.take(18, DURING)?;
     let mut greeting = Cursor(&greeting);

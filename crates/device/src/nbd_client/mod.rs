@@ -165,7 +165,12 @@ impl NbdClient {
     ///
     /// # Errors
     /// As [`Self::submit_read`].
-    pub fn submit_write_zeroes(&mut self, offset_bytes: u64, len_bytes: u32, flags: ZeroFlags) -> Result<u64, NbdError> {
+    pub fn submit_write_zeroes(
+        &mut self,
+        offset_bytes: u64,
+        len_bytes: u32,
+        flags: ZeroFlags,
+    ) -> Result<u64, NbdError> {
         let bits = [
             (flags.fua, wire::CMD_FLAG_FUA),
             (flags.no_hole, wire::CMD_FLAG_NO_HOLE),

@@ -156,7 +156,8 @@ impl Pending {
 
     /// Notes a part of the data; gives its place in the buffer.
     fn part(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<usize, NbdError> {
-        let start = offset_bytes.checked_sub(self.offset_bytes).ok_or_else(|| protocol("data before what was asked"))?;
+        let start =
+            offset_bytes.checked_sub(self.offset_bytes).ok_or_else(|| protocol("data before what was asked"))?;
         let end = start.checked_add(len_bytes).filter(|&end| end <= u64::from(self.len_bytes) && len_bytes > 0);
         let end = end.ok_or_else(|| protocol("data beyond what was asked, or none"))?;
         // Parts are disjoint, so that the last one that begins before our end tells.

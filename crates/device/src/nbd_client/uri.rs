@@ -36,7 +36,8 @@ impl FromStr for NbdUri {
             let (path, query) = rest.split_once('?').ok_or_else(|| fail("names no socket"))?;
             let export = path.strip_prefix('/').ok_or_else(|| fail("names a host with a Unix socket"))?;
             let mut parameters = query.split('&').filter_map(|parameter| parameter.strip_prefix("socket="));
-            let socket = parameters.next().filter(|socket| !socket.is_empty()).ok_or_else(|| fail("names no socket"))?;
+            let socket =
+                parameters.next().filter(|socket| !socket.is_empty()).ok_or_else(|| fail("names no socket"))?;
             let decode = |part| decode(part).ok_or_else(|| fail("has a % that two hex digits do not follow"));
             let endpoint = Endpoint::Unix(PathBuf::from(decode(socket)?));
             return Ok(Self { endpoint, export: decode(export)? });
@@ -82,7 +83,9 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(NbdUri { endpoint, export: export.to_owned() }), "{text}");
         }
-        for text in ["", "nbd:", "nbd://example.org/x", "nbd+unix:///x", "nbd+unix://h/x?socket=/s", "nbd://127.0.0.1/%f"] {
+        for text in
+            ["", "nbd:", "nbd://example.org/x", "nbd+unix:///x", "nbd+unix://h/x?socket=/s", "nbd://127.0.0.1/%f"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -97,9 +97,9 @@ fn zfs(probe: &mut Probe<'_>) -> Result<(), IoError> {
     for label in [0, 1, labels - 2, labels - 1] {
         let start = label * LABEL + LABEL / 2;
         let Some(ring) = probe.bytes(start, (LABEL / 2) as usize)? else { continue };
-        let slot = ring.chunks_exact(1024).position(|slot| {
-            slot[..8] == ZFS_MAGIC.to_le_bytes() || slot[..8] == ZFS_MAGIC.to_be_bytes()
-        });
+        let slot = ring
+            .chunks_exact(1024)
+            .position(|slot| slot[..8] == ZFS_MAGIC.to_le_bytes() || slot[..8] == ZFS_MAGIC.to_be_bytes());
         if let Some(slot) = slot {
             probe.report("ZFS pool member", start + slot as u64 * 1024);
         }

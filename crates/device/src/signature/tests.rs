@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::file::{FileDevice, FileOptions, OpenMode};
-use crate::{Image, ImageDevice, Random};
 use crate::instant::Store;
+use crate::{Image, ImageDevice, Random};
 use std::process::Command;
 
 const SIZE: u64 = 8 << 20;

@@ -57,8 +57,7 @@ pub(super) fn choose(cache: &SectorCache, pattern: Pattern, random: &mut Random)
             Pattern::NothingSurvives => None,
             Pattern::EverythingSurvives => versions.last().copied(),
             Pattern::Sectors { survive } => {
-                let reached: Vec<&Version> =
-                    versions.iter().copied().filter(|_| random.chance(survive, 256)).collect();
+                let reached: Vec<&Version> = versions.iter().copied().filter(|_| random.chance(survive, 256)).collect();
                 // Mostly the newest lands last, as in order of submission; sometimes an older one.
                 if random.chance(3, 4) {
                     reached.last().copied()
@@ -66,12 +65,12 @@ pub(super) fn choose(cache: &SectorCache, pattern: Pattern, random: &mut Random)
                     reached.get(random.index(reached.len())).copied()
                 }
             }
-            Pattern::Writes { survive } => newest_where(&mut |version| {
-                *coins.entry(version.id).or_insert_with(|| random.chance(survive, 256))
-            }),
-            Pattern::Prefix { torn_id } => newest_where(&mut |version| {
-                version.id < torn_id || (version.id == torn_id && random.chance(1, 2))
-            }),
+            Pattern::Writes { survive } => {
+                newest_where(&mut |version| *coins.entry(version.id).or_insert_with(|| random.chance(survive, 256)))
+            }
+            Pattern::Prefix { torn_id } => {
+                newest_where(&mut |version| version.id < torn_id || (version.id == torn_id && random.chance(1, 2)))
+            }
         };
         if let Some(version) = chosen {
             survivors.push((sector, version.clone()));

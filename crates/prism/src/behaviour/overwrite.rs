@@ -81,13 +81,7 @@ impl Region {
         let passed = epoch.wrapping_sub(self.epoch);
         if passed > 0 {
             let shift = passed.min(15);
-            for count in [
-                &mut self.written,
-                &mut self.read,
-                &mut self.requests,
-                &mut self.appends,
-                &mut self.large,
-            ] {
+            for count in [&mut self.written, &mut self.read, &mut self.requests, &mut self.appends, &mut self.large] {
                 *count >>= shift;
             }
             let shift = passed.min(7);
@@ -127,8 +121,7 @@ impl Overwrites {
             self.slots = vec![Region::default(); SLOTS];
         }
         // Fibonacci hashing: neighbours spread, and the result depends on nothing but the key.
-        let index =
-            (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.trailing_zeros())) as usize;
+        let index = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.trailing_zeros())) as usize;
         let slot = self.slots.get_mut(index)?;
         slot.age(epoch);
         if slot.key != key {
@@ -139,11 +132,7 @@ impl Overwrites {
                 slot.written -= 1;
                 return None;
             }
-            *slot = Region {
-                key,
-                epoch,
-                ..Region::default()
-            };
+            *slot = Region { key, epoch, ..Region::default() };
         }
         Some(slot)
     }
@@ -160,9 +149,7 @@ impl Overwrites {
         region.written = region.written.saturating_add(write.blocks as u16);
         region.requests = region.requests.saturating_add(1);
         region.appends = region.appends.saturating_add(u16::from(wrapped || goes_on));
-        region.large = region
-            .large
-            .saturating_add(u16::from(write.request_bytes > APPEND_LIMIT_BYTES));
+        region.large = region.large.saturating_add(u16::from(write.request_bytes > APPEND_LIMIT_BYTES));
         region.passes = region.passes.saturating_add(u8::from(wrapped));
         region.end = first + write.blocks.min(REGION_BLOCKS) as u8;
         region.guess()
@@ -195,11 +182,7 @@ impl Overwrites {
         if end.saturating_sub(first) > SLOTS as u64 {
             let epoch = self.epoch();
             let keys = key(disk, first * REGION_BLOCKS)..key(disk, 0).saturating_add(end);
-            for region in self
-                .slots
-                .iter_mut()
-                .filter(|region| keys.contains(&region.key))
-            {
+            for region in self.slots.iter_mut().filter(|region| keys.contains(&region.key)) {
                 region.age(epoch);
                 died(region);
             }
@@ -218,12 +201,7 @@ mod tests {
     use super::*;
 
     fn write(table: &mut Overwrites, block: u64, blocks: u64, request_bytes: u64) -> Guess {
-        table.write(Write {
-            disk: DiskId(3),
-            first_block: block,
-            blocks,
-            request_bytes,
-        })
+        table.write(Write { disk: DiskId(3), first_block: block, blocks, request_bytes })
     }
 
     #[test]
@@ -275,12 +253,7 @@ mod tests {
         assert_eq!(write(&mut table, 0, REGION_BLOCKS, 1 << 20), Guess::Temp);
         // A discard of terabytes reaches the same regions without walking the address space.
         table.discard(DiskId(3), 0, 1 << 40);
-        assert_eq!(
-            table
-                .slot(key(DiskId(3), 0), false)
-                .map(|region| region.died),
-            Some(3)
-        );
+        assert_eq!(table.slot(key(DiskId(3), 0), false).map(|region| region.died), Some(3));
     }
 
     #[test]

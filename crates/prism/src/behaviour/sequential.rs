@@ -44,11 +44,7 @@ impl Streams {
         let continued = stream.used > 0 && stream.next == offset_bytes;
         let before = if continued { stream.run_bytes } else { 0 };
         let run_bytes = before.saturating_add(len_bytes);
-        *stream = Stream {
-            next: offset_bytes.saturating_add(len_bytes),
-            run_bytes,
-            used: self.requests,
-        };
+        *stream = Stream { next: offset_bytes.saturating_add(len_bytes), run_bytes, used: self.requests };
         run_bytes
     }
 }
@@ -66,25 +62,10 @@ mod tests {
                 assert_eq!(run, (step + 1) * 8192);
             }
         }
-        assert_eq!(
-            streams.note(DiskId(2), 100 * 8192, 4096),
-            4096,
-            "disks are apart"
-        );
+        assert_eq!(streams.note(DiskId(2), 100 * 8192, 4096), 4096, "disks are apart");
         assert_eq!(streams.note(DiskId(1), 99 << 30, 4096), 4096);
-        assert_eq!(
-            streams.note(DiskId(1), 100 * 8192, 4096),
-            4096,
-            "the first stream gave way"
-        );
-        assert_eq!(
-            streams.note(DiskId(1), (1 << 30) + 100 * 8192, 4096),
-            4096,
-            "and then the second"
-        );
-        assert_eq!(
-            streams.note(DiskId(1), (7 << 30) + 100 * 8192, 4096),
-            101 * 8192 - 4096
-        );
+        assert_eq!(streams.note(DiskId(1), 100 * 8192, 4096), 4096, "the first stream gave way");
+        assert_eq!(streams.note(DiskId(1), (1 << 30) + 100 * 8192, 4096), 4096, "and then the second");
+        assert_eq!(streams.note(DiskId(1), (7 << 30) + 100 * 8192, 4096), 101 * 8192 - 4096);
     }
 }

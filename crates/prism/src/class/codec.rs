@@ -61,13 +61,8 @@ impl ClassTable {
             return Err(damaged("trailing bytes", input.offset()));
         }
         for (i, class) in classes.iter().enumerate() {
-            if classes[..i]
-                .iter()
-                .any(|earlier| earlier.name == class.name)
-            {
-                return Err(ClassError::Duplicate {
-                    name: class.name.clone(),
-                });
+            if classes[..i].iter().any(|earlier| earlier.name == class.name) {
+                return Err(ClassError::Duplicate { name: class.name.clone() });
             }
         }
         Self::from_classes(classes)
@@ -104,31 +99,14 @@ fn read(input: &mut Reader<'_>) -> Option<Vec<ClassSpec>> {
             return None;
         }
         let rules = (0..rules)
-            .map(|_| {
-                text(
-                    input,
-                    |input| input.u16().map(usize::from),
-                    RULE_LIMIT_BYTES,
-                )
-            })
+            .map(|_| text(input, |input| input.u16().map(usize::from), RULE_LIMIT_BYTES))
             .collect::<Option<_>>()?;
-        classes.push(ClassSpec {
-            name,
-            place,
-            read_cache,
-            share,
-            priority,
-            rules,
-        });
+        classes.push(ClassSpec { name, place, read_cache, share, priority, rules });
     }
     Some(classes)
 }
 
-fn text(
-    input: &mut Reader<'_>,
-    length: fn(&mut Reader<'_>) -> Option<usize>,
-    limit: usize,
-) -> Option<String> {
+fn text(input: &mut Reader<'_>, length: fn(&mut Reader<'_>) -> Option<usize>, limit: usize) -> Option<String> {
     let length = length(input).filter(|&length| length <= limit)?;
     String::from_utf8(input.take(length)?.to_vec()).ok()
 }

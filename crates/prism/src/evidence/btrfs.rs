@@ -36,9 +36,7 @@ impl Btrfs {
         }
         let checksum_type = le16(block, 0xc4);
         // xxhash64, sha256 and blake2b are taken at their word: an anchor is out of reach of file data.
-        if checksum_type > 3
-            || (checksum_type == CSUM_CRC32C && crc32c(block.get(0x20..4096)?) != le32(block, 0))
-        {
+        if checksum_type > 3 || (checksum_type == CSUM_CRC32C && crc32c(block.get(0x20..4096)?) != le32(block, 0)) {
             return None;
         }
         let node = le32(block, 0x94);
@@ -50,13 +48,7 @@ impl Btrfs {
         let fsid = uuid(block, 0x20);
         let renamed = le64(block, 0xbc) & INCOMPAT_METADATA_UUID != 0;
         let node_fsid = if renamed { uuid(block, 0x23b) } else { fsid };
-        Some(Self {
-            fsid,
-            node_fsid,
-            size,
-            node,
-            checksum_type,
-        })
+        Some(Self { fsid, node_fsid, size, node, checksum_type })
     }
 
     /// What the block at `at` (relative to the file system) is.
@@ -64,17 +56,10 @@ impl Btrfs {
     pub fn judge(&self, at: u64, rest: &[u8]) -> Found {
         let id = uuid(rest, 0x20);
         if id == self.node_fsid && self.is_node(rest) {
-            let role = if le64(rest, 0x58) == TREE_LOG {
-                Role::Journal
-            } else {
-                Role::Metadata
-            };
+            let role = if le64(rest, 0x58) == TREE_LOG { Role::Journal } else { Role::Metadata };
             return (role, u64::from(self.node));
         }
-        if id == self.fsid
-            && rest
-                .get(..BLOCK as usize)
-                .is_some_and(|block| Self::parse(block, at, u64::MAX).is_some())
+        if id == self.fsid && rest.get(..BLOCK as usize).is_some_and(|block| Self::parse(block, at, u64::MAX).is_some())
         {
             return (Role::Superblock, BLOCK);
         }

@@ -144,19 +144,10 @@ fn decode(bytes: &[u8]) -> Option<BTreeMap<DiskId, Disk>> {
             let (entries_offset, entry_bytes, entries, sector) =
                 (input.u64()?, input.u32()?, input.u32()?, input.u32()?);
             // As `partition::recognise` bounds them.
-            if entries > 128
-                || entry_bytes > 4096
-                || entries_offset > ENTRIES_OFFSET_LIMIT
-                || sector > 4096
-            {
+            if entries > 128 || entry_bytes > 4096 || entries_offset > ENTRIES_OFFSET_LIMIT || sector > 4096 {
                 return None;
             }
-            disk.table = Some(Table {
-                entries_offset,
-                entry_bytes,
-                entries,
-                sector,
-            });
+            disk.table = Some(Table { entries_offset, entry_bytes, entries, sector });
         }
         for _ in 0..input.u16()? {
             partitions_total += 1;
@@ -174,12 +165,7 @@ fn decode(bytes: &[u8]) -> Option<BTreeMap<DiskId, Disk>> {
                 return None;
             }
             let kind = decode_kind(&mut input)?;
-            disk.systems.push(Known {
-                base,
-                end,
-                kind,
-                confirmed: 0,
-            });
+            disk.systems.push(Known { base, end, kind, confirmed: 0 });
         }
         disks.insert(id, disk);
     }
@@ -192,9 +178,7 @@ fn decode_kind(input: &mut Reader<'_>) -> Option<Kind> {
             uuid: input.uuid()?,
             meta_uuid: input.uuid()?,
             size: input.u64()?,
-            block: input
-                .u32()
-                .filter(|size| size.is_power_of_two() && *size >= 1024)?,
+            block: input.u32().filter(|size| size.is_power_of_two() && *size >= 1024)?,
             sector: input.u32()?,
             inode: input.u32()?,
             directory_block: input.u32()?,
@@ -217,9 +201,7 @@ fn decode_kind(input: &mut Reader<'_>) -> Option<Kind> {
             fsid: input.uuid()?,
             node_fsid: input.uuid()?,
             size: input.u64()?,
-            node: input
-                .u32()
-                .filter(|size| size.is_power_of_two() && (4096..=65536).contains(size))?,
+            node: input.u32().filter(|size| size.is_power_of_two() && (4096..=65536).contains(size))?,
             checksum_type: input.u16()?,
         }),
         4 => Kind::Swap,

@@ -7,11 +7,7 @@ const fn table(polynomial: u32) -> [u32; 256] {
         let mut value = i as u32;
         let mut bit = 0;
         while bit < 8 {
-            value = if value & 1 != 0 {
-                (value >> 1) ^ polynomial
-            } else {
-                value >> 1
-            };
+            value = if value & 1 != 0 { (value >> 1) ^ polynomial } else { value >> 1 };
             bit += 1;
         }
         table[i] = value;
@@ -24,9 +20,7 @@ static CASTAGNOLI: [u32; 256] = table(0x82f6_3b78);
 static IEEE: [u32; 256] = table(0xedb8_8320);
 
 fn update(table: &[u32; 256], state: u32, bytes: &[u8]) -> u32 {
-    bytes.iter().fold(state, |state, byte| {
-        (state >> 8) ^ table[usize::from(state as u8 ^ byte)]
-    })
+    bytes.iter().fold(state, |state, byte| (state >> 8) ^ table[usize::from(state as u8 ^ byte)])
 }
 
 /// CRC32C without initial or final inversion, as ext4 chains it.
@@ -42,13 +36,12 @@ pub(super) fn crc32_ieee(bytes: &[u8]) -> u32 {
 /// CRC-16 (reflected 0x8005), as `lib/crc16.c` of the Linux kernel.
 pub(super) fn crc16(state: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(state, |state, byte| {
-        (0..8).fold(state ^ u16::from(*byte), |state, _| {
-            if state & 1 != 0 {
-                (state >> 1) ^ 0xa001
-            } else {
-                state >> 1
-            }
-        })
+        (0..8).fold(
+            state ^ u16::from(*byte),
+            |state, _| {
+                if state & 1 != 0 { (state >> 1) ^ 0xa001 } else { state >> 1 }
+            },
+        )
     })
 }
 

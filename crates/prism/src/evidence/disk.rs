@@ -87,9 +87,7 @@ impl Disk {
     }
 
     pub fn learns_from_reads(&self) -> bool {
-        self.systems
-            .iter()
-            .any(|known| matches!(&known.kind, Kind::Ext4(ext4) if ext4.is_incomplete()))
+        self.systems.iter().any(|known| matches!(&known.kind, Kind::Ext4(ext4) if ext4.is_incomplete()))
     }
 
     /// Whether the range holds a place where a superblock or a table may stand. Cheap: on the data path.
@@ -99,9 +97,7 @@ impl Disk {
         }
         let end = offset.saturating_add(len);
         // The last partition that starts before the end of the request decides: earlier ones end before it starts.
-        let next = self
-            .partitions
-            .partition_point(|partition| partition.start < end);
+        let next = self.partitions.partition_point(|partition| partition.start < end);
         next.checked_sub(1)
             .and_then(|last| self.partitions.get(last))
             .is_some_and(|partition| offset <= partition.start.saturating_add(BTRFS_OFFSET))
@@ -116,13 +112,12 @@ impl Disk {
         if let Some(first) = block_at(0) {
             let table = partition::recognise(first, disk_size);
             // A protective boot record alone does not say where the header is; keep what it said before.
-            let table = if table.is_some_and(|table| table.sector == 0)
-                && self.table.is_some_and(|old| old.sector == 4096)
-            {
-                self.table
-            } else {
-                table
-            };
+            let table =
+                if table.is_some_and(|table| table.sector == 0) && self.table.is_some_and(|old| old.sector == 4096) {
+                    self.table
+                } else {
+                    table
+                };
             self.anchor(0, disk_size, first, look);
             // A file system over the whole disk has the last word: an old boot record may stand in its spare bytes.
             if self.systems.iter().any(|known| known.base == 0) || table.is_none() {
@@ -130,11 +125,7 @@ impl Disk {
                 self.set_partitions(Vec::new());
             } else if table != self.table {
                 self.table = table;
-                self.set_partitions(
-                    table
-                        .map(|table| table.mbr_partitions(first, disk_size))
-                        .unwrap_or_default(),
-                );
+                self.set_partitions(table.map(|table| table.mbr_partitions(first, disk_size)).unwrap_or_default());
             } else if let Some(table) = table.filter(|table| !table.is_gpt()) {
                 self.set_partitions(table.mbr_partitions(first, disk_size));
             }
@@ -148,17 +139,9 @@ impl Disk {
                 self.partitions = partitions;
             }
         }
-        let whole = Partition {
-            index: 0,
-            start: 0,
-            end: disk_size,
-        };
+        let whole = Partition { index: 0, start: 0, end: disk_size };
         for i in 0..=self.partitions.len() {
-            let partition = if i == 0 {
-                whole
-            } else {
-                self.partitions[i - 1]
-            };
+            let partition = if i == 0 { whole } else { self.partitions[i - 1] };
             if i > 0
                 && let Some(block) = block_at(partition.start)
             {
@@ -184,30 +167,19 @@ impl Disk {
         };
         match recognised {
             Some((size, kind)) => self.learn_system(base, base.saturating_add(size), kind, look),
-            None => self
-                .systems
-                .retain(|known| known.base != base || known.kind.system() == System::Btrfs),
+            None => self.systems.retain(|known| known.base != base || known.kind.system() == System::Btrfs),
         }
     }
 
     /// The block where btrfs keeps its superblock.
     fn btrfs_anchor(&mut self, base: u64, limit: u64, block: &[u8], look: u64) {
-        let at_base = self
-            .systems
-            .iter()
-            .find(|known| known.base == base)
-            .map(|known| known.kind.system());
+        let at_base = self.systems.iter().find(|known| known.base == base).map(|known| known.kind.system());
         if at_base.is_some_and(|system| system != System::Btrfs) {
             // An ordinary data block of the file system that stands here.
             return;
         }
         match Btrfs::parse(block, BTRFS_OFFSET, limit.saturating_sub(base)) {
-            Some(btrfs) => self.learn_system(
-                base,
-                base.saturating_add(btrfs.size),
-                Kind::Btrfs(btrfs),
-                look,
-            ),
+            Some(btrfs) => self.learn_system(base, base.saturating_add(btrfs.size), Kind::Btrfs(btrfs), look),
             None => self.systems.retain(|known| known.base != base),
         }
     }
@@ -222,29 +194,18 @@ impl Disk {
             }
             known.end = end;
         } else {
-            self.systems.push(Known {
-                base,
-                end,
-                kind,
-                confirmed: look,
-            });
+            self.systems.push(Known { base, end, kind, confirmed: look });
         }
         self.systems.sort_by_key(|known| known.base);
         // Regions are disjoint: what was confirmed last wins.
-        self.systems.retain(|known| {
-            known.base == base || !overlaps(known.base, known.end - known.base, base, end)
-        });
+        self.systems.retain(|known| known.base == base || !overlaps(known.base, known.end - known.base, base, end));
     }
 
     fn set_partitions(&mut self, partitions: Vec<Partition>) {
         self.partitions = partitions;
         let partitions = &self.partitions;
-        self.systems.retain(|known| {
-            known.base == 0
-                || partitions
-                    .iter()
-                    .any(|partition| partition.start == known.base)
-        });
+        self.systems
+            .retain(|known| known.base == 0 || partitions.iter().any(|partition| partition.start == known.base));
     }
 
     pub fn forget_oldest(&mut self) {
@@ -254,12 +215,7 @@ impl Disk {
 
     pub fn discard(&mut self, offset: u64, len: u64) {
         self.systems.retain(|known| {
-            let anchor = known.base
-                + if known.kind.system() == System::Btrfs {
-                    BTRFS_OFFSET
-                } else {
-                    0
-                };
+            let anchor = known.base + if known.kind.system() == System::Btrfs { BTRFS_OFFSET } else { 0 };
             !overlaps(offset, len, anchor, anchor + BLOCK)
         });
         if self.table.is_some() && overlaps(offset, len, 0, BLOCK) {
@@ -269,13 +225,7 @@ impl Disk {
     }
 
     /// Appends one verdict per 4 KiB block. Without any file system nothing is appended.
-    pub fn judge(
-        &mut self,
-        offset: u64,
-        data: &[u8],
-        scratch: &mut Vec<u8>,
-        verdicts: &mut Vec<Option<Evidence>>,
-    ) {
+    pub fn judge(&mut self, offset: u64, data: &[u8], scratch: &mut Vec<u8>, verdicts: &mut Vec<Option<Evidence>>) {
         let end = offset.saturating_add(data.len() as u64);
         let mut at = offset;
         // Until where the last structure found reaches.
@@ -303,41 +253,21 @@ impl Disk {
                         Kind::Xfs(xfs) => xfs.judge(relative, rest, scratch),
                         Kind::Ext4(ext4) => ext4.judge(relative, rest),
                         Kind::Btrfs(btrfs) => btrfs.judge(relative, rest),
-                        Kind::Swap => (
-                            if relative == 0 {
-                                Role::Superblock
-                            } else {
-                                Role::Swap
-                            },
-                            BLOCK,
-                        ),
+                        Kind::Swap => (if relative == 0 { Role::Superblock } else { Role::Swap }, BLOCK),
                     };
                     // No structure reaches beyond its file system.
-                    reach = at
-                        .saturating_add(len.max(BLOCK))
-                        .min(known.end.next_multiple_of(BLOCK));
+                    reach = at.saturating_add(len.max(BLOCK)).min(known.end.next_multiple_of(BLOCK));
                     evidence = Some(Evidence { system, role });
                 } else if self.table.is_some_and(|table| table.covers(at)) {
-                    let role = if at == 0 {
-                        Role::Superblock
-                    } else {
-                        Role::Metadata
-                    };
-                    evidence = Some(Evidence {
-                        system: System::PartitionTable,
-                        role,
-                    });
+                    let role = if at == 0 { Role::Superblock } else { Role::Metadata };
+                    evidence = Some(Evidence { system: System::PartitionTable, role });
                 }
             }
             verdicts.push(evidence);
             at += BLOCK;
         }
         if reach > end && evidence.is_some() {
-            self.carries[self.next_carry] = Carry {
-                offset: end,
-                left: reach - end,
-                evidence,
-            };
+            self.carries[self.next_carry] = Carry { offset: end, left: reach - end, evidence };
             self.next_carry = (self.next_carry + 1) % CARRIES;
         }
     }

@@ -172,18 +172,9 @@ impl Learned {
     /// Keeps the limits: the disk that holds the most gives up what was least recently confirmed. `newcomer` has just
     /// learned something; a disk with a hundred partitions so cannot push out the single file system of another.
     fn bound(&mut self, newcomer: DiskId) {
-        while self
-            .disks
-            .values()
-            .map(|known| known.systems.len())
-            .sum::<usize>()
-            > SYSTEMS_LIMIT
-        {
-            let fullest = self
-                .disks
-                .iter()
-                .max_by_key(|(disk, known)| (known.systems.len(), **disk))
-                .map(|(disk, _)| *disk);
+        while self.disks.values().map(|known| known.systems.len()).sum::<usize>() > SYSTEMS_LIMIT {
+            let fullest =
+                self.disks.iter().max_by_key(|(disk, known)| (known.systems.len(), **disk)).map(|(disk, _)| *disk);
             let Some(known) = fullest.and_then(|disk| self.disks.get_mut(&disk)) else {
                 break;
             };
@@ -191,19 +182,10 @@ impl Learned {
         }
         if self.disks.len() > DISKS_LIMIT {
             // A table without a file system is worth least. There are more disks than file systems, so one is found.
-            let bare = self
-                .disks
-                .iter()
-                .find(|(_, known)| known.systems.is_empty())
-                .map(|(disk, _)| *disk);
+            let bare = self.disks.iter().find(|(_, known)| known.systems.is_empty()).map(|(disk, _)| *disk);
             self.disks.remove(&bare.unwrap_or(newcomer));
         }
-        if self
-            .disks
-            .values()
-            .map(|known| known.partitions.len())
-            .sum::<usize>()
-            > PARTITIONS_LIMIT
+        if self.disks.values().map(|known| known.partitions.len()).sum::<usize>() > PARTITIONS_LIMIT
             && let Some(known) = self.disks.get_mut(&newcomer)
         {
             known.partitions.clear();

@@ -45,22 +45,13 @@ pub(super) fn recognise(block: &[u8], disk_size: u64) -> Option<Table> {
     if le16(block, 510) != 0xaa55 {
         return None;
     }
-    let mbr = Table {
-        entries_offset: 0,
-        entry_bytes: 16,
-        entries: 4,
-        sector: 512,
-    };
+    let mbr = Table { entries_offset: 0, entry_bytes: 16, entries: 4, sector: 512 };
     if (0..4).any(|i| block.get(446 + i * 16 + 4) == Some(&0xee)) {
         // Protective: the header follows in the next block where sectors are 4 KiB.
         return Some(Table { sector: 0, ..mbr });
     }
     // A boot sector of a FAT or NTFS ends in the same two bytes; its "entries" make no sense.
-    let sane = (0..4).all(|i| {
-        block
-            .get(446 + i * 16)
-            .is_some_and(|status| status & 0x7f == 0)
-    });
+    let sane = (0..4).all(|i| block.get(446 + i * 16).is_some_and(|status| status & 0x7f == 0));
     (sane && !mbr.mbr_partitions(block, disk_size).is_empty()).then_some(mbr)
 }
 
@@ -69,10 +60,7 @@ fn gpt_header(header: &[u8], sector: u32) -> Option<Table> {
         return None;
     }
     let len = le32(header, 12) as usize;
-    let mut bare = header
-        .get(..len)
-        .filter(|_| (92..=512).contains(&len))?
-        .to_vec();
+    let mut bare = header.get(..len).filter(|_| (92..=512).contains(&len))?.to_vec();
     bare[16..20].fill(0);
     if crc32_ieee(&bare) != le32(header, 16) {
         return None;
@@ -82,16 +70,9 @@ fn gpt_header(header: &[u8], sector: u32) -> Option<Table> {
     if !entry_bytes.is_power_of_two() || !(128..=4096).contains(&entry_bytes) {
         return None;
     }
-    let entries_offset = le64(header, 72)
-        .checked_mul(u64::from(sector))
-        .filter(|&at| at <= ENTRIES_OFFSET_LIMIT)?;
+    let entries_offset = le64(header, 72).checked_mul(u64::from(sector)).filter(|&at| at <= ENTRIES_OFFSET_LIMIT)?;
     let entries = le32(header, 80).min(ENTRIES_LIMIT);
-    Some(Table {
-        entries_offset,
-        entry_bytes,
-        entries,
-        sector,
-    })
+    Some(Table { entries_offset, entry_bytes, entries, sector })
 }
 
 impl Table {
@@ -117,12 +98,7 @@ impl Table {
                     return None;
                 }
                 let start = u64::from(le32(entry, 8)) * 512;
-                partition(
-                    index,
-                    start,
-                    start + u64::from(le32(entry, 12)) * 512,
-                    disk_size,
-                )
+                partition(index, start, start + u64::from(le32(entry, 12)) * 512, disk_size)
             })
             .collect();
         tidy(&mut partitions);
@@ -130,20 +106,12 @@ impl Table {
     }
 
     /// Takes GPT header and entries out of `data`; tells whether the partitions changed.
-    pub fn learn_entries(
-        &mut self,
-        offset: u64,
-        data: &[u8],
-        disk_size: u64,
-        known: &mut Vec<Partition>,
-    ) -> bool {
+    pub fn learn_entries(&mut self, offset: u64, data: &[u8], disk_size: u64, known: &mut Vec<Partition>) -> bool {
         if !self.is_gpt() {
             return false;
         }
         if self.sector == 0 {
-            let header = BLOCK
-                .checked_sub(offset)
-                .and_then(|skip| data.get(skip as usize..)?.get(..512));
+            let header = BLOCK.checked_sub(offset).and_then(|skip| data.get(skip as usize..)?.get(..512));
             match header.and_then(|header| gpt_header(header, 4096)) {
                 Some(table) => *self = table,
                 None => return false,
@@ -152,9 +120,7 @@ impl Table {
         let before = known.clone();
         for index in 0..self.entries.min(ENTRIES_LIMIT) {
             let at = self.entries_offset + u64::from(index) * u64::from(self.entry_bytes);
-            let entry = at
-                .checked_sub(offset)
-                .and_then(|skip| data.get(usize::try_from(skip).ok()?..)?.get(..128));
+            let entry = at.checked_sub(offset).and_then(|skip| data.get(usize::try_from(skip).ok()?..)?.get(..128));
             let Some(entry) = entry else { continue };
             let index = index as u16;
             known.retain(|partition| partition.index != index);
@@ -163,14 +129,8 @@ impl Table {
             }
             let sector = u64::from(self.sector);
             let start = le64(entry, 32).checked_mul(sector);
-            let end = le64(entry, 40)
-                .checked_add(1)
-                .and_then(|end| end.checked_mul(sector));
-            known.extend(
-                start
-                    .zip(end)
-                    .and_then(|(start, end)| partition(index, start, end, disk_size)),
-            );
+            let end = le64(entry, 40).checked_add(1).and_then(|end| end.checked_mul(sector));
+            known.extend(start.zip(end).and_then(|(start, end)| partition(index, start, end, disk_size)));
         }
         tidy(known);
         *known != before

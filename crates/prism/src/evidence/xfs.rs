@@ -49,24 +49,19 @@ impl Xfs {
         let sector = u32::from(be16(block, 102));
         let block_bytes = be32(block, 4);
         let inode = u32::from(be16(block, 104));
-        let power =
-            |value: u32, low, high| value.is_power_of_two() && (low..=high).contains(&value);
+        let power = |value: u32, low, high| value.is_power_of_two() && (low..=high).contains(&value);
         // Sectors of 8 KiB and more exist on paper only.
-        if !power(sector, 512, 4096) || !power(block_bytes, 1024, 65536) || !power(inode, 256, 2048)
-        {
+        if !power(sector, 512, 4096) || !power(block_bytes, 1024, 65536) || !power(inode, 256, 2048) {
             return None;
         }
         let sector_data = block.get(..sector as usize)?;
         if !checksum_matches(sector_data, 224, &mut Vec::new()) {
             return None;
         }
-        let size = be64(block, 8)
-            .checked_mul(u64::from(block_bytes))
-            .filter(|&size| size > 0 && size <= room)?;
+        let size = be64(block, 8).checked_mul(u64::from(block_bytes)).filter(|&size| size > 0 && size <= room)?;
         let directory_log = u32::from(block[192]);
-        let directory_block = block_bytes
-            .checked_shl(directory_log)
-            .filter(|&size| directory_log < 7 && size <= 65536)?;
+        let directory_block =
+            block_bytes.checked_shl(directory_log).filter(|&size| directory_log < 7 && size <= 65536)?;
         let ag_blocks = u64::from(be32(block, 84));
         let ag_block_log = u32::from(block[124]);
         let (log_start, log_end) = match be64(block, 48) {
@@ -85,11 +80,7 @@ impl Xfs {
             }
         };
         let own = uuid(block, 32);
-        let meta_uuid = if be32(block, 216) & INCOMPAT_META_UUID != 0 {
-            uuid(block, 248)
-        } else {
-            own
-        };
+        let meta_uuid = if be32(block, 216) & INCOMPAT_META_UUID != 0 { uuid(block, 248) } else { own };
         Some(Self {
             uuid: own,
             meta_uuid,
@@ -111,10 +102,7 @@ impl Xfs {
         }
         let step = self.block.min(BLOCK as u32) as usize;
         for sub in (0..BLOCK as usize).step_by(step) {
-            if let Some((role, len)) = rest
-                .get(sub..)
-                .and_then(|rest| self.structure(at + sub as u64, rest, scratch))
-            {
+            if let Some((role, len)) = rest.get(sub..).and_then(|rest| self.structure(at + sub as u64, rest, scratch)) {
                 return (role, (sub as u64 + u64::from(len)).next_multiple_of(BLOCK));
             }
         }
@@ -123,28 +111,20 @@ impl Xfs {
 
     #[inline]
     fn structure(&self, at: u64, rest: &[u8], scratch: &mut Vec<u8>) -> Option<(Role, u32)> {
-        let layout = |uuid, crc, address, len| Layout {
-            uuid,
-            crc,
-            address,
-            len,
-        };
+        let layout = |uuid, crc, address, len| Layout { uuid, crc, address, len };
         let (sector, block, directory) = (self.sector, self.block, self.directory_block);
         let proof = match &be32(rest, 0).to_be_bytes() {
             b"XFSB" => {
                 // Copies are not updated with the first one, so their own checksum is what counts.
                 let proof = layout(32, 224, None, sector);
-                let right = uuid(rest, 32) == self.uuid
-                    && self.proven(&proof, at, rest, scratch, self.uuid);
+                let right = uuid(rest, 32) == self.uuid && self.proven(&proof, at, rest, scratch, self.uuid);
                 return right.then_some((Role::Superblock, block));
             }
             b"XAGF" => layout(64, 216, None, sector),
             b"XAGI" => layout(296, 312, None, sector),
             b"XAFL" => layout(8, 32, None, sector),
             // Free space by address and by size, inodes, free inodes, reverse map, reference counts.
-            b"AB3B" | b"AB3C" | b"IAB3" | b"FIB3" | b"RMB3" | b"R3FC" => {
-                layout(32, 52, Some(16), block)
-            }
+            b"AB3B" | b"AB3C" | b"IAB3" | b"FIB3" | b"RMB3" | b"R3FC" => layout(32, 52, Some(16), block),
             // Extent map of a file; reverse map and reference counts of the real-time volume.
             b"BMA3" | b"MAPR" | b"RCNT" => layout(40, 64, Some(24), block),
             b"XDB3" | b"XDD3" | b"XDF3" => layout(24, 4, Some(8), directory),
@@ -156,8 +136,7 @@ impl Xfs {
                 // Node of a directory or attribute tree, attribute leaf, directory leaves.
                 0x3ebe | 0x3bee | 0x3df1 | 0x3dff => {
                     let mut proof = layout(32, 12, Some(16), directory);
-                    if directory != block && self.proven(&proof, at, rest, scratch, self.meta_uuid)
-                    {
+                    if directory != block && self.proven(&proof, at, rest, scratch, self.meta_uuid) {
                         return Some((Role::Metadata, directory));
                     }
                     proof.len = block;
@@ -166,26 +145,15 @@ impl Xfs {
                 _ => return None,
             },
         };
-        let right = uuid(rest, proof.uuid) == self.meta_uuid
-            && self.proven(&proof, at, rest, scratch, self.meta_uuid);
+        let right = uuid(rest, proof.uuid) == self.meta_uuid && self.proven(&proof, at, rest, scratch, self.meta_uuid);
         right.then_some((Role::Metadata, proof.len))
     }
 
-    fn proven(
-        &self,
-        proof: &Layout,
-        at: u64,
-        rest: &[u8],
-        scratch: &mut Vec<u8>,
-        wanted: [u8; 16],
-    ) -> bool {
+    fn proven(&self, proof: &Layout, at: u64, rest: &[u8], scratch: &mut Vec<u8>, wanted: [u8; 16]) -> bool {
         if uuid(rest, proof.uuid) != wanted {
             return false;
         }
-        if proof
-            .address
-            .is_some_and(|field| be64(rest, field).checked_mul(512) != Some(at))
-        {
+        if proof.address.is_some_and(|field| be64(rest, field).checked_mul(512) != Some(at)) {
             return false;
         }
         match rest.get(..proof.len as usize) {

@@ -58,16 +58,8 @@ fn number(number: Number, facts: &Facts<'_>) -> u64 {
 
 fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
     Some(match predicate {
-        Predicate::Compare {
-            number: field,
-            comparison,
-            value,
-        } => comparison.holds(number(*field, facts), *value),
-        Predicate::Range {
-            number: field,
-            start,
-            end,
-        } => (*start..*end).contains(&number(*field, facts)),
+        Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts), *value),
+        Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)),
         Predicate::Disk(name) => facts.disk_name == name,
         Predicate::ExportIndex(index) => facts.export == *index,
         Predicate::ExportName(name) => facts.export_name == name,

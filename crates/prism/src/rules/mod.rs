@@ -232,9 +232,7 @@ impl Rule {
 
 fn visit(expression: &Expression, see: &mut impl FnMut(&Predicate)) {
     match expression {
-        Expression::Or(parts) | Expression::And(parts) => {
-            parts.iter().for_each(|part| visit(part, see))
-        }
+        Expression::Or(parts) | Expression::And(parts) => parts.iter().for_each(|part| visit(part, see)),
         Expression::Not(inner) => visit(inner, see),
         Expression::Test(test) => see(test),
     }

@@ -1,23 +1,14 @@
 //! Recursive descent with a depth limit; no input makes it panic.
 
 use super::predicates::{Shape, find, nearest};
-use super::{
-    Comparison, DEPTH_LIMIT, Expression, Number, Predicate, RULE_LIMIT_BYTES, RuleError,
-    RuleErrorKind,
-};
+use super::{Comparison, DEPTH_LIMIT, Expression, Number, Predicate, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
 use crate::Direction;
 
 pub(super) fn parse(text: &str) -> Result<Expression, RuleError> {
     if text.len() > RULE_LIMIT_BYTES {
-        return Err(RuleError {
-            position: 1,
-            kind: RuleErrorKind::TooLong,
-        });
+        return Err(RuleError { position: 1, kind: RuleErrorKind::TooLong });
     }
-    let mut parser = Parser {
-        chars: text.chars().collect(),
-        at: 0,
-    };
+    let mut parser = Parser { chars: text.chars().collect(), at: 0 };
     let expression = parser.or(0)?;
     parser.blanks();
     match parser.peek() {
@@ -51,10 +42,7 @@ impl Parser {
     }
 
     fn error_at(at: usize, kind: RuleErrorKind) -> RuleError {
-        RuleError {
-            position: at + 1,
-            kind,
-        }
+        RuleError { position: at + 1, kind }
     }
 
     fn expected(&self, expected: &'static str) -> RuleError {
@@ -90,11 +78,7 @@ impl Parser {
             }
             parts.push(part(self, depth)?);
         }
-        Ok(if parts.len() == 1 {
-            parts.remove(0)
-        } else {
-            join(parts)
-        })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { join(parts) })
     }
 
     fn unary(&mut self, depth: usize) -> Parsed<Expression> {
@@ -108,21 +92,14 @@ impl Parser {
         if self.eat('(') {
             let inner = self.or(depth + 1)?;
             self.blanks();
-            return if self.eat(')') {
-                Ok(inner)
-            } else {
-                Err(self.expected("`)`"))
-            };
+            return if self.eat(')') { Ok(inner) } else { Err(self.expected("`)`")) };
         }
         self.predicate().map(Expression::Test)
     }
 
     fn predicate(&mut self) -> Parsed<Predicate> {
         let start = self.at;
-        while self
-            .peek()
-            .is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
-        {
+        while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.') {
             self.at += 1;
         }
         let name: String = self.chars[start..self.at].iter().collect();
@@ -131,10 +108,7 @@ impl Parser {
         }
         let Some((name, shape)) = find(&name) else {
             let nearest = nearest(&name);
-            return Err(Self::error_at(
-                start,
-                RuleErrorKind::UnknownPredicate { name, nearest },
-            ));
+            return Err(Self::error_at(start, RuleErrorKind::UnknownPredicate { name, nearest }));
         };
         self.blanks_before_argument();
         match shape {
@@ -245,18 +219,13 @@ impl Parser {
     }
 
     fn number_test(&mut self, name: &'static str, number: Number) -> Parsed<Predicate> {
-        const NEEDS: &str =
-            "a number (suffixes B, KiB, MiB, GiB, TiB, PiB), a comparison, or a range `a..b`";
+        const NEEDS: &str = "a number (suffixes B, KiB, MiB, GiB, TiB, PiB), a comparison, or a range `a..b`";
         if let Some(comparison) = self.comparison() {
             self.blanks();
             let at = self.at;
             let (_, text) = self.value()?;
             let value = size(&text).ok_or_else(|| bad_value(at, name, NEEDS, &text))?;
-            return Ok(Predicate::Compare {
-                number,
-                comparison,
-                value,
-            });
+            return Ok(Predicate::Compare { number, comparison, value });
         }
         if !self.eat(':') {
             return Err(self.expected("`:` or a comparison"));
@@ -275,22 +244,14 @@ impl Parser {
                 _ => return Err(bad()),
             };
             let value = size(value).ok_or_else(bad)?;
-            return Ok(Predicate::Compare {
-                number,
-                comparison,
-                value,
-            });
+            return Ok(Predicate::Compare { number, comparison, value });
         }
         if let Some((start, end)) = text.split_once("..") {
             let (start, end) = size(start).zip(size(end)).ok_or_else(bad)?;
             return Ok(Predicate::Range { number, start, end });
         }
         let value = size(&text).ok_or_else(bad)?;
-        Ok(Predicate::Compare {
-            number,
-            comparison: Comparison::Eq,
-            value,
-        })
+        Ok(Predicate::Compare { number, comparison: Comparison::Eq, value })
     }
 
     fn pending(&mut self, name: &'static str) -> Parsed<Predicate> {
@@ -305,14 +266,7 @@ impl Parser {
 }
 
 fn bad_value(at: usize, predicate: &'static str, needs: &'static str, value: &str) -> RuleError {
-    RuleError {
-        position: at + 1,
-        kind: RuleErrorKind::BadValue {
-            predicate,
-            needs,
-            value: value.into(),
-        },
-    }
+    RuleError { position: at + 1, kind: RuleErrorKind::BadValue { predicate, needs, value: value.into() } }
 }
 
 /// A number with an optional binary suffix, in any case.

@@ -74,11 +74,7 @@ pub(super) fn find(name: &str) -> Option<(&'static str, Shape)> {
 pub(super) fn nearest(name: &str) -> &'static str {
     // A name of a kilobyte is no misspelling of anything; its start is enough to be polite.
     let name: Vec<char> = name.chars().take(64).collect();
-    PREDICATES
-        .iter()
-        .copied()
-        .min_by_key(|known| edit_distance(&name, known))
-        .unwrap_or("disk")
+    PREDICATES.iter().copied().min_by_key(|known| edit_distance(&name, known)).unwrap_or("disk")
 }
 
 /// Levenshtein distance, two rows.

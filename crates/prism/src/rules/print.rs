@@ -60,11 +60,7 @@ fn value(f: &mut fmt::Formatter<'_>, text: &str, force: bool) -> fmt::Result {
 impl Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Compare {
-                number,
-                comparison,
-                value,
-            } => {
+            Self::Compare { number, comparison, value } => {
                 write!(f, "{}:{}:{value}", name(*number), word(*comparison))
             }
             Self::Range { number, start, end } => write!(f, "{}:{start}..{end}", name(*number)),

@@ -22,9 +22,7 @@ pub enum AdminError {
     #[error("there is a disk named {0:?} already")]
     NameTaken(String),
     /// The name cannot be used.
-    #[error(
-        "a disk name has 1 to {DISK_NAME_MAX} characters out of letters, digits, '-', '_' and '.', not {0:?}"
-    )]
+    #[error("a disk name has 1 to {DISK_NAME_MAX} characters out of letters, digits, '-', '_' and '.', not {0:?}")]
     BadName(String),
     /// The size is not usable.
     #[error("a disk size is a multiple of 4096 bytes from 4096 on, not {0}")]
@@ -42,9 +40,7 @@ pub enum AdminError {
         usable_bytes: u64,
     },
     /// The index of the map would not fit into memory.
-    #[error(
-        "the map of these disks needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}"
-    )]
+    #[error("the map of these disks needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}")]
     Memory {
         /// Needed.
         needed_bytes: u64,
@@ -80,12 +76,7 @@ impl Engine {
         self.disks.values().map(|disk| disk.size_bytes).sum()
     }
 
-    fn check_size(
-        &self,
-        old_bytes: u64,
-        size_bytes: u64,
-        overcommit: bool,
-    ) -> Result<(), AdminError> {
+    fn check_size(&self, old_bytes: u64, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
         if let Some(reason) = &self.read_only {
             return Err(AdminError::ReadOnly(reason.clone()));
         }
@@ -95,24 +86,13 @@ impl Engine {
         let usable_bytes = self.usable_bytes();
         let free_bytes = usable_bytes.saturating_sub(self.promised_bytes() - old_bytes);
         if size_bytes > free_bytes && !overcommit {
-            return Err(AdminError::TooLarge {
-                wanted_bytes: size_bytes,
-                free_bytes,
-                usable_bytes,
-            });
+            return Err(AdminError::TooLarge { wanted_bytes: size_bytes, free_bytes, usable_bytes });
         }
-        let sizes = self
-            .disks
-            .values()
-            .map(|disk| disk.size_bytes)
-            .chain([size_bytes.saturating_sub(old_bytes)]);
+        let sizes = self.disks.values().map(|disk| disk.size_bytes).chain([size_bytes.saturating_sub(old_bytes)]);
         let needed_bytes = memory_needed_bytes(&self.superblock, &self.extents, sizes);
         let limit_bytes = self.options.memory_limit_bytes;
         if needed_bytes > limit_bytes && self.options.frames.is_none() {
-            return Err(AdminError::Memory {
-                needed_bytes,
-                limit_bytes,
-            });
+            return Err(AdminError::Memory { needed_bytes, limit_bytes });
         }
         Ok(())
     }
@@ -121,12 +101,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`AdminError`].
-    pub fn add_disk(
-        &mut self,
-        name: &str,
-        size_bytes: u64,
-        overcommit: bool,
-    ) -> Result<DiskId, AdminError> {
+    pub fn add_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<DiskId, AdminError> {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > DISK_NAME_MAX || !name.chars().all(good) {
             return Err(AdminError::BadName(name.to_owned()));
@@ -140,8 +115,7 @@ impl Engine {
         self.check_size(0, size_bytes, overcommit)?;
         let id = DiskId(self.next_disk);
         self.next_disk += 1;
-        self.disks
-            .insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
+        self.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
         self.disks_changed();
         Ok(id)
     }
@@ -150,15 +124,8 @@ impl Engine {
     ///
     /// # Errors
     /// See [`AdminError`]; shrinking is refused where data lies beyond the new end.
-    pub fn resize_disk(
-        &mut self,
-        name: &str,
-        size_bytes: u64,
-        overcommit: bool,
-    ) -> Result<(), AdminError> {
-        let disk = self
-            .disk_named(name)
-            .ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
+    pub fn resize_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
+        let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
         let (id, old_bytes) = (disk.id, disk.size_bytes);
         self.check_size(old_bytes, size_bytes, overcommit || size_bytes <= old_bytes)?;
         if size_bytes < old_bytes {
@@ -184,9 +151,7 @@ impl Engine {
     /// # Errors
     /// See [`AdminError`].
     pub fn remove_disk(&mut self, name: &str) -> Result<(), AdminError> {
-        let disk = self
-            .disk_named(name)
-            .ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
+        let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
         let id = disk.id;
         let mut leaf = disk.next_leaf(0);
         let mut frames = Vec::new();

@@ -13,8 +13,7 @@ impl Engine {
     pub(crate) fn books(&mut self, class: ClassId) -> &mut forebay_prism::ClassStats {
         let at = usize::from(class.0);
         if self.stats.len() <= at {
-            self.stats
-                .resize(at + 1, forebay_prism::ClassStats::default());
+            self.stats.resize(at + 1, forebay_prism::ClassStats::default());
         }
         &mut self.stats[at]
     }
@@ -23,12 +22,7 @@ impl Engine {
     pub(crate) fn apply_piece(&mut self, id: u32) {
         let piece = &self.pieces[id as usize];
         let Some(frame) = piece.frame else { return };
-        let (disk, leaf, first, block) = (
-            piece.disk,
-            piece.leaf,
-            usize::from(piece.first),
-            piece.block(),
-        );
+        let (disk, leaf, first, block) = (piece.disk, piece.leaf, usize::from(piece.first), piece.block());
         let batch = piece.batches.last().copied().unwrap_or(0);
         self.dirty_frame(frame);
         let mut stageable = 0i32;
@@ -39,24 +33,14 @@ impl Engine {
                 let (entry, checksum) = match segment.fill {
                     Fill::Data { location, class } => {
                         let location = location + 8 * i as u64;
-                        (
-                            Entry::Data { location, class },
-                            self.pieces[id as usize].checksums[within],
-                        )
+                        (Entry::Data { location, class }, self.pieces[id as usize].checksums[within])
                     }
                     Fill::Zero => (Entry::Zero, 0),
                     Fill::Unmapped => (Entry::Unmapped, 0),
                 };
                 let address = block + within as u64;
                 let sequence = segment.sequence;
-                stageable += self.replace(
-                    frame,
-                    first + within,
-                    (disk, address, sequence),
-                    entry,
-                    checksum,
-                    batch,
-                );
+                stageable += self.replace(frame, first + within, (disk, address, sequence), entry, checksum, batch);
             }
             if let Fill::Data { location, class } = segment.fill {
                 let bytes = u64::from(segment.blocks) * BLOCK;
@@ -102,13 +86,7 @@ impl Engine {
                 self.books(class).capacity_blocks += 1;
                 if let Some((band, block)) = self.extents.band(location) {
                     let (disk, block_address, sequence) = who;
-                    let note = SummaryEntry {
-                        disk,
-                        class,
-                        checksum,
-                        block: block_address,
-                        sequence,
-                    };
+                    let note = SummaryEntry { disk, class, checksum, block: block_address, sequence };
                     self.bands.note(band, block, note);
                     self.bands.gain(band);
                 }
@@ -126,13 +104,7 @@ impl Engine {
             let books = self.books(class);
             books.fast_blocks = books.fast_blocks.saturating_sub(1);
             let slot = self.extents.slot(location);
-            self.free_later(
-                batch,
-                Freed::Slots {
-                    first: slot,
-                    count: 1,
-                },
-            );
+            self.free_later(batch, Freed::Slots { first: slot, count: 1 });
             return i32::from(self.may_destage(class));
         }
         let books = self.books(class);
@@ -148,17 +120,9 @@ impl Engine {
     /// Space becomes free when `batch` is durable.
     pub(crate) fn free_later(&mut self, batch: u64, freed: Freed) {
         // Batches may be applied out of order; waiting for the later one is always safe and keeps the queue sorted.
-        let batch = self
-            .freed
-            .back()
-            .map_or(batch, |&(last, _)| batch.max(last));
-        if let (
-            Some((last, Freed::Slots { first, count })),
-            Freed::Slots {
-                first: next,
-                count: more,
-            },
-        ) = (self.freed.back_mut(), freed)
+        let batch = self.freed.back().map_or(batch, |&(last, _)| batch.max(last));
+        if let (Some((last, Freed::Slots { first, count })), Freed::Slots { first: next, count: more }) =
+            (self.freed.back_mut(), freed)
             && *last == batch
             && *first + *count == next
         {
@@ -168,10 +132,15 @@ impl Engine {
         self.freed.push_back((batch, freed));
     }
 
-    /// The fate of blocks granted in a band is known.
+    /// The fate of blocks granted in a band is known; where that leaves it empty, it is free once all that was recorded
+    /// so far is durable.
     pub(crate) fn settle(&mut self, location: u64, blocks: u32) {
-        if let Some((band, _)) = self.extents.band(location) {
-            self.bands.settle(band, blocks);
+        if let Some((band, _)) = self.extents.band(location)
+            && self.bands.settle(band, blocks)
+        {
+            let (_, open) = self.journal.head();
+            let last = if self.journal.has_open() { open } else { open - 1 };
+            self.free_later(last, Freed::Band(band));
         }
     }
 
@@ -186,13 +155,7 @@ impl Engine {
             };
             if self.extents.is_fast(location) {
                 let first = self.extents.slot(location);
-                self.free_later(
-                    batch,
-                    Freed::Slots {
-                        first,
-                        count: u64::from(segment.blocks),
-                    },
-                );
+                self.free_later(batch, Freed::Slots { first, count: u64::from(segment.blocks) });
             } else {
                 self.settle(location, u32::from(segment.blocks));
             }
@@ -201,11 +164,7 @@ impl Engine {
 
     /// Frees what became durable: slots at once, bands after their trim.
     pub(crate) fn release_durable(&mut self) {
-        let durable = if self.options.faults.reuse_at_once() {
-            u64::MAX
-        } else {
-            self.journal.durable()
-        };
+        let durable = if self.options.faults.reuse_at_once() { u64::MAX } else { self.journal.durable() };
         while let Some(&(batch, freed)) = self.freed.front() {
             if batch > durable {
                 return;
@@ -234,9 +193,7 @@ impl Engine {
         }
         match self.extents.place(location) {
             Some((device, offset_bytes)) if self.discards & 1 << device != 0 => {
-                let op = forebay_block::Op::Discard {
-                    len_bytes: self.superblock.band_bytes,
-                };
+                let op = forebay_block::Op::Discard { len_bytes: self.superblock.band_bytes };
                 self.command(device, offset_bytes, 0, op, super::Pending::Trim { band });
             }
             _ => self.bands.release(band),

@@ -100,8 +100,22 @@ impl Engine {
     /// Whether the last attempt at a checkpoint was given up.
     #[must_use]
     pub fn checkpoint_failed(&self) -> bool {
-        self.flush.failed
-            || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.now_ns
+        self.flush.failed || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.now_ns
+    }
+
+    /// For reports of requests that do not end.
+    pub(crate) fn checkpoint_describe(&self) -> String {
+        let c = &self.checkpoint;
+        format!(
+            "checkpoint {:?} requested {} in flight {} failed {} dirtied {} of {} not before {}",
+            c.phase,
+            c.requested,
+            c.in_flight,
+            c.failed,
+            c.dirtied,
+            self.dirty_limit(),
+            c.not_before_ns
+        )
     }
 
     pub(crate) fn dirty_limit(&self) -> usize {
@@ -138,9 +152,7 @@ impl Engine {
                     self.page_out(frame);
                 }
             }
-            if self.checkpoint.next_frozen == self.checkpoint.frozen.len()
-                && self.checkpoint.in_flight == 0
-            {
+            if self.checkpoint.next_frozen == self.checkpoint.frozen.len() && self.checkpoint.in_flight == 0 {
                 self.checkpoint.phase = Phase::Index;
             }
         }
@@ -166,7 +178,13 @@ impl Engine {
                 self.checkpoint.phase = Phase::FlushHeader;
                 self.flush.checkpoint_wants = true;
             }
-            Phase::Supersede => self.checkpoint.phase = Phase::Idle,
+            Phase::Supersede => {
+                self.checkpoint.phase = Phase::Idle;
+                // Another may have been asked for meanwhile.
+                if self.checkpoint_due() {
+                    self.checkpoint_step();
+                }
+            }
             _ => {}
         }
     }
@@ -218,12 +236,7 @@ impl Engine {
             start = start.min(at);
             unapplied.extend(sequences);
         }
-        for freed in self
-            .freed
-            .iter()
-            .map(|&(_, freed)| freed)
-            .chain(self.mover_deferred())
-        {
+        for freed in self.freed.iter().map(|&(_, freed)| freed).chain(self.mover_deferred()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);
@@ -242,9 +255,7 @@ impl Engine {
         state.next_frozen = 0;
         state.next_index = (0, 0);
         state.phase = Phase::Leaves;
-        state.frozen = (0..self.frames.made() as u32)
-            .filter(|&id| self.frames.get(id).dirty)
-            .collect();
+        state.frozen = (0..self.frames.made() as u32).filter(|&id| self.frames.get(id).dirty).collect();
         for &frame in &state.frozen {
             self.frames.get_mut(frame).frozen = true;
         }
@@ -262,11 +273,7 @@ impl Engine {
             evidence: self.prism.save(),
             band_clock: self.bands.clock(),
             bands: self.bands.table().to_vec(),
-            summaries: self
-                .bands
-                .summaries()
-                .map(|(band, entries)| (*band, entries.clone()))
-                .collect(),
+            summaries: self.bands.summaries().map(|(band, entries)| (*band, entries.clone())).collect(),
             slots: Vec::new(),
         };
         state.shadow = Some(shadow);
@@ -297,51 +304,23 @@ impl Engine {
         };
         let generation = self.checkpoint.generation;
         let page = &mut self.frames.get_mut(frame).page;
-        let crc = page::seal_leaf(
-            page,
-            PageName {
-                disk,
-                number: leaf,
-                generation,
-            },
-        );
+        let crc = page::seal_leaf(page, PageName { disk, number: leaf, generation });
         let bytes = Buf::copy_of(page).freeze();
         self.frames.get_mut(frame).writing = true;
         let location = self.extents.slot_location(slot);
         self.supersede_page(old);
         if let Some(entry) = self.disk_mut(disk) {
-            entry.set_reference(
-                leaf,
-                PageRef {
-                    location,
-                    stageable: old.stageable,
-                    crc,
-                    generation,
-                },
-            );
+            entry.set_reference(leaf, PageRef { location, stageable: old.stageable, crc, generation });
         }
         self.checkpoint.in_flight += 1;
-        let pending = Pending::PageOut {
-            frame,
-            location,
-            checkpoint: true,
-        };
+        let pending = Pending::PageOut { frame, location, checkpoint: true };
         self.write_fast(location, bytes, pending);
     }
 
     fn write_fast(&mut self, location: u64, bytes: forebay_block::SharedBuf, pending: Pending) {
         let offset_bytes = self.extents.place(location).map_or(0, |(_, offset)| offset);
         self.counters.map_bytes += bytes.len() as u64;
-        self.command(
-            0,
-            offset_bytes,
-            0,
-            Op::Write {
-                bufs: Vectored::One(bytes),
-                fua: false,
-            },
-            pending,
-        );
+        self.command(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
     }
 
     fn take_page_slot(&mut self) -> Option<u64> {
@@ -367,21 +346,12 @@ impl Engine {
         }
     }
 
-    pub(crate) fn page_out_done(
-        &mut self,
-        frame: u32,
-        location: u64,
-        _checkpoint: bool,
-        result: Result<(), IoError>,
-    ) {
+    pub(crate) fn page_out_done(&mut self, frame: u32, location: u64, _checkpoint: bool, result: Result<(), IoError>) {
         self.frames.get_mut(frame).writing = false;
         if result.is_err() {
             // The page exists only in memory: it stays dirty, and this checkpoint will not become a root.
             let (disk, leaf) = (self.frames.get(frame).disk, self.frames.get(frame).leaf);
-            if self
-                .disk(disk)
-                .is_some_and(|d| d.leaf(leaf).0.location == location)
-            {
+            if self.disk(disk).is_some_and(|d| d.leaf(leaf).0.location == location) {
                 self.frames.set_dirty(frame, true);
             }
         }
@@ -399,8 +369,7 @@ impl Engine {
             if id != disk_id {
                 (disk_id, number) = (id, 0);
             }
-            let next = (number..disk.pages.len())
-                .find(|&n| disk.pages[n].as_ref().is_some_and(|p| p.dirty));
+            let next = (number..disk.pages.len()).find(|&n| disk.pages[n].as_ref().is_some_and(|p| p.dirty));
             let Some(next) = next else {
                 let Some(following) = disk_id.checked_add(1) else {
                     return true;
@@ -418,10 +387,7 @@ impl Engine {
     }
 
     fn write_index_page(&mut self, disk_id: u16, number: usize) {
-        let taken = self
-            .disks
-            .get_mut(&disk_id)
-            .and_then(|disk| disk.pages[number].take());
+        let taken = self.disks.get_mut(&disk_id).and_then(|disk| disk.pages[number].take());
         let Some(mut index) = taken else { return };
         let old = index.reference;
         if index.is_empty() {
@@ -435,20 +401,11 @@ impl Engine {
             return;
         };
         let generation = self.checkpoint.generation;
-        let name = PageName {
-            disk: DiskId(disk_id),
-            number: number as u64,
-            generation,
-        };
+        let name = PageName { disk: DiskId(disk_id), number: number as u64, generation };
         let mut buf = Buf::new(PAGE_BYTES);
         let crc = page::encode_index(name, index.references().iter().copied(), &mut buf);
         let location = self.extents.slot_location(slot);
-        index.reference = PageRef {
-            location,
-            stageable: 0,
-            crc,
-            generation,
-        };
+        index.reference = PageRef { location, stageable: 0, crc, generation };
         index.dirty = false;
         if let Some(disk) = self.disks.get_mut(&disk_id) {
             disk.pages[number] = Some(index);
@@ -484,8 +441,7 @@ impl Engine {
         let number = self.checkpoint.number + 1;
         let area = self.superblock.root_offsets_bytes[(number % 2) as usize];
         if blob.len() as u64 + 2 * 4096 > self.superblock.root_len_bytes {
-            self.counters.last_checkpoint_error =
-                Some("the root area is too small for this map".to_owned());
+            self.counters.last_checkpoint_error = Some("the root area is too small for this map".to_owned());
             return self.abort_checkpoint();
         }
         self.checkpoint.header = Some(Root::header(&blob, number, self.journal.epoch()));
@@ -497,10 +453,7 @@ impl Engine {
             let len = buf.len() as u64;
             self.counters.map_bytes += len;
             self.checkpoint.in_flight += 1;
-            let op = Op::Write {
-                bufs: Vectored::One(buf.freeze()),
-                fua: false,
-            };
+            let op = Op::Write { bufs: Vectored::One(buf.freeze()), fua: false };
             self.command(0, offset_bytes, 0, op, Pending::RootOut);
             offset_bytes += len;
         }
@@ -518,10 +471,7 @@ impl Engine {
         for offset_bytes in header_offsets(&self.superblock, header.checkpoint) {
             let buf = Buf::copy_of(&header.encode(&self.superblock.pool)).freeze();
             self.checkpoint.in_flight += 1;
-            let op = Op::Write {
-                bufs: Vectored::One(buf),
-                fua: false,
-            };
+            let op = Op::Write { bufs: Vectored::One(buf), fua: false };
             self.command(0, offset_bytes, 0, op, Pending::RootOut);
         }
     }
@@ -531,19 +481,14 @@ impl Engine {
             return;
         };
         self.checkpoint.number = header.checkpoint;
-        self.journal
-            .truncate(self.checkpoint.start, header.checkpoint);
+        self.journal.truncate(self.checkpoint.start, header.checkpoint);
         for slot in std::mem::take(&mut self.checkpoint.superseded) {
             self.slots.clear(slot);
         }
         self.counters.checkpoints += 1;
         self.checkpoint.phase = Phase::Supersede;
         // The older root must never be taken for the newest, should the new one be lost.
-        let older = RootHeader {
-            checkpoint: header.checkpoint - 1,
-            superseded_by: header.checkpoint,
-            ..header
-        };
+        let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };
         self.write_header_copies(&older);
     }
 
@@ -559,12 +504,7 @@ impl Engine {
         }
         // Which index page it was that failed is not known: all of this attempt are written again.
         let generation = self.checkpoint.generation;
-        for page in self
-            .disks
-            .values_mut()
-            .flat_map(|disk| disk.pages.iter_mut())
-            .flatten()
-        {
+        for page in self.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
             page.dirty |= page.reference.generation == generation;
         }
     }
@@ -590,10 +530,7 @@ impl Engine {
             let location = self.extents.band_location(band, self.bands.data_blocks());
             if let Some((device, offset_bytes)) = self.extents.place(location) {
                 let stream = self.bands.get(band).stream;
-                let op = Op::Write {
-                    bufs: Vectored::One(buf.freeze()),
-                    fua: false,
-                };
+                let op = Op::Write { bufs: Vectored::One(buf.freeze()), fua: false };
                 self.command(device, offset_bytes, stream, op, Pending::Summary { band });
             }
         }

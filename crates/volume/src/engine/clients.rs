@@ -7,6 +7,8 @@ use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
 
 const BLOCK: u64 = 4096;
+/// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
+pub(crate) const CLIENT: u32 = 1 << 31;
 /// Longest read or write in bytes.
 pub const TRANSFER_MAX_BYTES: u64 = 64 << 20;
 
@@ -18,18 +20,9 @@ pub(crate) enum ClientKind {
     /// A write.
     Write,
     /// A discard or write-zeroes, done leaf by leaf.
-    Clear {
-        next_block: u64,
-        end_block: u64,
-        unmap: bool,
-    },
+    Clear { next_block: u64, end_block: u64, unmap: bool },
     /// Block status, collected leaf by leaf.
-    Status {
-        next_block: u64,
-        end_block: u64,
-        extents: Vec<Extent>,
-        max_extents: usize,
-    },
+    Status { next_block: u64, end_block: u64, extents: Vec<Extent>, max_extents: usize },
     /// A flush.
     Flush,
 }
@@ -140,14 +133,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn new(
-        client: u32,
-        kind: PieceKind,
-        disk: DiskId,
-        block: u64,
-        blocks: u64,
-        index: usize,
-    ) -> Self {
+    fn new(client: u32, kind: PieceKind, disk: DiskId, block: u64, blocks: u64, index: usize) -> Self {
         Self {
             client,
             kind,
@@ -189,25 +175,13 @@ fn within_leaf(block: u64, left: u64) -> u64 {
 impl Engine {
     /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
     pub fn submit(&mut self, request: Request) {
-        let Request {
-            token,
-            disk,
-            offset_bytes,
-            len_bytes,
-            op,
-            fua,
-            export,
-            tag,
-        } = request;
-        let answer =
-            |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
+        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag } = request;
+        let answer = |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
         let Some(size_bytes) = self.disk(disk).map(|d| d.size_bytes) else {
             return answer(self, Err(RequestError::NoDisk));
         };
         let is_flush = matches!(op, Op::Flush);
-        let bad_range = offset_bytes
-            .checked_add(len_bytes)
-            .is_none_or(|end| end > size_bytes)
+        let bad_range = offset_bytes.checked_add(len_bytes).is_none_or(|end| end > size_bytes)
             || offset_bytes % 512 != 0
             || len_bytes % 512 != 0;
         if !is_flush && bad_range {
@@ -219,25 +193,16 @@ impl Engine {
             return answer(self, Err(RequestError::ReadOnly(reason)));
         }
         if !is_flush && len_bytes == 0 {
-            let empty = if matches!(op, Op::Read) {
-                Outcome::Data(Buf::new(0))
-            } else {
-                Outcome::Done
-            };
+            let empty = if matches!(op, Op::Read) { Outcome::Data(Buf::new(0)) } else { Outcome::Done };
             return answer(self, Ok(empty));
         }
         let transfers = matches!(op, Op::Read | Op::Write(_));
         if transfers && len_bytes > TRANSFER_MAX_BYTES {
             return answer(self, Err(RequestError::OutOfRange));
         }
-        let (next_block, end_block) = (
-            offset_bytes / BLOCK,
-            (offset_bytes + len_bytes).div_ceil(BLOCK),
-        );
+        let (next_block, end_block) = (offset_bytes / BLOCK, (offset_bytes + len_bytes).div_ceil(BLOCK));
         let kind = match &op {
-            Op::Read => ClientKind::Read {
-                parts: SmallVec::new(),
-            },
+            Op::Read => ClientKind::Read { parts: SmallVec::new() },
             Op::Write(data) if data.len() as u64 != len_bytes => {
                 return answer(self, Err(RequestError::OutOfRange));
             }
@@ -245,22 +210,11 @@ impl Engine {
             Op::Flush => ClientKind::Flush,
             // Nothing is cached on reads yet: the hint is taken and nothing is promised.
             Op::Cache => return answer(self, Ok(Outcome::Done)),
-            Op::Discard => ClientKind::Clear {
-                next_block: 0,
-                end_block: 0,
-                unmap: true,
-            },
-            Op::WriteZeroes { may_unmap } => ClientKind::Clear {
-                next_block: 0,
-                end_block: 0,
-                unmap: *may_unmap,
-            },
-            Op::Status { max_extents } => ClientKind::Status {
-                next_block,
-                end_block,
-                extents: Vec::new(),
-                max_extents: (*max_extents).max(1),
-            },
+            Op::Discard => ClientKind::Clear { next_block: 0, end_block: 0, unmap: true },
+            Op::WriteZeroes { may_unmap } => ClientKind::Clear { next_block: 0, end_block: 0, unmap: *may_unmap },
+            Op::Status { max_extents } => {
+                ClientKind::Status { next_block, end_block, extents: Vec::new(), max_extents: (*max_extents).max(1) }
+            }
         };
         let started_ns = self.now_ns;
         let client = Client {
@@ -299,11 +253,7 @@ impl Engine {
             piece.buf = Some(rest);
             rest = tail;
             let id = self.add_piece(piece);
-            if let Some(Client {
-                kind: ClientKind::Read { parts },
-                ..
-            }) = self.clients.get_mut(client as usize)
-            {
+            if let Some(Client { kind: ClientKind::Read { parts }, .. }) = self.clients.get_mut(client as usize) {
                 parts.push(None);
             }
             self.read_piece(id);
@@ -321,14 +271,7 @@ impl Engine {
             let left = data.len() - done;
             let (kind, blocks, len) = if at != 0 || left < BLOCK as usize {
                 let len = left.min(BLOCK as usize - at);
-                (
-                    PieceKind::Merge {
-                        data: data.slice(done, len),
-                        at,
-                    },
-                    1,
-                    len,
-                )
+                (PieceKind::Merge { data: data.slice(done, len), at }, 1, len)
             } else {
                 let blocks = within_leaf(block, (left as u64) / BLOCK);
                 let len = (blocks * BLOCK) as usize;
@@ -354,14 +297,27 @@ impl Engine {
         }
     }
 
+    /// Adds a piece that changes the map within a range its client holds, and starts it.
+    pub(crate) fn launch_in_range(&mut self, piece: Piece) {
+        let id = self.add_piece(piece);
+        self.change_piece(id);
+    }
+
+    /// Gives up a range; those whose turn has come are started at the next pump.
+    fn unlock(&mut self, owner: u32) {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.ranges.unlock(owner, &mut woken);
+        for other in woken.drain(..) {
+            if let Some(piece) = self.pieces.get_mut(other as usize) {
+                piece.locked = true;
+            }
+            self.stalled.push_back(other);
+        }
+        self.woken = woken;
+    }
+
     /// A piece of `blocks` blocks, cut to its leaf, for the leaf-by-leaf operations.
-    pub(crate) fn piece_within_leaf(
-        client: u32,
-        kind: PieceKind,
-        disk: DiskId,
-        block: u64,
-        left: u64,
-    ) -> Piece {
+    pub(crate) fn piece_within_leaf(client: u32, kind: PieceKind, disk: DiskId, block: u64, left: u64) -> Piece {
         Piece::new(client, kind, disk, block, within_leaf(block, left), 0)
     }
 
@@ -374,6 +330,9 @@ impl Engine {
 
     /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
     pub(crate) fn resume(&mut self, piece: u32) {
+        if piece & CLIENT != 0 {
+            return self.begin_clear(piece & !CLIENT);
+        }
         match self.pieces.get(piece as usize).map(|p| &p.kind) {
             Some(PieceKind::Read) => self.read_piece(piece),
             Some(PieceKind::Status) => self.status_piece(piece),
@@ -392,21 +351,10 @@ impl Engine {
             self.executing -= 1;
         }
         if piece.locked {
-            let mut woken = std::mem::take(&mut self.woken);
-            self.ranges.unlock(id, &mut woken);
-            for other in woken.drain(..) {
-                if let Some(other_piece) = self.pieces.get_mut(other as usize) {
-                    other_piece.locked = true;
-                }
-                self.stalled.push_back(other);
-            }
-            self.woken = woken;
+            self.unlock(id);
         }
         if let (PieceKind::Read, Some(buf)) = (&piece.kind, piece.buf.take())
-            && let Some(Client {
-                kind: ClientKind::Read { parts },
-                ..
-            }) = self.clients.get_mut(piece.client as usize)
+            && let Some(Client { kind: ClientKind::Read { parts }, .. }) = self.clients.get_mut(piece.client as usize)
             && let Some(part) = parts.get_mut(usize::from(piece.index))
         {
             *part = Some(buf);
@@ -427,19 +375,12 @@ impl Engine {
         }
         if client.error.is_none() {
             match &client.kind {
-                ClientKind::Clear {
-                    next_block,
-                    end_block,
-                    ..
-                } if next_block < end_block => {
+                ClientKind::Clear { next_block, end_block, .. } if next_block < end_block => {
                     return self.next_clear_piece(id);
                 }
-                ClientKind::Status {
-                    next_block,
-                    end_block,
-                    extents,
-                    max_extents,
-                } if next_block < end_block && extents.len() <= *max_extents => {
+                ClientKind::Status { next_block, end_block, extents, max_extents }
+                    if next_block < end_block && extents.len() <= *max_extents =>
+                {
                     return self.next_status_piece_again(id);
                 }
                 ClientKind::Write | ClientKind::Clear { .. } if client.fua => {
@@ -457,39 +398,23 @@ impl Engine {
         let Some(client) = self.clients.try_remove(id as usize) else {
             return;
         };
-        let Client {
-            token,
-            kind,
-            offset_bytes,
-            len_bytes,
-            error,
-            started_ns,
-            ..
-        } = client;
+        if matches!(client.kind, ClientKind::Clear { .. }) {
+            self.unlock(id | CLIENT);
+        }
+        let Client { token, kind, offset_bytes, len_bytes, error, started_ns, .. } = client;
         let result = match (error, kind) {
             (Some(error), _) => {
                 self.counters.request_errors += 1;
                 Err(error)
             }
-            (None, ClientKind::Read { parts }) => {
-                Ok(Outcome::Data(joined(parts, offset_bytes, len_bytes)))
-            }
-            (
-                None,
-                ClientKind::Status {
-                    mut extents,
-                    max_extents,
-                    ..
-                },
-            ) => {
+            (None, ClientKind::Read { parts }) => Ok(Outcome::Data(joined(parts, offset_bytes, len_bytes))),
+            (None, ClientKind::Status { mut extents, max_extents, .. }) => {
                 Self::trim_extents(&mut extents, offset_bytes, len_bytes, max_extents);
                 Ok(Outcome::Extents(extents))
             }
             (None, _) => Ok(Outcome::Done),
         };
-        self.counters
-            .latency_ns
-            .record(self.now_ns.saturating_sub(started_ns));
+        self.counters.latency_ns.record(self.now_ns.saturating_sub(started_ns));
         self.completions.push_back(Completion { token, result });
     }
 }
@@ -508,11 +433,7 @@ fn joined(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) 
         }
     }
     let head = (offset_bytes % BLOCK) as usize;
-    let mut body = if head == 0 {
-        whole
-    } else {
-        whole.split_off(head)
-    };
+    let mut body = if head == 0 { whole } else { whole.split_off(head) };
     body.truncate(len_bytes as usize);
     body
 }

@@ -48,19 +48,11 @@ pub struct Parts {
 
 /// Memory in bytes that a pool needs at least with these disks.
 #[must_use]
-pub fn memory_needed_bytes(
-    superblock: &Superblock,
-    extents: &Extents,
-    disk_sizes: impl Iterator<Item = u64>,
-) -> u64 {
+pub fn memory_needed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
     memory_fixed_bytes(superblock, extents, disk_sizes) + FRAMES_MIN * FRAME_BYTES
 }
 
-fn memory_fixed_bytes(
-    superblock: &Superblock,
-    extents: &Extents,
-    disk_sizes: impl Iterator<Item = u64>,
-) -> u64 {
+fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
     let index: u64 = disk_sizes.map(index_memory_bytes).sum();
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
@@ -73,32 +65,13 @@ impl Engine {
     /// Builds an engine that serves from `parts`.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts {
-            superblock,
-            names,
-            volatile,
-            discards,
-            options,
-            root,
-            disks,
-            prism,
-            epoch,
-            checkpoint,
-            ..
-        } = parts;
+        let Parts { superblock, names, volatile, discards, options, root, disks, prism, epoch, checkpoint, .. } = parts;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
-        let fixed = memory_fixed_bytes(
-            &superblock,
-            &extents,
-            disks.values().map(|disk| disk.size_bytes),
-        );
+        let fixed = memory_fixed_bytes(&superblock, &extents, disks.values().map(|disk| disk.size_bytes));
         let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
         // A job holds its blocks twice: as read, and queued to be written.
-        let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 8)
-            / FRAME_BYTES;
-        let frames = options
-            .frames
-            .unwrap_or(fitting.saturating_sub(jobs).max(FRAMES_MIN) as usize);
+        let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 8) / FRAME_BYTES;
+        let frames = options.frames.unwrap_or(fitting.saturating_sub(jobs).max(FRAMES_MIN) as usize);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
             len_bytes: superblock.journal_len_bytes,
@@ -108,13 +81,7 @@ impl Engine {
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let slots = Slots::from_words(root.slots, superblock.slots);
-        let bands = Bands::new(
-            root.bands,
-            root.summaries,
-            root.band_clock,
-            superblock.band_bytes,
-            &extents,
-        );
+        let bands = Bands::new(root.bands, root.summaries, root.band_clock, superblock.band_bytes, &extents);
         let mut engine = Self {
             extents,
             names,
@@ -149,10 +116,7 @@ impl Engine {
             options,
             superblock,
         };
-        engine.stats.resize(
-            engine.prism.table().classes().len().max(engine.stats.len()),
-            Default::default(),
-        );
+        engine.stats.resize(engine.prism.table().classes().len().max(engine.stats.len()), Default::default());
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
         engine.checkpoint.reserve = engine.meta_reserve();
@@ -163,11 +127,7 @@ impl Engine {
 
     /// The classifier's rules name disks.
     pub(crate) fn tell_prism_disks(&mut self) {
-        let disks: Vec<_> = self
-            .disks
-            .values()
-            .map(|disk| (disk.id, disk.name.clone()))
-            .collect();
+        let disks: Vec<_> = self.disks.values().map(|disk| (disk.id, disk.name.clone())).collect();
         self.prism.set_disks(&disks);
     }
 }

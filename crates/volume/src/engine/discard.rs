@@ -1,7 +1,7 @@
 //! Discard, write-zeroes and block status: leaf by leaf, so that terabytes cost what is mapped in them.
 
 use super::Engine;
-use super::clients::{Client, ClientKind, Fill, Piece, PieceKind, Segment, Wants};
+use super::clients::{CLIENT, Client, ClientKind, Fill, Piece, PieceKind, Segment, Wants};
 use super::paging::Leaf;
 use crate::layout::batch::write_bytes;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -11,28 +11,34 @@ use smallvec::smallvec;
 const BLOCK: u64 = 4096;
 
 impl Engine {
-    /// Starts a discard or write-zeroes: partial blocks at the ends are merged, the whole ones between follow.
+    /// Takes the whole range of a discard or write-zeroes, so that what comes later takes effect later, and starts
+    /// when it is free.
     pub(crate) fn start_clear(&mut self, id: u32) {
-        let Some(client) = self.clients.get_mut(id as usize) else {
-            return;
-        };
+        let Some(client) = self.clients.get_mut(id as usize) else { return };
+        let (first, end) = (client.offset_bytes / BLOCK, (client.offset_bytes + client.len_bytes).div_ceil(BLOCK));
+        client.remaining += 1;
+        if self.ranges.lock(client.disk.0, first, end - first, id | CLIENT) {
+            self.begin_clear(id);
+        }
+    }
+
+    /// Partial blocks at the ends are merged, the whole ones between follow leaf by leaf.
+    pub(crate) fn begin_clear(&mut self, id: u32) {
+        self.clear_ends(id);
+        self.piece_of_client_done(id, None);
+    }
+
+    fn clear_ends(&mut self, id: u32) {
+        let Some(client) = self.clients.get_mut(id as usize) else { return };
         let (start, end) = (client.offset_bytes, client.offset_bytes + client.len_bytes);
         let (first_whole, end_whole) = (start.div_ceil(BLOCK), end / BLOCK);
-        if let ClientKind::Clear {
-            next_block,
-            end_block,
-            ..
-        } = &mut client.kind
-        {
+        if let ClientKind::Clear { next_block, end_block, .. } = &mut client.kind {
             (*next_block, *end_block) = (first_whole, end_whole);
         }
         let disk = client.disk;
         let mut merge = |block: u64, at: u64, len: u64| {
-            let kind = PieceKind::MergeZeros {
-                at: at as usize,
-                len: len as usize,
-            };
-            self.launch_change(Self::piece_within_leaf(id, kind, disk, block, 1));
+            let kind = PieceKind::MergeZeros { at: at as usize, len: len as usize };
+            self.launch_in_range(Self::piece_within_leaf(id, kind, disk, block, 1));
         };
         if first_whole > end_whole {
             merge(start / BLOCK, start % BLOCK, end - start);
@@ -52,12 +58,7 @@ impl Engine {
             return;
         };
         let disk_id = client.disk;
-        let ClientKind::Clear {
-            next_block,
-            end_block,
-            unmap,
-        } = &mut client.kind
-        else {
+        let ClientKind::Clear { next_block, end_block, unmap } = &mut client.kind else {
             return;
         };
         let unmap = *unmap;
@@ -65,9 +66,7 @@ impl Engine {
             // Skip what is not mapped at all.
             let leaf = *next_block / LEAF_ENTRIES as u64;
             match disk.next_leaf(leaf) {
-                Some(next) if next > leaf => {
-                    *next_block = (next * LEAF_ENTRIES as u64).min(*end_block)
-                }
+                Some(next) if next > leaf => *next_block = (next * LEAF_ENTRIES as u64).min(*end_block),
                 Some(_) => {}
                 None => *next_block = *end_block,
             }
@@ -75,15 +74,10 @@ impl Engine {
         client.remaining = 1;
         if *next_block < *end_block {
             let block = *next_block;
-            let piece = Self::piece_within_leaf(
-                id,
-                PieceKind::Clear { unmap },
-                disk_id,
-                block,
-                *end_block - *next_block,
-            );
+            let piece =
+                Self::piece_within_leaf(id, PieceKind::Clear { unmap }, disk_id, block, *end_block - *next_block);
             *next_block += u64::from(piece.blocks);
-            self.launch_change(piece);
+            self.launch_in_range(piece);
         }
         self.piece_of_client_done(id, None);
     }
@@ -96,10 +90,7 @@ impl Engine {
         };
         let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
         // At most every second block starts a run.
-        if !self
-            .journal
-            .accepts(write_bytes(0) * blocks.div_ceil(2), false)
-        {
+        if !self.journal.accepts(write_bytes(0) * blocks.div_ceil(2), false) {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {
@@ -109,11 +100,7 @@ impl Engine {
         let mut segments: smallvec::SmallVec<[Segment; 2]> = smallvec![];
         for i in 0..blocks {
             let (entry, _) = page::leaf_entry(leaf, first + i);
-            let same = if unmap {
-                entry == Entry::Unmapped
-            } else {
-                entry == Entry::Zero
-            };
+            let same = if unmap { entry == Entry::Unmapped } else { entry == Entry::Zero };
             if same {
                 continue;
             }
@@ -121,12 +108,7 @@ impl Engine {
                 Some(last) if usize::from(last.first + last.blocks) == i => last.blocks += 1,
                 _ => {
                     let fill = if unmap { Fill::Unmapped } else { Fill::Zero };
-                    segments.push(Segment {
-                        first: i as u16,
-                        blocks: 1,
-                        fill,
-                        sequence: 0,
-                    });
+                    segments.push(Segment { first: i as u16, blocks: 1, fill, sequence: 0 });
                 }
             }
         }
@@ -134,8 +116,7 @@ impl Engine {
         if segments.is_empty() {
             return self.finish_piece(id);
         }
-        self.prism
-            .observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);
+        self.prism.observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);
         self.pin(id, frame);
         self.pieces[id as usize].segments = segments;
         self.issue_segments(id, None);
@@ -143,17 +124,8 @@ impl Engine {
 
     /// First (or next) piece of a block-status request, counted as part of the running call.
     pub(crate) fn next_status_piece(&mut self, id: u32) {
-        let Some(Client {
-            kind:
-                ClientKind::Status {
-                    next_block,
-                    end_block,
-                    extents,
-                    ..
-                },
-            disk,
-            ..
-        }) = self.clients.get_mut(id as usize)
+        let Some(Client { kind: ClientKind::Status { next_block, end_block, extents, .. }, disk, .. }) =
+            self.clients.get_mut(id as usize)
         else {
             return;
         };
@@ -161,25 +133,13 @@ impl Engine {
         // What is not mapped at all is one long hole.
         let leaf = *next_block / LEAF_ENTRIES as u64;
         let next = self.disks.get(&disk.0).and_then(|d| d.next_leaf(leaf));
-        let mapped_from = next.map_or(*end_block, |next| {
-            (next * LEAF_ENTRIES as u64).min(*end_block)
-        });
+        let mapped_from = next.map_or(*end_block, |next| (next * LEAF_ENTRIES as u64).min(*end_block));
         if mapped_from > *next_block {
-            push_extent(
-                extents,
-                (mapped_from - *next_block) * BLOCK,
-                ExtentState::Hole,
-            );
+            push_extent(extents, (mapped_from - *next_block) * BLOCK, ExtentState::Hole);
             *next_block = mapped_from;
         }
         if *next_block < *end_block {
-            let piece = Self::piece_within_leaf(
-                id,
-                PieceKind::Status,
-                disk,
-                *next_block,
-                *end_block - *next_block,
-            );
+            let piece = Self::piece_within_leaf(id, PieceKind::Status, disk, *next_block, *end_block - *next_block);
             let piece = self.add_piece(piece);
             self.status_piece(piece);
         }
@@ -198,14 +158,7 @@ impl Engine {
         let Some(piece) = self.pieces.get(id as usize) else {
             return;
         };
-        let Piece {
-            client,
-            disk,
-            leaf,
-            first,
-            blocks,
-            ..
-        } = *piece;
+        let Piece { client, disk, leaf, first, blocks, .. } = *piece;
         let frame = match self.require_leaf(disk, leaf, id, false) {
             Leaf::Wait => return,
             Leaf::Hole => None,
@@ -213,45 +166,28 @@ impl Engine {
         };
         let entries: Vec<ExtentState> = (usize::from(first)..usize::from(first + blocks))
             .map(|i| {
-                let entry = frame.map_or(Entry::Unmapped, |f| {
-                    page::leaf_entry(&self.frames.get(f).page, i).0
-                });
+                let entry = frame.map_or(Entry::Unmapped, |f| page::leaf_entry(&self.frames.get(f).page, i).0);
                 match entry {
                     Entry::Unmapped => ExtentState::Hole,
                     Entry::Zero => ExtentState::Zero,
                     Entry::Damaged => ExtentState::Damaged,
-                    Entry::Data { location, class } => ExtentState::Data {
-                        class,
-                        fast: self.extents.is_fast(location),
-                    },
+                    Entry::Data { location, class } => {
+                        ExtentState::Data { class, fast: self.extents.is_fast(location) }
+                    }
                 }
             })
             .collect();
-        if let Some(Client {
-            kind:
-                ClientKind::Status {
-                    next_block,
-                    extents,
-                    ..
-                },
-            ..
-        }) = self.clients.get_mut(client as usize)
+        if let Some(Client { kind: ClientKind::Status { next_block, extents, .. }, .. }) =
+            self.clients.get_mut(client as usize)
         {
             *next_block += entries.len() as u64;
-            entries
-                .into_iter()
-                .for_each(|state| push_extent(extents, BLOCK, state));
+            entries.into_iter().for_each(|state| push_extent(extents, BLOCK, state));
         }
         self.finish_piece(id);
     }
 
     /// Cuts the collected extents to the bytes and the number asked for.
-    pub(crate) fn trim_extents(
-        extents: &mut Vec<Extent>,
-        offset_bytes: u64,
-        len_bytes: u64,
-        max_extents: usize,
-    ) {
+    pub(crate) fn trim_extents(extents: &mut Vec<Extent>, offset_bytes: u64, len_bytes: u64, max_extents: usize) {
         if let Some(head) = extents.first_mut() {
             head.len_bytes -= (offset_bytes % BLOCK).min(head.len_bytes);
         }

@@ -100,8 +100,7 @@ impl Engine {
         {
             self.flush.wanted = true;
         }
-        let wanted =
-            self.flush.wanted || self.flush.checkpoint_wants || !self.flush.waiting.is_empty();
+        let wanted = self.flush.wanted || self.flush.checkpoint_wants || !self.flush.waiting.is_empty();
         if !wanted || self.flush.active.is_some() {
             return;
         }
@@ -109,12 +108,7 @@ impl Engine {
             return self.fail_flush_waiters();
         }
         let all = (1u32 << self.extents.devices()) - 1;
-        let devices = self.volatile
-            & if self.flush.checkpoint_wants {
-                all
-            } else {
-                self.flush.dirty
-            };
+        let devices = self.volatile & if self.flush.checkpoint_wants { all } else { self.flush.dirty };
         self.flush.wanted = false;
         self.flush.unflushed_bytes = 0;
         self.flush.dirty &= !devices;
@@ -197,17 +191,10 @@ impl Engine {
         state.written_batch = batch;
         state.written_at_ns = self.now_ns;
         state.serial += 1;
-        let watermark = Watermark {
-            epoch: self.journal.epoch(),
-            batch,
-            serial: state.serial,
-        };
+        let watermark = Watermark { epoch: self.journal.epoch(), batch, serial: state.serial };
         let offset_bytes = OFFSETS_BYTES[(state.serial % 2) as usize];
         let bytes = Buf::copy_of(&watermark.encode(&self.superblock.pool)).freeze();
-        let op = Op::Write {
-            bufs: Vectored::One(bytes),
-            fua: false,
-        };
+        let op = Op::Write { bufs: Vectored::One(bytes), fua: false };
         self.command(0, offset_bytes, 0, op, Pending::Watermark);
     }
 }

@@ -35,9 +35,7 @@ use crate::request::{Completion, RequestError};
 use crate::space::bands::Bands;
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
-use forebay_block::{
-    Buf, Completion as DeviceCompletion, DiskId, IoError, Op, Request as DeviceRequest, Vectored,
-};
+use forebay_block::{Buf, Completion as DeviceCompletion, DiskId, IoError, Op, Request as DeviceRequest, Vectored};
 use forebay_prism::{ClassStats, Prism, Run};
 use ranges::Ranges;
 use slab::Slab;
@@ -53,20 +51,11 @@ pub(crate) enum Pending {
     /// Data of a write piece on a device.
     Write { piece: u32, device: usize },
     /// A journal batch; the bytes for another attempt.
-    Batch {
-        batch: u64,
-        offset_bytes: u64,
-        bytes: forebay_block::SharedBuf,
-        attempts: u8,
-    },
+    Batch { batch: u64, offset_bytes: u64, bytes: forebay_block::SharedBuf, attempts: u8 },
     /// A leaf being read into a frame.
     PageIn { frame: u32, reference: PageRef },
     /// A leaf being written.
-    PageOut {
-        frame: u32,
-        location: u64,
-        checkpoint: bool,
-    },
+    PageOut { frame: u32, location: u64, checkpoint: bool },
     /// An index page being written.
     IndexOut,
     /// The root blob or a root header.
@@ -183,10 +172,7 @@ impl Engine {
     /// Whether device requests or background jobs are under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        !self.pending.is_empty()
-            || !self.commands.is_empty()
-            || !self.clients.is_empty()
-            || self.checkpoint.is_active()
+        !self.pending.is_empty() || !self.commands.is_empty() || !self.clients.is_empty() || self.checkpoint.is_active()
     }
 
     /// Why no writes are taken any more, where that is so.
@@ -218,24 +204,9 @@ impl Engine {
     }
 
     /// Queues a device request.
-    pub(crate) fn command(
-        &mut self,
-        device: usize,
-        offset_bytes: u64,
-        stream: u8,
-        op: Op,
-        pending: Pending,
-    ) {
+    pub(crate) fn command(&mut self, device: usize, offset_bytes: u64, stream: u8, op: Op, pending: Pending) {
         let tag = self.pending.insert(pending) as u64;
-        self.commands.push_back((
-            device,
-            DeviceRequest {
-                tag,
-                offset_bytes,
-                stream,
-                op,
-            },
-        ));
+        self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
     /// Takes the end of a device request.
@@ -248,22 +219,11 @@ impl Engine {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
             Pending::Write { piece, device } => self.data_written(piece, device, result),
-            Pending::Batch {
-                batch,
-                offset_bytes,
-                bytes,
-                attempts,
-            } => {
+            Pending::Batch { batch, offset_bytes, bytes, attempts } => {
                 self.batch_written(batch, offset_bytes, bytes, attempts, result);
             }
-            Pending::PageIn { frame, reference } => {
-                self.page_in_done(frame, reference, result, bufs)
-            }
-            Pending::PageOut {
-                frame,
-                location,
-                checkpoint,
-            } => {
+            Pending::PageIn { frame, reference } => self.page_in_done(frame, reference, result, bufs),
+            Pending::PageOut { frame, location, checkpoint } => {
                 self.page_out_done(frame, location, checkpoint, result);
             }
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
@@ -286,10 +246,7 @@ impl Engine {
 
     /// A device failure as the host sees it.
     pub(crate) fn device_error(&self, device: usize, source: IoError) -> RequestError {
-        RequestError::Device {
-            device: self.names.get(device).cloned().unwrap_or_default(),
-            source,
-        }
+        RequestError::Device { device: self.names.get(device).cloned().unwrap_or_default(), source }
     }
 
     /// The single buffer of a read completion.

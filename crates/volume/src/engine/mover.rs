@@ -104,15 +104,9 @@ impl Engine {
         let hit = match freed {
             Freed::Band(band) => job.kind == JobKind::Collect { band },
             Freed::Slots { first, count } => {
-                let (from, to) = (
-                    self.extents.slot_location(first),
-                    self.extents.slot_location(first + count),
-                );
+                let (from, to) = (self.extents.slot_location(first), self.extents.slot_location(first + count));
                 let at = self.mover.held.partition_point(|&location| location < from);
-                self.mover
-                    .held
-                    .get(at)
-                    .is_some_and(|&location| location < to)
+                self.mover.held.get(at).is_some_and(|&location| location < to)
             }
         };
         if hit {
@@ -130,12 +124,8 @@ impl Engine {
     pub(crate) fn mover_unapplied(&self) -> Option<((u64, u64), Vec<u64>)> {
         let job = self.mover.job.as_ref()?;
         let at = job.journal_at?;
-        let mut sequences: Vec<u64> = job
-            .candidates
-            .iter()
-            .map(|candidate| candidate.sequence)
-            .filter(|&s| s != 0)
-            .collect();
+        let mut sequences: Vec<u64> =
+            job.candidates.iter().map(|candidate| candidate.sequence).filter(|&s| s != 0).collect();
         sequences.dedup();
         Some((at, sequences))
     }
@@ -149,24 +139,13 @@ impl Engine {
     fn job_limit(&self) -> usize {
         let by_journal = (self.journal.len_bytes() / 512).max(16) as usize;
         let by_memory = (self.options.memory_limit_bytes / 16 / 4096).max(16) as usize;
-        (self.options.job_blocks as usize)
-            .min(by_journal)
-            .min(by_memory)
+        (self.options.job_blocks as usize).min(by_journal).min(by_memory)
     }
 
     /// Blocks of slots in use that will not be freed soon.
     fn slots_held(&self) -> u64 {
-        let pending: u64 = self
-            .freed
-            .iter()
-            .map(|(_, freed)| {
-                if let Freed::Slots { count, .. } = freed {
-                    *count
-                } else {
-                    0
-                }
-            })
-            .sum();
+        let pending: u64 =
+            self.freed.iter().map(|(_, freed)| if let Freed::Slots { count, .. } = freed { *count } else { 0 }).sum();
         (self.slots.total() - self.slots.free()).saturating_sub(pending)
     }
 
@@ -175,10 +154,7 @@ impl Engine {
         if self.read_only.is_some() || self.flush.failed {
             return false;
         }
-        let collectable = self
-            .bands
-            .victim(|band| self.mover.avoided.contains(&band))
-            .is_some();
+        let collectable = self.bands.victim(|band| self.mover.avoided.contains(&band)).is_some();
         self.mover.job.is_some() || collectable || self.destage_due()
     }
 
@@ -226,11 +202,7 @@ impl Engine {
         self.mover.job = Some(Job {
             kind,
             class: None,
-            phase: if kind == JobKind::Destage {
-                Phase::Gather
-            } else {
-                Phase::Summary
-            },
+            phase: if kind == JobKind::Destage { Phase::Gather } else { Phase::Summary },
             candidates: Vec::new(),
             lookups: Vec::new(),
             outstanding: 0,
@@ -265,15 +237,8 @@ impl Engine {
         job.waiting = false;
         match job.phase {
             Phase::Apply => {
-                let leaf = job
-                    .candidates
-                    .get(job.next)
-                    .map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64));
-                while job
-                    .candidates
-                    .get(job.next)
-                    .map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64))
-                    == leaf
+                let leaf = job.candidates.get(job.next).map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64));
+                while job.candidates.get(job.next).map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64)) == leaf
                     && leaf.is_some()
                 {
                     job.next += 1;
@@ -322,18 +287,14 @@ impl Engine {
             let Some(first) = job.candidates.get(start) else {
                 break;
             };
-            let (destination, disk, block) =
-                (first.destination, first.moved.disk, first.moved.block);
+            let (destination, disk, block) = (first.destination, first.moved.disk, first.moved.block);
             let mut end = start + 1;
             while end < job.candidates.len()
                 && end - start < RECORD_BLOCKS
                 && !first.damaged
                 && !job.candidates[end].damaged
                 && job.candidates[end].destination == destination + 8 * (end - start) as u64
-                && self
-                    .extents
-                    .band(job.candidates[end].destination)
-                    .map(|(band, _)| band)
+                && self.extents.band(job.candidates[end].destination).map(|(band, _)| band)
                     == self.extents.band(destination).map(|(band, _)| band)
             {
                 end += 1;
@@ -344,21 +305,10 @@ impl Engine {
                 return;
             }
             let record = if first.damaged {
-                Record::Damage {
-                    disk,
-                    block,
-                    blocks: 1,
-                }
+                Record::Damage { disk, block, blocks: 1 }
             } else {
-                let moved = job.candidates[start..end]
-                    .iter()
-                    .map(|candidate| candidate.moved)
-                    .collect();
-                Record::Move {
-                    class: job.class.unwrap_or(ClassId(0)),
-                    location: destination,
-                    moved,
-                }
+                let moved = job.candidates[start..end].iter().map(|candidate| candidate.moved).collect();
+                Record::Move { class: job.class.unwrap_or(ClassId(0)), location: destination, moved }
             };
             if !self.journal.fits(bytes) {
                 self.seal_batch(false);
@@ -382,8 +332,7 @@ impl Engine {
             self.journal.join(MOVER, 0, first_in_batch);
             if first_in_batch {
                 // The data is durable already: the batch waits only for its own write.
-                self.journal
-                    .part_complete(batch, self.flush.submitted(), self.volatile);
+                self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
             }
         }
         self.mover_recorded();
@@ -412,8 +361,7 @@ impl Engine {
         job.phase = Phase::Apply;
         job.next = 0;
         // In the order of leaves, so that each is fetched once.
-        job.candidates
-            .sort_by_key(|c| (c.moved.disk, c.moved.block));
+        job.candidates.sort_by_key(|c| (c.moved.disk, c.moved.block));
         self.mover_apply();
     }
 
@@ -427,10 +375,7 @@ impl Engine {
             let Some(candidate) = job.candidates.get(job.next) else {
                 break;
             };
-            let (disk, leaf) = (
-                candidate.moved.disk,
-                candidate.moved.block / LEAF_ENTRIES as u64,
-            );
+            let (disk, leaf) = (candidate.moved.disk, candidate.moved.block / LEAF_ENTRIES as u64);
             match self.require_leaf(disk, leaf, MOVER, false) {
                 Leaf::Wait => {
                     if let Some(job) = &mut self.mover.job {
@@ -476,12 +421,7 @@ impl Engine {
                 break;
             }
             job.next += 1;
-            let Candidate {
-                moved,
-                damaged,
-                sequence,
-                ..
-            } = *candidate;
+            let Candidate { moved, damaged, sequence, .. } = *candidate;
             let destination = std::mem::take(&mut candidate.destination);
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
             let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
@@ -493,10 +433,7 @@ impl Engine {
                     self.counters.damaged_moves += 1;
                     change += self.replace(frame, at, who, Entry::Damaged, 0, batch);
                 } else {
-                    let new = Entry::Data {
-                        location: destination,
-                        class,
-                    };
+                    let new = Entry::Data { location: destination, class };
                     change += self.replace(frame, at, who, new, checksum, batch);
                     let books = self.books(class);
                     match kind {

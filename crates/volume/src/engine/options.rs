@@ -45,7 +45,7 @@ pub struct Faults {
     /// Space is reused before what supersedes it is durable.
     #[cfg(feature = "planted-faults")]
     pub reuse_at_once: bool,
-    /// Recovery takes batches of any epoch.
+    /// Recovery serves without making its decisions durable in a new epoch.
     #[cfg(feature = "planted-faults")]
     pub epoch_not_fenced: bool,
 }

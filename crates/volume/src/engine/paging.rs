@@ -19,13 +19,7 @@ pub(crate) enum Leaf {
 
 impl Engine {
     /// Asks for a leaf on behalf of a piece (or the mover). With `create`, a hole becomes an empty resident leaf.
-    pub(crate) fn require_leaf(
-        &mut self,
-        disk: DiskId,
-        leaf: u64,
-        asker: u32,
-        create: bool,
-    ) -> Leaf {
+    pub(crate) fn require_leaf(&mut self, disk: DiskId, leaf: u64, asker: u32, create: bool) -> Leaf {
         let Some(entry) = self.disk(disk) else {
             return Leaf::Hole;
         };
@@ -60,13 +54,7 @@ impl Engine {
         entry.waiters.push(asker);
         self.counters.map_misses += 1;
         let bufs = Vectored::One(Buf::new(PAGE_BYTES));
-        self.command(
-            device,
-            offset_bytes,
-            0,
-            Op::Read { bufs },
-            Pending::PageIn { frame, reference },
-        );
+        self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::PageIn { frame, reference });
         Leaf::Wait
     }
 
@@ -103,15 +91,10 @@ impl Engine {
         entry.loading = false;
         let waiters = std::mem::take(&mut entry.waiters);
         let (disk, leaf) = (entry.disk, entry.leaf);
-        let name = PageName {
-            disk,
-            number: leaf,
-            generation: reference.generation,
-        };
+        let name = PageName { disk, number: leaf, generation: reference.generation };
         let error = match (result, Self::single(bufs)) {
             (Ok(()), Some(buf))
-                if page::is_leaf(&buf, name, reference.crc)
-                    || self.options.faults.checksums_ignored() =>
+                if page::is_leaf(&buf, name, reference.crc) || self.options.faults.checksums_ignored() =>
             {
                 self.frames.get_mut(frame).page.copy_from_slice(&buf);
                 None
@@ -119,10 +102,7 @@ impl Engine {
             (Err(source), _) => Some(self.device_error(0, source)),
             (Ok(()), _) => {
                 self.counters.damaged_pages += 1;
-                Some(RequestError::Damaged {
-                    disk,
-                    offset_bytes: leaf * LEAF_ENTRIES as u64 * 4096,
-                })
+                Some(RequestError::Damaged { disk, offset_bytes: leaf * LEAF_ENTRIES as u64 * 4096 })
             }
         };
         if error.is_some() {
@@ -152,9 +132,7 @@ impl Engine {
     pub(crate) fn count_stageable(&self, frame: u32) -> u16 {
         let page = &self.frames.get(frame).page;
         let stageable = |i: &usize| match page::leaf_entry(page, *i).0 {
-            Entry::Data { location, class } => {
-                self.extents.is_fast(location) && self.may_destage(class)
-            }
+            Entry::Data { location, class } => self.extents.is_fast(location) && self.may_destage(class),
             _ => false,
         };
         (0..LEAF_ENTRIES).filter(stageable).count() as u16
@@ -162,10 +140,7 @@ impl Engine {
 
     /// Whether blocks of a class leave the fast tier in time.
     pub(crate) fn may_destage(&self, class: forebay_block::ClassId) -> bool {
-        self.prism
-            .table()
-            .get(class)
-            .is_none_or(|spec| spec.place != Place::Fast)
+        self.prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
     }
 
     /// Prepares a frame for a change: a leaf that the checkpoint under way has yet to write is written first, as it

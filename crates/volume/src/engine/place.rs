@@ -12,16 +12,8 @@ pub(crate) type Runs = SmallVec<[(u64, u32); 2]>;
 impl Engine {
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free.
     pub(crate) fn meta_reserve(&self) -> u64 {
-        let leaves: u64 = self
-            .disks
-            .values()
-            .map(|d| d.size_bytes.div_ceil(400 * 4096))
-            .sum();
-        let pages: u64 = self
-            .disks
-            .values()
-            .map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES))
-            .sum();
+        let leaves: u64 = self.disks.values().map(|d| d.size_bytes.div_ceil(400 * 4096)).sum();
+        let pages: u64 = self.disks.values().map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
         (leaves.min(self.frames.limit() as u64) + pages + 16).min(self.slots.total() / 4)
     }
 
@@ -37,11 +29,8 @@ impl Engine {
         let mut left = blocks;
         for fast in [fast_first, !fast_first] {
             while left > 0 {
-                let Some((location, got)) = (if fast {
-                    self.take_slots(left)
-                } else {
-                    self.take_band(class, left)
-                }) else {
+                let Some((location, got)) = (if fast { self.take_slots(left) } else { self.take_band(class, left) })
+                else {
                     break;
                 };
                 runs.push((location, got));
@@ -80,10 +69,7 @@ impl Engine {
         if !self.bands.closing().is_empty() {
             self.checkpoint.summaries_due = true;
         }
-        Some((
-            self.extents.band_location(grant.band, grant.first),
-            grant.blocks,
-        ))
+        Some((self.extents.band_location(grant.band, grant.first), grant.blocks))
     }
 
     /// Whether a write of this class goes to the fast tier first. Below a threshold of free slots a growing share of
@@ -93,11 +79,7 @@ impl Engine {
             return true;
         };
         let total = self.slots.total().max(1);
-        let held = self
-            .stats
-            .get(usize::from(class.0))
-            .map_or(0, |s| s.fast_blocks)
-            + u64::from(blocks);
+        let held = self.stats.get(usize::from(class.0)).map_or(0, |s| s.fast_blocks) + u64::from(blocks);
         if spec.share < 1.0 && held as f64 > spec.share * total as f64 {
             self.counters.spilled_blocks += u64::from(blocks);
             return false;

@@ -30,17 +30,8 @@ fn key(disk: u16, block: u64) -> u64 {
 impl Ranges {
     /// Takes the range for `owner`, or queues it behind what overlaps; true where it was taken at once.
     pub fn lock(&mut self, disk: u16, block: u64, blocks: u64, owner: u32) -> bool {
-        let range = Range {
-            start: key(disk, block),
-            end: key(disk, block + blocks),
-            owner,
-        };
-        if self
-            .active
-            .iter()
-            .chain(&self.waiting)
-            .any(|other| other.overlaps(&range))
-        {
+        let range = Range { start: key(disk, block), end: key(disk, block + blocks), owner };
+        if self.active.iter().chain(&self.waiting).any(|other| other.overlaps(&range)) {
             self.waiting.push_back(range);
             return false;
         }
@@ -57,11 +48,7 @@ impl Ranges {
         while i < self.waiting.len() {
             let candidate = self.waiting[i];
             let blocked = self.active.iter().any(|range| range.overlaps(&candidate))
-                || self
-                    .waiting
-                    .iter()
-                    .take(i)
-                    .any(|range| range.overlaps(&candidate));
+                || self.waiting.iter().take(i).any(|range| range.overlaps(&candidate));
             if blocked {
                 i += 1;
             } else {
@@ -82,10 +69,7 @@ mod tests {
         let mut ranges = Ranges::default();
         assert!(ranges.lock(1, 0, 10, 1));
         assert!(!ranges.lock(1, 5, 10, 2));
-        assert!(
-            !ranges.lock(1, 12, 10, 3),
-            "waits behind 2, which is waiting itself"
-        );
+        assert!(!ranges.lock(1, 12, 10, 3), "waits behind 2, which is waiting itself");
         assert!(ranges.lock(1, 30, 10, 4));
         assert!(ranges.lock(2, 0, 10, 5), "another disk");
         let mut woken = Vec::new();

@@ -32,9 +32,8 @@ impl Engine {
         let mut locations: SmallVec<[u64; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
-            let (entry, checksum) = frame.map_or((Entry::Unmapped, 0), |frame| {
-                page::leaf_entry(&self.frames.get(frame).page, i)
-            });
+            let (entry, checksum) =
+                frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.frames.get(frame).page, i));
             match entry {
                 Entry::Data { location, class } => {
                     locations.push(location);
@@ -42,11 +41,7 @@ impl Engine {
                         && piece.attempts == 0
                     {
                         stats.host_read_bytes += BLOCK as u64;
-                        stats.fast_read_bytes += if self.extents.is_fast(location) {
-                            BLOCK as u64
-                        } else {
-                            0
-                        };
+                        stats.fast_read_bytes += if self.extents.is_fast(location) { BLOCK as u64 } else { 0 };
                     }
                 }
                 Entry::Unmapped | Entry::Zero => locations.push(NOWHERE),
@@ -61,9 +56,7 @@ impl Engine {
         }
         if piece.attempts > 0 {
             // Looked up again after a failure: where the map still names the same data, the failure is real.
-            if (locations == piece.locations && checksums == piece.checksums)
-                || piece.attempts > ATTEMPTS_MAX
-            {
+            if (locations == piece.locations && checksums == piece.checksums) || piece.attempts > ATTEMPTS_MAX {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) {
                     self.counters.damaged_reads += 1;
                 }
@@ -93,25 +86,14 @@ impl Engine {
             let mut run = 1;
             while at + run < blocks {
                 let next = piece.locations[at + run];
-                let follows = if start == NOWHERE {
-                    next == NOWHERE
-                } else {
-                    next == start + 8 * run as u64
-                };
+                let follows = if start == NOWHERE { next == NOWHERE } else { next == start + 8 * run as u64 };
                 // The extents end between the tiers: a run never crosses from one device to the next.
-                if !follows
-                    || self.extents.is_fast(start)
-                        != self.extents.is_fast(next.min(start.max(next)))
-                {
+                if !follows || self.extents.is_fast(start) != self.extents.is_fast(next.min(start.max(next))) {
                     break;
                 }
                 run += 1;
             }
-            let tail = if at + run < blocks {
-                Some(rest.split_off(run * BLOCK))
-            } else {
-                None
-            };
+            let tail = if at + run < blocks { Some(rest.split_off(run * BLOCK)) } else { None };
             let part = piece.parts.len() as u16;
             let mut buf = std::mem::replace(&mut rest, tail.unwrap_or_else(Buf::empty));
             if start == NOWHERE {
@@ -121,13 +103,7 @@ impl Engine {
                 piece.parts.push((at as u16, None));
                 piece.outstanding += 1;
                 let bufs = Vectored::One(buf);
-                self.command(
-                    device,
-                    offset_bytes,
-                    0,
-                    Op::Read { bufs },
-                    Pending::Read { piece: id, part },
-                );
+                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
             } else {
                 // A location outside the pool can only come from damage that a checksum failed to see.
                 let (disk, offset_bytes) = (piece.disk, (piece.block() + at as u64) * BLOCK as u64);
@@ -168,10 +144,7 @@ impl Engine {
                     for (i, block) in buf.chunks_exact(BLOCK).enumerate() {
                         let address = base + (first + i) as u64;
                         if block_checksum(disk, address, block) != piece.checksums[first + i] {
-                            bad = Some(RequestError::Damaged {
-                                disk,
-                                offset_bytes: address * BLOCK as u64,
-                            });
+                            bad = Some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 });
                             break;
                         }
                     }
@@ -179,16 +152,8 @@ impl Engine {
                 *slot = Some(buf);
             }
             None => {
-                let source = IoError {
-                    kind: IoErrorKind::Short,
-                    operation: "read",
-                    offset_bytes: 0,
-                    os_error: 0,
-                };
-                bad = bad.or(Some(RequestError::Device {
-                    device: self.names[device].clone(),
-                    source,
-                }));
+                let source = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: 0, os_error: 0 };
+                bad = bad.or(Some(RequestError::Device { device: self.names[device].clone(), source }));
             }
         }
         if bad.is_some() {
@@ -218,20 +183,12 @@ impl Engine {
             return self.read_piece(id);
         }
         if piece.error.is_none() {
-            let (client, disk, offset_bytes) =
-                (piece.client, piece.disk, piece.block() * BLOCK as u64);
+            let (client, disk, offset_bytes) = (piece.client, piece.disk, piece.block() * BLOCK as u64);
             let export = self.clients.get(client as usize).map_or(0, |c| c.export);
             let disk_size_bytes = self.disks.get(&disk.0).map_or(0, |d| d.size_bytes);
             if let Some(data) = piece.buf.as_deref() {
-                let intent = Intent {
-                    disk,
-                    disk_size_bytes,
-                    offset_bytes,
-                    direction: Direction::Read,
-                    data,
-                    export,
-                    tag: None,
-                };
+                let intent =
+                    Intent { disk, disk_size_bytes, offset_bytes, direction: Direction::Read, data, export, tag: None };
                 self.prism.observe_read(&intent);
             }
         }

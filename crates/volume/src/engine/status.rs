@@ -7,7 +7,7 @@ use forebay_prism::ClassStats;
 const SUB_BUCKETS: usize = 16;
 
 /// Latencies in log-linear buckets (relative error at most 1/16).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LatencyHistogram {
     counts: Vec<u64>,
     total: u64,
@@ -15,10 +15,13 @@ pub struct LatencyHistogram {
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        Self {
-            counts: vec![0; 64 * SUB_BUCKETS],
-            total: 0,
-        }
+        Self { counts: vec![0; 64 * SUB_BUCKETS], total: 0 }
+    }
+}
+
+impl std::fmt::Debug for LatencyHistogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} values, median {:?} ns", self.total, self.quantile_ns(0.5))
     }
 }
 
@@ -161,6 +164,38 @@ pub struct Status {
 }
 
 impl Engine {
+    /// What is under way, in words, for reports of requests that do not end.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let pieces: Vec<String> = self
+            .pieces
+            .iter()
+            .map(|(id, p)| {
+                format!(
+                    "piece {id}: block {}+{} wants {:?} locked {} outstanding {} data {} batches {:?}",
+                    p.block(),
+                    p.blocks,
+                    p.wants,
+                    p.locked,
+                    p.outstanding,
+                    p.data_outstanding,
+                    p.batches
+                )
+            })
+            .collect();
+        format!(
+            "ranges {:?}\npending {:?}\nstalled {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
+            self.ranges,
+            self.pending.iter().map(|(_, p)| p).collect::<Vec<_>>(),
+            self.stalled,
+            self.frame_waiters,
+            self.freed.len(),
+            self.executing,
+            self.checkpoint_describe(),
+            pieces.join("\n")
+        )
+    }
+
     /// A snapshot.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -208,10 +243,7 @@ mod tests {
             assert!(bucket >= last && bucket < 64 * SUB_BUCKETS);
             last = bucket;
             let low = LatencyHistogram::lower_bound(bucket);
-            assert!(
-                low <= value && value - low <= value / 16,
-                "{value} in bucket from {low}"
-            );
+            assert!(low <= value && value - low <= value / 16, "{value} in bucket from {low}");
         }
     }
 }

@@ -136,22 +136,14 @@ impl Engine {
                 let seen = (piece.locations.first(), piece.checksums.first());
                 if piece.attempts > 0 && seen == (Some(&location), Some(&checksum)) {
                     let error = piece.error.take();
-                    let damaged = RequestError::Damaged {
-                        disk: piece.disk,
-                        offset_bytes: piece.block() * BLOCK as u64,
-                    };
+                    let damaged =
+                        RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };
                     return self.fail_piece(id, error.unwrap_or(damaged));
                 }
                 piece.locations = SmallVec::from_slice(&[location]);
                 piece.checksums = SmallVec::from_slice(&[checksum]);
                 let bufs = Vectored::One(Buf::new(BLOCK));
-                self.command(
-                    device,
-                    offset_bytes,
-                    0,
-                    Op::Read { bufs },
-                    Pending::Merge { piece: id },
-                );
+                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::Merge { piece: id });
             }
         }
     }
@@ -171,15 +163,10 @@ impl Engine {
         let expected = piece.checksums.first().copied().unwrap_or(0);
         let (disk, block) = (piece.disk, piece.block());
         match (error, Self::single(bufs)) {
-            (None, Some(buf)) if !verify || block_checksum(disk, block, &buf) == expected => {
-                self.merge(id, buf)
-            }
+            (None, Some(buf)) if !verify || block_checksum(disk, block, &buf) == expected => self.merge(id, buf),
             (error, _) => {
                 // The block may have been moved while it was read: look again, once more at most for each move.
-                let damaged = RequestError::Damaged {
-                    disk,
-                    offset_bytes: block * BLOCK as u64,
-                };
+                let damaged = RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 };
                 piece.error = Some(error.unwrap_or(damaged));
                 piece.attempts = piece.attempts.saturating_add(1);
                 self.change_piece(id);
@@ -195,9 +182,7 @@ impl Engine {
             PieceKind::MergeZeros { at, len } => block[*at..*at + *len].fill(0),
             _ => {}
         }
-        piece.kind = PieceKind::Write {
-            data: block.freeze(),
-        };
+        piece.kind = PieceKind::Write { data: block.freeze() };
         piece.error = None;
         piece.attempts = 0;
         piece.locations.clear();
@@ -219,10 +204,7 @@ impl Engine {
         if !self.may_dirty(frame) {
             return self.stall(id, Wants::Checkpoint);
         }
-        let (export, tag) = self
-            .clients
-            .get(client as usize)
-            .map_or((0, None), |c| (c.export, c.tag));
+        let (export, tag) = self.clients.get(client as usize).map_or((0, None), |c| (c.export, c.tag));
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
         let intent = Intent {
@@ -253,11 +235,7 @@ impl Engine {
     }
 
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
-    fn cut_segments(
-        &mut self,
-        data: &SharedBuf,
-        runs: &[forebay_prism::Run],
-    ) -> Option<SmallVec<[Segment; 2]>> {
+    fn cut_segments(&mut self, data: &SharedBuf, runs: &[forebay_prism::Run]) -> Option<SmallVec<[Segment; 2]>> {
         let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
         let mut at = 0usize;
         for run in runs {
@@ -265,18 +243,11 @@ impl Engine {
             while at < end {
                 let zero = is_zero(&data[at * BLOCK..(at + 1) * BLOCK]);
                 let mut len = 1;
-                while at + len < end
-                    && is_zero(&data[(at + len) * BLOCK..(at + len + 1) * BLOCK]) == zero
-                {
+                while at + len < end && is_zero(&data[(at + len) * BLOCK..(at + len + 1) * BLOCK]) == zero {
                     len += 1;
                 }
                 if zero {
-                    segments.push(Segment {
-                        first: at as u16,
-                        blocks: len as u16,
-                        fill: Fill::Zero,
-                        sequence: 0,
-                    });
+                    segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
                 } else {
                     let Some(space) = self.take_space(run.class, len as u32) else {
                         for segment in &segments {
@@ -288,16 +259,8 @@ impl Engine {
                     };
                     let mut first = at as u16;
                     for (location, blocks) in space {
-                        let fill = Fill::Data {
-                            location,
-                            class: run.class,
-                        };
-                        segments.push(Segment {
-                            first,
-                            blocks: blocks as u16,
-                            fill,
-                            sequence: 0,
-                        });
+                        let fill = Fill::Data { location, class: run.class };
+                        segments.push(Segment { first, blocks: blocks as u16, fill, sequence: 0 });
                         first += blocks as u16;
                     }
                 }
@@ -317,8 +280,7 @@ impl Engine {
             let segment = piece.segments[index];
             let (disk, block) = (piece.disk, piece.block() + u64::from(segment.first));
             let blocks = u32::from(segment.blocks);
-            let range = usize::from(segment.first)
-                ..usize::from(segment.first) + usize::from(segment.blocks);
+            let range = usize::from(segment.first)..usize::from(segment.first) + usize::from(segment.blocks);
             let record_bytes = match segment.fill {
                 Fill::Data { .. } => write_bytes(range.len()),
                 _ => write_bytes(0),
@@ -331,29 +293,11 @@ impl Engine {
             let (batch, sequence) = match segment.fill {
                 Fill::Data { location, class } => {
                     let checksums = &self.pieces[id as usize].checksums[range.clone()];
-                    target = self
-                        .extents
-                        .place(location)
-                        .map(|(device, offset)| (device, offset, class));
-                    self.journal
-                        .append(|out| put_write(out, disk, block, class, location, checksums))
+                    target = self.extents.place(location).map(|(device, offset)| (device, offset, class));
+                    self.journal.append(|out| put_write(out, disk, block, class, location, checksums))
                 }
-                Fill::Zero => self.journal.append(|out| {
-                    Record::Zero {
-                        disk,
-                        block,
-                        blocks,
-                    }
-                    .put(out)
-                }),
-                Fill::Unmapped => self.journal.append(|out| {
-                    Record::Discard {
-                        disk,
-                        block,
-                        blocks,
-                    }
-                    .put(out)
-                }),
+                Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
+                Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
             };
             let piece = &mut self.pieces[id as usize];
             piece.segments[index].sequence = sequence;
@@ -363,20 +307,13 @@ impl Engine {
                 piece.batches.push(batch);
                 piece.outstanding += 1;
             }
-            self.journal
-                .join(id, target.map_or(0, |(device, ..)| 1 << device), first);
+            self.journal.join(id, target.map_or(0, |(device, ..)| 1 << device), first);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 piece.data_outstanding += 1;
                 self.flush.unflushed_bytes += (range.len() * BLOCK) as u64;
                 let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
                 let pending = Pending::Write { piece: id, device };
-                self.command(
-                    device,
-                    offset_bytes,
-                    class.0 + 1,
-                    Op::Write { bufs, fua: false },
-                    pending,
-                );
+                self.command(device, offset_bytes, class.0 + 1, Op::Write { bufs, fua: false }, pending);
             }
         }
         self.data_part_done(id);
@@ -409,18 +346,12 @@ impl Engine {
         if piece.journal_lost {
             return;
         }
-        let sequences: SmallVec<[u64; 4]> = piece
-            .segments
-            .iter()
-            .map(|segment| segment.sequence)
-            .collect();
+        let sequences: SmallVec<[u64; 4]> = piece.segments.iter().map(|segment| segment.sequence).collect();
         for sequence in sequences {
             if !self.journal.fits(write_bytes(0)) {
                 self.seal_batch(false);
             }
-            let (batch, _) = self
-                .journal
-                .append(|out| Record::Cancel { sequence }.put(out));
+            let (batch, _) = self.journal.append(|out| Record::Cancel { sequence }.put(out));
             let piece = &mut self.pieces[id as usize];
             let first = piece.cancels.last() != Some(&batch);
             if first {
@@ -433,15 +364,9 @@ impl Engine {
 
     fn complete_parts(&mut self, id: u32) {
         let piece = &self.pieces[id as usize];
-        let batches: SmallVec<[u64; 4]> = piece
-            .batches
-            .iter()
-            .chain(&piece.cancels)
-            .copied()
-            .collect();
+        let batches: SmallVec<[u64; 4]> = piece.batches.iter().chain(&piece.cancels).copied().collect();
         for batch in batches {
-            self.journal
-                .part_complete(batch, self.flush.submitted(), self.volatile);
+            self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
         }
     }
 
@@ -476,22 +401,8 @@ impl Engine {
     }
 
     fn send_batch(&mut self, batch: u64, offset_bytes: u64, bytes: SharedBuf, attempts: u8) {
-        let op = Op::Write {
-            bufs: Vectored::One(bytes.clone()),
-            fua: false,
-        };
-        self.command(
-            0,
-            offset_bytes,
-            0,
-            op,
-            Pending::Batch {
-                batch,
-                offset_bytes,
-                bytes,
-                attempts,
-            },
-        );
+        let op = Op::Write { bufs: Vectored::One(bytes.clone()), fua: false };
+        self.command(0, offset_bytes, 0, op, Pending::Batch { batch, offset_bytes, bytes, attempts });
     }
 
     pub(crate) fn batch_written(
@@ -515,8 +426,7 @@ impl Engine {
             self.set_read_only(&format!("the journal cannot be written: {error}"));
         } else {
             self.flush.written(0);
-            self.journal
-                .part_complete(batch, self.flush.submitted(), self.volatile);
+            self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
         }
         for waiter in waiters {
             if waiter == super::MOVER {

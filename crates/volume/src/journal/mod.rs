@@ -78,27 +78,13 @@ pub struct Journal {
 }
 
 fn new_live() -> Live {
-    Live {
-        position: 0,
-        remaining: 1,
-        devices: 1,
-        complete_at: None,
-        durable: false,
-        waiters: SmallVec::new(),
-    }
+    Live { position: 0, remaining: 1, devices: 1, complete_at: None, durable: false, waiters: SmallVec::new() }
 }
 
 impl Journal {
     /// Continues at `position` with batch number `batch`.
     #[must_use]
-    pub fn new(
-        geometry: JournalGeometry,
-        pool: Id,
-        epoch: u64,
-        position: u64,
-        batch: u64,
-        next_sequence: u64,
-    ) -> Self {
+    pub fn new(geometry: JournalGeometry, pool: Id, epoch: u64, position: u64, batch: u64, next_sequence: u64) -> Self {
         let mut journal = Self {
             geometry,
             pool,
@@ -140,11 +126,7 @@ impl Journal {
     /// Where a batch of `len_bytes` would go: a batch does not wrap.
     fn place(&self, len_bytes: u64) -> u64 {
         let left = self.geometry.len_bytes - self.position % self.geometry.len_bytes;
-        if left < len_bytes {
-            self.position + left
-        } else {
-            self.position
-        }
+        if left < len_bytes { self.position + left } else { self.position }
     }
 
     /// Bytes between the start of what recovery would read and the head.
@@ -162,9 +144,7 @@ impl Journal {
     /// Bytes from the first batch not known durable to the head.
     #[must_use]
     pub fn unflushed_bytes(&self) -> u64 {
-        self.live
-            .front()
-            .map_or(0, |front| self.position - front.position)
+        self.live.front().map_or(0, |front| self.position - front.position)
     }
 
     /// Bytes that recovery's search window allows to be unflushed.
@@ -178,13 +158,9 @@ impl Journal {
     #[must_use]
     pub fn accepts(&self, bytes: usize, reserved: bool) -> bool {
         // Two batches may be needed, and a skip at the end of a lap.
-        let worst = (bytes + self.open.bytes.len() + 3 * HEADER_BYTES) as u64
-            + 2 * BATCH_MAX_BYTES.min(self.largest()) as u64;
-        let keep = if reserved {
-            0
-        } else {
-            self.geometry.len_bytes / 8
-        };
+        let worst =
+            (bytes + self.open.bytes.len() + 3 * HEADER_BYTES) as u64 + 2 * BATCH_MAX_BYTES.min(self.largest()) as u64;
+        let keep = if reserved { 0 } else { self.geometry.len_bytes / 8 };
         self.used_bytes() + worst + keep <= self.geometry.len_bytes
             && self.unflushed_bytes() + worst <= self.geometry.window_bytes()
     }
@@ -192,8 +168,8 @@ impl Journal {
     /// Largest batch this journal takes, in bytes: small journals take small batches.
     #[must_use]
     pub fn largest(&self) -> usize {
-        let fitting = (self.geometry.window_bytes() / 8 / self.geometry.sector_bytes
-            * self.geometry.sector_bytes) as usize;
+        let fitting =
+            (self.geometry.window_bytes() / 8 / self.geometry.sector_bytes * self.geometry.sector_bytes) as usize;
         fitting.clamp(4096, BATCH_MAX_BYTES)
     }
 
@@ -257,11 +233,7 @@ impl Journal {
         let mut live = std::mem::replace(&mut self.open_live, new_live());
         live.position = self.position;
         self.live.push_back(live);
-        let sealed = Sealed {
-            batch: self.open_batch,
-            offset_bytes,
-            bytes: buf.freeze(),
-        };
+        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes: buf.freeze() };
         self.position += len as u64;
         self.open_batch += 1;
         self.open.bytes.truncate(0);
@@ -275,13 +247,7 @@ impl Journal {
     #[must_use]
     pub fn watermark(&self) -> (u64, u64) {
         let mut exceptions = 0;
-        for (i, live) in self
-            .live
-            .iter()
-            .skip(1)
-            .take(EXCEPTIONS as usize)
-            .enumerate()
-        {
+        for (i, live) in self.live.iter().skip(1).take(EXCEPTIONS as usize).enumerate() {
             exceptions |= u64::from(live.durable) << i;
         }
         (self.base - 1, exceptions)
@@ -296,9 +262,7 @@ impl Journal {
 
     /// The batch's own write ended; who waited for it.
     pub fn written(&mut self, batch: u64) -> SmallVec<[u32; 8]> {
-        self.live_mut(batch)
-            .map(|live| std::mem::take(&mut live.waiters))
-            .unwrap_or_default()
+        self.live_mut(batch).map(|live| std::mem::take(&mut live.waiters)).unwrap_or_default()
     }
 
     /// One part of a batch is complete.

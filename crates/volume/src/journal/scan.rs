@@ -43,8 +43,8 @@ pub struct ScanStart {
     pub position: u64,
     /// Number of the first batch.
     pub batch: u64,
-    /// Only batches of this epoch count; `None` takes any (a planted fault).
-    pub epoch: Option<u64>,
+    /// Only batches of this epoch count.
+    pub epoch: u64,
 }
 
 /// Where a scan ended.
@@ -67,16 +67,8 @@ pub fn scan(
     start: ScanStart,
     mut visit: impl FnMut(&mut Devices, BatchHeader, Vec<Record>) -> Result<(), IoError>,
 ) -> Result<ScanEnd, IoError> {
-    let mut ring = Ring {
-        devices,
-        geometry,
-        chunk: Buf::empty(),
-        at: 0,
-    };
-    let mut end = ScanEnd {
-        position: start.position,
-        batch: start.batch,
-    };
+    let mut ring = Ring { devices, geometry, chunk: Buf::empty(), at: 0 };
+    let mut end = ScanEnd { position: start.position, batch: start.batch };
     let mut position = start.position;
     // The batch after the last one found may lie anywhere in the window, also beyond the end of the lap.
     while position < end.position + geometry.window_bytes() + BATCH_MAX_BYTES as u64
@@ -84,17 +76,12 @@ pub fn scan(
     {
         let bytes = ring.bytes(position)?;
         let plausible = batch::peek(bytes, pool).is_some_and(|header| {
-            header.position == position
-                && header.batch >= end.batch
-                && start.epoch.is_none_or(|epoch| header.epoch == epoch)
+            header.position == position && header.batch >= end.batch && header.epoch == start.epoch
         });
         if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
             visit(ring.devices, header, records)?;
             position += u64::from(header.len_bytes);
-            end = ScanEnd {
-                position,
-                batch: header.batch + 1,
-            };
+            end = ScanEnd { position, batch: header.batch + 1 };
         } else {
             position += geometry.sector_bytes;
         }

@@ -28,13 +28,7 @@ pub struct SummaryEntry {
 
 impl SummaryEntry {
     /// Nothing known was written here.
-    pub const NONE: Self = Self {
-        disk: DiskId(0),
-        class: ClassId(0),
-        checksum: 0,
-        block: 0,
-        sequence: 0,
-    };
+    pub const NONE: Self = Self { disk: DiskId(0), class: ClassId(0), checksum: 0, block: 0, sequence: 0 };
 
     /// Appends the entry.
     pub fn put(&self, w: &mut Writer) {
@@ -51,13 +45,7 @@ impl SummaryEntry {
         let disk = DiskId(r.u16()?);
         let class = ClassId(r.u8()?);
         r.u8()?;
-        Some(Self {
-            disk,
-            class,
-            checksum: r.u32()?,
-            block: r.u64()?,
-            sequence: r.u64()?,
-        })
+        Some(Self { disk, class, checksum: r.u32()?, block: r.u64()?, sequence: r.u64()? })
     }
 }
 
@@ -102,8 +90,7 @@ pub fn decode(pool: &Id, band: u32, generation: u32, bytes: &[u8]) -> Option<Vec
         }
         let mut r = Reader::new(&page[8..]);
         let (id, in_band, in_part, count) = (r.id()?, r.u32()?, r.u16()?, r.u16()?);
-        if id != *pool || in_band != band || usize::from(in_part) != part || r.u32()? != generation
-        {
+        if id != *pool || in_band != band || usize::from(in_part) != part || r.u32()? != generation {
             return None;
         }
         let count = usize::from(count);
@@ -126,13 +113,7 @@ mod tests {
             assert_eq!(data + summary, band_blocks);
             assert!(data <= summary * ENTRIES_PER_BLOCK as u64, "{band_blocks}");
             let entries: Vec<_> = (0..data)
-                .map(|i| SummaryEntry {
-                    disk: DiskId(1),
-                    class: ClassId(3),
-                    checksum: 1,
-                    block: i,
-                    sequence: i,
-                })
+                .map(|i| SummaryEntry { disk: DiskId(1), class: ClassId(3), checksum: 1, block: i, sequence: i })
                 .collect();
             let mut bytes = vec![0; summary as usize * 4096];
             encode(&[1; 16], 5, 2, &entries, &mut bytes);

@@ -122,23 +122,8 @@ fn head(out: &mut Writer, kind: u8, class: u8, disk: u16, blocks: u32, block: u6
 }
 
 /// Appends a write record without building a [`Record`] (the data path).
-pub fn put_write(
-    out: &mut Writer,
-    disk: DiskId,
-    block: u64,
-    class: ClassId,
-    location: u64,
-    checksums: &[u32],
-) {
-    head(
-        out,
-        1,
-        class.0,
-        disk.0,
-        checksums.len() as u32,
-        block,
-        location,
-    );
+pub fn put_write(out: &mut Writer, disk: DiskId, block: u64, class: ClassId, location: u64, checksums: &[u32]) {
+    head(out, 1, class.0, disk.0, checksums.len() as u32, block, location);
     for checksum in checksums {
         out.u32(*checksum);
     }
@@ -160,30 +145,12 @@ impl Record {
     /// Appends the record.
     pub fn put(&self, out: &mut Writer) {
         match self {
-            Self::Write {
-                disk,
-                block,
-                class,
-                location,
-                checksums,
-            } => {
+            Self::Write { disk, block, class, location, checksums } => {
                 put_write(out, *disk, *block, *class, *location, checksums);
             }
-            Self::Zero {
-                disk,
-                block,
-                blocks,
-            } => head(out, 2, 0, disk.0, *blocks, *block, 0),
-            Self::Discard {
-                disk,
-                block,
-                blocks,
-            } => head(out, 3, 0, disk.0, *blocks, *block, 0),
-            Self::Move {
-                class,
-                location,
-                moved,
-            } => {
+            Self::Zero { disk, block, blocks } => head(out, 2, 0, disk.0, *blocks, *block, 0),
+            Self::Discard { disk, block, blocks } => head(out, 3, 0, disk.0, *blocks, *block, 0),
+            Self::Move { class, location, moved } => {
                 head(out, 4, class.0, 0, moved.len() as u32, 0, *location);
                 for m in moved {
                     out.u64(u64::from(m.disk.0) << 48 | m.block);
@@ -192,11 +159,7 @@ impl Record {
                 }
             }
             Self::Cancel { sequence } => head(out, 5, 0, 0, 0, *sequence, 0),
-            Self::Damage {
-                disk,
-                block,
-                blocks,
-            } => head(out, 6, 0, disk.0, *blocks, *block, 0),
+            Self::Damage { disk, block, blocks } => head(out, 6, 0, disk.0, *blocks, *block, 0),
         }
     }
 
@@ -211,24 +174,10 @@ impl Record {
                 // Bounded by what is there: a length from a hostile medium must not size an allocation.
                 let mut sums = Reader::new(r.take((blocks as usize).checked_mul(4)?)?);
                 let checksums = (0..blocks).map_while(|_| sums.u32()).collect();
-                Self::Write {
-                    disk,
-                    block,
-                    class,
-                    location,
-                    checksums,
-                }
+                Self::Write { disk, block, class, location, checksums }
             }
-            2 => Self::Zero {
-                disk,
-                block,
-                blocks,
-            },
-            3 => Self::Discard {
-                disk,
-                block,
-                blocks,
-            },
+            2 => Self::Zero { disk, block, blocks },
+            3 => Self::Discard { disk, block, blocks },
             4 => {
                 let mut list = Reader::new(r.take((blocks as usize).checked_mul(20)?)?);
                 let mut moved = Vec::with_capacity(blocks as usize);
@@ -241,18 +190,10 @@ impl Record {
                         checksum: list.u32()?,
                     });
                 }
-                Self::Move {
-                    class,
-                    location,
-                    moved,
-                }
+                Self::Move { class, location, moved }
             }
             5 => Self::Cancel { sequence: block },
-            6 => Self::Damage {
-                disk,
-                block,
-                blocks,
-            },
+            6 => Self::Damage { disk, block, blocks },
             _ => return None,
         })
     }
@@ -294,10 +235,7 @@ pub fn peek(bytes: &[u8], pool: &Id) -> Option<BatchHeader> {
     }
     r.u32()?;
     let (len_bytes, records, shard) = (r.u32()?, r.u16()?, r.u16()?);
-    if r.id()? != *pool
-        || (len_bytes as usize) < HEADER_BYTES
-        || len_bytes as usize > BATCH_MAX_BYTES
-    {
+    if r.id()? != *pool || (len_bytes as usize) < HEADER_BYTES || len_bytes as usize > BATCH_MAX_BYTES {
         return None;
     }
     Some(BatchHeader {
@@ -337,39 +275,16 @@ mod tests {
     #[test]
     fn batches_round_trip_and_notice_every_flipped_bit() {
         let records = vec![
-            Record::Write {
-                disk: DiskId(1),
-                block: 7,
-                class: ClassId(2),
-                location: 64,
-                checksums: vec![1, 2],
-            },
-            Record::Zero {
-                disk: DiskId(1),
-                block: 9,
-                blocks: 3,
-            },
-            Record::Discard {
-                disk: DiskId(2),
-                block: 1 << 40,
-                blocks: 400,
-            },
+            Record::Write { disk: DiskId(1), block: 7, class: ClassId(2), location: 64, checksums: vec![1, 2] },
+            Record::Zero { disk: DiskId(1), block: 9, blocks: 3 },
+            Record::Discard { disk: DiskId(2), block: 1 << 40, blocks: 400 },
             Record::Move {
                 class: ClassId(1),
                 location: 1 << 30,
-                moved: vec![Moved {
-                    disk: DiskId(65535),
-                    block: (1 << 48) - 1,
-                    source: 8,
-                    checksum: 5,
-                }],
+                moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, source: 8, checksum: 5 }],
             },
             Record::Cancel { sequence: 77 },
-            Record::Damage {
-                disk: DiskId(1),
-                block: 2,
-                blocks: 1,
-            },
+            Record::Damage { disk: DiskId(1), block: 2, blocks: 1 },
         ];
         let mut w = Writer::default();
         w.bytes.resize(HEADER_BYTES, 0);

@@ -35,7 +35,5 @@ pub fn seal(bytes: &mut [u8]) -> u32 {
 /// Whether bytes 4..8 hold the CRC of everything after byte 8 and the magic is right.
 #[must_use]
 pub fn is_sealed(bytes: &[u8], magic: [u8; 4]) -> bool {
-    bytes.len() > 8
-        && bytes[..4] == magic
-        && bytes[4..8] == forebay_block::checksum::crc32c(&bytes[8..]).to_le_bytes()
+    bytes.len() > 8 && bytes[..4] == magic && bytes[4..8] == forebay_block::checksum::crc32c(&bytes[8..]).to_le_bytes()
 }

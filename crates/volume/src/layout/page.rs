@@ -48,9 +48,7 @@ impl Entry {
             Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
             // Stored length 8 sectors is packed as 7 (sectors - 1).
             Self::Data { location, class } => {
-                (location & LOCATION_MASK)
-                    | 7 << LOCATION_BITS
-                    | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
+                (location & LOCATION_MASK) | 7 << LOCATION_BITS | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
             }
         }
     }
@@ -59,10 +57,9 @@ impl Entry {
         match bits >> CODE_SHIFT {
             0 => Self::Unmapped,
             CODE_ZERO => Self::Zero,
-            code @ CODE_DATA.. => Self::Data {
-                location: bits & LOCATION_MASK,
-                class: ClassId((code - CODE_DATA) as u8),
-            },
+            code @ CODE_DATA.. => {
+                Self::Data { location: bits & LOCATION_MASK, class: ClassId((code - CODE_DATA) as u8) }
+            }
             // Codes 3..=7 are reserved: nothing this version may interpret as data.
             _ => Self::Damaged,
         }
@@ -141,16 +138,11 @@ pub struct PageRef {
 }
 
 /// Encodes an index page; returns the page and its CRC.
-pub fn encode_index(
-    name: PageName,
-    references: impl Iterator<Item = PageRef>,
-    page: &mut [u8],
-) -> u32 {
+pub fn encode_index(name: PageName, references: impl Iterator<Item = PageRef>, page: &mut [u8]) -> u32 {
     page.fill(0);
     for (i, reference) in references.take(INDEX_ENTRIES).enumerate() {
         let at = HEADER_BYTES + i * 16;
-        let bits = (reference.location & LOCATION_MASK)
-            | u64::from(reference.stageable.min(511)) << LOCATION_BITS;
+        let bits = (reference.location & LOCATION_MASK) | u64::from(reference.stageable.min(511)) << LOCATION_BITS;
         page[at..at + 8].copy_from_slice(&bits.to_le_bytes());
         page[at + 8..at + 12].copy_from_slice(&reference.crc.to_le_bytes());
         page[at + 12..at + 16].copy_from_slice(&reference.generation.to_le_bytes());
@@ -161,10 +153,7 @@ pub fn encode_index(
 /// Decodes an index page that its parent names with this CRC; `None` where it is not that page.
 #[must_use]
 pub fn decode_index(page: &[u8], name: PageName, crc: u32) -> Option<Vec<PageRef>> {
-    if page.len() < PAGE_BYTES
-        || page[4..8] != crc.to_le_bytes()
-        || !is_named(page, INDEX_MAGIC, name)
-    {
+    if page.len() < PAGE_BYTES || page[4..8] != crc.to_le_bytes() || !is_named(page, INDEX_MAGIC, name) {
         return None;
     }
     let mut r = super::codec::Reader::new(&page[HEADER_BYTES..PAGE_BYTES]);
@@ -188,10 +177,7 @@ mod tests {
     #[test]
     fn entries_round_trip_at_the_edges() {
         let mut page = vec![0u8; PAGE_BYTES];
-        let data = Entry::Data {
-            location: SECTORS_MAX - 8,
-            class: ClassId(119),
-        };
+        let data = Entry::Data { location: SECTORS_MAX - 8, class: ClassId(119) };
         set_leaf_entry(&mut page, 0, data, 7);
         set_leaf_entry(&mut page, 399, Entry::Zero, 9);
         set_leaf_entry(&mut page, 398, Entry::Damaged, 0);
@@ -199,37 +185,20 @@ mod tests {
         assert_eq!(leaf_entry(&page, 1), (Entry::Unmapped, 0));
         assert_eq!(leaf_entry(&page, 398).0, Entry::Damaged);
         assert_eq!(leaf_entry(&page, 399), (Entry::Zero, 9));
-        let name = PageName {
-            disk: DiskId(3),
-            number: 5,
-            generation: 2,
-        };
+        let name = PageName { disk: DiskId(3), number: 5, generation: 2 };
         let crc = seal_leaf(&mut page, name);
         assert!(is_leaf(&page, name, crc));
         assert!(!is_leaf(&page, PageName { number: 6, ..name }, crc));
         page[4095] ^= 1;
         assert!(!is_leaf(&page, name, crc));
-        assert_eq!(
-            leaf_entry(&page, 0),
-            (data, 7),
-            "the header does not overlap the entries"
-        );
+        assert_eq!(leaf_entry(&page, 0), (data, 7), "the header does not overlap the entries");
     }
 
     #[test]
     fn index_pages_round_trip() {
-        let name = PageName {
-            disk: DiskId(1),
-            number: 0,
-            generation: 9,
-        };
+        let name = PageName { disk: DiskId(1), number: 0, generation: 9 };
         let mut page = vec![0u8; PAGE_BYTES];
-        let last = PageRef {
-            location: 8,
-            stageable: 400,
-            crc: 3,
-            generation: 4,
-        };
+        let last = PageRef { location: 8, stageable: 400, crc: 3, generation: 4 };
         let all = (0..INDEX_ENTRIES).map(|i| if i == 249 { last } else { PageRef::default() });
         let crc = encode_index(name, all, &mut page);
         let decoded = decode_index(&page, name, crc).unwrap();

@@ -61,10 +61,7 @@ pub enum PlanError {
 /// Default band for a capacity tier of `total_bytes`: 1/64 of it, a power of two from 1 to 64 MiB.
 #[must_use]
 pub fn default_band_bytes(total_bytes: u64) -> u64 {
-    (total_bytes / 64)
-        .max(1)
-        .next_power_of_two()
-        .clamp(1 << 20, 64 << 20)
+    (total_bytes / 64).max(1).next_power_of_two().clamp(1 << 20, 64 << 20)
 }
 
 /// Lays a pool out over `fast` and `capacity` devices. `ids` are the pool's and then each device's.
@@ -78,21 +75,12 @@ pub fn plan(
     pool: Id,
     device_ids: &[Id],
 ) -> Result<Superblock, PlanError> {
-    if capacity.is_empty()
-        || capacity.len() >= DEVICES_MAX
-        || device_ids.len() != capacity.len() + 1
-    {
-        return Err(PlanError::Devices {
-            fast: 1,
-            capacity: capacity.len(),
-        });
+    if capacity.is_empty() || capacity.len() >= DEVICES_MAX || device_ids.len() != capacity.len() + 1 {
+        return Err(PlanError::Devices { fast: 1, capacity: capacity.len() });
     }
     let total: u64 = capacity.iter().map(|g| g.size_bytes).sum();
     let told = capacity.iter().filter_map(|g| g.optimal_band_bytes).max();
-    let band_bytes = options
-        .band_bytes
-        .or(told)
-        .unwrap_or_else(|| default_band_bytes(total));
+    let band_bytes = options.band_bytes.or(told).unwrap_or_else(|| default_band_bytes(total));
     if band_bytes < 8192 || !band_bytes.is_multiple_of(4096) {
         return Err(PlanError::Band(band_bytes));
     }
@@ -102,20 +90,13 @@ pub fn plan(
     let mut first_sector = 0;
     let mut bands = 0;
     for (i, geometry) in capacity.iter().enumerate() {
-        let align = geometry
-            .optimal_band_bytes
-            .unwrap_or_else(|| band_bytes.min(1 << 20));
+        let align = geometry.optimal_band_bytes.unwrap_or_else(|| band_bytes.min(1 << 20));
         let start = HEAD_BYTES.next_multiple_of(align);
         let mine = usable(geometry.size_bytes).saturating_sub(start) / band_bytes;
         if mine < BANDS_MIN {
             let needed_bytes = start + BANDS_MIN * band_bytes + 2 * block;
             let size_bytes = geometry.size_bytes;
-            return Err(PlanError::TooSmall {
-                role: "capacity",
-                index: i,
-                size_bytes,
-                needed_bytes,
-            });
+            return Err(PlanError::TooSmall { role: "capacity", index: i, size_bytes, needed_bytes });
         }
         bands += mine;
         members.push((start, mine * band_bytes, geometry.size_bytes));
@@ -138,12 +119,7 @@ pub fn plan(
     let slots = (usable(fast.size_bytes)).saturating_sub(slots_offset) / block;
     if slots < 64 {
         let needed_bytes = slots_offset + 65 * block;
-        return Err(PlanError::TooSmall {
-            role: "fast",
-            index: 0,
-            size_bytes: fast.size_bytes,
-            needed_bytes,
-        });
+        return Err(PlanError::TooSmall { role: "fast", index: 0, size_bytes: fast.size_bytes, needed_bytes });
     }
     let sectors = |bytes: u64| bytes / SECTOR_BYTES as u64;
     let mut table = vec![Member {

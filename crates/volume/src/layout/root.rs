@@ -160,16 +160,10 @@ fn put_ref(w: &mut Writer, reference: &PageRef) {
 impl Root {
     /// Upper bound of the encoded size in bytes.
     #[must_use]
-    pub fn size_bound_bytes(
-        slots: u64,
-        bands: u64,
-        band_data_blocks: u64,
-        index_pages: u64,
-    ) -> u64 {
+    pub fn size_bound_bytes(slots: u64, bands: u64, band_data_blocks: u64, index_pages: u64) -> u64 {
         // Fixed parts, class table (280 KiB at most), evidence (64 KiB), books; slots one bit; bands 28 bytes; a summary of 24 bytes a block for each band
         // that may be open or closing; directory 20 bytes.
-        let summaries = bands.min(super::super::space::bands::UNSUMMARISED_MAX as u64)
-            * (band_data_blocks * 24 + 16);
+        let summaries = bands.min(super::super::space::bands::UNSUMMARISED_MAX as u64) * (band_data_blocks * 24 + 16);
         384 * 1024 + slots / 8 + 64 + bands * 28 + summaries + index_pages * 20
     }
 
@@ -177,8 +171,7 @@ impl Root {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
-        w.bytes
-            .reserve(self.slots.len() * 8 + self.bands.len() * 28 + 65536);
+        w.bytes.reserve(self.slots.len() * 8 + self.bands.len() * 28 + 65536);
         w.u64(self.journal_position);
         w.u64(self.journal_batch);
         w.u64(self.next_sequence);
@@ -247,32 +240,20 @@ impl Root {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut r = Reader::new(bytes);
-        let mut root = Self {
-            journal_position: r.u64()?,
-            journal_batch: r.u64()?,
-            next_sequence: r.u64()?,
-            ..Self::default()
-        };
+        let mut root =
+            Self { journal_position: r.u64()?, journal_batch: r.u64()?, next_sequence: r.u64()?, ..Self::default() };
         for _ in 0..r.u32()? {
             root.unapplied.push(r.u64()?);
         }
         root.clean = r.u8()? != 0;
         root.generation = r.u32()?;
         for _ in 0..r.u16()? {
-            let mut disk = DiskRoot {
-                id: r.u16()?,
-                ..DiskRoot::default()
-            };
+            let mut disk = DiskRoot { id: r.u16()?, ..DiskRoot::default() };
             disk.name = String::from_utf8(r.blob()?.to_vec()).ok()?;
             disk.size_bytes = r.u64()?;
             for _ in 0..r.u32()? {
                 let number = r.u32()?;
-                let reference = PageRef {
-                    location: r.u64()?,
-                    stageable: 0,
-                    crc: r.u32()?,
-                    generation: r.u32()?,
-                };
+                let reference = PageRef { location: r.u64()?, stageable: 0, crc: r.u32()?, generation: r.u32()? };
                 disk.pages.push((number, reference));
             }
             root.disks.push(disk);
@@ -328,12 +309,6 @@ impl Root {
     /// Header for this root's encoded blob.
     #[must_use]
     pub fn header(blob: &[u8], checkpoint: u64, epoch: u64) -> RootHeader {
-        RootHeader {
-            checkpoint,
-            epoch,
-            blob_len_bytes: blob.len() as u64,
-            blob_crc: crc32c(blob),
-            superseded_by: 0,
-        }
+        RootHeader { checkpoint, epoch, blob_len_bytes: blob.len() as u64, blob_crc: crc32c(blob), superseded_by: 0 }
     }
 }

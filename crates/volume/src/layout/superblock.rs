@@ -202,15 +202,11 @@ impl Superblock {
         let leaf_entries = r.u32()?;
         let band_bytes = r.u64()?;
         let root_offsets_bytes = [r.u64()?, r.u64()?];
-        let (root_len_bytes, journal_offset_bytes, journal_len_bytes) =
-            (r.u64()?, r.u64()?, r.u64()?);
+        let (root_len_bytes, journal_offset_bytes, journal_len_bytes) = (r.u64()?, r.u64()?, r.u64()?);
         let _slots_offset = r.u64()?;
         let slots = r.u64()?;
         let name = r.take(NAME_BYTES)?;
-        let end = name
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(NAME_BYTES);
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
         let name = std::str::from_utf8(&name[..end]).ok()?.to_owned();
         if leaf_entries as usize != super::page::LEAF_ENTRIES
             || count == 0

@@ -44,10 +44,6 @@ impl Watermark {
         if r.id()? != *pool {
             return None;
         }
-        Some(Self {
-            epoch: r.u64()?,
-            batch: r.u64()?,
-            serial: r.u64()?,
-        })
+        Some(Self { epoch: r.u64()?, batch: r.u64()?, serial: r.u64()? })
     }
 }

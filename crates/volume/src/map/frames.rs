@@ -48,13 +48,7 @@ impl Frames {
     /// At most `limit` frames; memory is taken as they are first used.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self {
-            frames: Vec::new(),
-            limit,
-            hand: 0,
-            empty: Vec::new(),
-            chunk: Buf::empty(),
-        }
+        Self { frames: Vec::new(), limit, hand: 0, empty: Vec::new(), chunk: Buf::empty() }
     }
 
     /// Most frames there may be.

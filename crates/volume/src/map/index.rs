@@ -22,12 +22,7 @@ impl IndexPage {
     #[must_use]
     pub fn new(mut references: Vec<PageRef>, reference: PageRef) -> Self {
         references.resize(INDEX_ENTRIES, PageRef::default());
-        Self {
-            references,
-            frames: vec![NO_FRAME; INDEX_ENTRIES],
-            dirty: false,
-            reference,
-        }
+        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, reference }
     }
 
     /// The references, for writing the page.
@@ -39,8 +34,7 @@ impl IndexPage {
     /// Whether nothing is mapped through this page, on the device or in memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.references.iter().all(|r| r.location == 0)
-            && self.frames.iter().all(|&f| f == NO_FRAME)
+        self.references.iter().all(|r| r.location == 0) && self.frames.iter().all(|&f| f == NO_FRAME)
     }
 }
 
@@ -68,22 +62,14 @@ pub fn index_memory_bytes(size_bytes: u64) -> u64 {
 }
 
 fn split(leaf: u64) -> (usize, usize) {
-    (
-        (leaf / INDEX_ENTRIES as u64) as usize,
-        (leaf % INDEX_ENTRIES as u64) as usize,
-    )
+    ((leaf / INDEX_ENTRIES as u64) as usize, (leaf % INDEX_ENTRIES as u64) as usize)
 }
 
 impl Disk {
     /// An empty disk.
     #[must_use]
     pub fn new(id: DiskId, name: String, size_bytes: u64) -> Self {
-        let mut disk = Self {
-            id,
-            name,
-            size_bytes,
-            pages: Vec::new(),
-        };
+        let mut disk = Self { id, name, size_bytes, pages: Vec::new() };
         disk.resize(size_bytes);
         disk
     }
@@ -91,8 +77,7 @@ impl Disk {
     /// Changes the size; pages beyond a smaller end must be empty already.
     pub fn resize(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
-        self.pages
-            .resize(size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize, None);
+        self.pages.resize(size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize, None);
     }
 
     /// Number of 4 KiB blocks.
@@ -126,8 +111,7 @@ impl Disk {
         if page >= self.pages.len() {
             self.pages.resize(page + 1, None);
         }
-        let page = self.pages[page]
-            .get_or_insert_with(|| Box::new(IndexPage::new(Vec::new(), PageRef::default())));
+        let page = self.pages[page].get_or_insert_with(|| Box::new(IndexPage::new(Vec::new(), PageRef::default())));
         (page, at)
     }
 

@@ -59,18 +59,11 @@ pub fn format(
 ) -> Result<(), FormatError> {
     let mut engine = Engine::new(Parts {
         superblock: superblock.clone(),
-        names: devices
-            .list
-            .iter()
-            .map(|device| device.name().to_owned())
-            .collect(),
+        names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: (1 << devices.list.len()) - 1,
         discards: 0,
         options,
-        root: Root {
-            next_disk: 1,
-            ..Root::default()
-        },
+        root: Root { next_disk: 1, ..Root::default() },
         disks: BTreeMap::new(),
         prism: Prism::new(classes),
         epoch: superblock.epoch,
@@ -80,32 +73,18 @@ pub fn format(
     for disk in disks {
         engine
             .add_disk(&disk.name, disk.size_bytes, overcommit)
-            .map_err(|source| FormatError::Disk {
-                name: disk.name.clone(),
-                source,
-            })?;
+            .map_err(|source| FormatError::Disk { name: disk.name.clone(), source })?;
     }
     engine.request_checkpoint(true);
-    drive(&mut engine, devices, |engine| {
-        !engine.checkpoint_pending() || engine.checkpoint_failed()
-    });
+    drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == 0 {
         let reason = engine.status().counters.last_checkpoint_error;
-        return Err(FormatError::Checkpoint(
-            reason.unwrap_or_else(|| "a device flush failed".to_owned()),
-        ));
+        return Err(FormatError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }
     for device in (0..devices.list.len()).rev() {
-        let superblock = Superblock {
-            index: device as u16,
-            serving: true,
-            ..superblock.clone()
-        };
+        let superblock = Superblock { index: device as u16, serving: true, ..superblock.clone() };
         let name = devices.list[device].name().to_owned();
-        write_superblock(devices, device, &superblock).map_err(|source| FormatError::Io {
-            device: name,
-            source,
-        })?;
+        write_superblock(devices, device, &superblock).map_err(|source| FormatError::Io { device: name, source })?;
     }
     Ok(())
 }

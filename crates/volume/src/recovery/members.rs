@@ -1,9 +1,7 @@
 //! Which devices make up the pool: every one is recognised by what it carries, not by where it was named.
 
 use crate::io::Devices;
-use crate::layout::superblock::{
-    Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes,
-};
+use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use crate::layout::{Id, format_id};
 use forebay_block::IoError;
 use thiserror::Error;
@@ -40,9 +38,7 @@ pub enum MemberError {
         expected: String,
     },
     /// In the wrong section of the configuration.
-    #[error(
-        "{device} is a {is} device of this pool, but is configured as a {configured} device: swap them"
-    )]
+    #[error("{device} is a {is} device of this pool, but is configured as a {configured} device: swap them")]
     Swapped {
         /// The device.
         device: String,
@@ -60,9 +56,7 @@ pub enum MemberError {
         other: String,
     },
     /// A member was not given.
-    #[error(
-        "the {role} device {id} of pool {pool:?} ({size_bytes} bytes) is missing from the configuration"
-    )]
+    #[error("the {role} device {id} of pool {pool:?} ({size_bytes} bytes) is missing from the configuration")]
     Missing {
         /// Its role.
         role: &'static str,
@@ -74,9 +68,7 @@ pub enum MemberError {
         size_bytes: u64,
     },
     /// Shorter than when it was formatted.
-    #[error(
-        "{device} has {size_bytes} bytes, but had {expected_bytes} when it was formatted: it was truncated"
-    )]
+    #[error("{device} has {size_bytes} bytes, but had {expected_bytes} when it was formatted: it was truncated")]
     Truncated {
         /// The device.
         device: String,
@@ -98,9 +90,7 @@ pub enum MemberError {
         expected: u64,
     },
     /// Unit of the device is larger than the journal's.
-    #[error(
-        "{device} now has logical blocks of {now_bytes} bytes, but was formatted for {then_bytes}"
-    )]
+    #[error("{device} now has logical blocks of {now_bytes} bytes, but was formatted for {then_bytes}")]
     LogicalBlock {
         /// The device.
         device: String,
@@ -115,10 +105,7 @@ pub enum MemberError {
 ///
 /// # Errors
 /// Where no copy is usable.
-pub fn read_superblock(
-    devices: &mut Devices,
-    device: usize,
-) -> Result<(Superblock, usize), MemberError> {
+pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblock, usize), MemberError> {
     let name = devices.list[device].name().to_owned();
     let size_bytes = devices.list[device].geometry().size_bytes;
     let mut best: Option<Superblock> = None;
@@ -140,10 +127,7 @@ pub fn read_superblock(
             Ok(superblock) => {
                 good += 1;
                 let key = |s: &Superblock| (s.generation, s.epoch, s.serving);
-                if best
-                    .as_ref()
-                    .is_none_or(|other| key(&superblock) > key(other))
-                {
+                if best.as_ref().is_none_or(|other| key(&superblock) > key(other)) {
                     best = Some(superblock);
                 }
             }
@@ -153,14 +137,8 @@ pub fn read_superblock(
     }
     match (best, failure) {
         (Some(superblock), _) => Ok((superblock, good)),
-        (None, Some(source)) => Err(MemberError::Io {
-            device: name,
-            source,
-        }),
-        (None, None) => Err(MemberError::Superblock {
-            device: name,
-            source: worst,
-        }),
+        (None, Some(source)) => Err(MemberError::Io { device: name, source }),
+        (None, None) => Err(MemberError::Superblock { device: name, source: worst }),
     }
 }
 
@@ -174,22 +152,10 @@ pub fn assemble(devices: &mut Devices, fast: usize) -> Result<Vec<Superblock>, M
     for i in 0..devices.list.len() {
         found.push(read_superblock(devices, i)?.0);
     }
-    let names: Vec<String> = devices
-        .list
-        .iter()
-        .map(|device| device.name().to_owned())
-        .collect();
-    let pool: Id = found
-        .iter()
-        .find(|s| s.member().role == Role::Fast)
-        .unwrap_or(&found[0])
-        .pool;
-    let newest = found
-        .iter()
-        .filter(|s| s.pool == pool)
-        .max_by_key(|s| (s.generation, s.epoch))
-        .unwrap_or(&found[0])
-        .clone();
+    let names: Vec<String> = devices.list.iter().map(|device| device.name().to_owned()).collect();
+    let pool: Id = found.iter().find(|s| s.member().role == Role::Fast).unwrap_or(&found[0]).pool;
+    let newest =
+        found.iter().filter(|s| s.pool == pool).max_by_key(|s| (s.generation, s.epoch)).unwrap_or(&found[0]).clone();
     for (i, superblock) in found.iter().enumerate() {
         let device = names[i].clone();
         if superblock.pool != pool {
@@ -203,38 +169,19 @@ pub fn assemble(devices: &mut Devices, fast: usize) -> Result<Vec<Superblock>, M
         let role = superblock.member().role;
         let configured = if i < fast { Role::Fast } else { Role::Capacity };
         if role != configured {
-            return Err(MemberError::Swapped {
-                device,
-                is: role.name(),
-                configured: configured.name(),
-            });
+            return Err(MemberError::Swapped { device, is: role.name(), configured: configured.name() });
         }
         if let Some(other) = found[..i].iter().position(|s| s.index == superblock.index) {
-            return Err(MemberError::Copy {
-                device,
-                other: names[other].clone(),
-            });
+            return Err(MemberError::Copy { device, other: names[other].clone() });
         }
         let geometry = devices.list[i].geometry();
         let expected_bytes = superblock.member().size_bytes;
         if geometry.size_bytes < expected_bytes {
-            return Err(MemberError::Truncated {
-                device,
-                size_bytes: geometry.size_bytes,
-                expected_bytes,
-            });
+            return Err(MemberError::Truncated { device, size_bytes: geometry.size_bytes, expected_bytes });
         }
-        let then_bytes = if role == Role::Fast {
-            superblock.journal_sector_bytes
-        } else {
-            4096
-        };
+        let then_bytes = if role == Role::Fast { superblock.journal_sector_bytes } else { 4096 };
         if geometry.logical_block_bytes > then_bytes {
-            return Err(MemberError::LogicalBlock {
-                device,
-                now_bytes: geometry.logical_block_bytes,
-                then_bytes,
-            });
+            return Err(MemberError::LogicalBlock { device, now_bytes: geometry.logical_block_bytes, then_bytes });
         }
     }
     for (index, member) in newest.members.iter().enumerate() {
@@ -250,10 +197,7 @@ pub fn assemble(devices: &mut Devices, fast: usize) -> Result<Vec<Superblock>, M
     // Devices in the order of the table; the order in the configuration does not matter.
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|&i| found[i].index);
-    let mut list: Vec<Option<_>> = std::mem::take(&mut devices.list)
-        .into_iter()
-        .map(Some)
-        .collect();
+    let mut list: Vec<Option<_>> = std::mem::take(&mut devices.list).into_iter().map(Some).collect();
     devices.list = order.iter().filter_map(|&i| list[i].take()).collect();
     Ok(order.into_iter().map(|i| found[i].clone()).collect())
 }
@@ -262,11 +206,7 @@ pub fn assemble(devices: &mut Devices, fast: usize) -> Result<Vec<Superblock>, M
 ///
 /// # Errors
 /// The device's failure.
-pub fn write_superblock(
-    devices: &mut Devices,
-    device: usize,
-    superblock: &Superblock,
-) -> Result<(), IoError> {
+pub fn write_superblock(devices: &mut Devices, device: usize, superblock: &Superblock) -> Result<(), IoError> {
     let bytes = superblock.encode();
     for offset_bytes in copy_offsets_bytes(superblock.member().size_bytes) {
         devices.write(device, offset_bytes, &bytes)?;

@@ -71,9 +71,7 @@ pub enum OpenError {
         allowed: usize,
     },
     /// The memory limit cannot hold the index.
-    #[error(
-        "the map of this pool needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}"
-    )]
+    #[error("the map of this pool needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}")]
     Limit {
         /// Needed.
         needed_bytes: u64,
@@ -117,30 +115,20 @@ fn io_error(devices: &Devices, device: usize) -> impl FnOnce(IoError) -> OpenErr
 }
 
 fn root_error(checkpoint: u64, what: &str) -> OpenError {
-    OpenError::Root {
-        checkpoint,
-        what: what.to_owned(),
-    }
+    OpenError::Root { checkpoint, what: what.to_owned() }
 }
 
 /// The newest root header. A root that says it was superseded proves that a newer one existed.
 fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootHeader, OpenError> {
     let mut newest: Option<RootHeader> = None;
     let mut superseded_by = 0;
-    for offset_bytes in [0, 1]
-        .into_iter()
-        .flat_map(|parity| header_offsets(superblock, parity))
-    {
-        let bytes = devices
-            .read(0, offset_bytes, HEADER_BYTES)
-            .map_err(io_error(devices, 0))?;
+    for offset_bytes in [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity)) {
+        let bytes = devices.read(0, offset_bytes, HEADER_BYTES).map_err(io_error(devices, 0))?;
         let Some(header) = RootHeader::decode(&bytes, &superblock.pool) else {
             continue;
         };
         superseded_by = superseded_by.max(header.superseded_by);
-        if header.superseded_by == 0
-            && newest.is_none_or(|other| header.checkpoint > other.checkpoint)
-        {
+        if header.superseded_by == 0 && newest.is_none_or(|other| header.checkpoint > other.checkpoint) {
             newest = Some(header);
         }
     }
@@ -150,10 +138,7 @@ fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootH
     }
 }
 
-fn load_root(
-    devices: &mut Devices,
-    superblock: &Superblock,
-) -> Result<(RootHeader, Root), OpenError> {
+fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHeader, Root), OpenError> {
     let header = newest_header(devices, superblock)?;
     let checkpoint = header.checkpoint;
     let room = superblock.root_len_bytes - 2 * 4096;
@@ -162,9 +147,7 @@ fn load_root(
     }
     let area = superblock.root_offsets_bytes[(checkpoint % 2) as usize];
     let padded = header.blob_len_bytes.next_multiple_of(4096) as usize;
-    let mut blob = devices
-        .read(0, area + 4096, padded)
-        .map_err(io_error(devices, 0))?;
+    let mut blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
     blob.truncate(header.blob_len_bytes as usize);
     if crc32c(&blob) != header.blob_crc {
         return Err(root_error(checkpoint, "its checksum does not match"));
@@ -174,57 +157,28 @@ fn load_root(
 }
 
 /// Reads all index pages.
-fn load_disks(
-    devices: &mut Devices,
-    superblock: &Superblock,
-    root: &Root,
-) -> Result<BTreeMap<u16, Disk>, OpenError> {
+fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Result<BTreeMap<u16, Disk>, OpenError> {
     let extents = crate::space::extents::Extents::new(&superblock.members, superblock.band_bytes);
     let mut disks = BTreeMap::new();
     for entry in &root.disks {
         let mut disk = Disk::new(DiskId(entry.id), entry.name.clone(), entry.size_bytes);
         for group in entry.pages.chunks(INDEX_READS_AT_ONCE) {
-            let damaged = |page| OpenError::Index {
-                disk: entry.name.clone(),
-                page,
-            };
+            let damaged = |page| OpenError::Index { disk: entry.name.clone(), page };
             let mut reads = Vec::new();
             for (number, reference) in group {
-                let place = extents
-                    .place(reference.location)
-                    .filter(|(device, _)| *device == 0);
+                let place = extents.place(reference.location).filter(|(device, _)| *device == 0);
                 let (device, offset_bytes) = place.ok_or_else(|| damaged(*number))?;
-                reads.push((
-                    device,
-                    offset_bytes,
-                    Op::Read {
-                        bufs: Vectored::One(Buf::new(PAGE_BYTES)),
-                    },
-                ));
+                reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
             }
             for ((number, reference), completion) in group.iter().zip(devices.run(reads)) {
                 completion.result.map_err(io_error(devices, 0))?;
                 let Some(Vectored::One(bytes)) = completion.bufs else {
                     return Err(damaged(*number));
                 };
-                let name = PageName {
-                    disk: disk.id,
-                    number: u64::from(*number),
-                    generation: reference.generation,
-                };
-                let references = page::decode_index(&bytes, name, reference.crc)
-                    .ok_or_else(|| damaged(*number))?;
-                let slot = disk
-                    .pages
-                    .get_mut(*number as usize)
-                    .ok_or_else(|| damaged(*number))?;
-                *slot = Some(Box::new(IndexPage::new(
-                    references,
-                    PageRef {
-                        stageable: 0,
-                        ..*reference
-                    },
-                )));
+                let name = PageName { disk: disk.id, number: u64::from(*number), generation: reference.generation };
+                let references = page::decode_index(&bytes, name, reference.crc).ok_or_else(|| damaged(*number))?;
+                let slot = disk.pages.get_mut(*number as usize).ok_or_else(|| damaged(*number))?;
+                *slot = Some(Box::new(IndexPage::new(references, PageRef { stageable: 0, ..*reference })));
             }
         }
         disks.insert(entry.id, disk);
@@ -263,28 +217,18 @@ pub fn open(
         len_bytes: superblock.journal_len_bytes,
         sector_bytes: u64::from(superblock.journal_sector_bytes),
     };
-    let scanned = replay::survey(
-        devices,
-        geometry,
-        &superblock,
-        &header,
-        &root,
-        options.faults,
-    )?;
+    let scanned = replay::survey(devices, geometry, &superblock, &header, &root)?;
     let bit = |on: bool, device: usize| u32::from(on) << device;
     let (mut volatile, mut discards) = (0, 0);
     for (i, device) in devices.list.iter().enumerate() {
         volatile |= bit(device.geometry().volatile_cache, i);
         discards |= bit(device.geometry().discards, i);
     }
-    let epoch = header.epoch + 1;
+    let unfenced = options.faults.epoch_not_fenced();
+    let epoch = if unfenced { header.epoch } else { header.epoch + 1 };
     let mut engine = Engine::new(Parts {
         superblock: superblock.clone(),
-        names: devices
-            .list
-            .iter()
-            .map(|device| device.name().to_owned())
-            .collect(),
+        names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
         discards,
         options,
@@ -293,82 +237,45 @@ pub fn open(
         prism,
         epoch,
         checkpoint: header.checkpoint,
-        journal_head: (
-            scanned.end.position,
-            scanned.end.batch,
-            scanned.next_sequence.max(root.next_sequence),
-        ),
+        journal_head: (scanned.end.position, scanned.end.batch, scanned.next_sequence.max(root.next_sequence)),
     });
-    let mut report = RecoveryReport {
-        clean: root.clean,
-        epoch,
-        ..RecoveryReport::default()
-    };
-    replay::replay(
-        devices,
-        geometry,
-        &header,
-        &root,
-        &scanned,
-        &mut engine,
-        &mut report,
-    )?;
+    let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
+    replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
     report.read_bytes = devices.read_bytes - read_before;
 
+    if unfenced {
+        return Ok((engine, report));
+    }
     // From here on the devices are written. The capacity devices learn of the epoch first, so that a crash in between
     // leaves a state that is recognised (docs/format.md, "Epoch and state").
     for device in (1..devices.list.len()).rev() {
-        let opening = Superblock {
-            epoch,
-            serving: false,
-            ..superblocks[device].clone()
-        };
+        let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
     engine.write_summaries();
     engine.request_checkpoint(false);
-    drive(&mut engine, devices, |engine| {
-        !engine.checkpoint_pending() || engine.checkpoint_failed()
-    });
+    drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == header.checkpoint {
         let reason = engine.status().counters.last_checkpoint_error;
-        return Err(OpenError::Checkpoint(
-            reason.unwrap_or_else(|| "a device flush failed".to_owned()),
-        ));
+        return Err(OpenError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }
     for device in (0..devices.list.len()).rev() {
-        let serving = Superblock {
-            epoch,
-            serving: true,
-            ..superblocks[device].clone()
-        };
+        let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
     Ok((engine, report))
 }
 
-fn check_epochs(
-    devices: &Devices,
-    superblocks: &[Superblock],
-    epoch: u64,
-) -> Result<(), MemberError> {
+fn check_epochs(devices: &Devices, superblocks: &[Superblock], epoch: u64) -> Result<(), MemberError> {
     for (i, superblock) in superblocks.iter().enumerate().skip(1) {
         let device = || devices.list[i].name().to_owned();
         if superblock.epoch < epoch || superblock.generation < superblocks[0].generation {
-            return Err(MemberError::Stale {
-                device: device(),
-                found: superblock.epoch,
-                expected: epoch,
-            });
+            return Err(MemberError::Stale { device: device(), found: superblock.epoch, expected: epoch });
         }
         let only_opened = superblock.epoch == epoch + 1 && !superblock.serving;
         if superblock.epoch > epoch && !only_opened {
             let device = devices.list[0].name().to_owned();
-            return Err(MemberError::Stale {
-                device,
-                found: epoch,
-                expected: superblock.epoch,
-            });
+            return Err(MemberError::Stale { device, found: epoch, expected: superblock.epoch });
         }
     }
     Ok(())
@@ -383,10 +290,7 @@ fn check_memory(
     let sizes = disks.values().map(|disk| disk.size_bytes);
     let needed_bytes = crate::engine::memory_needed_bytes(superblock, &extents, sizes);
     if options.frames.is_none() && needed_bytes > options.memory_limit_bytes {
-        return Err(OpenError::Limit {
-            needed_bytes,
-            limit_bytes: options.memory_limit_bytes,
-        });
+        return Err(OpenError::Limit { needed_bytes, limit_bytes: options.memory_limit_bytes });
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Replaying the journal: first a survey (what is there, how far it was durable), then the records in order.
 
 use super::open::{OpenError, RecoveryReport};
-use crate::engine::{Engine, Faults};
+use crate::engine::Engine;
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::{ScanEnd, ScanStart, scan};
@@ -12,13 +12,9 @@ use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
-use std::collections::{BTreeSet, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
-
-/// A set whose order is never used; the hasher is fixed, so nothing depends on chance.
-type Set<T> = HashSet<T, BuildHasherDefault<DefaultHasher>>;
 
 /// What the journal holds.
 pub(super) struct Survey {
@@ -29,7 +25,7 @@ pub(super) struct Survey {
     durable: u64,
     /// So were these above it.
     exceptions: BTreeSet<u64>,
-    cancelled: Set<u64>,
+    cancelled: BTreeSet<u64>,
     /// Leaves that records name.
     leaves: BTreeSet<(u16, u64)>,
     batches: u64,
@@ -50,10 +46,7 @@ fn wrap(devices: &Devices) -> impl FnOnce(IoError) -> OpenError {
 
 /// Leaves that a run of blocks touches.
 fn leaves_of(disk: DiskId, block: u64, blocks: u64, leaves: &mut BTreeSet<(u16, u64)>) {
-    let (first, last) = (
-        block / LEAF_ENTRIES as u64,
-        (block + blocks.max(1) - 1) / LEAF_ENTRIES as u64,
-    );
+    let (first, last) = (block / LEAF_ENTRIES as u64, (block + blocks.max(1) - 1) / LEAF_ENTRIES as u64);
     leaves.extend((first..=last).map(|leaf| (disk.0, leaf)));
 }
 
@@ -64,21 +57,15 @@ pub(super) fn survey(
     superblock: &Superblock,
     header: &RootHeader,
     root: &Root,
-    faults: Faults,
 ) -> Result<Survey, OpenError> {
-    let epoch = (!faults.epoch_not_fenced()).then_some(header.epoch);
-    let start = ScanStart {
-        position: root.journal_position,
-        batch: root.journal_batch,
-        epoch,
-    };
+    let start = ScanStart { position: root.journal_position, batch: root.journal_batch, epoch: header.epoch };
     let mut survey = Survey {
         start,
         end: ScanEnd::default(),
         next_sequence: root.next_sequence,
         durable: 0,
         exceptions: BTreeSet::new(),
-        cancelled: Set::default(),
+        cancelled: BTreeSet::new(),
         leaves: BTreeSet::new(),
         batches: 0,
         holes: 0,
@@ -96,75 +83,45 @@ pub(super) fn survey(
     let mut missing = Vec::new();
     let mut expected = start.batch;
     let mut newest_checkpoint = 0;
-    let end = scan(
-        devices,
-        geometry,
-        &superblock.pool,
-        start,
-        |_, batch, records| {
-            missing.extend(expected..batch.batch);
-            expected = batch.batch + 1;
-            newest_checkpoint = newest_checkpoint.max(batch.checkpoint);
-            survey.batches += 1;
-            survey.durable = survey.durable.max(batch.durable);
-            for i in (0..EXCEPTIONS).filter(|i| batch.exceptions >> i & 1 == 1) {
-                survey.exceptions.insert(batch.durable + 2 + i);
+    let end = scan(devices, geometry, &superblock.pool, start, |_, batch, records| {
+        missing.extend(expected..batch.batch);
+        expected = batch.batch + 1;
+        newest_checkpoint = newest_checkpoint.max(batch.checkpoint);
+        survey.batches += 1;
+        survey.durable = survey.durable.max(batch.durable);
+        for i in (0..EXCEPTIONS).filter(|i| batch.exceptions >> i & 1 == 1) {
+            survey.exceptions.insert(batch.durable + 2 + i);
+        }
+        survey.next_sequence = survey.next_sequence.max(batch.first_sequence + records.len() as u64);
+        for (i, record) in records.iter().enumerate() {
+            if let Record::Cancel { sequence } = record {
+                survey.cancelled.insert(*sequence);
             }
-            survey.next_sequence = survey
-                .next_sequence
-                .max(batch.first_sequence + records.len() as u64);
-            for (i, record) in records.iter().enumerate() {
-                if let Record::Cancel { sequence } = record {
-                    survey.cancelled.insert(*sequence);
-                }
-                if !must_apply(batch.first_sequence + i as u64, root) {
-                    continue;
-                }
-                match record {
-                    Record::Write {
-                        disk,
-                        block,
-                        checksums,
-                        ..
-                    } => {
-                        leaves_of(*disk, *block, checksums.len() as u64, &mut survey.leaves);
-                    }
-                    Record::Zero {
-                        disk,
-                        block,
-                        blocks,
-                    }
-                    | Record::Discard {
-                        disk,
-                        block,
-                        blocks,
-                    }
-                    | Record::Damage {
-                        disk,
-                        block,
-                        blocks,
-                    } => {
-                        leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
-                    }
-                    Record::Move { moved, .. } => {
-                        moved
-                            .iter()
-                            .for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
-                    }
-                    Record::Cancel { .. } => {}
-                }
+            if !must_apply(batch.first_sequence + i as u64, root) {
+                continue;
             }
-            Ok(())
-        },
-    )
+            match record {
+                Record::Write { disk, block, checksums, .. } => {
+                    leaves_of(*disk, *block, checksums.len() as u64, &mut survey.leaves);
+                }
+                Record::Zero { disk, block, blocks }
+                | Record::Discard { disk, block, blocks }
+                | Record::Damage { disk, block, blocks } => {
+                    leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
+                }
+                Record::Move { moved, .. } => {
+                    moved.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
+                }
+                Record::Cancel { .. } => {}
+            }
+        }
+        Ok(())
+    })
     .map_err(wrap(devices))?;
     if newest_checkpoint > header.checkpoint {
         return Err(OpenError::Root {
             checkpoint: newest_checkpoint,
-            what: format!(
-                "the journal proves that it existed, the newest root found is {}",
-                header.checkpoint
-            ),
+            what: format!("the journal proves that it existed, the newest root found is {}", header.checkpoint),
         });
     }
     // A watermark beyond the last batch found: the end of the journal itself is gone.
@@ -172,10 +129,7 @@ pub(super) fn survey(
         missing.extend(end.batch..=survey.durable);
     }
     if let Some(&batch) = missing.iter().find(|&&batch| survey.is_durable(batch)) {
-        return Err(OpenError::Journal {
-            batch,
-            durable: survey.durable,
-        });
+        return Err(OpenError::Journal { batch, durable: survey.durable });
     }
     survey.holes = missing.len() as u64;
     survey.end = end;
@@ -191,7 +145,6 @@ fn must_apply(sequence: u64, root: &Root) -> bool {
 pub(super) fn replay(
     devices: &mut Devices,
     geometry: JournalGeometry,
-    header: &RootHeader,
     root: &Root,
     survey: &Survey,
     engine: &mut Engine,
@@ -199,32 +152,21 @@ pub(super) fn replay(
 ) -> Result<(), OpenError> {
     load_leaves(devices, survey, engine, report)?;
     let pool = engine.superblock.pool;
-    let _ = header;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    scan(
-        devices,
-        geometry,
-        &pool,
-        survey.start,
-        |devices, batch, records| {
-            let verify = !survey.is_durable(batch.batch);
-            for (i, record) in records.into_iter().enumerate() {
-                let sequence = batch.first_sequence + i as u64;
-                if !must_apply(sequence, root) || survey.cancelled.contains(&sequence) {
-                    continue;
-                }
-                let keep = if verify {
-                    verified(devices, engine, &record, report)?
-                } else {
-                    Vec::new()
-                };
-                engine.replay_record(&record, sequence, &keep);
-                report.records += 1;
+    scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
+        let verify = !survey.is_durable(batch.batch);
+        for (i, record) in records.into_iter().enumerate() {
+            let sequence = batch.first_sequence + i as u64;
+            if !must_apply(sequence, root) || survey.cancelled.contains(&sequence) {
+                continue;
             }
-            Ok(())
-        },
-    )
+            let keep = if verify { verified(devices, engine, &record, report)? } else { Vec::new() };
+            engine.replay_record(&record, sequence, &keep);
+            report.records += 1;
+        }
+        Ok(())
+    })
     .map_err(wrap(devices))?;
     engine.replay_finished(survey.watermark_serial);
     Ok(())
@@ -238,29 +180,12 @@ fn verified(
     report: &mut RecoveryReport,
 ) -> Result<Vec<bool>, IoError> {
     let (location, names): (u64, Vec<(DiskId, u64, u32)>) = match record {
-        Record::Write {
-            disk,
-            block,
-            location,
-            checksums,
-            ..
-        } => (
-            *location,
-            checksums
-                .iter()
-                .enumerate()
-                .map(|(i, &crc)| (*disk, block + i as u64, crc))
-                .collect(),
-        ),
-        Record::Move {
-            location, moved, ..
-        } => (
-            *location,
-            moved
-                .iter()
-                .map(|m| (m.disk, m.block, m.checksum))
-                .collect(),
-        ),
+        Record::Write { disk, block, location, checksums, .. } => {
+            (*location, checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect())
+        }
+        Record::Move { location, moved, .. } => {
+            (*location, moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect())
+        }
         _ => return Ok(Vec::new()),
     };
     let faults = engine.options.faults;
@@ -279,9 +204,7 @@ fn verified(
     let keep: Vec<bool> = names
         .iter()
         .zip(data.chunks_exact(4096))
-        .map(|(&(disk, block, crc), bytes)| {
-            faults.checksums_ignored() || block_checksum(disk, block, bytes) == crc
-        })
+        .map(|(&(disk, block, crc), bytes)| faults.checksums_ignored() || block_checksum(disk, block, bytes) == crc)
         .collect();
     report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
     Ok(keep)
@@ -295,10 +218,7 @@ fn load_leaves(
     report: &mut RecoveryReport,
 ) -> Result<(), OpenError> {
     if survey.leaves.len() > engine.frames.limit() {
-        return Err(OpenError::Memory {
-            needed: survey.leaves.len(),
-            allowed: engine.frames.limit(),
-        });
+        return Err(OpenError::Memory { needed: survey.leaves.len(), allowed: engine.frames.limit() });
     }
     let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
     for group in all.chunks(LEAVES_AT_ONCE) {
@@ -309,18 +229,10 @@ fn load_leaves(
                 continue;
             };
             let (reference, _) = entry.leaf(leaf);
-            if let Some((device, offset_bytes)) = engine
-                .extents
-                .place(reference.location)
-                .filter(|_| reference.location != 0)
+            if let Some((device, offset_bytes)) =
+                engine.extents.place(reference.location).filter(|_| reference.location != 0)
             {
-                reads.push((
-                    device,
-                    offset_bytes,
-                    Op::Read {
-                        bufs: Vectored::One(Buf::new(PAGE_BYTES)),
-                    },
-                ));
+                reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
                 wanted.push((DiskId(disk), leaf));
             }
         }
@@ -348,14 +260,8 @@ impl Engine {
         let Some(frame) = self.replay_frame(disk, leaf) else {
             return false;
         };
-        let name = PageName {
-            disk,
-            number: leaf,
-            generation: reference.generation,
-        };
-        let good = page.filter(|page| {
-            is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored()
-        });
+        let name = PageName { disk, number: leaf, generation: reference.generation };
+        let good = page.filter(|page| is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored());
         let into = &mut self.frames.get_mut(frame).page;
         match good {
             Some(page) => into.copy_from_slice(page),
@@ -386,21 +292,12 @@ impl Engine {
     fn replay_record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
         let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
         match record {
-            Record::Write {
-                disk,
-                block,
-                class,
-                location,
-                checksums,
-            } => {
+            Record::Write { disk, block, class, location, checksums } => {
                 self.replay_band(*location, checksums.len() as u32, class.0);
                 for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
                     let location = location + 8 * i as u64;
                     self.replay_taken(location);
-                    let entry = Entry::Data {
-                        location,
-                        class: *class,
-                    };
+                    let entry = Entry::Data { location, class: *class };
                     self.replay_block(*disk, block + i as u64, entry, checksum, sequence, None);
                     let fast = self.extents.is_fast(location);
                     let books = self.books(*class);
@@ -408,44 +305,22 @@ impl Engine {
                     books.bypassed_bytes += if fast { 0 } else { 4096 };
                 }
             }
-            Record::Zero {
-                disk,
-                block,
-                blocks,
-            } => {
-                (0..u64::from(*blocks)).for_each(|i| {
-                    self.replay_block(*disk, block + i, Entry::Zero, 0, sequence, None)
-                });
+            Record::Zero { disk, block, blocks } => {
+                (0..u64::from(*blocks))
+                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Zero, 0, sequence, None));
             }
-            Record::Discard {
-                disk,
-                block,
-                blocks,
-            } => {
-                (0..u64::from(*blocks)).for_each(|i| {
-                    self.replay_block(*disk, block + i, Entry::Unmapped, 0, sequence, None)
-                });
+            Record::Discard { disk, block, blocks } => {
+                (0..u64::from(*blocks))
+                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Unmapped, 0, sequence, None));
             }
-            Record::Damage {
-                disk,
-                block,
-                blocks,
-            } => {
-                (0..u64::from(*blocks)).for_each(|i| {
-                    self.replay_block(*disk, block + i, Entry::Damaged, 0, sequence, None)
-                });
+            Record::Damage { disk, block, blocks } => {
+                (0..u64::from(*blocks))
+                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Damaged, 0, sequence, None));
             }
-            Record::Move {
-                class,
-                location,
-                moved,
-            } => {
+            Record::Move { class, location, moved } => {
                 self.replay_band(*location, moved.len() as u32, class.0);
                 for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
-                    let entry = Entry::Data {
-                        location: location + 8 * i as u64,
-                        class: *class,
-                    };
+                    let entry = Entry::Data { location: location + 8 * i as u64, class: *class };
                     self.replay_block(m.disk, m.block, entry, m.checksum, sequence, Some(m.source));
                 }
             }
@@ -493,10 +368,7 @@ impl Engine {
             if location != source {
                 return;
             }
-            if let Entry::Data {
-                class: new_class, ..
-            } = &mut entry
-            {
+            if let Entry::Data { class: new_class, .. } = &mut entry {
                 *new_class = class;
             }
             if self.extents.is_fast(source) {

@@ -130,13 +130,7 @@ impl Bands {
             Some(&band) => band,
             None => match self.open_for(stream, collecting) {
                 Some(band) => band,
-                None => {
-                    *self
-                        .open
-                        .iter()
-                        .find(|(other, _)| (**other & COLLECTED != 0) == collecting)?
-                        .1
-                }
+                None => *self.open.iter().find(|(other, _)| (**other & COLLECTED != 0) == collecting)?.1,
             },
         };
         let entry = &mut self.table[band as usize];
@@ -147,21 +141,18 @@ impl Bands {
         if self.table[band as usize].written == self.data_blocks {
             self.close(band);
         }
-        Some(Grant {
-            band,
-            first,
-            blocks,
-        })
+        Some(Grant { band, first, blocks })
     }
 
     fn open_for(&mut self, stream: u8, collecting: bool) -> Option<u32> {
-        let keep = if collecting { 0 } else { self.reserve };
-        // Beyond a few streams, a band for a new one must leave room for the others to continue.
-        let keep = if self.open.is_empty() || collecting {
-            keep
-        } else {
-            keep + 1
-        };
+        let same_kind = self.open.keys().filter(|&&other| (other & COLLECTED != 0) == collecting).count();
+        // Each open band is space that others cannot use: few bands, few streams.
+        let (divisor, most) = if collecting { (16, 3) } else { (8, 6) };
+        if same_kind >= (self.table.len() / divisor).clamp(1, most) {
+            return None;
+        }
+        // Beyond the first, a band for a new stream must leave room for the others to continue.
+        let keep = if collecting { 0 } else { self.reserve + usize::from(same_kind > 0) };
         if self.free.len() <= keep || self.summaries.len() >= UNSUMMARISED_MAX {
             return None;
         }
@@ -172,15 +163,9 @@ impl Bands {
 
     fn mark_open(&mut self, band: u32, stream: u8) {
         let generation = self.table[band as usize].generation + 1;
-        self.table[band as usize] = BandRoot {
-            state: BandState::Open,
-            stream,
-            generation,
-            ..BandRoot::default()
-        };
+        self.table[band as usize] = BandRoot { state: BandState::Open, stream, generation, ..BandRoot::default() };
         self.open.insert(stream, band);
-        self.summaries
-            .insert(band, vec![SummaryEntry::NONE; self.data_blocks as usize]);
+        self.summaries.insert(band, vec![SummaryEntry::NONE; self.data_blocks as usize]);
     }
 
     fn close(&mut self, band: u32) {
@@ -197,22 +182,14 @@ impl Bands {
     /// Bands that are full and whose summary is not yet on the device.
     #[must_use]
     pub fn closing(&self) -> Vec<u32> {
-        self.summaries
-            .keys()
-            .copied()
-            .filter(|&b| self.table[b as usize].state == BandState::Closed)
-            .collect()
+        self.summaries.keys().copied().filter(|&b| self.table[b as usize].state == BandState::Closed).collect()
     }
 
     /// Closed bands that the map does not name any more.
     #[must_use]
     pub fn empty_closed(&self) -> Vec<u32> {
         let is_empty = |band: &BandRoot| band.state == BandState::Closed && band.valid == 0;
-        (0u32..)
-            .zip(&self.table)
-            .filter(|(_, band)| is_empty(band))
-            .map(|(i, _)| i)
-            .collect()
+        (0u32..).zip(&self.table).filter(|(_, band)| is_empty(band)).map(|(i, _)| i).collect()
     }
 
     /// The summary of an open or closing band.
@@ -228,23 +205,22 @@ impl Bands {
 
     /// Notes who was written into a block.
     pub fn note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
-        if let Some(slot) = self
-            .summaries
-            .get_mut(&band)
-            .and_then(|s| s.get_mut(block as usize))
-        {
+        if let Some(slot) = self.summaries.get_mut(&band).and_then(|s| s.get_mut(block as usize)) {
             *slot = entry;
         }
     }
 
-    /// The fate of granted blocks is known: they are in the map, or never will be.
-    pub fn settle(&mut self, band: u32, blocks: u32) {
-        if let Some(left) = self.unsettled.get_mut(&band) {
-            *left = left.saturating_sub(blocks);
-            if *left == 0 {
-                self.unsettled.remove(&band);
-            }
+    /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now
+    /// and may be freed.
+    pub fn settle(&mut self, band: u32, blocks: u32) -> bool {
+        let Some(left) = self.unsettled.get_mut(&band) else { return false };
+        *left = left.saturating_sub(blocks);
+        if *left > 0 {
+            return false;
         }
+        self.unsettled.remove(&band);
+        let entry = &self.table[band as usize];
+        entry.valid == 0 && entry.state == BandState::Closed
     }
 
     /// Granted blocks whose fate is not yet known.
@@ -258,20 +234,19 @@ impl Bands {
         self.table[band as usize].valid += 1;
     }
 
-    /// The map names one block less; true where that was the last and the band is closed.
+    /// The map names one block less; true where that was the last, the band is closed, and nothing is still being
+    /// written into it: it may be freed.
     pub fn lose(&mut self, band: u32) -> bool {
+        let busy = self.unsettled.contains_key(&band);
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_sub(1);
-        entry.valid == 0 && entry.state == BandState::Closed
+        entry.valid == 0 && entry.state == BandState::Closed && !busy
     }
 
     /// The band may be opened again.
     pub fn release(&mut self, band: u32) {
         let generation = self.table[band as usize].generation;
-        self.table[band as usize] = BandRoot {
-            generation,
-            ..BandRoot::default()
-        };
+        self.table[band as usize] = BandRoot { generation, ..BandRoot::default() };
         self.summaries.remove(&band);
         self.free.insert(band);
     }
@@ -302,11 +277,7 @@ impl Bands {
         let mut best: Option<(f64, u32)> = None;
         for (i, band) in self.table.iter().enumerate() {
             let i = i as u32;
-            if band.state != BandState::Closed
-                || band.valid >= self.data_blocks
-                || band.valid == 0
-                || excluded(i)
-            {
+            if band.state != BandState::Closed || band.valid >= self.data_blocks || band.valid == 0 || excluded(i) {
                 continue;
             }
             if self.summaries.contains_key(&i) {

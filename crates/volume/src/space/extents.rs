@@ -26,12 +26,7 @@ impl Extents {
             band_base.push(bands);
             bands += (member.sectors / band_sectors) as u32;
         }
-        Self {
-            members: members.to_vec(),
-            band_sectors,
-            band_base,
-            bands,
-        }
+        Self { members: members.to_vec(), band_sectors, band_base, bands }
     }
 
     /// Number of bands over all capacity devices.
@@ -56,15 +51,9 @@ impl Extents {
     #[must_use]
     pub fn place(&self, location: u64) -> Option<(usize, u64)> {
         if self.is_fast(location) {
-            return Some((
-                0,
-                self.members[0].data_offset_bytes + location.checked_sub(BLOCK_SECTORS)? * SECTOR,
-            ));
+            return Some((0, self.members[0].data_offset_bytes + location.checked_sub(BLOCK_SECTORS)? * SECTOR));
         }
-        let i = self
-            .members
-            .partition_point(|m| m.first_sector <= location)
-            .checked_sub(1)?;
+        let i = self.members.partition_point(|m| m.first_sector <= location).checked_sub(1)?;
         let member = &self.members[i];
         let inside = location - member.first_sector;
         (inside < member.sectors).then(|| (i, member.data_offset_bytes + inside * SECTOR))
@@ -89,10 +78,7 @@ impl Extents {
         if self.is_fast(location) {
             return None;
         }
-        let i = self
-            .members
-            .partition_point(|m| m.first_sector <= location)
-            .checked_sub(1)?;
+        let i = self.members.partition_point(|m| m.first_sector <= location).checked_sub(1)?;
         let member = &self.members[i];
         let inside = location - member.first_sector;
         if inside >= member.sectors {
@@ -107,8 +93,6 @@ impl Extents {
     pub fn band_location(&self, band: u32, block: u32) -> u64 {
         let i = self.band_base.partition_point(|&base| base <= band) - 1;
         let member = &self.members[i + 1];
-        member.first_sector
-            + u64::from(band - self.band_base[i]) * self.band_sectors
-            + u64::from(block) * BLOCK_SECTORS
+        member.first_sector + u64::from(band - self.band_base[i]) * self.band_sectors + u64::from(block) * BLOCK_SECTORS
     }
 }

@@ -18,12 +18,7 @@ impl Slots {
             *last &= (1 << tail) - 1;
         }
         let used = words.iter().map(|word| u64::from(word.count_ones())).sum();
-        Self {
-            words,
-            total,
-            used,
-            cursor: 0,
-        }
+        Self { words, total, used, cursor: 0 }
     }
 
     /// The stored form.

@@ -75,6 +75,8 @@ pub struct Shape {
     pub band_bytes: u64,
     pub disk_bytes: u64,
     pub frames: usize,
+    /// Leaves that requests go to: bounds the live data.
+    pub leaves: u64,
     pub faults: Faults,
 }
 
@@ -86,6 +88,7 @@ impl Default for Shape {
             band_bytes: 64 << 10,
             disk_bytes: 16 << 20,
             frames: 16,
+            leaves: 8,
             faults: Faults::default(),
         }
     }
@@ -113,11 +116,14 @@ impl Shape {
     /// Two freshly formatted images.
     pub fn format(&self) -> Vec<Image> {
         let images = [Image::zeroed(self.fast_bytes), Image::zeroed(self.capacity_bytes)];
-        let shared: Vec<Shared> = images.into_iter().enumerate().map(|(i, image)| Shared::new(&format!("d{i}"), image, 1)).collect();
+        let shared: Vec<Shared> =
+            images.into_iter().enumerate().map(|(i, image)| Shared::new(&format!("d{i}"), image, 1)).collect();
         let mut devices = Devices::new(shared.iter().map(|s| Box::new(s.clone()) as Box<dyn Device>).collect());
-        let options = PoolOptions { name: "test".into(), band_bytes: Some(self.band_bytes), journal_bytes: Some(128 << 10) };
+        let options =
+            PoolOptions { name: "test".into(), band_bytes: Some(self.band_bytes), journal_bytes: Some(128 << 10) };
         let superblock =
-            plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]]).unwrap();
+            plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
+                .unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();
         let disks = [NewDisk { name: "disk".into(), size_bytes: self.disk_bytes }];
         format(&mut devices, &superblock, table, &disks, true, self.options()).unwrap();
@@ -268,7 +274,13 @@ pub fn boxed(shared: &[Shared]) -> Devices {
 
 impl World {
     /// Opens images.
-    pub fn open(shape: &Shape, images: Vec<Image>, seed: u64, oracle: Oracle, next_tag: u32) -> Result<Self, OpenError> {
+    pub fn open(
+        shape: &Shape,
+        images: Vec<Image>,
+        seed: u64,
+        oracle: Oracle,
+        next_tag: u32,
+    ) -> Result<Self, OpenError> {
         let shared: Vec<Shared> = images
             .into_iter()
             .enumerate()
@@ -297,9 +309,17 @@ impl World {
         })
     }
 
+    fn trace(&self, what: impl Fn() -> String) {
+        if std::env::var("SEED").is_ok() {
+            eprintln!("  {} {}", self.steps(), what());
+        }
+    }
+
     fn request(&mut self, sector: u64, sectors: u64, op: Op, fua: bool, tag: Option<ClassId>, flight: Flight) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
+        let what = format!("{token} {op:?} fua {fua} tag {tag:?} blocks {}+{}..", sector / 8, sector % 8);
+        self.trace(|| format!("submit {what} {sectors} sectors"));
         self.flights.insert(token, flight);
         self.pool.submit(Request {
             token,
@@ -338,8 +358,9 @@ impl World {
     }
 
     pub fn read(&mut self, sector: u64, sectors: u64) -> u64 {
-        let since =
-            (sector / 8..(sector + sectors).div_ceil(8)).map(|block| (block, self.oracle.acknowledged(block))).collect();
+        let since = (sector / 8..(sector + sectors).div_ceil(8))
+            .map(|block| (block, self.oracle.acknowledged(block)))
+            .collect();
         self.request(sector, sectors, Op::Read, false, None, Flight::Read { sector, sectors, since })
     }
 
@@ -358,6 +379,7 @@ impl World {
             let Some(flight) = self.flights.remove(&completion.token) else {
                 return Err(format!("token {} answered twice", completion.token));
             };
+            self.trace(|| format!("done {} {:?}", completion.token, completion.result.is_ok()));
             match (completion.result, flight) {
                 (Ok(_), Flight::Change { made, fua }) => {
                     self.oracle.acknowledge(&made);
@@ -410,13 +432,20 @@ impl World {
 
     /// Polls until at most `left` requests are under way.
     pub fn settle(&mut self, left: usize) -> Result<(), String> {
-        for _ in 0..200_000 {
+        for _ in 0..20_000 {
             if self.flights.len() <= left {
                 return Ok(());
             }
             self.poll()?;
         }
-        Err(format!("{} requests hang: {:?}", self.flights.len(), self.pool.engine.status()))
+        Err(self.hang())
+    }
+
+    /// What is known of requests that never end.
+    pub fn hang(&self) -> String {
+        let mut status = self.pool.engine.status();
+        status.counters.latency_ns = Default::default();
+        format!("{} requests hang: {status:?}\n{}", self.flights.len(), self.pool.engine.describe())
     }
 
     pub fn steps(&self) -> u64 {

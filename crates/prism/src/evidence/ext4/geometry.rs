@@ -69,22 +69,15 @@ impl Geometry {
             return None;
         }
         let revision = le32(sb, 0x4c);
-        let (compat, incompat, ro) = if revision == 0 {
-            (0, 0, 0)
-        } else {
-            (le32(sb, 0x5c), le32(sb, 0x60), le32(sb, 0x64))
-        };
+        let (compat, incompat, ro) =
+            if revision == 0 { (0, 0, 0) } else { (le32(sb, 0x5c), le32(sb, 0x60), le32(sb, 0x64)) };
         let id = uuid(sb, 0x68);
         let checksums = if ro & RO_METADATA_CSUM != 0 {
             // Stored without the final inversion, as ext4 chains its checksums.
             if crc32c_raw(!0, &sb[..0x3fc]) != le32(sb, 0x3fc) {
                 return None;
             }
-            Checksums::Crc32c(if incompat & INCOMPAT_CSUM_SEED != 0 {
-                le32(sb, 0x270)
-            } else {
-                crc32c_raw(!0, &id)
-            })
+            Checksums::Crc32c(if incompat & INCOMPAT_CSUM_SEED != 0 { le32(sb, 0x270) } else { crc32c_raw(!0, &id) })
         } else if ro & RO_GDT_CSUM != 0 {
             Checksums::Crc16
         } else {
@@ -98,14 +91,9 @@ impl Geometry {
             return None;
         }
         let external_journal = incompat & INCOMPAT_JOURNAL_DEV != 0;
-        let (first_block, group_blocks, group_inodes) =
-            (le32(sb, 0x14), le32(sb, 0x20), le32(sb, 0x28));
+        let (first_block, group_blocks, group_inodes) = (le32(sb, 0x14), le32(sb, 0x20), le32(sb, 0x28));
         let descriptor_bytes = if wide { u32::from(le16(sb, 0xfe)) } else { 32 };
-        let inode_bytes = if revision == 0 {
-            128
-        } else {
-            u32::from(le16(sb, 0x58))
-        };
+        let inode_bytes = if revision == 0 { 128 } else { u32::from(le16(sb, 0x58)) };
         let block_bytes = 1u32 << block_log;
         if !external_journal {
             // One bitmap block describes a group, so it has at most eight blocks per byte.
@@ -120,8 +108,7 @@ impl Geometry {
                 return None;
             }
         }
-        let groups =
-            (blocks - u64::from(first_block).min(blocks)).div_ceil(u64::from(group_blocks.max(1)));
+        let groups = (blocks - u64::from(first_block).min(blocks)).div_ceil(u64::from(group_blocks.max(1)));
         let flex_log = u32::from(sb[0x174]);
         let copies = if compat & COMPAT_SPARSE_SUPER2 != 0 {
             Copies::Two([le32(sb, 0x24c), le32(sb, 0x250)])
@@ -139,15 +126,10 @@ impl Geometry {
             groups: u32::try_from(groups).ok()?,
             inodes: le32(sb, 0),
             descriptor_bytes: descriptor_bytes.max(32),
-            table_blocks: (u64::from(group_inodes) * u64::from(inode_bytes))
-                .div_ceil(u64::from(block_bytes)) as u32,
+            table_blocks: (u64::from(group_inodes) * u64::from(inode_bytes)).div_ceil(u64::from(block_bytes)) as u32,
             reserved_descriptors: u32::from(le16(sb, 0xce)),
             first_meta_bg: (incompat & INCOMPAT_META_BG != 0).then(|| le32(sb, 0x104)),
-            flex: if incompat & INCOMPAT_FLEX_BG != 0 {
-                1u32.checked_shl(flex_log).unwrap_or(1 << 31)
-            } else {
-                1
-            },
+            flex: if incompat & INCOMPAT_FLEX_BG != 0 { 1u32.checked_shl(flex_log).unwrap_or(1 << 31) } else { 1 },
             checksums,
             copies,
             has_journal: compat & COMPAT_HAS_JOURNAL != 0,
@@ -212,9 +194,7 @@ impl Geometry {
 
     /// A superblock, the descriptors behind it, and the blocks kept for more.
     fn overhead_behind_superblock(&self) -> u32 {
-        self.leading_descriptor_blocks()
-            .saturating_add(self.reserved_descriptors)
-            .saturating_add(1)
+        self.leading_descriptor_blocks().saturating_add(self.reserved_descriptors).saturating_add(1)
     }
 
     /// Superblock, descriptors and room for more at the start of a group.
@@ -229,8 +209,7 @@ impl Geometry {
     }
 
     fn is_meta_bg(&self, group: u32) -> bool {
-        self.first_meta_bg
-            .is_some_and(|first| group / self.descriptors_per_block() >= first)
+        self.first_meta_bg.is_some_and(|first| group / self.descriptors_per_block() >= first)
     }
 
     /// First of the groups whose descriptors the block at `within` of `group` holds.
@@ -241,9 +220,7 @@ impl Geometry {
             return (descriptor && group.is_multiple_of(per_block)).then_some(group);
         }
         // Copies in other groups are not kept up to date.
-        let index = within
-            .checked_sub(1)
-            .filter(|&index| group == 0 && index < self.leading_descriptor_blocks())?;
+        let index = within.checked_sub(1).filter(|&index| group == 0 && index < self.leading_descriptor_blocks())?;
         index.checked_mul(per_block)
     }
 
@@ -259,8 +236,7 @@ impl Geometry {
         if block.saturating_sub(start) >= u64::from(self.widest_overhead) + self.tables_len(first) {
             return false;
         }
-        (start + u64::from(self.overhead(first))..start + self.leading_blocks(first))
-            .contains(&block)
+        (start + u64::from(self.overhead(first))..start + self.leading_blocks(first)).contains(&block)
     }
 
     /// Blocks at the start of a group that mke2fs gives to copies of the superblock and to tables. Those of a flex
@@ -277,11 +253,7 @@ impl Geometry {
     /// Blocks of bitmaps and inode tables of the flex group that begins with `group`.
     fn tables_len(&self, group: u32) -> u64 {
         let members = u64::from(self.flex.min(self.groups - group.min(self.groups)));
-        let bitmaps = 2 * if self.flex > self.groups {
-            members
-        } else {
-            u64::from(self.flex)
-        };
+        let bitmaps = 2 * if self.flex > self.groups { members } else { u64::from(self.flex) };
         bitmaps + members * u64::from(self.table_blocks)
     }
 }

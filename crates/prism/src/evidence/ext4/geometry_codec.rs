@@ -53,9 +53,7 @@ pub(in super::super) fn decode(input: &mut Reader<'_>) -> Option<Geometry> {
     let first_block = input.u32().filter(|&first| first <= 1)?;
     let group_blocks = input.u32().filter(|&blocks| blocks > 0)?;
     let (groups, inodes) = (input.u32()?, input.u32()?);
-    let descriptor_bytes = input
-        .u32()
-        .filter(|&bytes| bytes.is_power_of_two() && (32..=1024).contains(&bytes))?;
+    let descriptor_bytes = input.u32().filter(|&bytes| bytes.is_power_of_two() && (32..=1024).contains(&bytes))?;
     let table_blocks = input.u32().filter(|&blocks| blocks <= 1 << 24)?;
     let reserved_descriptors = input.u32().filter(|&blocks| blocks <= 0xffff)?;
     let first_meta_bg = input.u32()?;

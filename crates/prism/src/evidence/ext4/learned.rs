@@ -28,10 +28,7 @@ impl Extents {
     #[inline]
     pub fn contains(&self, block: u64) -> bool {
         let after = self.ranges.partition_point(|range| range.0 <= block);
-        after
-            .checked_sub(1)
-            .and_then(|i| self.ranges.get(i))
-            .is_some_and(|range| block < range.1)
+        after.checked_sub(1).and_then(|i| self.ranges.get(i)).is_some_and(|range| block < range.1)
     }
 
     /// Adds a range, joined with its neighbours; refused where the limit would be passed.
@@ -39,9 +36,7 @@ impl Extents {
         let from = self.ranges.partition_point(|range| range.1 < start);
         let to = self.ranges.partition_point(|range| range.0 <= end);
         let joined = self.ranges.get(from..to).unwrap_or_default().iter();
-        let merged = joined.fold((start, end), |merged, range| {
-            (merged.0.min(range.0), merged.1.max(range.1))
-        });
+        let merged = joined.fold((start, end), |merged, range| (merged.0.min(range.0), merged.1.max(range.1)));
         if from >= to && self.ranges.len() >= limit {
             return false;
         }
@@ -75,41 +70,23 @@ impl Ext4 {
         }
         let wide = descriptor.len() >= 64;
         let place = |low: usize, high: usize| {
-            u64::from(le32(descriptor, low))
-                | if wide {
-                    u64::from(le32(descriptor, high)) << 32
-                } else {
-                    0
-                }
+            u64::from(le32(descriptor, low)) | if wide { u64::from(le32(descriptor, high)) << 32 } else { 0 }
         };
-        let parts = [
-            (place(0, 0x20), 1),
-            (place(4, 0x24), 1),
-            (place(8, 0x28), u64::from(self.geometry.table_blocks)),
-        ];
-        let inside = |(start, len): (u64, u64)| {
-            start > 0 && start.saturating_add(len) <= self.geometry.blocks
-        };
+        let parts = [(place(0, 0x20), 1), (place(4, 0x24), 1), (place(8, 0x28), u64::from(self.geometry.table_blocks))];
+        let inside = |(start, len): (u64, u64)| start > 0 && start.saturating_add(len) <= self.geometry.blocks;
         parts.iter().all(|&part| inside(part))
-            && parts
-                .iter()
-                .all(|&(start, len)| self.tables.add(start, start + len, EXTENTS_LIMIT))
+            && parts.iter().all(|&(start, len)| self.tables.add(start, start + len, EXTENTS_LIMIT))
     }
 
     fn descriptor_is_sound(&self, descriptor: &[u8]) -> bool {
         let stored = le16(descriptor, 0x1e);
         let group = self.learned_groups.to_le_bytes();
         // The checksum's own field counts as zero in CRC32C and is left out in CRC16.
-        let (before, after) = (
-            descriptor.get(..0x1e).unwrap_or_default(),
-            descriptor.get(0x20..).unwrap_or_default(),
-        );
+        let (before, after) = (descriptor.get(..0x1e).unwrap_or_default(), descriptor.get(0x20..).unwrap_or_default());
         match self.geometry.checksums {
             Checksums::None => true,
             Checksums::Crc32c(seed) => {
-                let crc = [&group[..], before, &[0; 2], after]
-                    .iter()
-                    .fold(seed, |crc, part| crc32c_raw(crc, part));
+                let crc = [&group[..], before, &[0; 2], after].iter().fold(seed, |crc, part| crc32c_raw(crc, part));
                 crc as u16 == stored
             }
             Checksums::Crc16 => {
@@ -140,8 +117,7 @@ impl Ext4 {
         let len = data_blocks + behind.div_ceil(pointers) + u64::from(behind > pointers);
         let start = u64::from(le32(map, 0));
         let direct_in_one_piece = (0..12).all(|i| u64::from(le32(map, i * 4)) == start + i as u64);
-        if start > 0 && direct_in_one_piece && len < self.geometry.blocks.min(JOURNAL_LIMIT_BLOCKS)
-        {
+        if start > 0 && direct_in_one_piece && len < self.geometry.blocks.min(JOURNAL_LIMIT_BLOCKS) {
             self.lay_out_journal(start, len);
         }
     }
@@ -166,9 +142,7 @@ impl Ext4 {
     /// A block of the journal's extent tree that was awaited.
     pub(super) fn learn_journal_leaf(&mut self, number: u64, rest: &[u8]) {
         if let Some(i) = self.journal_index.iter().position(|&index| index == number)
-            && rest
-                .get(..1 << self.geometry.block_log)
-                .is_some_and(|block| self.learn_extents(block))
+            && rest.get(..1 << self.geometry.block_log).is_some_and(|block| self.learn_extents(block))
         {
             self.journal_index.remove(i);
         }
@@ -180,12 +154,7 @@ impl Ext4 {
         if magic != 0xf30a || depth > 5 {
             return false;
         }
-        for entry in node
-            .get(12..)
-            .unwrap_or_default()
-            .chunks_exact(12)
-            .take(entries)
-        {
+        for entry in node.get(12..).unwrap_or_default().chunks_exact(12).take(entries) {
             if depth == 0 {
                 // Lengths above 32768 mark extents that are allocated, not written.
                 let len = match u64::from(le16(entry, 4)) {
@@ -193,14 +162,12 @@ impl Ext4 {
                     len => len - 32768,
                 };
                 let start = u64::from(le32(entry, 8)) | u64::from(le16(entry, 6)) << 32;
-                let inside =
-                    start > 0 && len > 0 && start.saturating_add(len) <= self.geometry.blocks;
+                let inside = start > 0 && len > 0 && start.saturating_add(len) <= self.geometry.blocks;
                 if inside && self.journal.blocks() + len <= JOURNAL_LIMIT_BLOCKS {
                     self.journal.add(start, start + len, JOURNAL_EXTENTS_LIMIT);
                 }
             } else if self.journal_index.len() < JOURNAL_INDEX_LIMIT {
-                self.journal_index
-                    .push(u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32);
+                self.journal_index.push(u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32);
             }
         }
         true
@@ -218,12 +185,7 @@ mod tests {
         assert!(!extents.add(50, 60, 2), "a third range passes the limit");
         assert!(extents.add(20, 30, 2), "a range that joins two does not");
         assert_eq!(extents.ranges, [(10, 40)]);
-        assert!(
-            extents.contains(10)
-                && extents.contains(39)
-                && !extents.contains(40)
-                && !extents.contains(9)
-        );
+        assert!(extents.contains(10) && extents.contains(39) && !extents.contains(40) && !extents.contains(9));
         assert!(extents.add(0, 5, 2));
         assert_eq!(extents.ranges, [(0, 5), (10, 40)]);
     }

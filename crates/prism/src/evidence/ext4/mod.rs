@@ -68,8 +68,7 @@ impl Ext4 {
 
     /// Whether descriptors or the journal's map are still to be seen.
     pub fn is_incomplete(&self) -> bool {
-        !self.geometry.external_journal
-            && (self.learned_groups < self.geometry.groups || self.journal_is_vague())
+        !self.geometry.external_journal && (self.learned_groups < self.geometry.groups || self.journal_is_vague())
     }
 
     /// Whether the journal's place is not (or not wholly) known although there is one inside.
@@ -82,23 +81,13 @@ impl Ext4 {
     pub fn judge(&mut self, at: u64, rest: &[u8]) -> Found {
         let log = self.geometry.block_log;
         if self.geometry.external_journal {
-            return (
-                if at == 0 {
-                    Role::Superblock
-                } else {
-                    Role::Journal
-                },
-                BLOCK,
-            );
+            return (if at == 0 { Role::Superblock } else { Role::Journal }, BLOCK);
         }
         if log >= 12 {
             // One block, or a part of a larger one: structures begin at its start.
             let number = at >> log;
             let whole = at.trailing_zeros() >= log;
-            return (
-                self.judge_block(number, if whole { rest } else { &[] }),
-                BLOCK,
-            );
+            return (self.judge_block(number, if whole { rest } else { &[] }), BLOCK);
         }
         let mut strongest = Role::Data;
         for sub in (0..BLOCK).step_by(1 << log) {
@@ -140,11 +129,7 @@ impl Ext4 {
             return Role::Metadata;
         }
         let block = rest.get(..1 << self.geometry.block_log).unwrap_or_default();
-        if content::is_metadata(&self.geometry, number, block) {
-            Role::Metadata
-        } else {
-            Role::Data
-        }
+        if content::is_metadata(&self.geometry, number, block) { Role::Metadata } else { Role::Data }
     }
 
     /// Follows a transaction by its blocks where the journal's place is unknown.
@@ -176,9 +161,5 @@ fn rank(left: Role, right: Role) -> Role {
         Role::Metadata => 1,
         Role::Swap | Role::Data => 0,
     };
-    if weight(right) > weight(left) {
-        right
-    } else {
-        left
-    }
+    if weight(right) > weight(left) { right } else { left }
 }

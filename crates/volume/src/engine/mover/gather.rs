@@ -93,12 +93,7 @@ impl Engine {
             stageable += 1;
             if *job.class.get_or_insert(class) == class && job.candidates.len() < limit {
                 let block = leaf * LEAF_ENTRIES as u64 + i as u64;
-                job.candidates.push(Candidate::of(Moved {
-                    disk,
-                    block,
-                    source: location,
-                    checksum,
-                }));
+                job.candidates.push(Candidate::of(Moved { disk, block, source: location, checksum }));
             }
         }
         if let Some(entry) = self.disk_mut(disk) {
@@ -114,13 +109,7 @@ impl Engine {
             return self.mover_end(true);
         };
         let bufs = Vectored::One(Buf::new(blocks as usize * 4096));
-        self.command(
-            device,
-            offset_bytes,
-            0,
-            Op::Read { bufs },
-            Pending::MoverSummary,
-        );
+        self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoverSummary);
     }
 
     pub(crate) fn mover_summary_done(
@@ -134,9 +123,7 @@ impl Engine {
         };
         let generation = self.bands.get(band).generation;
         let entries = match (result, Self::single(bufs)) {
-            (Ok(()), Some(buf)) => {
-                band_summary::decode(&self.superblock.pool, band, generation, &buf)
-            }
+            (Ok(()), Some(buf)) => band_summary::decode(&self.superblock.pool, band, generation, &buf),
             _ => None,
         };
         let Some(entries) = entries else {
@@ -151,15 +138,7 @@ impl Engine {
             .filter(|(_, entry)| entry.disk.0 != 0)
             .map(|(i, e)| {
                 let source = self.extents.band_location(band, i as u32);
-                (
-                    Moved {
-                        disk: e.disk,
-                        block: e.block,
-                        source,
-                        checksum: e.checksum,
-                    },
-                    e.block / LEAF_ENTRIES as u64,
-                )
+                (Moved { disk: e.disk, block: e.block, source, checksum: e.checksum }, e.block / LEAF_ENTRIES as u64)
             })
             .collect();
         lookups.sort_by_key(|(moved, _)| (moved.disk, moved.block));
@@ -221,13 +200,8 @@ impl Engine {
             }
             return self.mover_end(true);
         }
-        job.candidates
-            .sort_by_key(|c| (c.moved.disk, c.moved.block));
-        self.mover.held = job
-            .candidates
-            .iter()
-            .map(|candidate| candidate.moved.source)
-            .collect();
+        job.candidates.sort_by_key(|c| (c.moved.disk, c.moved.block));
+        self.mover.held = job.candidates.iter().map(|candidate| candidate.moved.source).collect();
         self.mover.held.sort_unstable();
         self.mover_read();
     }
@@ -235,12 +209,6 @@ impl Engine {
 
 impl Candidate {
     fn of(moved: Moved) -> Self {
-        Self {
-            moved,
-            data: None,
-            damaged: false,
-            destination: 0,
-            sequence: 0,
-        }
+        Self { moved, data: None, damaged: false, destination: 0, sequence: 0 }
     }
 }

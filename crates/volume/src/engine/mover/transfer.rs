@@ -18,19 +18,14 @@ impl Engine {
         };
         job.phase = Phase::Read;
         job.outstanding = 1;
-        let sources: Vec<u64> = job
-            .candidates
-            .iter()
-            .map(|candidate| candidate.moved.source)
-            .collect();
+        let sources: Vec<u64> = job.candidates.iter().map(|candidate| candidate.moved.source).collect();
         let mut first = 0;
         while first < sources.len() {
             let mut run = 1;
             while first + run < sources.len()
                 && run < READ_BLOCKS
                 && sources[first + run] == sources[first] + 8 * run as u64
-                && self.extents.is_fast(sources[first + run])
-                    == self.extents.is_fast(sources[first])
+                && self.extents.is_fast(sources[first + run]) == self.extents.is_fast(sources[first])
             {
                 run += 1;
             }
@@ -39,13 +34,7 @@ impl Engine {
                     job.outstanding += 1;
                 }
                 let bufs = Vectored::One(Buf::new(run * BLOCK));
-                self.command(
-                    device,
-                    offset_bytes,
-                    0,
-                    Op::Read { bufs },
-                    Pending::MoverRead { first },
-                );
+                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoverRead { first });
             }
             first += run;
         }
@@ -66,11 +55,7 @@ impl Engine {
         match (result, Self::single(bufs)) {
             (Ok(()), Some(buf)) => {
                 let data = buf.freeze();
-                for (i, candidate) in job.candidates[first..]
-                    .iter_mut()
-                    .take(data.len() / BLOCK)
-                    .enumerate()
-                {
+                for (i, candidate) in job.candidates[first..].iter_mut().take(data.len() / BLOCK).enumerate() {
                     let block = data.slice(i * BLOCK, BLOCK);
                     let moved = &candidate.moved;
                     if verify && block_checksum(moved.disk, moved.block, &block) != moved.checksum {
@@ -123,14 +108,8 @@ impl Engine {
             job.candidates.retain(|candidate| !candidate.damaged);
         }
         let class = job.class.map_or(0, |class| class.0);
-        let stream = if job.kind == JobKind::Destage {
-            class
-        } else {
-            class | COLLECTED
-        };
-        let healthy: Vec<usize> = (0..job.candidates.len())
-            .filter(|&i| !job.candidates[i].damaged)
-            .collect();
+        let stream = if job.kind == JobKind::Destage { class } else { class | COLLECTED };
+        let healthy: Vec<usize> = (0..job.candidates.len()).filter(|&i| !job.candidates[i].damaged).collect();
         let mut done = 0;
         while done < healthy.len() {
             let wanted = (healthy.len() - done).min(WRITE_BLOCKS) as u32;
@@ -150,10 +129,7 @@ impl Engine {
                 return;
             };
             let mut bufs: Vec<SharedBuf> = Vec::with_capacity(grant.blocks as usize);
-            for (i, &at) in healthy[done..done + grant.blocks as usize]
-                .iter()
-                .enumerate()
-            {
+            for (i, &at) in healthy[done..done + grant.blocks as usize].iter().enumerate() {
                 let candidate = &mut job.candidates[at];
                 candidate.destination = location + 8 * i as u64;
                 bufs.extend(candidate.data.take());
@@ -161,10 +137,7 @@ impl Engine {
             done += grant.blocks as usize;
             job.outstanding += 1;
             job.devices |= 1 << device;
-            let op = Op::Write {
-                bufs: Vectored::Many(bufs),
-                fua: false,
-            };
+            let op = Op::Write { bufs: Vectored::Many(bufs), fua: false };
             self.command(device, offset_bytes, stream, op, Pending::MoverWrite);
         }
         self.mover_part_done();
