@@ -7,13 +7,19 @@ use std::path::PathBuf;
 
 /// A tiered block device: a small fast SSD in front of a large cheap one, the right data on the right tier.
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, about, propagate_version = true, after_help = "Examples:
+#[command(
+    name = "forebay",
+    version,
+    about,
+    propagate_version = true,
+    after_help = "Examples:
   forebay demo                         see it work: no devices, no root
   forebay create pool.toml             format the pool that pool.toml describes
   forebay serve pool.toml              serve its disks by NBD until SIGINT or SIGTERM
   forebay status pool.toml             what lies where, per class
 
-Exit codes: 0 good, 1 a finding (a failed check, a damaged pool), 2 could not do it.")]
+Exit codes: 0 good, 1 a finding (a failed check, a damaged pool), 2 could not do it."
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,

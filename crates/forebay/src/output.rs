@@ -21,9 +21,7 @@ pub enum Format {
 /// Writes a line and makes sure that it has left.
 pub fn line(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    writeln!(out, "{text}").and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
 /// Writes a JSON object with the schema version first.
@@ -104,9 +102,8 @@ pub fn colours() -> bool {
 
 /// Whether the reader of our output has gone: no error of ours.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let kind = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-    };
+    let kind =
+        |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     error.chain().any(|cause| kind(cause) == Some(std::io::ErrorKind::BrokenPipe))
         && error.to_string().contains("standard output")
 }

@@ -61,18 +61,11 @@ impl Config {
             if matches!(target, Target::Null { .. }) {
                 bail!("target {target} keeps nothing: a pool needs targets that give back what was written");
             }
-            let again = seen
-                .iter()
-                .any(|other| target.path().is_some() && other.path() == target.path());
+            let again = seen.iter().any(|other| target.path().is_some() && other.path() == target.path());
             ensure!(!again, "target {target} is configured twice");
             seen.push(target);
         }
-        let bands: Vec<u64> = self
-            .capacity
-            .iter()
-            .filter_map(|device| device.band)
-            .map(|size| size.0)
-            .collect();
+        let bands: Vec<u64> = self.capacity.iter().filter_map(|device| device.band).map(|size| size.0).collect();
         ensure!(
             bands.windows(2).all(|pair| pair[0] == pair[1]),
             "capacity.band differs between devices: a pool has one band size"
@@ -93,10 +86,7 @@ impl Config {
     }
 
     fn check_disks(&self) -> Result<()> {
-        ensure!(
-            !self.disk.is_empty(),
-            "there is no [[disk]] section: add one with `name` and `size`"
-        );
+        ensure!(!self.disk.is_empty(), "there is no [[disk]] section: add one with `name` and `size`");
         let mut seen = Vec::new();
         for disk in &self.disk {
             let name = &disk.name;
@@ -131,10 +121,7 @@ impl Config {
             };
             if !disks.contains(&disk) {
                 let near = nearest(disk, &disks).unwrap_or("none");
-                bail!(
-                    "export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}",
-                    export.nbd
-                );
+                bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.nbd);
             }
             let address: Listen = export.nbd.parse().context("export.nbd")?;
             if let Listen::Tcp(address) = &address {
@@ -150,10 +137,7 @@ impl Config {
             {
                 let known: Vec<&str> = table.classes().iter().map(|c| c.name.as_str()).collect();
                 let near = nearest(class, &known).unwrap_or("none");
-                bail!(
-                    "export.class {class:?} at {} is no class; the nearest one is {near:?}",
-                    export.nbd
-                );
+                bail!("export.class {class:?} at {} is no class; the nearest one is {near:?}", export.nbd);
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);

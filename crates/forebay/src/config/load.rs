@@ -15,24 +15,15 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 pub fn load(path: &Path) -> Result<Config> {
     let size_bytes = std::fs::metadata(path)
         .with_context(|| {
-            format!(
-                "cannot read the configuration {}; the guide docs/configuration.md shows one",
-                path.display()
-            )
+            format!("cannot read the configuration {}; the guide docs/configuration.md shows one", path.display())
         })?
         .len();
     if size_bytes > FILE_MAX_BYTES {
-        bail!(
-            "{} has {size_bytes} bytes; a configuration has at most {FILE_MAX_BYTES}",
-            path.display()
-        );
+        bail!("{} has {size_bytes} bytes; a configuration has at most {FILE_MAX_BYTES}", path.display());
     }
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let config = parse(&text, path)?;
-    config
-        .check()
-        .with_context(|| format!("in {}", path.display()))?;
+    config.check().with_context(|| format!("in {}", path.display()))?;
     Ok(config)
 }
 
@@ -49,13 +40,7 @@ fn place(text: &str, span: Option<Range<usize>>) -> String {
         return String::new();
     };
     let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or(before)
-        .chars()
-        .count()
-        + 1;
+    let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
     format!(":{line}:{column}")
 }
 
@@ -75,20 +60,16 @@ fn explain(message: &str) -> String {
     };
     let known: Vec<&str> = quoted.collect();
     match nearest(wrong, &known) {
-        Some(near) => format!(
-            "unknown {kind} `{wrong}`; the nearest known {what} is `{near}` (known here: {})",
-            known.join(", ")
-        ),
+        Some(near) => {
+            format!("unknown {kind} `{wrong}`; the nearest known {what} is `{near}` (known here: {})", known.join(", "))
+        }
         None => message.to_owned(),
     }
 }
 
 /// The known word with the smallest edit distance.
 pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
-    known
-        .iter()
-        .copied()
-        .min_by_key(|word| strsim::damerau_levenshtein(wrong, word))
+    known.iter().copied().min_by_key(|word| strsim::damerau_levenshtein(wrong, word))
 }
 
 #[cfg(test)]

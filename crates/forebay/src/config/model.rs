@@ -95,9 +95,7 @@ impl Memory {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self {
-            limit: Self::default_limit(),
-        }
+        Self { limit: Self::default_limit() }
     }
 }
 
@@ -191,10 +189,7 @@ impl Config {
 
     /// The band size asked for.
     pub fn band_bytes(&self) -> Option<u64> {
-        self.capacity
-            .iter()
-            .find_map(|device| device.band)
-            .map(|size| size.0)
+        self.capacity.iter().find_map(|device| device.band).map(|size| size.0)
     }
 
     /// Classes as the classifier takes them.
@@ -205,10 +200,6 @@ impl Config {
     /// How long the server polls, in nanoseconds.
     pub fn poll_ns(&self) -> u64 {
         let exports = self.export.iter().filter_map(|export| export.poll);
-        exports
-            .chain(self.server.poll)
-            .map(|poll| poll.ns)
-            .max()
-            .unwrap_or(0)
+        exports.chain(self.server.poll).map(|poll| poll.ns).max().unwrap_or(0)
     }
 }

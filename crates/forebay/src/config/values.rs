@@ -17,14 +17,11 @@ enum NumberOrText {
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = NumberOrText::deserialize(deserializer).map_err(|_| {
-            serde::de::Error::custom("a size is a number of bytes or a text such as \"64MiB\"")
-        })?;
+        let value = NumberOrText::deserialize(deserializer)
+            .map_err(|_| serde::de::Error::custom("a size is a number of bytes or a text such as \"64MiB\""))?;
         match value {
             NumberOrText::Number(bytes) => Ok(Self(bytes)),
-            NumberOrText::Text(text) => parse_size_bytes(&text)
-                .map(Self)
-                .map_err(serde::de::Error::custom),
+            NumberOrText::Text(text) => parse_size_bytes(&text).map(Self).map_err(serde::de::Error::custom),
         }
     }
 }
@@ -51,14 +48,11 @@ enum FlagOrText {
 impl<'de> Deserialize<'de> for Poll {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wrong = "poll is true, false, or a duration from \"1us\" to \"1s\" (ns, us, ms, s)";
-        let value =
-            FlagOrText::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        let value = FlagOrText::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
         let ns = match value {
             FlagOrText::Flag(false) => 0,
             FlagOrText::Flag(true) => POLL_DEFAULT_NS,
-            FlagOrText::Text(text) => {
-                duration_ns(&text).ok_or_else(|| serde::de::Error::custom(wrong))?
-            }
+            FlagOrText::Text(text) => duration_ns(&text).ok_or_else(|| serde::de::Error::custom(wrong))?,
         };
         Ok(Self { ns })
     }

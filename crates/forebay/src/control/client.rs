@@ -21,20 +21,16 @@ const ANSWER_MAX_BYTES: u64 = 64 << 20;
 pub fn ask(config: &Config, file: &Path, question: &Question) -> Result<Value> {
     let path = control_path(config, file)?;
     let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
-            "no server answers at {}: start it with `forebay serve {}`",
-            path.display(),
-            file.display()
-        ),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            anyhow!("no server answers at {}: start it with `forebay serve {}`", path.display(), file.display())
+        }
         _ => anyhow!("cannot connect to the server at {}: {error}", path.display()),
     })?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = serde_json::to_vec(question)?;
     request.push(b'\n');
-    stream
-        .write_all(&request)
-        .with_context(|| format!("cannot ask the server at {}", path.display()))?;
+    stream.write_all(&request).with_context(|| format!("cannot ask the server at {}", path.display()))?;
     let mut answer = String::new();
     BufReader::new(stream.take(ANSWER_MAX_BYTES))
         .read_line(&mut answer)

@@ -41,22 +41,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 impl Answerer {
     /// Without jobs.
     pub fn new(fixed: Fixed, overcommit: bool) -> Self {
-        Self {
-            fixed,
-            overcommit,
-            answers: Vec::new(),
-            jobs: Vec::new(),
-        }
+        Self { fixed, overcommit, answers: Vec::new(), jobs: Vec::new() }
     }
 
     /// Takes a request line.
-    pub fn request(
-        &mut self,
-        client: u64,
-        line: &[u8],
-        backend: &mut PoolBackend,
-        server: &mut ServerControl<'_>,
-    ) {
+    pub fn request(&mut self, client: u64, line: &[u8], backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let question: Question = match serde_json::from_slice(line) {
             Ok(question) => question,
             Err(error) => {
@@ -76,12 +65,10 @@ impl Answerer {
             Question::DiskList => {
                 self.answers.push((client, json!({ "ok": { "disks": disks(backend) } })));
             }
-            change if self.jobs.len() < JOBS_MAX => {
-                match self.change(client, change, backend, server) {
-                    Ok(job) => self.jobs.push(job),
-                    Err(reason) => self.answers.push((client, refusal(reason))),
-                }
-            }
+            change if self.jobs.len() < JOBS_MAX => match self.change(client, change, backend, server) {
+                Ok(job) => self.jobs.push(job),
+                Err(reason) => self.answers.push((client, refusal(reason))),
+            },
             _ => self.answers.push((client, refusal("too many changes at once: try again"))),
         }
     }
@@ -119,9 +106,7 @@ impl Answerer {
                 if export && server.exports().iter().any(|(_, other)| other.name == name) {
                     return Err(format!("an export named {name:?} exists already"));
                 }
-                let disk = engine
-                    .add_disk(&name, size_bytes, self.overcommit)
-                    .map_err(|error| error.to_string())?;
+                let disk = engine.add_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
                 info!("disk {name} was added");
                 if export {
                     let export = Export {
@@ -140,9 +125,7 @@ impl Answerer {
                 json!({ "disks": disks(backend) })
             }
             Question::DiskResize { name, size_bytes } => {
-                engine
-                    .resize_disk(&name, size_bytes, self.overcommit)
-                    .map_err(|error| error.to_string())?;
+                engine.resize_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
                 let id = engine.disk_named(&name).map(|disk| disk.id);
                 let names: Vec<String> = server
                     .exports()
@@ -189,8 +172,5 @@ impl Answerer {
 /// Predicates that cannot be known yet.
 fn pending(backend: &PoolBackend) -> Vec<Value> {
     let pending = backend.pool.engine.prism().pending();
-    pending
-        .into_iter()
-        .map(|(class, predicate)| json!({ "class": class, "predicate": predicate }))
-        .collect()
+    pending.into_iter().map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
 }

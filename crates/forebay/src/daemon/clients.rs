@@ -33,21 +33,13 @@ pub struct Clients {
 impl Clients {
     /// Over a listener, which must not block.
     pub fn new(listener: UnixListener) -> Self {
-        Self {
-            listener,
-            clients: Vec::new(),
-            next_id: 1,
-        }
+        Self { listener, clients: Vec::new(), next_id: 1 }
     }
 
     /// What to watch.
     pub fn watch(&self, fds: &mut Vec<Interest>) {
         if self.clients.len() < CLIENTS_MAX {
-            fds.push(Interest {
-                fd: self.listener.as_raw_fd(),
-                read: true,
-                write: false,
-            });
+            fds.push(Interest { fd: self.listener.as_raw_fd(), read: true, write: false });
         }
         fds.extend(self.clients.iter().map(|client| Interest {
             fd: client.stream.as_raw_fd(),
@@ -107,9 +99,7 @@ impl Clients {
 
     /// Closes connections that have been silent for too long.
     pub fn tick(&mut self, now_ns: u64) {
-        self.clients.retain(|client| {
-            client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS
-        });
+        self.clients.retain(|client| client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS);
     }
 }
 

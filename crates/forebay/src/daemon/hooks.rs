@@ -22,11 +22,7 @@ pub struct Daemon {
 
 impl Hooks<PoolBackend> for Daemon {
     fn watch(&self, fds: &mut Vec<Interest>) {
-        fds.push(Interest {
-            fd: self.signals.as_raw_fd(),
-            read: true,
-            write: false,
-        });
+        fds.push(Interest { fd: self.signals.as_raw_fd(), read: true, write: false });
         self.clients.watch(fds);
     }
 

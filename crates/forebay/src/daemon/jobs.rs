@@ -30,9 +30,7 @@ impl Checkpoint {
     /// To be called before the change: one that is under way already will not hold it.
     pub fn after_change(engine: &Engine) -> Self {
         let ahead = if engine.checkpoint_pending() { 2 } else { 1 };
-        Self {
-            number: engine.checkpoint_number() + ahead,
-        }
+        Self { number: engine.checkpoint_number() + ahead }
     }
 
     /// `None`: not yet.
@@ -43,9 +41,7 @@ impl Checkpoint {
         if engine.checkpoint_failed() {
             let reason = engine.status().counters.last_checkpoint_error;
             let reason = reason.unwrap_or_else(|| "a device flush failed".to_owned());
-            return Some(Err(format!(
-                "the change is made but not durable: the checkpoint failed ({reason})"
-            )));
+            return Some(Err(format!("the change is made but not durable: the checkpoint failed ({reason})")));
         }
         None
     }
@@ -63,12 +59,7 @@ pub struct Job {
 impl Job {
     /// Waits for a checkpoint, then answers.
     pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64) -> Self {
-        Self {
-            client,
-            step: Step::Durable(checkpoint),
-            answer,
-            deadline_ns: now_ns + PATIENCE_NS,
-        }
+        Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + PATIENCE_NS }
     }
 
     /// Ends a disk's exports, discards its data and removes it.
@@ -80,11 +71,8 @@ impl Job {
         answer: Value,
         now_ns: u64,
     ) -> Result<Self, String> {
-        let disk = backend
-            .pool
-            .engine
-            .disk_named(name)
-            .ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
+        let disk =
+            backend.pool.engine.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
         if let Some(reason) = backend.pool.engine.read_only_reason() {
             return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
         }
@@ -111,11 +99,7 @@ impl Job {
         });
         Ok(Self {
             client,
-            step: Step::Discard {
-                disk: id,
-                name: name.to_owned(),
-                token,
-            },
+            step: Step::Discard { disk: id, name: name.to_owned(), token },
             answer,
             deadline_ns: now_ns + PATIENCE_NS,
         })
@@ -157,9 +141,7 @@ impl Job {
                 }
             }
             if now_ns > self.deadline_ns {
-                return Some(Err(
-                    "not finished in time: look at `forebay status`, then try again".to_owned(),
-                ));
+                return Some(Err("not finished in time: look at `forebay status`, then try again".to_owned()));
             }
             return None;
         }

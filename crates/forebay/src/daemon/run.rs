@@ -95,11 +95,8 @@ pub fn serve(config: &Config, file: &Path) -> Result<()> {
         memory_limit_bytes: config.memory.limit.0,
         started_ns: pool::now_ns(),
     };
-    let mut daemon = Daemon {
-        signals,
-        clients: Clients::new(listener),
-        answerer: Answerer::new(fixed, config.pool.overcommit),
-    };
+    let mut daemon =
+        Daemon { signals, clients: Clients::new(listener), answerer: Answerer::new(fixed, config.pool.overcommit) };
     let mut backend = PoolBackend::new(Pool::new(engine, devices));
     for uri in &uris {
         output::line(&format!("ready {uri}"))?;
@@ -135,8 +132,7 @@ fn signals() -> Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)
-            .context("cannot watch for signals")?;
+        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?).context("cannot watch for signals")?;
     }
     Ok(ours)
 }
@@ -145,16 +141,10 @@ fn signals() -> Result<UnixStream> {
 fn listen_control(path: &Path) -> Result<(UnixListener, ControlSocket)> {
     if let Ok(kind) = std::fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
         if !kind.is_socket() {
-            bail!(
-                "the control socket {} exists and is no socket: remove it, or set server.control",
-                path.display()
-            );
+            bail!("the control socket {} exists and is no socket: remove it, or set server.control", path.display());
         }
         if UnixStream::connect(path).is_ok() {
-            bail!(
-                "another server has the control socket {}: stop it first, or set server.control",
-                path.display()
-            );
+            bail!("another server has the control socket {}: stop it first, or set server.control", path.display());
         }
         // Left behind by a server that was killed.
         std::fs::remove_file(path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
@@ -172,7 +162,10 @@ fn listen_control(path: &Path) -> Result<(UnixListener, ControlSocket)> {
     let bound = UnixListener::bind(path);
     rustix::process::umask(before);
     let listener = bound.with_context(|| {
-        format!("cannot listen on the control socket {}: its directory must exist, or set server.control", path.display())
+        format!(
+            "cannot listen on the control socket {}: its directory must exist, or set server.control",
+            path.display()
+        )
     })?;
     listener.set_nonblocking(true)?;
     Ok((listener, ControlSocket(path.to_owned())))
@@ -219,7 +212,10 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
 fn compare_disks(config: &Config, engine: &Engine) {
     for disk in &config.disk {
         match engine.disk_named(&disk.name) {
-            None => warn!("disk {:?} is configured, but the pool does not have it: `forebay disk CONFIG add` makes it", disk.name),
+            None => warn!(
+                "disk {:?} is configured, but the pool does not have it: `forebay disk CONFIG add` makes it",
+                disk.name
+            ),
             Some(real) if real.size_bytes != disk.size.0 => warn!(
                 "disk {:?} has {} bytes, not the {} configured: `forebay disk CONFIG resize` changes it",
                 disk.name, real.size_bytes, disk.size.0

@@ -165,9 +165,11 @@ pub fn classes(backend: &PoolBackend) -> Value {
 
 /// Names and sizes of all disks.
 pub fn disks(backend: &PoolBackend) -> Value {
-    let each = backend.pool.engine.disks().map(|disk| {
-        json!({ "id": disk.id.0, "name": disk.name, "size_bytes": disk.size_bytes })
-    });
+    let each = backend
+        .pool
+        .engine
+        .disks()
+        .map(|disk| json!({ "id": disk.id.0, "name": disk.name, "size_bytes": disk.size_bytes }));
     Value::Array(each.collect())
 }
 

@@ -61,14 +61,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Line {
     /// A part of the disk, not connected yet.
     pub fn new(class: &'static str, region: Region) -> Self {
-        Self {
-            class,
-            region,
-            latencies: Latencies::default(),
-            written_bytes: 0,
-            client: None,
-            sent: BTreeMap::new(),
-        }
+        Self { class, region, latencies: Latencies::default(), written_bytes: 0, client: None, sent: BTreeMap::new() }
     }
 
     /// Connects, anew where it was connected.
@@ -199,7 +192,10 @@ impl Line {
                         checked.wrong += 1;
                         if wrong.len() < COMPLAINTS_MAX {
                             let block = self.region.first_block() + (at + i) as u64;
-                            wrong.push(format!("class {}, block {block}: {content:?} instead of {expected}", self.class));
+                            wrong.push(format!(
+                                "class {}, block {block}: {content:?} instead of {expected}",
+                                self.class
+                            ));
                         }
                     }
                 }

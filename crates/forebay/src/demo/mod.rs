@@ -46,7 +46,8 @@ pub fn run(options: &DemoOptions, format: Format) -> Result<()> {
 
     let server = Server::start(&setting.config_file, &setting.log)?;
     progress.step("first load: log, metadata, temporary files, cold data");
-    let mut work = Work { lines: &mut lines, positions: &mut positions, random: &mut random, interrupted: &interrupted };
+    let mut work =
+        Work { lines: &mut lines, positions: &mut positions, random: &mut random, interrupted: &interrupted };
     drop(work.phase(server, setting.phase, true, &progress)?);
     let written_before = work.written_bytes();
     progress.keep(&format!(
@@ -151,7 +152,10 @@ impl Work<'_> {
                 ));
             }
             let early = threads.iter().any(std::thread::ScopedJoinHandle::is_finished);
-            if cut && !early && let Some(server) = &mut server {
+            if cut
+                && !early
+                && let Some(server) = &mut server
+            {
                 dead = server.cut_power().is_ok();
             }
             phase.stop.store(true, Ordering::Relaxed);

@@ -37,12 +37,7 @@ impl Region {
     /// `count` blocks of zeros.
     pub fn new(first_block: u64, count: usize) -> Self {
         let zero = Version { number: 0, zero: true };
-        Self {
-            first_block,
-            blocks: vec![vec![zero]; count],
-            dirty: Vec::new(),
-            numbers: vec![0; count],
-        }
+        Self { first_block, blocks: vec![vec![zero]; count], dirty: Vec::new(), numbers: vec![0; count] }
     }
 
     /// Number of blocks.
@@ -113,9 +108,9 @@ impl Region {
 
     /// What a block must hold, for messages.
     pub fn describe(&self, index: usize) -> String {
-        let each = self.blocks[index].iter().map(|state| {
-            if state.zero { "zeros".to_owned() } else { format!("version {}", state.number) }
-        });
+        let each = self.blocks[index]
+            .iter()
+            .map(|state| if state.zero { "zeros".to_owned() } else { format!("version {}", state.number) });
         each.collect::<Vec<_>>().join(" or ")
     }
 

@@ -26,12 +26,7 @@ pub fn now_ns() -> u64 {
 impl PoolBackend {
     /// Serves `pool`.
     pub fn new(pool: Pool) -> Self {
-        Self {
-            pool,
-            own_in_flight: 0,
-            next_own: OWN_TOKENS,
-            own_done: Vec::new(),
-        }
+        Self { pool, own_in_flight: 0, next_own: OWN_TOKENS, own_done: Vec::new() }
     }
 
     /// Submits a request of the daemon; its token is chosen here and returned.
@@ -86,8 +81,6 @@ impl Backend for PoolBackend {
     fn in_flight(&self) -> bool {
         // Devices with a descriptor announce their completions; the others must be asked.
         let devices = self.pool.devices.list.iter();
-        devices
-            .filter(|device| device.wake_fd().is_none())
-            .any(|device| device.in_flight() > 0)
+        devices.filter(|device| device.wake_fd().is_none()).any(|device| device.in_flight() > 0)
     }
 }

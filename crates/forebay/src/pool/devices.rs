@@ -27,9 +27,7 @@ pub fn open_target(target: &Target, mode: OpenMode) -> Result<Box<dyn forebay_bl
             OpenError::Open { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
                 format!("; for a pool over files make it first: truncate -s 1G {}", path.display())
             }
-            OpenError::Open { source, .. }
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
+            OpenError::Open { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 "; give this user the right to read and write it".to_owned()
             }
             _ => String::new(),
@@ -46,8 +44,7 @@ pub fn signatures(devices: &mut Devices) -> Result<Vec<(String, Vec<Signature>)>
     let mut found = Vec::new();
     for device in &mut devices.list {
         let name = device.name().to_owned();
-        let signatures =
-            detect(device.as_mut()).with_context(|| format!("cannot look at {name}"))?;
+        let signatures = detect(device.as_mut()).with_context(|| format!("cannot look at {name}"))?;
         if !signatures.is_empty() {
             found.push((name, signatures));
         }

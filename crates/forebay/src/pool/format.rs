@@ -23,25 +23,13 @@ fn random_id() -> Result<Id> {
 pub fn format(config: &Config, devices: &mut Devices) -> Result<Superblock> {
     let geometries: Vec<_> = devices.list.iter().map(|device| device.geometry().clone()).collect();
     let ids: Vec<Id> = geometries.iter().map(|_| random_id()).collect::<Result<_>>()?;
-    let options = PoolOptions {
-        name: config.pool.name.clone(),
-        band_bytes: config.band_bytes(),
-        journal_bytes: None,
-    };
-    let (fast, capacity) = geometries
-        .split_first()
-        .context("the configuration names no device")?;
-    let superblock = plan(&options, fast, capacity, random_id()?, &ids)
-        .context("the pool cannot be laid out on these devices")?;
+    let options = PoolOptions { name: config.pool.name.clone(), band_bytes: config.band_bytes(), journal_bytes: None };
+    let (fast, capacity) = geometries.split_first().context("the configuration names no device")?;
+    let superblock =
+        plan(&options, fast, capacity, random_id()?, &ids).context("the pool cannot be laid out on these devices")?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
-    let disks: Vec<NewDisk> = config
-        .disk
-        .iter()
-        .map(|disk| NewDisk {
-            name: disk.name.clone(),
-            size_bytes: disk.size.0,
-        })
-        .collect();
+    let disks: Vec<NewDisk> =
+        config.disk.iter().map(|disk| NewDisk { name: disk.name.clone(), size_bytes: disk.size.0 }).collect();
     let engine = Budget::of(config.memory.limit.0).engine();
     recovery::format(devices, &superblock, classes, &disks, config.pool.overcommit, engine)
         .context("the pool cannot be formatted")?;

@@ -20,16 +20,15 @@ impl Budget {
     /// An eighth for connections, the rest for the engine.
     pub fn of(limit_bytes: u64) -> Self {
         let connections_bytes = limit_bytes / 8;
-        Self {
-            engine_bytes: limit_bytes - connections_bytes,
-            connections_bytes,
-        }
+        Self { engine_bytes: limit_bytes - connections_bytes, connections_bytes }
     }
 
     /// Settings of the engine.
     pub fn engine(&self) -> EngineOptions {
         EngineOptions {
             memory_limit_bytes: self.engine_bytes,
+            #[cfg(feature = "planted-faults")]
+            faults: planted(),
             ..EngineOptions::default()
         }
     }
@@ -50,5 +49,18 @@ impl Budget {
             allow_remote: config.server.allow_remote,
             ..ServerConfig::default()
         }
+    }
+}
+
+/// The faults that the variable FOREBAY_PLANT names, separated by commas.
+#[cfg(feature = "planted-faults")]
+fn planted() -> forebay_volume::engine::Faults {
+    let text = std::env::var("FOREBAY_PLANT").unwrap_or_default();
+    let named = |name: &str| text.split(',').any(|word| word == name);
+    forebay_volume::engine::Faults {
+        flush_is_no_op: named("flush_is_no_op"),
+        checksums_ignored: named("checksums_ignored"),
+        reuse_at_once: named("reuse_at_once"),
+        epoch_not_fenced: named("epoch_not_fenced"),
     }
 }

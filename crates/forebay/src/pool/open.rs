@@ -21,14 +21,12 @@ pub fn open(config: &Config, devices: &mut Devices) -> Result<(Engine, RecoveryR
 fn explain(error: OpenError) -> anyhow::Error {
     let text = error.to_string();
     match error {
-        OpenError::Member(MemberError::Superblock {
-            source: SuperblockError::Absent,
-            ..
-        }) => anyhow!("{text}; if it is meant to become a pool, run `forebay create CONFIG`"),
-        OpenError::Member(MemberError::Superblock {
-            source: SuperblockError::Damaged,
-            ..
-        }) => finding(format!("{text}; `forebay inspect` shows each copy")),
+        OpenError::Member(MemberError::Superblock { source: SuperblockError::Absent, .. }) => {
+            anyhow!("{text}; if it is meant to become a pool, run `forebay create CONFIG`")
+        }
+        OpenError::Member(MemberError::Superblock { source: SuperblockError::Damaged, .. }) => {
+            finding(format!("{text}; `forebay inspect` shows each copy"))
+        }
         OpenError::Member(MemberError::Truncated { .. }) => {
             finding(format!("{text}; bring it back to its size, or restore it from a backup"))
         }

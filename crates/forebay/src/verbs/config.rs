@@ -28,7 +28,9 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 })),
                 Format::Table => {
                     for (class, predicate) in pending {
-                        output::line(&format!("note: class {class}: {predicate:?} cannot be known yet and matches nothing"))?;
+                        output::line(&format!(
+                            "note: class {class}: {predicate:?} cannot be known yet and matches nothing"
+                        ))?;
                     }
                     output::line(&format!(
                         "{}: good; pool {:?}, {} disks, {} exports, control socket {}",

@@ -25,7 +25,10 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         }
         DiskAction::Resize { name, size } => Question::DiskResize { name, size_bytes: parse_size_bytes(&size)? },
         DiskAction::Remove { name, destroy_data } => {
-            ensure!(destroy_data, "removing disk {name:?} loses all its data for ever: repeat with --destroy-data if that is meant");
+            ensure!(
+                destroy_data,
+                "removing disk {name:?} loses all its data for ever: repeat with --destroy-data if that is meant"
+            );
             Question::DiskRemove { name }
         }
     };

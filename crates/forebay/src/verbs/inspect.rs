@@ -110,10 +110,7 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
 
 fn copies_absent(value: &Value) -> Vec<u64> {
     let copies = value["superblock_copies"].as_array().into_iter().flatten();
-    copies
-        .filter(|copy| copy["state"] == "absent")
-        .filter_map(|copy| copy["offset_bytes"].as_u64())
-        .collect()
+    copies.filter(|copy| copy["state"] == "absent").filter_map(|copy| copy["offset_bytes"].as_u64()).collect()
 }
 
 fn describe(
@@ -175,12 +172,14 @@ fn describe(
     value["members"] = superblock
         .members
         .iter()
-        .map(|member| json!({
-            "role": member.role.name(),
-            "id": format_id(&member.id),
-            "size_bytes": member.size_bytes,
-            "data_offset_bytes": member.data_offset_bytes,
-        }))
+        .map(|member| {
+            json!({
+                "role": member.role.name(),
+                "id": format_id(&member.id),
+                "size_bytes": member.size_bytes,
+                "data_offset_bytes": member.data_offset_bytes,
+            })
+        })
         .collect();
     if member.role == Role::Fast {
         roots(devices, superblock, value, text, damage);

@@ -11,8 +11,8 @@ mod top;
 mod verify;
 
 use crate::cli::{Cli, Verb};
-pub use status::class_table;
 use anyhow::Result;
+pub use status::class_table;
 
 /// Runs what was asked for.
 ///

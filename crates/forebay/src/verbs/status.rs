@@ -78,7 +78,9 @@ pub fn render(status: &Value) -> String {
         number(recovery, "dropped_blocks")
     ));
     let tiers: Vec<Vec<String>> = list(status, "tiers")
-        .map(|tier| vec![text(tier, "name"), bytes(tier, "total_bytes"), bytes(tier, "used_bytes"), bytes(tier, "live_bytes")])
+        .map(|tier| {
+            vec![text(tier, "name"), bytes(tier, "total_bytes"), bytes(tier, "used_bytes"), bytes(tier, "live_bytes")]
+        })
         .collect();
     let exports: Vec<Vec<String>> = list(status, "exports")
         .map(|export| vec![text(export, "name"), text(export, "uri"), bytes(export, "size_bytes")])
@@ -98,7 +100,8 @@ pub fn class_table(status: &Value) -> String {
         .map(|class| {
             let blocks = |key: &str| output::size(number(class, key) * 4096);
             let ratio = |key: &str| output::ratio(class[key].as_f64());
-            let through = number(class, "bypassed_bytes") + number(class, "destaged_bytes") + number(class, "collected_bytes");
+            let through =
+                number(class, "bypassed_bytes") + number(class, "destaged_bytes") + number(class, "collected_bytes");
             vec![
                 text(class, "name"),
                 text(class, "place"),

@@ -1,0 +1,271 @@
+//! A server and its clients: ready line, data that stays, control requests, two servers at once, the demo.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use serde_json::Value;
+use std::process::Command;
+use support::*;
+
+fn connect(uri: &str) -> NbdClient {
+    let uri: NbdUri = uri.parse().unwrap();
+    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+}
+
+fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
+    let cookie = client.submit_write(offset_bytes, bytes, false).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+}
+
+fn flush(client: &mut NbdClient) {
+    let cookie = client.submit_flush().unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+}
+
+fn read(client: &mut NbdClient, offset_bytes: u64, len_bytes: u32) -> Vec<u8> {
+    let cookie = client.submit_read(offset_bytes, len_bytes).unwrap();
+    let reply = client.wait_for(cookie).unwrap();
+    reply.result.unwrap();
+    reply.data
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let mut arguments = arguments.to_vec();
+    arguments.extend(["--output", "json"]);
+    let value: Value = serde_json::from_str(&good(&forebay(&arguments))).unwrap();
+    assert_eq!(value["schema_version"], 1);
+    value
+}
+
+#[test]
+fn what_was_written_is_there_after_a_stop_and_after_a_kill() {
+    let scene = Scene::new().created();
+    let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 7) as u8).collect();
+    let server = scene.serve();
+    assert!(server.uri.starts_with("nbd+unix:///db?socket="), "{}", server.uri);
+    let mut client = connect(&server.uri);
+    assert_eq!(client.info().size_bytes, 64 * MIB);
+    write(&mut client, 512, &bytes);
+    assert_eq!(server.stop(), 0);
+    assert!(!scene.path("s").exists() && !scene.path("s.control").exists(), "sockets are left behind");
+
+    let server = scene.serve();
+    // The only export is also the one without a name.
+    let mut client = connect(&server.uri.replace("/db?", "/?"));
+    assert!(read(&mut client, 512, 1 << 20) == bytes);
+    write(&mut client, 8 * MIB, &bytes);
+    flush(&mut client);
+    server.kill();
+
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    assert!(read(&mut client, 512, 1 << 20) == bytes);
+    assert!(read(&mut client, 8 * MIB, 1 << 20) == bytes);
+    let recovery = &json(&["status", scene.config()])["recovery"];
+    assert_eq!(recovery["clean"], false);
+    assert!(recovery["records"].as_u64().unwrap() > 0);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn status_tells_what_others_rely_on() {
+    let scene =
+        Scene::with("\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..1MiB\"]\n").created();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    write(&mut client, 0, &[7; 65536]);
+    write(&mut client, MIB, &[8; 65536]);
+    flush(&mut client);
+    let status = json(&["status", scene.config()]);
+    assert_eq!(status["pool"]["name"], "test");
+    assert_eq!(status["pool"]["read_only"], false);
+    let tiers: Vec<&str> =
+        status["tiers"].as_array().unwrap().iter().map(|tier| tier["name"].as_str().unwrap()).collect();
+    assert_eq!(tiers, ["fast", "capacity"]);
+    for tier in status["tiers"].as_array().unwrap() {
+        for key in ["total_bytes", "used_bytes", "live_bytes"] {
+            assert!(tier[key].is_u64(), "{key}");
+        }
+    }
+    let class = |name: &str| {
+        let classes = status["classes"].as_array().unwrap();
+        classes.iter().find(|class| class["name"] == name).unwrap().clone()
+    };
+    assert_eq!(class("mine")["host_written_bytes"], 65536);
+    assert_eq!(class("mine")["bypassed_bytes"], 65536);
+    assert_eq!(class("mine")["capacity_blocks"], 16);
+    assert_eq!(class("mine")["alpha"], 0.0);
+    assert_eq!(class("cold")["fast_blocks"], 16);
+    assert_eq!(class("cold")["alpha"], 1.0);
+    assert_eq!(class("cold")["beta"], 1.0);
+    assert_eq!(status["exports"][0]["uri"].as_str().unwrap(), server.uri);
+    assert_eq!(status["exports"][0]["connections"], 1);
+    assert!(status["memory"]["resident_bytes"].as_u64().unwrap() < 64 * MIB);
+    assert!(status["latency_ns"]["p99"].is_u64());
+    let text = good(&forebay(&["top", scene.config(), "--count", "2", "--interval", "0.1"]));
+    assert_eq!(text.matches("pool test").count(), 2, "{text}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_second_server_is_refused_by_name() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    refused(&forebay(&["serve", scene.config()]), 2, &["fast.img", "in use"]);
+    refused(&forebay(&["create", scene.config(), "--destroy-data"]), 2, &["fast.img", "in use"]);
+    refused(&forebay(&["verify", scene.config()]), 2, &["fast.img", "in use"]);
+    assert_eq!(json(&["status", scene.config()])["pool"]["name"], "test");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_pool_of_memory_is_formatted_at_the_start() {
+    let scene = Scene::new();
+    scene.edit(scene.path("fast.img").to_str().unwrap(), "ram:?size=64MiB");
+    scene.edit(scene.path("capacity.img").to_str().unwrap(), "ram:?size=256MiB");
+    for _ in 0..2 {
+        let server = scene.serve();
+        let mut client = connect(&server.uri);
+        assert!(read(&mut client, 0, 4096).iter().all(|&byte| byte == 0));
+        write(&mut client, 0, &[1; 4096]);
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn disks_come_grow_and_go_for_good() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let control = |arguments: &[&str]| {
+        let mut all = vec!["disk", scene.config()];
+        all.extend(arguments);
+        forebay(&all)
+    };
+    good(&control(&["add", "logs", "32MiB", "--export"]));
+    refused(&control(&["add", "logs", "32MiB"]), 2, &["already"]);
+    refused(&control(&["add", "huge", "1TiB"]), 2, &["do not fit"]);
+    let uri = server.uri.replace("/db?", "/logs?");
+    let mut client = connect(&uri);
+    write(&mut client, 0, &[9; 1 << 20]);
+    good(&control(&["resize", "logs", "64MiB"]));
+    assert_eq!(connect(&uri).info().size_bytes, 64 * MIB);
+    write(&mut client, 50 * MIB, &[9; 4096]);
+    refused(&control(&["resize", "logs", "16MiB"]), 2, &["beyond"]);
+    refused(&control(&["remove", "logs"]), 2, &["--destroy-data"]);
+    refused(&control(&["remove", "lgos", "--destroy-data"]), 2, &["lgos"]);
+    // Durable when it is answered: a kill right afterwards loses nothing of it.
+    server.kill();
+    let server = scene.serve();
+    let sizes = json(&["disk", scene.config(), "list"]);
+    assert_eq!(sizes["disks"][1]["size_bytes"], 64 * MIB);
+    good(&control(&["remove", "logs", "--destroy-data"]));
+    server.kill();
+    let server = scene.serve();
+    assert_eq!(json(&["disk", scene.config(), "list"])["disks"].as_array().unwrap().len(), 1);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_disk_is_removed_under_load_of_another() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    good(&forebay(&["disk", scene.config(), "add", "temp", "32MiB", "--export"]));
+    let mut gone = connect(&server.uri.replace("/db?", "/temp?"));
+    write(&mut gone, 0, &[1; 1 << 20]);
+    let mut client = connect(&server.uri);
+    let ended = std::thread::scope(|scope| {
+        let config = scene.config();
+        let removal = scope.spawn(move || forebay(&["disk", config, "remove", "temp", "--destroy-data"]));
+        let mut at = 0;
+        while !removal.is_finished() {
+            write(&mut client, at % (32 * MIB), &[at as u8; 4096]);
+            flush(&mut client);
+            at += 4096;
+        }
+        removal.join().unwrap()
+    });
+    good(&ended);
+    let cookie = gone.submit_read(0, 4096);
+    let dead = cookie.and_then(|cookie| gone.wait_for(cookie)).map(|reply| reply.result);
+    assert!(!matches!(dead, Ok(Ok(()))), "the removed disk still answers");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn classes_change_live_and_stay_changed() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let control = |arguments: &[&str]| {
+        let mut all = vec!["class", scene.config()];
+        all.extend(arguments);
+        forebay(&all)
+    };
+    good(&control(&["set", "cold", "--place", "capacity"]));
+    let mut client = connect(&server.uri);
+    write(&mut client, 0, &[3; 65536]);
+    flush(&mut client);
+    let status = json(&["status", scene.config()]);
+    assert_eq!(status["classes"][0]["bypassed_bytes"], 65536);
+    refused(&control(&["set", "cold"]), 2, &["--place"]);
+    refused(&control(&["set", "clod", "--share", "0.5"]), 2, &["clod", "cold"]);
+    refused(&control(&["set", "cold", "--match", "dsk:db"]), 2, &["`disk`"]);
+    let file = scene.path("classes.csv");
+    let csv =
+        "IO class id,IO class name,Eviction priority,Allocation\n0,unclassified,22,1.00\n5,file_size:le:4096,9,0.50\n";
+    std::fs::write(&file, csv).unwrap();
+    let text = good(&control(&["import", file.to_str().unwrap()]));
+    assert!(text.contains("cas-5") && text.contains("cannot be known yet"), "{text}");
+    server.kill();
+    let server = scene.serve();
+    let list = json(&["class", scene.config(), "list"]);
+    assert!(list["classes"].as_array().unwrap().iter().any(|class| class["name"] == "cas-5"));
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn nonsense_on_the_control_socket_harms_nobody() {
+    use std::io::{BufRead, BufReader, Write};
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let path = scene.path("s.control");
+    let mut silent = Vec::new();
+    for text in [
+        "\n",
+        "{}\n",
+        "{\"ask\":\"nothing\"}\n",
+        "\u{0}\u{1}\n",
+        "{\"ask\":\"disk_add\",\"name\":\"\",\"size_bytes\":1,\"export\":false}\n",
+    ] {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(&stream).read_line(&mut answer).unwrap();
+        assert!(answer.contains("error"), "{text:?}: {answer}");
+        silent.push(stream);
+    }
+    let mut flood = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    // Refused at a mebibyte: the connection ends, whichever side notices first.
+    let _ = flood.write_all(&vec![b'x'; 4 << 20]);
+    assert_eq!(json(&["status", scene.config()])["pool"]["name"], "test");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn the_demo_proves_itself_also_without_io_uring() {
+    for no_ring in ["0", "1"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["demo", "--quick", "--output", "json"])
+            .env("FOREBAY_NO_IO_URING", no_ring)
+            .output()
+            .unwrap();
+        let value: Value = serde_json::from_str(&good(&output)).unwrap();
+        assert_eq!((value["schema_version"].as_u64(), &value["good"]), (Some(1), &Value::Bool(true)));
+        assert!(value["after_power_cut"]["flushed_blocks"].as_u64().unwrap() > 1000);
+        assert_eq!(value["after_power_cut"]["wrong_blocks"], 0);
+        let log = value["classes"].as_array().unwrap().iter().find(|class| class["name"] == "log").unwrap().clone();
+        assert!(log["host_written_bytes"].as_u64().unwrap() > 0);
+        assert_eq!(log["capacity_blocks"], 0);
+    }
+}
