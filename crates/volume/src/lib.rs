@@ -6,10 +6,12 @@ pub mod io;
 mod journal;
 pub mod layout;
 mod map;
+mod overlay;
 pub mod pool;
 pub mod recovery;
 pub mod request;
 mod space;
+pub mod verify;
 
 pub use engine::{AdminError, Engine, EngineOptions, Status};
 pub use io::Devices;

@@ -123,11 +123,23 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
         }
         (images, oracle, next_tag) = world.cut(&mut random);
     }
+    verify_clean(shape, &images).map_err(|e| format!("seed {}: verify: {e}", plan.seed))?;
     let mut world = World::open(shape, images, 1, oracle, next_tag).map_err(|e| format!("seed {}: {e}", plan.seed))?;
     if std::env::var("SEED").is_ok() {
         eprintln!("end: {:?}", world.report);
     }
     world.check_survivors().map_err(|e| format!("seed {}: at the end: {e}", plan.seed))
+}
+
+/// Offline verification of what the crash left finds nothing.
+fn verify_clean(shape: &Shape, images: &[Image]) -> Result<(), String> {
+    let shared: Vec<_> =
+        (0u64..).zip(images).map(|(i, image)| world::Shared::new(&format!("d{i}"), image.clone(), i)).collect();
+    let mut findings = Vec::new();
+    let mut devices = world::boxed(&shared);
+    forebay_volume::verify::verify(&mut devices, 1, shape.options(), &mut |finding| findings.push(finding))
+        .map_err(|error| error.to_string())?;
+    if findings.is_empty() { Ok(()) } else { Err(format!("{findings:?}")) }
 }
 
 /// Recovers on devices that lose power after a random number of steps.

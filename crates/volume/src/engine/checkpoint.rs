@@ -5,7 +5,7 @@
 use super::clients::Fill;
 use super::{Engine, Freed, Pending};
 use crate::layout::band_summary;
-use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::layout::root::{DiskRoot, Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::space::slots::Slots;
@@ -65,6 +65,9 @@ pub(crate) struct CheckpointState {
     shadow: Option<Slots>,
     /// Page slots to be freed when the next root is durable.
     superseded: Vec<u64>,
+    /// Slots reserved at the freeze for the pages of this checkpoint. A slot taken later might be one that records
+    /// after the freeze used and gave up: replaying them would give up the page.
+    page_slots: Vec<u64>,
     header: Option<RootHeader>,
     /// Journal position where a recovery from this checkpoint would start.
     start: u64,
@@ -278,7 +281,37 @@ impl Engine {
         };
         state.shadow = Some(shadow);
         state.start = start.0;
+        self.reserve_page_slots();
         self.checkpoint.reserve = self.meta_reserve();
+    }
+
+    /// Takes the slots that the pages of this checkpoint will need.
+    fn reserve_page_slots(&mut self) {
+        let mut pages: BTreeSet<(u16, usize)> = BTreeSet::new();
+        for disk in self.disks.values() {
+            let dirty = disk.pages.iter().enumerate().filter(|(_, page)| page.as_ref().is_some_and(|p| p.dirty));
+            pages.extend(dirty.map(|(number, _)| (disk.id.0, number)));
+        }
+        for &frame in &self.checkpoint.frozen {
+            let frame = self.frames.get(frame);
+            pages.insert((frame.disk.0, (frame.leaf / INDEX_ENTRIES as u64) as usize));
+        }
+        let mut wanted = (self.checkpoint.frozen.len() + pages.len()) as u64;
+        while wanted > 0 {
+            let Some((slot, got)) = self.slots.allocate(wanted) else {
+                // What is missing shows when a page finds none.
+                return;
+            };
+            self.checkpoint.page_slots.extend(slot..slot + got);
+            wanted -= got;
+        }
+    }
+
+    /// Gives back reserved slots that no page took.
+    fn release_page_slots(&mut self) {
+        for slot in std::mem::take(&mut self.checkpoint.page_slots) {
+            self.slots.clear(slot);
+        }
     }
 
     /// Writes a frozen leaf to a new place, as it is now.
@@ -324,7 +357,7 @@ impl Engine {
     }
 
     fn take_page_slot(&mut self) -> Option<u64> {
-        let Some((slot, _)) = self.slots.allocate(1) else {
+        let Some(slot) = self.checkpoint.page_slots.pop() else {
             self.checkpoint.failed = true;
             self.counters.last_checkpoint_error = Some("no free slot for a map page".to_owned());
             return None;
@@ -485,6 +518,7 @@ impl Engine {
         for slot in std::mem::take(&mut self.checkpoint.superseded) {
             self.slots.clear(slot);
         }
+        self.release_page_slots();
         self.counters.checkpoints += 1;
         self.checkpoint.phase = Phase::Supersede;
         // The older root must never be taken for the newest, should the new one be lost.
@@ -494,6 +528,7 @@ impl Engine {
 
     fn abort_checkpoint(&mut self) {
         self.checkpoint.phase = Phase::Idle;
+        self.release_page_slots();
         self.checkpoint.header = None;
         self.checkpoint.shadow = None;
         self.checkpoint.requested = true;

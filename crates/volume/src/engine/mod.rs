@@ -123,7 +123,7 @@ pub struct Engine {
     pub(crate) freed: VecDeque<(u64, Freed)>,
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
-    mover: mover::MoverState,
+    pub(crate) mover: mover::MoverState,
     /// Pieces that hold a leaf which they will change.
     executing: usize,
     /// Reused scratch space: no allocation per request.

@@ -77,6 +77,8 @@ pub(crate) struct Job {
 #[derive(Debug, Default)]
 pub(crate) struct MoverState {
     job: Option<Job>,
+    /// No new jobs, while a pool is being opened.
+    pub paused: bool,
     cursor: (u16, u64),
     /// The destage hints may be too low since a policy changed: look at every leaf once.
     sweep_all: bool,
@@ -187,7 +189,8 @@ impl Engine {
     }
 
     fn mover_start(&mut self) {
-        if self.read_only.is_some() || self.flush.failed || self.now_ns < self.mover.not_before_ns {
+        if self.mover.paused || self.read_only.is_some() || self.flush.failed || self.now_ns < self.mover.not_before_ns
+        {
             return;
         }
         let kind = if self.collect_due()

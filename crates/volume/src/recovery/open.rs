@@ -252,7 +252,10 @@ pub fn open(
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
+    engine.mover.paused = true;
     engine.write_summaries();
+    // The root has room for a few summaries only; replay may have closed many bands.
+    drive(&mut engine, devices, |engine| engine.bands.closing().is_empty());
     engine.request_checkpoint(false);
     drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == header.checkpoint {
@@ -263,6 +266,7 @@ pub fn open(
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
+    engine.mover.paused = false;
     Ok((engine, report))
 }
 

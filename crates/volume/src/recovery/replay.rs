@@ -402,6 +402,7 @@ impl Engine {
 
     /// Ends replay: bands that nothing names any more are free.
     fn replay_finished(&mut self, watermark_serial: u64) {
+        self.bands.replay_finished();
         for band in self.bands.empty_closed() {
             self.bands.release(band);
         }

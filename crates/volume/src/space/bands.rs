@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most bands that may be open or waiting for their summary to reach the device.
 pub const UNSUMMARISED_MAX: usize = 12;
+/// Bands that replay may leave open.
+const OPEN_AFTER_REPLAY_MAX: usize = 6;
 /// Streams with this bit are written by garbage collection.
 pub const COLLECTED: u8 = 0x80;
 
@@ -253,6 +255,7 @@ impl Bands {
 
     /// Replay: a record names blocks of this band, so it was open when it was written.
     pub fn replay_write(&mut self, band: u32, first: u32, blocks: u32, stream: u8) {
+        let full = self.data_blocks;
         if self.table[band as usize].state == BandState::Free {
             self.free.remove(&band);
             // Two bands of a stream may have been open one after the other: the older one is full by then.
@@ -261,11 +264,25 @@ impl Bands {
             }
             self.mark_open(band, stream);
         }
+        if self.table[band as usize].state == BandState::Closed && !self.summaries.contains_key(&band) {
+            // It was emptied, freed and opened again, but replay could not see that: a record that moved its last data
+            // away was dropped because what it moved to had been reused too. A new summary begins; old data that the
+            // map still names here is superseded further on in the journal.
+            self.table[band as usize].generation += 1;
+            self.summaries.insert(band, vec![SummaryEntry::NONE; full as usize]);
+        }
         let end = first + blocks;
-        let full = self.data_blocks;
         let entry = &mut self.table[band as usize];
         entry.written = entry.written.max(end.min(full));
         if entry.state == BandState::Open && entry.written == full {
+            self.close(band);
+        }
+    }
+
+    /// Ends replay: of the bands left open only as many stay so as streams may have; the rest are closed half full.
+    pub fn replay_finished(&mut self) {
+        while self.open.len() > OPEN_AFTER_REPLAY_MAX {
+            let Some((_, band)) = self.open.pop_last() else { return };
             self.close(band);
         }
     }

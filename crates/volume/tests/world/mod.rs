@@ -1,13 +1,15 @@
 //! A pool over devices that lose, tear, reorder and fail, and an oracle that knows what may be on its disk.
 #![allow(dead_code)]
 
+pub mod history;
+
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Request as DeviceRequest};
 use forebay_device::{FaultyDevice, Image, Random, ReorderDevice, VolatileDevice, image::ImageDevice};
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::engine::Faults;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
-use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request};
+use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -32,6 +34,26 @@ impl Shared {
     }
     pub fn steps(&self) -> u64 {
         self.lock().inner().inner().steps()
+    }
+    /// What is on the medium now; unflushed data is not.
+    pub fn durable(&self) -> Image {
+        self.lock().inner().inner().durable()
+    }
+    /// The device writes its cache back by itself. Nothing may be in flight.
+    pub fn write_back(&self) {
+        forebay_device::blocking::flush(&mut *self.lock()).unwrap();
+    }
+    /// Plans a fault.
+    pub fn plan(&self, fault: forebay_device::faulty::Fault) {
+        self.lock().inner_mut().plan(fault);
+    }
+    /// No more faults.
+    pub fn heal(&self) {
+        self.lock().inner_mut().heal();
+    }
+    /// Operations that failed by plan so far.
+    pub fn struck(&self) -> u64 {
+        self.lock().inner().struck()
     }
     /// The bytes that survive a power cut now.
     pub fn cut(&self, random: &mut Random) -> Image {
@@ -265,6 +287,8 @@ pub struct World {
     pub next_tag: u32,
     pub now_ns: u64,
     pub errors: u64,
+    /// Requests that failed, with their tokens.
+    pub failures: Vec<(u64, RequestError)>,
     disk: DiskId,
 }
 
@@ -305,6 +329,7 @@ impl World {
             next_tag,
             now_ns: 0,
             errors: 0,
+            failures: Vec::new(),
             disk,
         })
     }
@@ -412,6 +437,7 @@ impl World {
                 (Ok(other), _) => return Err(format!("unexpected {other:?}")),
                 (Err(error), _) => {
                     self.errors += 1;
+                    self.failures.push((completion.token, error.clone()));
                     if self.shape_allows_errors() {
                         continue;
                     }
@@ -468,6 +494,11 @@ impl World {
     }
 
     pub fn read_block(&mut self, block: u64) -> Result<Buf, String> {
+        self.try_read_block(block)?.map_err(|error| format!("block {block}: {error:?}"))
+    }
+
+    /// Reads a block; the outer error is for what must never happen.
+    pub fn try_read_block(&mut self, block: u64) -> Result<Result<Buf, RequestError>, String> {
         let token = self.next_token;
         self.next_token += 1;
         self.pool.submit(Request {
@@ -485,8 +516,9 @@ impl World {
             self.pool.poll_once(&mut done);
             if let Some(completion) = done.pop() {
                 return match completion.result {
-                    Ok(Outcome::Data(data)) => Ok(data),
-                    other => Err(format!("block {block}: {other:?}")),
+                    Ok(Outcome::Data(data)) => Ok(Ok(data)),
+                    Err(error) => Ok(Err(error)),
+                    Ok(other) => Err(format!("block {block}: {other:?}")),
                 };
             }
         }

@@ -1,0 +1,233 @@
+//! Offline verification: every structure, every reference, every checksum. Nothing is written to the devices: the
+//! journal is replayed into memory.
+
+use crate::engine::{Engine, EngineOptions};
+use crate::io::Devices;
+use crate::layout::band_summary::{self, SummaryEntry};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
+use crate::layout::root::BandState;
+use crate::map::index::NO_FRAME;
+use crate::overlay::Overlay;
+use crate::recovery::{OpenError, RecoveryReport, open, read_superblock};
+use crate::space::slots::Slots;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, Device, DiskId, Op, Vectored};
+use std::collections::BTreeMap;
+
+/// Blocks read at once.
+const BATCH_BLOCKS: usize = 256;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where: device, disk and offset, or structure.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifySummary {
+    /// Map leaves read.
+    pub leaves: u64,
+    /// Data blocks whose checksum was compared.
+    pub blocks: u64,
+    /// Band summaries read.
+    pub summaries: u64,
+    /// Findings reported.
+    pub findings: u64,
+    /// What replaying the journal (in memory) did.
+    pub recovery: RecoveryReport,
+}
+
+struct Check<'a> {
+    devices: &'a mut Devices,
+    engine: &'a Engine,
+    report: &'a mut dyn FnMut(Finding),
+    summary: VerifySummary,
+    named: Slots,
+    /// Live blocks of each band: block in band, and whose it is.
+    bands: BTreeMap<u32, BTreeMap<u32, (DiskId, u64)>>,
+}
+
+impl Check<'_> {
+    fn finding(&mut self, place: String, what: String) {
+        self.summary.findings += 1;
+        (self.report)(Finding { place, what });
+    }
+
+    /// Notes that a fast location is named; a second name is a finding.
+    fn name_slot(&mut self, location: u64, place: &str) {
+        let slot = self.engine.extents.slot(location);
+        if !self.named.set(slot) {
+            self.finding(place.to_owned(), format!("slot {slot} is named twice, or does not exist"));
+        }
+        if !self.engine.slots.is_used(slot) {
+            self.finding(place.to_owned(), format!("slot {slot} is named but marked free"));
+        }
+    }
+
+    fn disks(&mut self) {
+        for disk in self.engine.disks() {
+            for page in disk.pages.iter().flatten().filter(|page| page.reference.location != 0) {
+                self.name_slot(page.reference.location, &format!("index of disk {}", disk.name));
+            }
+            let mut next = disk.next_leaf(0);
+            while let Some(leaf) = next {
+                self.leaf(disk.id, &disk.name, leaf);
+                next = disk.next_leaf(leaf + 1);
+            }
+        }
+    }
+
+    fn leaf(&mut self, disk: DiskId, name: &str, leaf: u64) {
+        let Some((reference, frame)) = self.engine.disk(disk).map(|d| d.leaf(leaf)) else { return };
+        let place = format!("map leaf {leaf} of disk {name}");
+        if reference.location != 0 {
+            self.name_slot(reference.location, &place);
+        }
+        let page = if frame != NO_FRAME {
+            Buf::copy_of(&self.engine.frames.get(frame).page)
+        } else {
+            let Some((device, offset_bytes)) = self.engine.extents.place(reference.location) else { return };
+            let page_name = PageName { disk, number: leaf, generation: reference.generation };
+            match self.devices.read(device, offset_bytes, PAGE_BYTES) {
+                Ok(page) if is_leaf(&page, page_name, reference.crc) => page,
+                Ok(_) => return self.finding(place, "does not match its parent's checksum".to_owned()),
+                Err(error) => return self.finding(place, error.to_string()),
+            }
+        };
+        self.summary.leaves += 1;
+        let mut wanted = Vec::new();
+        for i in 0..LEAF_ENTRIES {
+            let block = leaf * LEAF_ENTRIES as u64 + i as u64;
+            match leaf_entry(&page, i) {
+                (Entry::Unmapped | Entry::Zero, _) => {}
+                (Entry::Damaged, _) => {
+                    let place = format!("disk {name}, byte {}", block * 4096);
+                    self.finding(place, "is marked damaged: reads fail until it is overwritten".to_owned());
+                }
+                (Entry::Data { location, .. }, checksum) => wanted.push((block, location, checksum)),
+            }
+        }
+        for group in wanted.chunks(BATCH_BLOCKS) {
+            self.data(disk, name, group);
+        }
+    }
+
+    fn data(&mut self, disk: DiskId, name: &str, blocks: &[(u64, u64, u32)]) {
+        let mut reads = Vec::new();
+        let mut known = Vec::new();
+        for &(block, location, checksum) in blocks {
+            let place = format!("disk {name}, byte {}", block * 4096);
+            if self.engine.extents.is_fast(location) {
+                self.name_slot(location, &place);
+            } else if let Some((band, at)) = self.engine.extents.band(location) {
+                if self.bands.entry(band).or_default().insert(at, (disk, block)).is_some() {
+                    self.finding(place.clone(), format!("block {at} of band {band} is named twice"));
+                }
+                if self.engine.bands.get(band).state == BandState::Free {
+                    self.finding(place.clone(), format!("lies in band {band}, which is marked free"));
+                }
+            }
+            let Some((device, offset_bytes)) = self.engine.extents.place(location) else {
+                self.finding(place, format!("is mapped to sector {location}, outside the pool"));
+                continue;
+            };
+            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(4096)) }));
+            known.push((block, checksum, place));
+        }
+        for ((block, checksum, place), completion) in known.into_iter().zip(self.devices.run(reads)) {
+            self.summary.blocks += 1;
+            match (completion.result, completion.bufs) {
+                (Ok(()), Some(Vectored::One(data))) if block_checksum(disk, block, &data) == checksum => {}
+                (Ok(()), _) => self.finding(place, "data does not match its checksum".to_owned()),
+                (Err(error), _) => self.finding(place, error.to_string()),
+            }
+        }
+    }
+
+    fn slots(&mut self) {
+        let leaked: Vec<u64> = (0..self.engine.slots.total())
+            .filter(|&slot| self.engine.slots.is_used(slot) && !self.named.is_used(slot))
+            .collect();
+        if let (Some(first), Some(last)) = (leaked.first(), leaked.last()) {
+            let what = format!("{} slots between {first} and {last} are in use by nothing", leaked.len());
+            self.finding("fast tier".to_owned(), what);
+        }
+    }
+
+    fn all_bands(&mut self) {
+        for number in 0..self.engine.bands.count() as u32 {
+            let band = self.engine.bands.get(number);
+            let live = self.bands.remove(&number).unwrap_or_default();
+            let place = format!("band {number}");
+            if live.len() as u64 != u64::from(band.valid) && band.state != BandState::Free {
+                let what = format!("holds {} live blocks, its count says {}", live.len(), band.valid);
+                self.finding(place.clone(), what);
+            }
+            if live.is_empty() {
+                continue;
+            }
+            let entries = match self.engine.bands.summary(number) {
+                Some(entries) => entries.to_vec(),
+                None => match self.read_summary(number, band.generation) {
+                    Some(entries) => entries,
+                    None => {
+                        self.finding(place, "its summary is damaged: it cannot be collected".to_owned());
+                        continue;
+                    }
+                },
+            };
+            self.summary.summaries += 1;
+            for (at, (disk, block)) in live {
+                let entry = entries.get(at as usize).copied().unwrap_or(SummaryEntry::NONE);
+                if entry.disk != disk || entry.block != block {
+                    let what =
+                        format!("block {at} belongs to disk {} block {block}, its summary says otherwise", disk.0);
+                    self.finding(place.clone(), what);
+                }
+            }
+        }
+    }
+
+    fn read_summary(&mut self, band: u32, generation: u32) -> Option<Vec<SummaryEntry>> {
+        let (_, blocks) = band_summary::split(self.engine.superblock.band_bytes / 4096);
+        let location = self.engine.extents.band_location(band, self.engine.bands.data_blocks());
+        let (device, offset_bytes) = self.engine.extents.place(location)?;
+        let bytes = self.devices.read(device, offset_bytes, blocks as usize * 4096).ok()?;
+        band_summary::decode(&self.engine.superblock.pool, band, generation, &bytes)
+    }
+}
+
+/// Verifies a pool that is not being served. `fast`: how many devices, from the front, are configured as fast.
+///
+/// # Errors
+/// Where the pool cannot be opened at all: that is a finding too, the most important one.
+pub fn verify(
+    devices: &mut Devices,
+    fast: usize,
+    options: EngineOptions,
+    report: &mut dyn FnMut(Finding),
+) -> Result<VerifySummary, OpenError> {
+    let mut bad_copies = Vec::new();
+    for device in 0..devices.list.len() {
+        if let Ok((_, good @ 0..3)) = read_superblock(devices, device) {
+            let place = devices.list[device].name().to_owned();
+            bad_copies.push(Finding { place, what: format!("only {good} of 3 superblock copies are good") });
+        }
+    }
+    let findings = bad_copies.len() as u64;
+    bad_copies.into_iter().for_each(&mut *report);
+    let inner = std::mem::take(&mut devices.list);
+    devices.list = inner.into_iter().map(|device| Box::new(Overlay::new(device)) as Box<dyn Device>).collect();
+    let (engine, recovery) = open(devices, fast, &[], options)?;
+    let named = Slots::from_words(Vec::new(), engine.slots.total());
+    let summary = VerifySummary { findings, recovery, ..VerifySummary::default() };
+    let mut check = Check { devices, engine: &engine, report, summary, named, bands: BTreeMap::new() };
+    check.disks();
+    check.slots();
+    check.all_bands();
+    Ok(check.summary)
+}

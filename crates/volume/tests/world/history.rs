@@ -1,0 +1,163 @@
+//! Random histories, and pools that have one behind them.
+
+use super::{BULK, Oracle, Shape, World};
+use forebay_block::ClassId;
+use forebay_device::{Image, Random};
+
+/// What a random operation may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// Requests that start or end inside a block.
+    pub partial: bool,
+    /// Flushes and FUA.
+    pub durable: bool,
+}
+
+/// Everything.
+pub const FULL: Mix = Mix { partial: true, durable: true };
+/// Whole blocks only: what a failed one leaves behind does not mix with later ones inside a block.
+pub const WHOLE: Mix = Mix { partial: false, durable: true };
+/// Nothing that a client may rely on after a power cut.
+pub const VOLATILE: Mix = Mix { partial: true, durable: false };
+
+/// Submits one random request (or asks for a checkpoint).
+pub fn step(world: &mut World, random: &mut Random, mix: Mix) {
+    let shape = world.shape.clone();
+    let leaves = shape.disk_bytes / (400 * 4096);
+    let block = random.below(leaves.min(shape.leaves)) * 400 + random.below(24);
+    let aligned = !mix.partial || random.chance(3, 4);
+    let sector = block * 8 + if aligned { 0 } else { random.below(8) };
+    let blocks = if random.chance(1, 8) { 1 + random.below(40) } else { 1 + random.below(4) };
+    let sectors = if aligned { 8 * blocks } else { 1 + random.below(20) };
+    let sectors = sectors.min(shape.disk_bytes / 512 - sector);
+    let fua = mix.durable && random.chance(1, 10);
+    let tag = match random.below(5) {
+        0 => Some(ClassId(1)),
+        1 => Some(ClassId(2)),
+        2 => Some(BULK),
+        _ => None,
+    };
+    match random.below(20) {
+        0..=11 => world.write(sector, sectors, fua, tag),
+        12 => world.clear(sector, sectors, fua, true),
+        13 => world.clear(sector, sectors, fua, false),
+        14 | 15 if mix.durable => world.flush(),
+        14..=18 => world.read(sector, sectors),
+        _ => {
+            world.pool.engine.request_checkpoint(false);
+            0
+        }
+    };
+}
+
+/// Random requests, at most `depth` at once.
+///
+/// # Errors
+/// What the oracle has against an answer, and requests that never end.
+pub fn run(world: &mut World, random: &mut Random, mix: Mix, requests: u32, depth: usize) -> Result<(), String> {
+    for _ in 0..requests {
+        step(world, random, mix);
+        world.settle(depth)?;
+        if random.chance(1, 3) {
+            world.poll()?;
+        }
+    }
+    Ok(())
+}
+
+/// Polls until the devices are idle.
+///
+/// # Errors
+/// As for [`World::poll`]; devices that never fall idle.
+pub fn quiet(world: &mut World) -> Result<(), String> {
+    for _ in 0..20_000 {
+        world.poll()?;
+        if !world.pool.in_flight() && world.in_flight() == 0 {
+            return Ok(());
+        }
+    }
+    Err(format!("never idle: {}", world.hang()))
+}
+
+/// Makes everything acknowledged durable, and the evidence for that too: the window that the format documents between
+/// a flush and the next watermark is closed.
+///
+/// # Errors
+/// As for [`World::poll`].
+pub fn close_window(world: &mut World) -> Result<(), String> {
+    world.settle(0)?;
+    world.flush();
+    world.settle(0)?;
+    for _ in 0..2 {
+        // Whatever still becomes durable now (a destage job ends) gets its watermark as well.
+        world.now_ns += 2_000_000_000;
+        quiet(world)?;
+    }
+    world.shared.iter().for_each(super::Shared::write_back);
+    Ok(())
+}
+
+/// A pool with a past.
+pub struct Aged {
+    pub shape: Shape,
+    /// What is on the devices.
+    pub images: Vec<Image>,
+    /// What may be read from them.
+    pub oracle: Oracle,
+    pub next_tag: u32,
+    /// What was on them at the end of each earlier epoch, oldest first.
+    pub older: Vec<Vec<Image>>,
+    /// What was on them in the middle of the last epoch.
+    pub middle: Vec<Image>,
+}
+
+/// A few epochs of random requests; the last ends with a clean stop or with a power cut among unflushed requests.
+///
+/// # Errors
+/// As for [`World::poll`].
+pub fn age(seed: u64, shape: &Shape, clean: bool) -> Result<Aged, String> {
+    let mut random = Random::new(seed);
+    let mut images = shape.format();
+    let mut oracle = Oracle::default();
+    let mut next_tag = 1;
+    let mut older = Vec::new();
+    for _ in 0..2 {
+        let mut world = open(shape, images, &mut random, oracle, next_tag)?;
+        run(&mut world, &mut random, FULL, 60, 8)?;
+        world.settle(0)?;
+        if random.chance(1, 2) && !world.pool.close() {
+            return Err("no clean stop".into());
+        }
+        (images, oracle, next_tag) = world.cut(&mut random);
+        older.push(images.clone());
+    }
+    let mut world = open(shape, images, &mut random, oracle, next_tag)?;
+    run(&mut world, &mut random, FULL, 40, 8)?;
+    let middle = world.shared.iter().map(super::Shared::durable).collect();
+    run(&mut world, &mut random, FULL, 60, 8)?;
+    close_window(&mut world)?;
+    if clean {
+        if !world.pool.close() {
+            return Err("no clean stop".into());
+        }
+        world.shared.iter().for_each(super::Shared::write_back);
+    } else {
+        let requests = random.below(24) as u32;
+        run(&mut world, &mut random, VOLATILE, requests, 8)?;
+    }
+    let (images, oracle, next_tag) = world.cut(&mut random);
+    Ok(Aged { shape: shape.clone(), images, oracle, next_tag, older, middle })
+}
+
+fn open(
+    shape: &Shape,
+    images: Vec<Image>,
+    random: &mut Random,
+    oracle: Oracle,
+    next_tag: u32,
+) -> Result<World, String> {
+    let mut world = World::open(shape, images, random.next_u64(), oracle, next_tag)
+        .map_err(|e| format!("cannot be opened: {e}"))?;
+    world.check_survivors()?;
+    Ok(world)
+}
