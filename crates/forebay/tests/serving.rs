@@ -269,3 +269,39 @@ fn the_demo_proves_itself_also_without_io_uring() {
         assert_eq!(log["capacity_blocks"], 0);
     }
 }
+
+#[test]
+fn verify_finds_a_flipped_bit_and_a_sound_pool_sound() {
+    use std::os::unix::fs::FileExt;
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i % 251) as u8 + 1).collect();
+    write(&mut client, 0, &bytes);
+    flush(&mut client);
+    server.kill();
+    let text = good(&forebay(&["verify", scene.config()]));
+    assert!(text.contains("256 data blocks") && text.contains("no findings"), "{text}");
+    // Above the durable watermark a bad block counts as never written; a clean stop puts all of it below.
+    assert_eq!(scene.serve().stop(), 0);
+    // The written data, wherever it lies: its bytes occur nowhere else.
+    let mut image = std::fs::read(scene.path("fast.img")).unwrap();
+    let at = image.windows(4096).step_by(512).position(|window| window == &bytes[..4096]).unwrap() * 512;
+    let file = std::fs::File::options().write(true).open(scene.path("fast.img")).unwrap();
+    image[at + 100] ^= 4;
+    file.write_all_at(&image[at + 100..at + 101], at as u64 + 100).unwrap();
+    let output = forebay(&["verify", scene.config()]);
+    assert_eq!(code(&output), 1, "{}{}", out(&output), err(&output));
+    assert!(out(&output).contains("disk db, byte 0"), "{}", out(&output));
+    // The server answers an error for this block, never wrong data, and serves the rest.
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    let cookie = client.submit_read(0, 4096).unwrap();
+    assert!(client.wait_for(cookie).unwrap().result.is_err());
+    assert!(read(&mut client, 4096, 4096) == bytes[4096..8192]);
+    assert_eq!(server.stop(), 0);
+    file.write_all_at(&[0; 4096], 0).unwrap();
+    let output = forebay(&["verify", scene.config()]);
+    assert_eq!(code(&output), 1);
+    assert!(out(&output).contains("superblock"), "{}", out(&output));
+}

@@ -18,7 +18,7 @@ pub fn open(config: &Config, devices: &mut Devices) -> Result<(Engine, RecoveryR
 }
 
 /// Says what to do next, and whether this is damage.
-fn explain(error: OpenError) -> anyhow::Error {
+pub fn explain(error: OpenError) -> anyhow::Error {
     let text = error.to_string();
     match error {
         OpenError::Member(MemberError::Superblock { source: SuperblockError::Absent, .. }) => {

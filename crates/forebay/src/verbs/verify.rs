@@ -1,18 +1,76 @@
 //! `forebay verify CONFIG`.
 
 use crate::config;
-use crate::output::Format;
-use crate::pool;
-use anyhow::{Result, bail};
+use crate::finding::finding;
+use crate::output::{self, Format};
+use crate::pool::{self, Budget};
+use anyhow::Result;
 use forebay_device::OpenMode;
+use forebay_volume::recovery::{MemberError, OpenError};
+use forebay_volume::verify::{Finding, verify};
+use serde_json::json;
 use std::path::Path;
+use std::time::Instant;
 
-/// Checks the pool.
+/// Findings that are shown; all are counted.
+const SHOWN_MAX: usize = 1000;
+
+/// Reads and checks every structure and checksum of the pool; nothing is written.
 ///
 /// # Errors
 /// A finding where something is wrong.
-pub fn run(file: &Path, _format: Format) -> Result<()> {
+pub fn run(file: &Path, format: Format) -> Result<()> {
     let config = config::load(file)?;
-    let _devices = pool::open_devices(&config, OpenMode::ReadOnly)?;
-    bail!("not there yet")
+    if let Some(target) = config.targets().find(|target| !target.is_persistent()) {
+        anyhow::bail!("target {target} is memory: there is nothing to verify once its server has ended");
+    }
+    let mut devices = pool::open_devices(&config, OpenMode::ReadOnly)?;
+    let started = Instant::now();
+    let mut shown: Vec<Finding> = Vec::new();
+    let options = Budget::of(config.memory.limit.0).engine();
+    let mut note = |found| {
+        if shown.len() < SHOWN_MAX {
+            shown.push(found);
+        }
+    };
+    let summary = verify(&mut devices, config.fast.len(), options, &mut note).map_err(|error| match error {
+        // Where a pool was expected these are damage too.
+        OpenError::Member(MemberError::Superblock { .. } | MemberError::Stale { .. }) => finding(error.to_string()),
+        error => pool::explain(error),
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    match format {
+        Format::Json => output::json(json!({
+            "good": summary.findings == 0,
+            "findings": summary.findings,
+            "shown": shown.iter().map(|found| json!({ "place": found.place, "what": found.what })).collect::<Vec<_>>(),
+            "leaves": summary.leaves,
+            "blocks": summary.blocks,
+            "summaries": summary.summaries,
+            "journal_records": summary.recovery.records,
+            "stopped_cleanly": summary.recovery.clean,
+            "seconds": seconds,
+        }))?,
+        Format::Table => {
+            for found in &shown {
+                output::line(&format!("{}: {}", found.place, found.what))?;
+            }
+            output::line(&format!(
+                "{} map leaves, {} data blocks, {} band summaries and {} journal records checked in {seconds:.1} s: {}",
+                summary.leaves,
+                summary.blocks,
+                summary.summaries,
+                summary.recovery.records,
+                match summary.findings {
+                    0 => "no findings".to_owned(),
+                    count => format!("{count} findings"),
+                }
+            ))?;
+        }
+    }
+    if summary.findings == 0 {
+        Ok(())
+    } else {
+        Err(finding(format!("the pool of {} has {} findings", file.display(), summary.findings)))
+    }
 }
