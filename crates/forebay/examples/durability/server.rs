@@ -1,0 +1,164 @@
+//! The server under test as a process of its own.
+
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_device::nbd_client::NbdUri;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a start may take, far beyond what recovery needs.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program and a pool's configuration.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// The program `forebay`.
+    pub program: PathBuf,
+    /// Configuration file.
+    pub config: PathBuf,
+    /// Where the server's words go.
+    pub log: PathBuf,
+}
+
+impl Pool {
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(verb).arg(&self.config).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a verb to its end; its output.
+    pub fn run(&self, verb: &str, arguments: &[&str]) -> Result<String> {
+        let output = self.command(verb).args(arguments).output().context("cannot run forebay")?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            bail!("forebay {verb} ended with {}: {}", output.status, words.trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// What the running server says of itself.
+    pub fn status(&self) -> Result<Value> {
+        let text = self.run("status", &["--output", "json"])?;
+        serde_json::from_str(&text).context("the status is no JSON")
+    }
+
+    /// The end of the log.
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(6)..].join(" | ")
+    }
+
+    /// Starts a server without waiting for it.
+    pub fn spawn(&self) -> Result<Server> {
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let mut command = self.command("serve");
+        // So that nothing is left running when this program dies.
+        command.env("FOREBAY_STOP_WITH_PARENT", "1");
+        let started = Instant::now();
+        let child = command.stdout(Stdio::piped()).stderr(log).spawn().context("cannot start the server")?;
+        Ok(Server { child, started })
+    }
+
+    /// Starts a server and waits until clients can connect.
+    pub fn start(&self) -> Result<(Server, Ready)> {
+        let mut server = self.spawn()?;
+        let output = server.child.stdout.take().context("the server has no output")?;
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let result = BufReader::new(output).read_line(&mut line).map(|_| line);
+            // The receiver may have lost patience.
+            let _ = sender.send(result);
+        });
+        let line = receiver
+            .recv_timeout(START_PATIENCE)
+            .map_err(|_| anyhow!("the server was not ready within {} s", START_PATIENCE.as_secs()))??;
+        let after = server.started.elapsed();
+        let Some(uri) = line.trim().strip_prefix("ready ") else {
+            bail!("the server did not start: {}", self.last_words());
+        };
+        Ok((server, Ready { uri: uri.parse()?, after }))
+    }
+}
+
+/// A server that clients can connect to.
+pub struct Ready {
+    /// Its first export.
+    pub uri: NbdUri,
+    /// From the start of the process to the word `ready`.
+    pub after: Duration,
+}
+
+/// A server process; killed where nobody stopped it.
+pub struct Server {
+    child: Child,
+    started: Instant,
+}
+
+impl Server {
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `kill -9`; a server that has ended by itself is a finding.
+    pub fn kill(mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("the server was gone before it was killed: {status}");
+        }
+        self.child.kill().context("cannot kill the server")?;
+        self.child.wait().context("the killed server does not end")?;
+        Ok(())
+    }
+
+    /// SIGTERM, which must end in exit code 0.
+    pub fn stop(mut self) -> Result<Duration> {
+        let asked = Instant::now();
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).context("cannot stop the server")?;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                if status.success() {
+                    return Ok(asked.elapsed());
+                }
+                bail!("the server did not stop cleanly: {status}");
+            }
+            if asked.elapsed() > STOP_PATIENCE {
+                bail!("the server did not stop within {} s", STOP_PATIENCE.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Resident memory of the process: now, and the most it ever was (`VmRSS`, `VmHWM` of proc(5)), in bytes.
+    pub fn resident_bytes(&self) -> Result<(u64, u64)> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            let kib: Option<u64> = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
+            kib.map(|kib| kib * 1024).with_context(|| format!("/proc has no {name}"))
+        };
+        Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After a stop or a kill there is nothing left.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Makes a sparse file.
+pub fn sparse_file(path: &Path, size_bytes: u64) -> Result<()> {
+    let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+    file.set_len(size_bytes).with_context(|| format!("the file system does not take {size_bytes} bytes in one file"))
+}
