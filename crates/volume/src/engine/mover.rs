@@ -126,8 +126,11 @@ impl Engine {
     pub(crate) fn mover_unapplied(&self) -> Option<((u64, u64), Vec<u64>)> {
         let job = self.mover.job.as_ref()?;
         let at = job.journal_at?;
-        let mut sequences: Vec<u64> =
-            job.candidates.iter().map(|candidate| candidate.sequence).filter(|&s| s != 0).collect();
+        // What is applied already must not be replayed: the band it went to may have its summary written by now.
+        let applied = if job.phase == Phase::Apply { job.next } else { 0 };
+        let left = job.candidates[applied..].iter();
+        let mut sequences: Vec<u64> = left.map(|candidate| candidate.sequence).filter(|&s| s != 0).collect();
+        sequences.sort_unstable();
         sequences.dedup();
         Some((at, sequences))
     }
