@@ -99,7 +99,9 @@ pub fn serve(config: &Config, file: &Path) -> Result<()> {
         Daemon { signals, clients: Clients::new(listener), answerer: Answerer::new(fixed, config.pool.overcommit) };
     let mut backend = PoolBackend::new(Pool::new(engine, devices));
     for uri in &uris {
-        output::line(&format!("ready {uri}"))?;
+        // Who waits for this line must not take silence for success: no quiet end here.
+        output::line(&format!("ready {uri}"))
+            .map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
     }
     // Fails only where the socket that the service manager named is not there.
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {

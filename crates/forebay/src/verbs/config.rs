@@ -2,6 +2,7 @@
 
 use crate::cli::ConfigAction;
 use crate::config;
+use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::Result;
 use serde_json::json;
@@ -9,11 +10,14 @@ use serde_json::json;
 /// Checks a configuration or prints the schema.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A finding: what is wrong with it.
 pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
     match action {
         ConfigAction::Check { config: file } => {
-            let config = config::load(file)?;
+            let config = config::load(file).map_err(|error| {
+                // What cannot be read was not checked; what was checked and is wrong is a finding.
+                if std::fs::File::open(file).is_ok() { finding(format!("{error:#}")) } else { error }
+            })?;
             let control = crate::control::control_path(&config, file)?;
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let pending = table.pending();
