@@ -52,8 +52,8 @@ pub(crate) enum Pending {
     Write { piece: u32, device: usize },
     /// A journal batch; the bytes for another attempt.
     Batch { batch: u64, offset_bytes: u64, bytes: forebay_block::SharedBuf, attempts: u8 },
-    /// A leaf being read into a frame.
-    PageIn { frame: u32, reference: PageRef },
+    /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
+    PageIn { frame: u32, reference: PageRef, again: bool },
     /// A leaf being written.
     PageOut { frame: u32, location: u64, checkpoint: bool },
     /// An index page being written.
@@ -222,7 +222,9 @@ impl Engine {
             Pending::Batch { batch, offset_bytes, bytes, attempts } => {
                 self.batch_written(batch, offset_bytes, bytes, attempts, result);
             }
-            Pending::PageIn { frame, reference } => self.page_in_done(frame, reference, result, bufs),
+            Pending::PageIn { frame, reference, again } => {
+                self.page_in_done(frame, reference, again, result, bufs);
+            }
             Pending::PageOut { frame, location, checkpoint } => {
                 self.page_out_done(frame, location, checkpoint, result);
             }

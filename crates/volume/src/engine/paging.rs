@@ -3,7 +3,6 @@
 use super::{Engine, MOVER, Pending};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::map::index::NO_FRAME;
-use crate::request::RequestError;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use forebay_prism::Place;
 
@@ -54,7 +53,7 @@ impl Engine {
         entry.waiters.push(asker);
         self.counters.map_misses += 1;
         let bufs = Vectored::One(Buf::new(PAGE_BYTES));
-        self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::PageIn { frame, reference });
+        self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::PageIn { frame, reference, again: false });
         Leaf::Wait
     }
 
@@ -84,14 +83,12 @@ impl Engine {
         &mut self,
         frame: u32,
         reference: PageRef,
+        again: bool,
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        let entry = self.frames.get_mut(frame);
-        entry.loading = false;
-        let waiters = std::mem::take(&mut entry.waiters);
-        let (disk, leaf) = (entry.disk, entry.leaf);
-        let name = PageName { disk, number: leaf, generation: reference.generation };
+        let entry = self.frames.get(frame);
+        let name = PageName { disk: entry.disk, number: entry.leaf, generation: reference.generation };
         let error = match (result, Self::single(bufs)) {
             (Ok(()), Some(buf))
                 if page::is_leaf(&buf, name, reference.crc) || self.options.faults.checksums_ignored() =>
@@ -100,11 +97,25 @@ impl Engine {
                 None
             }
             (Err(source), _) => Some(self.device_error(0, source)),
+            (Ok(()), _) if !again => {
+                // What follows gives the mapping up: only where the medium, and not one transfer, is damaged.
+                let bufs = Vectored::One(Buf::new(PAGE_BYTES));
+                let (device, offset_bytes) = self.extents.place(reference.location).unwrap_or_default();
+                let pending = Pending::PageIn { frame, reference, again: true };
+                return self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
+            }
             (Ok(()), _) => {
+                // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
                 self.counters.damaged_pages += 1;
-                Some(RequestError::Damaged { disk, offset_bytes: leaf * LEAF_ENTRIES as u64 * 4096 })
+                let page = &mut self.frames.get_mut(frame).page;
+                (0..LEAF_ENTRIES).for_each(|i| page::set_leaf_entry(page, i, Entry::Damaged, 0));
+                None
             }
         };
+        let entry = self.frames.get_mut(frame);
+        entry.loading = false;
+        let waiters = std::mem::take(&mut entry.waiters);
+        let (disk, leaf) = (entry.disk, entry.leaf);
         if error.is_some() {
             self.drop_frame(frame);
         } else {
