@@ -1,6 +1,7 @@
 //! A pool over devices that lose, tear, reorder and fail, and an oracle that knows what may be on its disk.
 #![allow(dead_code)]
 
+pub mod anatomy;
 pub mod history;
 
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Request as DeviceRequest};
