@@ -127,7 +127,8 @@ impl Drop for Allocation {
 
 /// Sole owner of a byte range of an allocation. 4 KiB aligned when fresh.
 pub struct Buf {
-    allocation: Arc<Allocation>,
+    /// `None` only where the length is 0.
+    allocation: Option<Arc<Allocation>>,
     offset: usize,
     len: usize,
 }
@@ -136,19 +137,19 @@ impl Buf {
     /// A buffer of `len_bytes` with unspecified (but initialised) content.
     #[must_use]
     pub fn new(len_bytes: usize) -> Self {
-        Self { allocation: Arc::new(Allocation::new(len_bytes, false)), offset: 0, len: len_bytes }
+        Self { allocation: Some(Arc::new(Allocation::new(len_bytes, false))), offset: 0, len: len_bytes }
     }
 
     /// No bytes, no memory.
     #[must_use]
     pub fn empty() -> Self {
-        Self::new(0)
+        Self { allocation: None, offset: 0, len: 0 }
     }
 
     /// A buffer of `len_bytes` zeros.
     #[must_use]
     pub fn zeroed(len_bytes: usize) -> Self {
-        Self { allocation: Arc::new(Allocation::new(len_bytes, true)), offset: 0, len: len_bytes }
+        Self { allocation: Some(Arc::new(Allocation::new(len_bytes, true))), offset: 0, len: len_bytes }
     }
 
     /// A buffer holding a copy of `bytes`.
@@ -166,7 +167,7 @@ impl Buf {
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Self {
         assert!(at <= self.len, "split_off({at}) of a buffer of {} bytes", self.len);
-        let rest = Self { allocation: Arc::clone(&self.allocation), offset: self.offset + at, len: self.len - at };
+        let rest = Self { allocation: self.allocation.clone(), offset: self.offset + at, len: self.len - at };
         self.len = at;
         rest
     }
@@ -176,7 +177,11 @@ impl Buf {
     /// # Errors
     /// Gives `next` back where it does not.
     pub fn try_join(&mut self, next: Self) -> Result<(), Self> {
-        if Arc::ptr_eq(&self.allocation, &next.allocation) && self.offset + self.len == next.offset {
+        let same = match (&self.allocation, &next.allocation) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
+        };
+        if same && self.offset + self.len == next.offset {
             self.len += next.len;
             Ok(())
         } else {
@@ -199,15 +204,17 @@ impl Buf {
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
+        let Some(allocation) = &self.allocation else { return &[] };
         // SAFETY: the range lies within the allocation, is initialised, and is owned by `self` alone.
-        unsafe { std::slice::from_raw_parts(self.allocation.pointer.as_ptr().add(self.offset), self.len) }
+        unsafe { std::slice::from_raw_parts(allocation.pointer.as_ptr().add(self.offset), self.len) }
     }
 }
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
+        let Some(allocation) = &self.allocation else { return &mut [] };
         // SAFETY: as in `deref`; `&mut self` proves that nobody else reads the range meanwhile.
-        unsafe { std::slice::from_raw_parts_mut(self.allocation.pointer.as_ptr().add(self.offset), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(allocation.pointer.as_ptr().add(self.offset), self.len) }
     }
 }
 
@@ -220,7 +227,8 @@ impl std::fmt::Debug for Buf {
 /// A read-only byte range of an allocation, shared by count.
 #[derive(Clone)]
 pub struct SharedBuf {
-    allocation: Arc<Allocation>,
+    /// `None` only where the length is 0.
+    allocation: Option<Arc<Allocation>>,
     offset: usize,
     len: usize,
 }
@@ -233,15 +241,16 @@ impl SharedBuf {
     #[must_use]
     pub fn slice(&self, offset: usize, len: usize) -> Self {
         assert!(offset + len <= self.len, "slice {offset}+{len} of a buffer of {} bytes", self.len);
-        Self { allocation: Arc::clone(&self.allocation), offset: self.offset + offset, len }
+        Self { allocation: self.allocation.clone(), offset: self.offset + offset, len }
     }
 }
 
 impl Deref for SharedBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
+        let Some(allocation) = &self.allocation else { return &[] };
         // SAFETY: the range lies within the allocation and no `Buf` for it exists any more, so it is immutable.
-        unsafe { std::slice::from_raw_parts(self.allocation.pointer.as_ptr().add(self.offset), self.len) }
+        unsafe { std::slice::from_raw_parts(allocation.pointer.as_ptr().add(self.offset), self.len) }
     }
 }
 

@@ -61,5 +61,5 @@ pub(super) const FIXED: &[Fixed] = &[
     // gpt.c: the primary header is in block 1, of 512 or 4096 bytes, whatever the block of this device.
     fixed("GPT partition table", b"EFI PART", &[512, 4096]),
     // A pool of ours: docs/format.md. The last copy is found by `places`.
-    fixed(super::places::FOREBAY_NAME, super::places::FOREBAY_MAGIC, &[0, 512 << 10]),
+    fixed(super::places::FOREBAY_NAME, super::places::FOREBAY_MAGIC, &[0, 64 << 10]),
 ];

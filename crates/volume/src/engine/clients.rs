@@ -4,6 +4,7 @@ use super::Engine;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError};
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
+use forebay_prism::Run;
 use smallvec::SmallVec;
 
 const BLOCK: u64 = 4096;
@@ -130,6 +131,8 @@ pub(crate) struct Piece {
     pub journal_lost: bool,
     /// Why it is parked.
     pub wants: Wants,
+    /// Classes of its blocks: a parked write is not classified again, it was seen once.
+    pub runs: SmallVec<[Run; 1]>,
 }
 
 impl Piece {
@@ -158,6 +161,7 @@ impl Piece {
             data_outstanding: 0,
             journal_lost: false,
             wants: Wants::Turn,
+            runs: SmallVec::new(),
         }
     }
 
@@ -248,10 +252,9 @@ impl Engine {
         let mut index = 0;
         while block < end {
             let blocks = within_leaf(block, end - block);
-            let tail = rest.split_off((blocks * BLOCK) as usize);
             let mut piece = Piece::new(client, PieceKind::Read, disk, block, blocks, index);
-            piece.buf = Some(rest);
-            rest = tail;
+            let tail = if block + blocks < end { rest.split_off((blocks * BLOCK) as usize) } else { Buf::empty() };
+            piece.buf = Some(std::mem::replace(&mut rest, tail));
             let id = self.add_piece(piece);
             if let Some(Client { kind: ClientKind::Read { parts }, .. }) = self.clients.get_mut(client as usize) {
                 parts.push(None);
@@ -362,10 +365,9 @@ impl Engine {
         self.piece_of_client_done(piece.client, piece.error);
     }
 
+    /// A piece of a client ended; after the last, the client goes on or is answered.
     pub(crate) fn piece_of_client_done(&mut self, id: u32, error: Option<RequestError>) {
-        let Some(client) = self.clients.get_mut(id as usize) else {
-            return;
-        };
+        let Some(client) = self.clients.get_mut(id as usize) else { return };
         client.remaining -= 1;
         if client.error.is_none() {
             client.error = error;
@@ -376,19 +378,25 @@ impl Engine {
         if client.error.is_none() {
             match &client.kind {
                 ClientKind::Clear { next_block, end_block, .. } if next_block < end_block => {
-                    return self.next_clear_piece(id);
+                    return self.next_clear_pieces(id);
                 }
                 ClientKind::Status { next_block, end_block, extents, max_extents }
                     if next_block < end_block && extents.len() <= *max_extents =>
                 {
                     return self.next_status_piece_again(id);
                 }
-                ClientKind::Write | ClientKind::Clear { .. } if client.fua => {
-                    client.fua = false;
-                    return self.client_flush(id);
-                }
                 _ => {}
             }
+        }
+        self.end_client(id);
+    }
+
+    /// All pieces of a client are done: what must be durable is made so, then it is answered.
+    pub(crate) fn end_client(&mut self, id: u32) {
+        let Some(client) = self.clients.get_mut(id as usize) else { return };
+        let changes = matches!(client.kind, ClientKind::Write | ClientKind::Clear { .. });
+        if client.error.is_none() && changes && std::mem::take(&mut client.fua) {
+            return self.client_flush(id);
         }
         self.answer(id);
     }

@@ -52,34 +52,41 @@ impl Engine {
         }
     }
 
-    /// Goes on with the next leaf of a discard or write-zeroes. Called when all pieces so far are done.
-    pub(crate) fn next_clear_piece(&mut self, id: u32) {
-        let Some(client) = self.clients.get_mut(id as usize) else {
-            return;
-        };
-        let disk_id = client.disk;
-        let ClientKind::Clear { next_block, end_block, unmap } = &mut client.kind else {
-            return;
-        };
-        let unmap = *unmap;
-        if unmap && let Some(disk) = self.disks.get(&disk_id.0) {
-            // Skip what is not mapped at all.
-            let leaf = *next_block / LEAF_ENTRIES as u64;
-            match disk.next_leaf(leaf) {
-                Some(next) if next > leaf => *next_block = (next * LEAF_ENTRIES as u64).min(*end_block),
-                Some(_) => {}
-                None => *next_block = *end_block,
+    /// Goes on with the next leaves of a discard or write-zeroes, until one has to wait. Called when all pieces so far
+    /// are done.
+    pub(crate) fn next_clear_pieces(&mut self, id: u32) {
+        loop {
+            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            let disk_id = client.disk;
+            let ClientKind::Clear { next_block, end_block, unmap } = &mut client.kind else { return };
+            let unmap = *unmap;
+            if unmap && let Some(disk) = self.disks.get(&disk_id.0) {
+                // Skip what is not mapped at all.
+                let leaf = *next_block / LEAF_ENTRIES as u64;
+                match disk.next_leaf(leaf) {
+                    Some(next) if next > leaf => *next_block = (next * LEAF_ENTRIES as u64).min(*end_block),
+                    Some(_) => {}
+                    None => *next_block = *end_block,
+                }
+            }
+            if *next_block >= *end_block {
+                return self.end_client(id);
+            }
+            let (block, left) = (*next_block, *end_block - *next_block);
+            let piece = Self::piece_within_leaf(id, PieceKind::Clear { unmap }, disk_id, block, left);
+            *next_block += u64::from(piece.blocks);
+            // One for this loop: a piece that ends at once must not come back here.
+            client.remaining = 1;
+            self.launch_in_range(piece);
+            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            client.remaining -= 1;
+            if client.remaining > 0 {
+                return;
+            }
+            if client.error.is_some() {
+                return self.end_client(id);
             }
         }
-        client.remaining = 1;
-        if *next_block < *end_block {
-            let block = *next_block;
-            let piece =
-                Self::piece_within_leaf(id, PieceKind::Clear { unmap }, disk_id, block, *end_block - *next_block);
-            *next_block += u64::from(piece.blocks);
-            self.launch_in_range(piece);
-        }
-        self.piece_of_client_done(id, None);
     }
 
     /// Clears the blocks of one leaf; only runs that change get a record.

@@ -207,27 +207,31 @@ impl Engine {
         let (export, tag) = self.clients.get(client as usize).map_or((0, None), |c| (c.export, c.tag));
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
-        let intent = Intent {
-            disk,
-            disk_size_bytes: self.disks.get(&disk.0).map_or(0, |d| d.size_bytes),
-            offset_bytes: first_block * BLOCK as u64,
-            direction: Direction::Write,
-            data: &data,
-            export,
-            tag,
-        };
-        self.prism.classify(&intent, &mut runs);
+        runs.extend_from_slice(&self.pieces[id as usize].runs);
+        if runs.is_empty() {
+            let intent = Intent {
+                disk,
+                disk_size_bytes: self.disks.get(&disk.0).map_or(0, |d| d.size_bytes),
+                offset_bytes: first_block * BLOCK as u64,
+                direction: Direction::Write,
+                data: &data,
+                export,
+                tag,
+            };
+            self.prism.classify(&intent, &mut runs);
+        }
         let segments = self.cut_segments(&data, &runs);
+        if segments.is_none() {
+            self.pieces[id as usize].runs = SmallVec::from_slice(&runs);
+        }
         self.runs = runs;
         let Some(segments) = segments else { return self.stall(id, Wants::Space) };
         self.pin(id, frame);
-        let blocks = usize::from(self.pieces[id as usize].blocks);
         let checksums: SmallVec<[u32; 4]> = data
             .chunks_exact(BLOCK)
             .enumerate()
             .map(|(i, block)| block_checksum(disk, first_block + i as u64, block))
             .collect();
-        debug_assert_eq!(checksums.len(), blocks);
         let piece = &mut self.pieces[id as usize];
         piece.checksums = checksums;
         piece.segments = segments;
