@@ -55,13 +55,15 @@ fn one_operation(world: &mut World, random: &mut Random) {
             if random.chance(1, 3) {
                 world.pool.engine.request_checkpoint(false);
             } else {
-                let place = match random.below(3) {
+                let place = match random.below(4) {
                     0 => forebay_prism::Place::Fast,
                     1 => forebay_prism::Place::Stage,
+                    2 => forebay_prism::Place::Both,
                     _ => forebay_prism::Place::Capacity,
                 };
                 let change = forebay_prism::class::ClassChange { place: Some(place), ..Default::default() };
-                world.pool.engine.prism_mut().table_mut().set("hot", change).unwrap();
+                let name = ["hot", "bulk", "cold", "log"][random.index(4)];
+                world.pool.engine.prism_mut().table_mut().set(name, change).unwrap();
                 world.pool.engine.classes_changed();
             }
             0

@@ -78,6 +78,7 @@ impl Engine {
         let (old, _) = page::leaf_entry(leaf, at);
         page::set_leaf_entry(leaf, at, entry, checksum);
         let mut change = 0;
+        self.copy_superseded(who.0, who.1, entry, checksum);
         if let Entry::Data { location, class } = entry {
             if self.extents.is_fast(location) {
                 self.books(class).fast_blocks += 1;
@@ -149,6 +150,8 @@ impl Engine {
         let piece = &self.pieces[id as usize];
         let batch = piece.cancels.last().copied().unwrap_or(0);
         let segments = piece.segments.clone();
+        let (disk, block, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
+        (block..block + blocks).for_each(|block| self.forget_copy(disk, block));
         for segment in segments {
             let Fill::Data { location, .. } = segment.fill else {
                 continue;

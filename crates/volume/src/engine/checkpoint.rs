@@ -246,6 +246,9 @@ impl Engine {
                 });
             }
         }
+        for slot in self.copies.slots() {
+            shadow.clear(slot);
+        }
         for &slot in &self.checkpoint.superseded {
             shadow.clear(slot);
         }

@@ -1,5 +1,6 @@
 //! Building an engine from a root, and sharing out its memory.
 
+use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::{Counters, Engine, EngineOptions};
 use crate::journal::{Journal, JournalGeometry};
 use crate::layout::root::Root;
@@ -71,6 +72,8 @@ impl Engine {
         let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
         // A job holds its blocks twice: as read, and queued to be written.
         let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 8) / FRAME_BYTES;
+        let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
+        let jobs = jobs + copies;
         let frames = options.frames.unwrap_or(fitting.saturating_sub(jobs).max(FRAMES_MIN) as usize);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
@@ -109,6 +112,7 @@ impl Engine {
             checkpoint: Default::default(),
             mover: Default::default(),
             executing: 0,
+            copies: Default::default(),
             runs: Vec::new(),
             woken: Vec::new(),
             read_only: None,

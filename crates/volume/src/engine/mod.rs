@@ -9,6 +9,7 @@ mod apply;
 mod checkpoint;
 mod clients;
 mod construct;
+mod copies;
 mod discard;
 mod flush;
 mod mover;
@@ -46,6 +47,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum Pending {
     /// Data of a read piece.
     Read { piece: u32, part: u16 },
+    /// The fast copy of a block.
+    Copy { disk: DiskId, block: u64, slot: u64 },
     /// Old content of a block that is partly overwritten.
     Merge { piece: u32 },
     /// Data of a write piece on a device.
@@ -129,6 +132,7 @@ pub struct Engine {
     /// Reused scratch space: no allocation per request.
     runs: Vec<Run>,
     woken: Vec<u32>,
+    copies: copies::Copies,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
     pub(crate) now_ns: u64,
@@ -217,6 +221,7 @@ impl Engine {
         let DeviceCompletion { result, bufs, .. } = completion;
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
+            Pending::Copy { disk, block, slot } => self.copy_written(disk, block, slot, result),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
             Pending::Write { piece, device } => self.data_written(piece, device, result),
             Pending::Batch { batch, offset_bytes, bytes, attempts } => {

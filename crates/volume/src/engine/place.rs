@@ -59,6 +59,9 @@ impl Engine {
     }
 
     fn take_slots(&mut self, wanted: u32) -> Option<(u64, u32)> {
+        if self.data_slots_free() == 0 && !self.evict_copies(u64::from(wanted)) {
+            return None;
+        }
         let wanted = u64::from(wanted).min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;
         Some((self.extents.slot_location(slot), got as u32))

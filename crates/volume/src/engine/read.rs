@@ -27,8 +27,9 @@ impl Engine {
             Leaf::Hole => None,
             Leaf::Ready(frame) => Some(frame),
         };
-        let piece = &mut self.pieces[id as usize];
-        let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
+        let piece = &self.pieces[id as usize];
+        let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
+        let attempts = piece.attempts;
         let mut locations: SmallVec<[u64; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
@@ -36,9 +37,10 @@ impl Engine {
                 frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.frames.get(frame).page, i));
             match entry {
                 Entry::Data { location, class } => {
+                    let location = self.prefer_copy(disk, block + (i - first) as u64, location, checksum);
                     locations.push(location);
                     if let Some(stats) = self.stats.get_mut(usize::from(class.0))
-                        && piece.attempts == 0
+                        && attempts == 0
                     {
                         stats.host_read_bytes += BLOCK as u64;
                         stats.fast_read_bytes += if self.extents.is_fast(location) { BLOCK as u64 } else { 0 };
@@ -46,14 +48,15 @@ impl Engine {
                 }
                 Entry::Unmapped | Entry::Zero => locations.push(NOWHERE),
                 Entry::Damaged => {
-                    let offset_bytes = (piece.block() + (i - first) as u64) * BLOCK as u64;
-                    piece.error = Some(RequestError::Damaged { disk, offset_bytes });
+                    let offset_bytes = (block + (i - first) as u64) * BLOCK as u64;
+                    self.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
                     self.counters.damaged_reads += 1;
                     return self.finish_piece(id);
                 }
             }
             checksums.push(checksum);
         }
+        let piece = &mut self.pieces[id as usize];
         if piece.attempts > 0 {
             // Looked up again after a failure: where the map still names the same data, the failure is real.
             if (locations == piece.locations && checksums == piece.checksums) || piece.attempts > ATTEMPTS_MAX {
@@ -180,6 +183,8 @@ impl Engine {
         piece.buf = Some(whole.unwrap_or_else(|| Buf::new(usize::from(piece.blocks) * BLOCK)));
         if piece.error.is_some() && complete {
             piece.attempts += 1;
+            let (disk, first, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
+            (first..first + blocks).for_each(|block| self.forget_copy(disk, block));
             return self.read_piece(id);
         }
         if piece.error.is_none() {

@@ -318,6 +318,11 @@ impl Engine {
                 let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
                 let pending = Pending::Write { piece: id, device };
                 self.command(device, offset_bytes, class.0 + 1, Op::Write { bufs, fua: false }, pending);
+                if device != 0 && self.goes_to_both(class) {
+                    let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
+                    let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
+                    self.copy_run((disk, block), class, &checksums, &slice);
+                }
             }
         }
         self.data_part_done(id);

@@ -1,5 +1,5 @@
 //! A pool over devices that lose, tear, reorder and fail, and an oracle that knows what may be on its disk.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 pub mod anatomy;
 pub mod history;
