@@ -11,6 +11,7 @@ mod liar;
 mod load;
 mod part;
 mod random;
+mod scale;
 mod sector;
 mod server;
 mod setting;
@@ -29,11 +30,14 @@ struct Arguments {
 enum Test {
     /// Kills the server under load and checks every block after each recovery.
     Crash(crash::Options),
+    /// Writes all over a pool of 4 TiB with little memory, kills the server and measures its recovery.
+    Scale(scale::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().test {
         Test::Crash(options) => crash::run(&options),
+        Test::Scale(options) => scale::run(&options),
     };
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     match error.downcast_ref::<load::Finding>() {

@@ -103,11 +103,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Process id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// `kill -9`; a server that has ended by itself is a finding.
     pub fn kill(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
@@ -139,13 +134,20 @@ impl Server {
 
     /// Resident memory of the process: now, and the most it ever was (`VmRSS`, `VmHWM` of proc(5)), in bytes.
     pub fn resident_bytes(&self) -> Result<(u64, u64)> {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let field = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             let kib: Option<u64> = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
             kib.map(|kib| kib * 1024).with_context(|| format!("/proc has no {name}"))
         };
         Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+
+    /// Bytes that the process has had fetched from storage so far (`read_bytes` of /proc/PID/io, proc(5)).
+    pub fn read_by_device(&self) -> Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/io", self.child.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        line.and_then(|bytes| bytes.parse().ok()).context("/proc has no read_bytes")
     }
 }
 
