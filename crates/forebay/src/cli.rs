@@ -56,10 +56,15 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
   forebay serve pool.toml
   nbdinfo 'nbd+unix:///db?socket=/run/forebay/db.sock'
 
+--salvage opens a pool whose journal is damaged, for reading only: nothing is written, and what the lost part of the
+journal had changed may show an older state. Copy what can be saved, then restore from a backup.
 A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
         /// Configuration file
         config: PathBuf,
+        /// Read only, in spite of a damaged journal; may show older data
+        #[arg(long)]
+        salvage: bool,
     },
     /// What a running server tells: tiers, classes, exports, recovery, latencies
     #[command(after_help = "Example:

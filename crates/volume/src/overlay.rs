@@ -18,6 +18,12 @@ impl Overlay {
         Self { inner, written: BTreeMap::new(), done: Vec::new() }
     }
 
+    /// Puts every device behind one.
+    pub(crate) fn over_all(devices: &mut crate::io::Devices) {
+        let inner = std::mem::take(&mut devices.list);
+        devices.list = inner.into_iter().map(|device| Box::new(Self::new(device)) as Box<dyn Device>).collect();
+    }
+
     fn read(&mut self, request: Request) -> Completion {
         let (tag, start) = (request.tag, request.offset_bytes);
         self.inner.submit(request);

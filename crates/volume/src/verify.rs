@@ -11,7 +11,7 @@ use crate::overlay::Overlay;
 use crate::recovery::{OpenError, RecoveryReport, open, read_superblock};
 use crate::space::slots::Slots;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, Device, DiskId, Op, Vectored};
+use forebay_block::{Buf, DiskId, Op, Vectored};
 use std::collections::BTreeMap;
 
 /// Blocks read at once.
@@ -220,8 +220,7 @@ pub fn verify(
     }
     let findings = bad_copies.len() as u64;
     bad_copies.into_iter().for_each(&mut *report);
-    let inner = std::mem::take(&mut devices.list);
-    devices.list = inner.into_iter().map(|device| Box::new(Overlay::new(device)) as Box<dyn Device>).collect();
+    Overlay::over_all(devices);
     let (engine, recovery) = open(devices, fast, &[], options)?;
     let named = Slots::from_words(Vec::new(), engine.slots.total());
     let summary = VerifySummary { findings, recovery, ..VerifySummary::default() };

@@ -7,7 +7,7 @@ use super::snapshot::Fixed;
 use crate::config::Config;
 use crate::control::control_path;
 use crate::output;
-use crate::pool::{self, Budget, PoolBackend};
+use crate::pool::{self, Budget, Opening, PoolBackend};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_device::OpenMode;
 use forebay_export::{Export, Exports, Listen, Reactor};
@@ -36,7 +36,7 @@ impl Drop for ControlSocket {
 ///
 /// # Errors
 /// What could not be done; a finding where the pool is damaged.
-pub fn serve(config: &Config, file: &Path) -> Result<()> {
+pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let signals = signals()?;
     if std::env::var_os(STOP_WITH_PARENT).is_some_and(|value| value == "1") {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
@@ -45,7 +45,8 @@ pub fn serve(config: &Config, file: &Path) -> Result<()> {
     if config.export.is_empty() {
         bail!("{} has no [[export]]: add one with `nbd = \"unix:/path/to/socket\"`", file.display());
     }
-    let mut devices = pool::open_devices(config, OpenMode::ReadWrite)?;
+    let mode = if opening == Opening::Salvage { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+    let mut devices = pool::open_devices(config, mode)?;
     if config.targets().all(|target| !target.is_persistent()) {
         pool::format(config, &mut devices)?;
         info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
@@ -53,7 +54,7 @@ pub fn serve(config: &Config, file: &Path) -> Result<()> {
     let control = control_path(config, file)?;
     let (listener, _socket) = listen_control(&control)?;
     let started = Instant::now();
-    let (engine, report) = pool::open(config, &mut devices)?;
+    let (engine, report) = pool::open(config, &mut devices, opening)?;
     let recovery_time = started.elapsed();
     let superblock = recovery::read_superblock(&mut devices, 0)?.0;
     info!(
@@ -66,6 +67,9 @@ pub fn serve(config: &Config, file: &Path) -> Result<()> {
         report.records,
         report.dropped_blocks,
     );
+    if opening == Opening::Salvage {
+        warn!("salvage: {} journal batches are gone; what they changed may show an OLDER state", report.holes);
+    }
     if report.damaged_leaves > 0 {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
     }

@@ -10,4 +10,4 @@ pub use backend::{PoolBackend, now_ns};
 pub use devices::{open_devices, open_target, signatures};
 pub use format::format;
 pub use memory::Budget;
-pub use open::{explain, open};
+pub use open::{Opening, explain, open};

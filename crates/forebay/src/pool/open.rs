@@ -8,13 +8,26 @@ use forebay_volume::layout::superblock::SuperblockError;
 use forebay_volume::recovery::{self, MemberError, OpenError, RecoveryReport};
 use forebay_volume::{Devices, Engine};
 
+/// How a pool is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// For service.
+    Recover,
+    /// For reading what a damaged journal left.
+    Salvage,
+}
+
 /// Recovers the pool.
 ///
 /// # Errors
 /// Why it cannot be opened: a [`crate::finding::Finding`] where it is damaged.
-pub fn open(config: &Config, devices: &mut Devices) -> Result<(Engine, RecoveryReport)> {
+pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<(Engine, RecoveryReport)> {
     let options = Budget::of(config.memory.limit.0).engine();
-    recovery::open(devices, config.fast.len(), &config.class_specs(), options).map_err(explain)
+    let open = match opening {
+        Opening::Recover => recovery::open,
+        Opening::Salvage => recovery::salvage,
+    };
+    open(devices, config.fast.len(), &config.class_specs(), options).map_err(explain)
 }
 
 /// Says what to do next, and whether this is damage.
@@ -36,7 +49,11 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         OpenError::Member(MemberError::Missing { .. }) => {
             anyhow!("{text}; add it to the configuration (`forebay inspect PATH` tells ids)")
         }
-        OpenError::Root { .. } | OpenError::Index { .. } | OpenError::Journal { .. } => {
+        OpenError::Journal { .. } => finding(format!(
+            "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads what is left, then \
+             restore from a backup"
+        )),
+        OpenError::Root { .. } | OpenError::Index { .. } => {
             finding(format!("the pool is damaged: {text}. Nothing was changed; restore from a backup"))
         }
         OpenError::Limit { .. } => {

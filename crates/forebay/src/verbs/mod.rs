@@ -23,7 +23,7 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.verb {
         Verb::Demo(options) => crate::demo::run(&options, format),
         Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
-        Verb::Serve { config } => serve::run(&config),
+        Verb::Serve { config, salvage } => serve::run(&config, salvage),
         Verb::Status { config } => status::run(&config, format),
         Verb::Top { config, interval, count } => top::run(&config, interval, count, format),
         Verb::Class { config, action } => class::run(&config, action, format),

@@ -1,6 +1,7 @@
 //! `forebay serve CONFIG`.
 
 use crate::config;
+use crate::pool::Opening;
 use anyhow::Result;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// What could not be done, or that the pool is damaged.
-pub fn run(file: &Path) -> Result<()> {
+pub fn run(file: &Path, salvage: bool) -> Result<()> {
     let config = config::load(file)?;
-    crate::daemon::serve(&config, file)
+    crate::daemon::serve(&config, file, if salvage { Opening::Salvage } else { Opening::Recover })
 }

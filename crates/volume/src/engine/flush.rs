@@ -179,7 +179,8 @@ impl Engine {
         self.release_durable();
     }
 
-    /// Writes the watermark block when it changed and enough time has passed; never while nothing changes.
+    /// Writes the watermark block when it changed and enough time has passed; never while nothing changes. Durably: no
+    /// flush may follow that would make it so.
     pub(crate) fn lazy_watermark(&mut self) {
         let batch = self.journal.durable();
         let state = &mut self.flush.watermark;
@@ -194,7 +195,7 @@ impl Engine {
         let watermark = Watermark { epoch: self.journal.epoch(), batch, serial: state.serial };
         let offset_bytes = OFFSETS_BYTES[(state.serial % 2) as usize];
         let bytes = Buf::copy_of(&watermark.encode(&self.superblock.pool)).freeze();
-        let op = Op::Write { bufs: Vectored::One(bytes), fua: false };
+        let op = Op::Write { bufs: Vectored::One(bytes), fua: true };
         self.command(0, offset_bytes, 0, op, Pending::Watermark);
     }
 }

@@ -7,4 +7,4 @@ mod replay;
 
 pub use format::{FormatError, format};
 pub use members::{MemberError, assemble, read_superblock};
-pub use open::{OpenError, RecoveryReport, open};
+pub use open::{OpenError, RecoveryReport, open, salvage};

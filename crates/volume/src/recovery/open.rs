@@ -1,7 +1,7 @@
 //! Opening a pool: choose the root, load the index, replay the journal, decide once, and only then serve.
 
 use super::members::{MemberError, assemble, write_superblock};
-use super::replay;
+use super::replay::{self, MissingBatches};
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
@@ -9,6 +9,7 @@ use crate::layout::page::{self, PAGE_BYTES, PageName, PageRef};
 use crate::layout::root::{HEADER_BYTES, Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
+use crate::overlay::Overlay;
 use crate::pool::drive;
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
@@ -197,6 +198,34 @@ pub fn open(
     classes: &[ClassSpec],
     options: EngineOptions,
 ) -> Result<(Engine, RecoveryReport), OpenError> {
+    open_with(devices, fast, classes, options, MissingBatches::Refuse)
+}
+
+/// Opens a pool whose journal is damaged, for reading only: what the missing batches changed shows an older state or
+/// fails to be read, and nothing tells which blocks that are. Nothing is written to the devices.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn salvage(
+    devices: &mut Devices,
+    fast: usize,
+    classes: &[ClassSpec],
+    options: EngineOptions,
+) -> Result<(Engine, RecoveryReport), OpenError> {
+    Overlay::over_all(devices);
+    let (mut engine, report) = open_with(devices, fast, classes, options, MissingBatches::Skip)?;
+    engine.mover.paused = true;
+    engine.set_read_only("opened for salvage");
+    Ok((engine, report))
+}
+
+fn open_with(
+    devices: &mut Devices,
+    fast: usize,
+    classes: &[ClassSpec],
+    options: EngineOptions,
+    missing_batches: MissingBatches,
+) -> Result<(Engine, RecoveryReport), OpenError> {
     let superblocks = assemble(devices, fast)?;
     let read_before = devices.read_bytes;
     for device in 0..devices.list.len() {
@@ -217,7 +246,7 @@ pub fn open(
         len_bytes: superblock.journal_len_bytes,
         sector_bytes: u64::from(superblock.journal_sector_bytes),
     };
-    let scanned = replay::survey(devices, geometry, &superblock, &header, &root)?;
+    let scanned = replay::survey(devices, geometry, &superblock, &header, &root, missing_batches)?;
     let bit = |on: bool, device: usize| u32::from(on) << device;
     let (mut volatile, mut discards) = (0, 0);
     for (i, device) in devices.list.iter().enumerate() {

@@ -16,6 +16,15 @@ use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
 
+/// What to do about journal batches that were durable and are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingBatches {
+    /// Do not open: which blocks they changed is unknown.
+    Refuse,
+    /// Go on without them, for salvage.
+    Skip,
+}
+
 /// What the journal holds.
 pub(super) struct Survey {
     pub start: ScanStart,
@@ -57,6 +66,7 @@ pub(super) fn survey(
     superblock: &Superblock,
     header: &RootHeader,
     root: &Root,
+    missing_batches: MissingBatches,
 ) -> Result<Survey, OpenError> {
     let start = ScanStart { position: root.journal_position, batch: root.journal_batch, epoch: header.epoch };
     let mut survey = Survey {
@@ -128,7 +138,8 @@ pub(super) fn survey(
     if survey.durable >= end.batch {
         missing.extend(end.batch..=survey.durable);
     }
-    if let Some(&batch) = missing.iter().find(|&&batch| survey.is_durable(batch)) {
+    let lost = missing.iter().find(|&&batch| survey.is_durable(batch));
+    if let (Some(&batch), MissingBatches::Refuse) = (lost, missing_batches) {
         return Err(OpenError::Journal { batch, durable: survey.durable });
     }
     survey.holes = missing.len() as u64;

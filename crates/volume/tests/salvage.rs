@@ -1,0 +1,67 @@
+//! A pool whose journal lost durable batches is refused, and can be read for salvage: nothing is written, writes are
+//! refused, and what the rest of the journal and the last checkpoint know is there.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use forebay_block::DiskId;
+use forebay_device::{Image, Random};
+use forebay_volume::recovery::{OpenError, salvage};
+use forebay_volume::{Op, Pool, Request, RequestError};
+use world::{Oracle, Shape, World, boxed, tags};
+
+#[test]
+fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
+    let shape = Shape::default();
+    let mut world = World::open(&shape, shape.format(), 5, Oracle::default(), 1).unwrap();
+    world.write(0, 8, false, None);
+    world.settle(0).unwrap();
+    let first = tags(&world.read_block(0).unwrap()).unwrap();
+    assert!(world.pool.close());
+    world.write(80, 8, false, None);
+    world.flush();
+    world.settle(0).unwrap();
+    // Long enough for the watermark block, outside the journal, to tell how far the journal was durable.
+    for _ in 0..3000 {
+        world.poll().unwrap();
+    }
+    let journal = {
+        let block = world.pool.devices.read(0, 0, 4096).unwrap();
+        let superblock = forebay_volume::layout::superblock::Superblock::decode(&block).unwrap();
+        superblock.journal_offset_bytes as usize..(superblock.journal_offset_bytes + superblock.journal_len_bytes) as usize
+    };
+    let (images, oracle, next_tag) = world.cut(&mut Random::new(1));
+    let mut bytes = images[0].to_bytes();
+    bytes[journal].fill(0);
+    let damaged = vec![Image::from_bytes(&bytes), images[1].clone()];
+
+    let refused = World::open(&shape, damaged.clone(), 6, oracle, next_tag).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
+
+    let shared: Vec<_> =
+        damaged.iter().enumerate().map(|(i, image)| world::Shared::new(&format!("d{i}"), image.clone(), 7)).collect();
+    let mut devices = boxed(&shared);
+    let (engine, report) = salvage(&mut devices, 1, &world::classes(), shape.options()).unwrap();
+    assert!(report.holes > 0);
+    let mut pool = Pool::new(engine, devices);
+    let mut ask = |op: Op| {
+        let request =
+            Request { token: 1, disk: DiskId(1), offset_bytes: 0, len_bytes: 4096, op, fua: false, export: 0, tag: None };
+        let mut done = Vec::new();
+        pool.submit(request);
+        pool.run_until(&mut done, |_, done| !done.is_empty());
+        done.pop().unwrap().result
+    };
+    match ask(Op::Read).unwrap() {
+        forebay_volume::Outcome::Data(data) => assert_eq!(tags(&data), Some(first), "the checkpoint's data is there"),
+        other => panic!("{other:?}"),
+    }
+    let write = ask(Op::Write(forebay_block::Buf::zeroed(4096)));
+    assert!(matches!(write, Err(RequestError::ReadOnly(_))), "{write:?}");
+    assert!(pool.close());
+    for (shared, image) in shared.iter().zip(&damaged) {
+        let after = shared.lock().inner().inner().durable();
+        assert!(after.to_bytes() == image.to_bytes(), "salvage wrote to a device");
+        assert_eq!(shared.steps(), 0);
+    }
+}
