@@ -19,6 +19,7 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
     let first = tags(&world.read_block(0).unwrap()).unwrap();
     assert!(world.pool.close());
     world.write(80, 8, false, None);
+    world.settle(0).unwrap();
     world.flush();
     world.settle(0).unwrap();
     // Long enough for the watermark block, outside the journal, to tell how far the journal was durable.
