@@ -25,22 +25,12 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--poll" => wait = Wait::Spin,
-            "--size-mib" => {
-                size_mib = args
-                    .next()?
-                    .parse()
-                    .ok()
-                    .filter(|mib| (1..=1 << 30).contains(mib))?
-            }
+            "--size-mib" => size_mib = args.next()?.parse().ok().filter(|mib| (1..=1 << 30).contains(mib))?,
             _ if arg.starts_with('-') || socket.is_some() => return None,
             _ => socket = Some(arg),
         }
     }
-    Some(Options {
-        socket: socket?,
-        size_bytes: size_mib << 20,
-        wait,
-    })
+    Some(Options { socket: socket?, size_bytes: size_mib << 20, wait })
 }
 
 fn main() -> ExitCode {

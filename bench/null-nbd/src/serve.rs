@@ -54,10 +54,7 @@ pub fn connection<S: Read + Write>(stream: S, size_bytes: u64, wait: Wait) -> io
                 let request = Request::parse(header)?;
                 at += REQUEST_BYTES;
                 match request.command {
-                    CMD_READ => replies.push((
-                        wire::reply_header(request.cookie),
-                        request.length_bytes as usize,
-                    )),
+                    CMD_READ => replies.push((wire::reply_header(request.cookie), request.length_bytes as usize)),
                     CMD_WRITE => write = Some((request.cookie, request.length_bytes as usize)),
                     CMD_DISC => open = false,
                     _ => replies.push((wire::reply_header(request.cookie), 0)),

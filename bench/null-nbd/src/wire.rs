@@ -83,11 +83,7 @@ impl Request {
         }
         let mut id = [0; 8];
         id.copy_from_slice(&cookie[..8]);
-        Ok(Self {
-            command,
-            cookie: id,
-            length_bytes,
-        })
+        Ok(Self { command, cookie: id, length_bytes })
     }
 }
 
@@ -161,12 +157,7 @@ pub fn handshake<S: Read + Write>(stream: &mut S, size_bytes: u64) -> io::Result
     }
 }
 
-fn option_reply<S: Write>(
-    stream: &mut S,
-    option: u32,
-    kind: u32,
-    payload: &[u8],
-) -> io::Result<()> {
+fn option_reply<S: Write>(stream: &mut S, option: u32, kind: u32, payload: &[u8]) -> io::Result<()> {
     let mut reply = Vec::with_capacity(20 + payload.len());
     reply.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     reply.extend(option.to_be_bytes());

@@ -29,7 +29,8 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
     let journal = {
         let block = world.pool.devices.read(0, 0, 4096).unwrap();
         let superblock = forebay_volume::layout::superblock::Superblock::decode(&block).unwrap();
-        superblock.journal_offset_bytes as usize..(superblock.journal_offset_bytes + superblock.journal_len_bytes) as usize
+        superblock.journal_offset_bytes as usize
+            ..(superblock.journal_offset_bytes + superblock.journal_len_bytes) as usize
     };
     let (images, oracle, next_tag) = world.cut(&mut Random::new(1));
     let mut bytes = images[0].to_bytes();
@@ -46,8 +47,16 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
     assert!(report.holes > 0);
     let mut pool = Pool::new(engine, devices);
     let mut ask = |op: Op| {
-        let request =
-            Request { token: 1, disk: DiskId(1), offset_bytes: 0, len_bytes: 4096, op, fua: false, export: 0, tag: None };
+        let request = Request {
+            token: 1,
+            disk: DiskId(1),
+            offset_bytes: 0,
+            len_bytes: 4096,
+            op,
+            fua: false,
+            export: 0,
+            tag: None,
+        };
         let mut done = Vec::new();
         pool.submit(request);
         pool.run_until(&mut done, |_, done| !done.is_empty());
