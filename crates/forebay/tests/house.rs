@@ -15,11 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 /// All `.rs` files of the repository below `folder`, without what builds leave behind.
@@ -37,12 +33,7 @@ fn sources(folder: &str) -> Vec<Source> {
                     waiting.push(path);
                 }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path
-                    .strip_prefix(top())
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .to_owned();
+                let name = path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned();
                 found.push(Source::new(&name, &fs::read_to_string(&path).unwrap()));
             }
         }
@@ -53,10 +44,7 @@ fn sources(folder: &str) -> Vec<Source> {
 
 /// Sources of our own anywhere in the repository.
 fn every_source() -> Vec<Source> {
-    ["crates", "bench", "fuzz", "tests"]
-        .into_iter()
-        .flat_map(sources)
-        .collect()
+    ["crates", "bench", "fuzz", "tests"].into_iter().flat_map(sources).collect()
 }
 
 fn rooms() -> Vec<String> {
@@ -81,17 +69,9 @@ fn planted(path: &str, text: &str) -> Source {
 fn imports_run_one_way() {
     let rooms = rooms();
     for (room, _) in FLOORS {
-        assert!(
-            rooms.iter().any(|name| name == room),
-            "crates/{room} is gone: nothing was checked"
-        );
+        assert!(rooms.iter().any(|name| name == room), "crates/{room} is gone: nothing was checked");
     }
-    none(
-        rooms
-            .iter()
-            .flat_map(|room| rules::floor_order(room, &manifest(room)))
-            .collect(),
-    );
+    none(rooms.iter().flat_map(|room| rules::floor_order(room, &manifest(room))).collect());
 }
 
 fn manifest(room: &str) -> String {
@@ -100,28 +80,15 @@ fn manifest(room: &str) -> String {
 
 #[test]
 fn unsafe_stands_only_where_it_may() {
-    none(
-        every_source()
-            .iter()
-            .flat_map(rules::unsafe_places)
-            .collect(),
-    );
-    for room in rooms()
-        .iter()
-        .filter(|room| !ROOMS_WITH_UNSAFE.contains(&room.as_str()))
-    {
+    none(every_source().iter().flat_map(rules::unsafe_places).collect());
+    for room in rooms().iter().filter(|room| !ROOMS_WITH_UNSAFE.contains(&room.as_str())) {
         let roots: Vec<Source> = sources(&format!("crates/{room}/src"))
             .into_iter()
             .filter(|source| {
-                ["lib.rs", "main.rs"]
-                    .iter()
-                    .any(|root| source.path == format!("crates/{room}/src/{root}"))
+                ["lib.rs", "main.rs"].iter().any(|root| source.path == format!("crates/{room}/src/{root}"))
             })
             .collect();
-        assert!(
-            !roots.is_empty(),
-            "crates/{room} has no root: nothing was checked"
-        );
+        assert!(!roots.is_empty(), "crates/{room} has no root: nothing was checked");
         none(roots.iter().flat_map(rules::forbids_unsafe).collect());
     }
 }
@@ -131,19 +98,9 @@ fn pure_rooms_call_nothing_of_the_world() {
     for room in PURE_ROOMS {
         let mut sources = sources(&format!("crates/{room}/src"));
         let tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
-        sources.retain(|source| {
-            !tests
-                .iter()
-                .any(|test| source.path.starts_with(test.as_str()))
-        });
-        let words: usize = sources
-            .iter()
-            .map(|source| source::words(&source.product).count())
-            .sum();
-        assert!(
-            words > 100,
-            "crates/{room}: hardly any code was seen ({words} words): nothing was checked"
-        );
+        sources.retain(|source| !tests.iter().any(|test| source.path.starts_with(test.as_str())));
+        let words: usize = sources.iter().map(|source| source::words(&source.product).count()).sum();
+        assert!(words > 100, "crates/{room}: hardly any code was seen ({words} words): nothing was checked");
         none(sources.iter().flat_map(rules::impure_calls).collect());
     }
 }
@@ -164,28 +121,13 @@ mod the_rules_can_fail {
     #[test]
     fn floor_order() {
         for (room, line) in [
-            (
-                "block",
-                "[dependencies]\nforebay-device = { path = \"../device\" }",
-            ),
+            ("block", "[dependencies]\nforebay-device = { path = \"../device\" }"),
             ("device", "[dependencies]\nforebay-volume.workspace = true"),
-            (
-                "volume",
-                "[dependencies]\nforebay-device.workspace = true # why not",
-            ),
+            ("volume", "[dependencies]\nforebay-device.workspace = true # why not"),
             ("volume", "[dependencies.forebay-export]\nworkspace = true"),
-            (
-                "prism",
-                "[target.'cfg(unix)'.dependencies]\nforebay-volume = \"1\"",
-            ),
-            (
-                "prism",
-                "[dependencies]\nharmless = { package = \"forebay-volume\", version = \"1\" }",
-            ),
-            (
-                "prism",
-                "[dependencies.harmless]\npackage = \"forebay-volume\"",
-            ),
+            ("prism", "[target.'cfg(unix)'.dependencies]\nforebay-volume = \"1\""),
+            ("prism", "[dependencies]\nharmless = { package = \"forebay-volume\", version = \"1\" }"),
+            ("prism", "[dependencies.harmless]\npackage = \"forebay-volume\""),
             ("export", "[build-dependencies]\nforebay = \"1\""),
             ("volume", "[dependencies]\nrand = \"0.9\""),
             ("cellar", ""),
@@ -196,17 +138,11 @@ mod the_rules_can_fail {
             "volume",
             "[package]\nname = \"forebay-volume\"\n[dev-dependencies]\nforebay-device = \"1\"\n",
         ));
-        none(rules::floor_order(
-            "volume",
-            "[dependencies]\nforebay-block.workspace = true\nthiserror = \"2\"\n",
-        ));
+        none(rules::floor_order("volume", "[dependencies]\nforebay-block.workspace = true\nthiserror = \"2\"\n"));
         // A room cannot be on two floors, and none above itself.
         for (index, (room, below)) in FLOORS.iter().enumerate() {
             for other in *below {
-                assert!(
-                    FLOORS[..index].iter().any(|(name, _)| name == other),
-                    "{room} imports {other} from above"
-                );
+                assert!(FLOORS[..index].iter().any(|(name, _)| name == other), "{room} imports {other} from above");
             }
         }
     }
@@ -218,55 +154,25 @@ mod the_rules_can_fail {
             rules::unsafe_places(&planted("crates/volume/src/map.rs", text)),
             ["crates/volume/src/map.rs:2: unsafe"]
         );
-        assert_eq!(
-            rules::unsafe_places(&planted("crates/block/src/device.rs", text)).len(),
-            1
-        );
-        assert_eq!(
-            rules::unsafe_places(&planted("crates/forebay/tests/kill.rs", text)).len(),
-            1
-        );
-        for path in [
-            "crates/block/src/buf.rs",
-            "crates/device/src/a/b.rs",
-            "crates/export/src/lib.rs",
-        ] {
+        assert_eq!(rules::unsafe_places(&planted("crates/block/src/device.rs", text)).len(), 1);
+        assert_eq!(rules::unsafe_places(&planted("crates/forebay/tests/kill.rs", text)).len(), 1);
+        for path in ["crates/block/src/buf.rs", "crates/device/src/a/b.rs", "crates/export/src/lib.rs"] {
             none(rules::unsafe_places(&planted(path, text)));
         }
         let harmless = "// unsafe\nconst A: &str = \"unsafe\"; /* unsafe /* too */ unsafe */ const B: &str = r#\"\" unsafe\"#;\n#![deny(unsafe_code)]";
-        none(rules::unsafe_places(&planted(
-            "crates/volume/src/map.rs",
-            harmless,
-        )));
+        none(rules::unsafe_places(&planted("crates/volume/src/map.rs", harmless)));
         let after_literals = "const A: char = '\"'; const B: &[u8] = b\"\\\"\"; fn f<'a>(x: &'a u8) { unsafe {} } const C: char = '\\'';";
-        assert_eq!(
-            rules::unsafe_places(&planted("crates/volume/src/map.rs", after_literals)).len(),
-            1
-        );
+        assert_eq!(rules::unsafe_places(&planted("crates/volume/src/map.rs", after_literals)).len(), 1);
     }
 
     #[test]
     fn forbids_unsafe() {
         assert_eq!(
-            rules::forbids_unsafe(&planted(
-                "crates/volume/src/lib.rs",
-                "//! #![forbid(unsafe_code)]\n"
-            ))
-            .len(),
+            rules::forbids_unsafe(&planted("crates/volume/src/lib.rs", "//! #![forbid(unsafe_code)]\n")).len(),
             1
         );
-        assert_eq!(
-            rules::forbids_unsafe(&planted(
-                "crates/volume/src/lib.rs",
-                "#![deny(unsafe_code)]"
-            ))
-            .len(),
-            1
-        );
-        none(rules::forbids_unsafe(&planted(
-            "crates/volume/src/lib.rs",
-            "//! Docs.\n#![forbid(unsafe_code)]\n",
-        )));
+        assert_eq!(rules::forbids_unsafe(&planted("crates/volume/src/lib.rs", "#![deny(unsafe_code)]")).len(), 1);
+        none(rules::forbids_unsafe(&planted("crates/volume/src/lib.rs", "//! Docs.\n#![forbid(unsafe_code)]\n")));
     }
 
     #[test]
@@ -300,49 +206,25 @@ mod the_rules_can_fail {
             "/// Like std::fs, but not.\nfn f() -> &'static str { \"std::fs\" }",
             "fn f(time: u64) -> u64 { self::time::thread(time) }",
         ] {
-            none(rules::impure_calls(&planted(
-                "crates/volume/src/map.rs",
-                text,
-            )));
+            none(rules::impure_calls(&planted("crates/volume/src/map.rs", text)));
         }
-        none(rules::impure_calls(&planted(
-            "crates/volume/src/map/tests.rs",
-            "use std::fs;",
-        )));
-        assert!(
-            !rules::impure_calls(&planted("crates/volume/src/map/testing.rs", "use std::fs;"))
-                .is_empty()
-        );
+        none(rules::impure_calls(&planted("crates/volume/src/map/tests.rs", "use std::fs;")));
+        assert!(!rules::impure_calls(&planted("crates/volume/src/map/testing.rs", "use std::fs;")).is_empty());
     }
 
     #[test]
     fn test_modules_are_those_declared_for_tests_only() {
         let text = "mod map;\n#[cfg(test)]\nmod oracle;\n#[cfg(test)]\nmod tests { fn f() {} }\npub mod journal;";
         let expected = ["crates/volume/src/oracle.rs", "crates/volume/src/oracle/"];
-        assert_eq!(
-            planted("crates/volume/src/lib.rs", text).test_modules(),
-            expected
-        );
-        let expected = [
-            "crates/volume/src/engine/oracle.rs",
-            "crates/volume/src/engine/oracle/",
-        ];
-        assert_eq!(
-            planted("crates/volume/src/engine.rs", text).test_modules(),
-            expected
-        );
+        assert_eq!(planted("crates/volume/src/lib.rs", text).test_modules(), expected);
+        let expected = ["crates/volume/src/engine/oracle.rs", "crates/volume/src/engine/oracle/"];
+        assert_eq!(planted("crates/volume/src/engine.rs", text).test_modules(), expected);
     }
 
     #[test]
     fn too_long() {
-        assert_eq!(
-            rules::too_long(&planted("a.rs", &"\n".repeat(rules::LINE_LIMIT + 1))).len(),
-            1
-        );
-        none(rules::too_long(&planted(
-            "a.rs",
-            &"\n".repeat(rules::LINE_LIMIT),
-        )));
+        assert_eq!(rules::too_long(&planted("a.rs", &"\n".repeat(rules::LINE_LIMIT + 1))).len(), 1);
+        none(rules::too_long(&planted("a.rs", &"\n".repeat(rules::LINE_LIMIT))));
     }
 
     #[test]
@@ -356,9 +238,6 @@ mod the_rules_can_fail {
         ] {
             assert_eq!(rules::leftovers(&planted("a.rs", text)).len(), 1, "{text}");
         }
-        none(rules::leftovers(&planted(
-            "a.rs",
-            "fn todo(dbg: &str) -> bool { dbg == \"todo!() FIXME\" }",
-        )));
+        none(rules::leftovers(&planted("a.rs", "fn todo(dbg: &str) -> bool { dbg == \"todo!() FIXME\" }")));
     }
 }

@@ -73,58 +73,26 @@ pub fn dependencies(manifest: &str) -> Vec<Dependency> {
     const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
     let mut found: Vec<Dependency> = Vec::new();
     let (mut section, mut table_of_one) = (None, false);
-    for line in manifest
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or("").trim())
-    {
-        if let Some(header) = line
-            .strip_prefix('[')
-            .and_then(|line| line.strip_suffix(']'))
-        {
+    for line in manifest.lines().map(|line| line.split('#').next().unwrap_or("").trim()) {
+        if let Some(header) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             let last = header.rsplit('.').next().unwrap_or(header);
-            let before = header
-                .strip_suffix(last)
-                .unwrap_or("")
-                .trim_end_matches('.')
-                .rsplit('.')
-                .next()
-                .unwrap_or("");
+            let before = header.strip_suffix(last).unwrap_or("").trim_end_matches('.').rsplit('.').next().unwrap_or("");
             table_of_one = SECTIONS.contains(&before);
-            section = [last, before]
-                .into_iter()
-                .find(|name| SECTIONS.contains(name))
-                .map(str::to_owned);
+            section = [last, before].into_iter().find(|name| SECTIONS.contains(name)).map(str::to_owned);
             if let (Some(section), true) = (&section, table_of_one) {
-                found.push(Dependency {
-                    section: section.clone(),
-                    package: last.trim_matches('"').to_owned(),
-                });
+                found.push(Dependency { section: section.clone(), package: last.trim_matches('"').to_owned() });
             }
         } else if let (Some(section), Some((key, value))) = (&section, line.split_once('=')) {
             let renamed = |text: &str| text.split('"').nth(1).map(str::to_owned);
             if table_of_one {
-                if let (true, Some(name), Some(last)) =
-                    (key.trim() == "package", renamed(value), found.last_mut())
-                {
+                if let (true, Some(name), Some(last)) = (key.trim() == "package", renamed(value), found.last_mut()) {
                     last.package = name;
                 }
                 continue;
             }
-            let name = key
-                .split('.')
-                .next()
-                .unwrap_or(key)
-                .trim()
-                .trim_matches('"')
-                .to_owned();
-            let package = value
-                .split_once("package")
-                .and_then(|(_, rest)| renamed(rest))
-                .unwrap_or(name);
-            found.push(Dependency {
-                section: section.clone(),
-                package,
-            });
+            let name = key.split('.').next().unwrap_or(key).trim().trim_matches('"').to_owned();
+            let package = value.split_once("package").and_then(|(_, rest)| renamed(rest)).unwrap_or(name);
+            found.push(Dependency { section: section.clone(), package });
         }
     }
     found
@@ -133,26 +101,19 @@ pub fn dependencies(manifest: &str) -> Vec<Dependency> {
 /// Imports that run up or across the floors. Development dependencies are free.
 pub fn floor_order(room: &str, manifest: &str) -> Vec<String> {
     let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == room) else {
-        return vec![format!(
-            "crates/{room}: no floor is known for this room; give it one in FLOORS"
-        )];
+        return vec![format!("crates/{room}: no floor is known for this room; give it one in FLOORS")];
     };
     let mut wrong = Vec::new();
-    for dependency in dependencies(manifest)
-        .iter()
-        .filter(|dependency| dependency.section != "dev-dependencies")
-    {
+    for dependency in dependencies(manifest).iter().filter(|dependency| dependency.section != "dev-dependencies") {
         let package = dependency.package.as_str();
-        let other = package
-            .strip_prefix("forebay-")
-            .or((package == "forebay").then_some("forebay"));
+        let other = package.strip_prefix("forebay-").or((package == "forebay").then_some("forebay"));
         if other.is_some_and(|other| !allowed.contains(&other)) {
-            wrong.push(format!(
-                "crates/{room}/Cargo.toml: imports {package}, which is not below it"
-            ));
+            wrong.push(format!("crates/{room}/Cargo.toml: imports {package}, which is not below it"));
         }
         if PURE_ROOMS.contains(&room) && IMPURE_CRATES.contains(&package) {
-            wrong.push(format!("crates/{room}/Cargo.toml: {package} brings clocks, files, threads or chance into a pure room"));
+            wrong.push(format!(
+                "crates/{room}/Cargo.toml: {package} brings clocks, files, threads or chance into a pure room"
+            ));
         }
     }
     wrong
@@ -160,10 +121,8 @@ pub fn floor_order(room: &str, manifest: &str) -> Vec<String> {
 
 /// `unsafe` outside the places that may have it, tests included.
 pub fn unsafe_places(source: &Source) -> Vec<String> {
-    let allowed = UNSAFE_ROOMS
-        .iter()
-        .any(|room| source.path.starts_with(room))
-        || UNSAFE_FILES.contains(&source.path.as_str());
+    let allowed =
+        UNSAFE_ROOMS.iter().any(|room| source.path.starts_with(room)) || UNSAFE_FILES.contains(&source.path.as_str());
     if allowed {
         return Vec::new();
     }
@@ -179,10 +138,7 @@ pub fn forbids_unsafe(source: &Source) -> Vec<String> {
     if code.contains("#![forbid(unsafe_code)]") {
         return Vec::new();
     }
-    vec![format!(
-        "{}: #![forbid(unsafe_code)] is missing",
-        source.path
-    )]
+    vec![format!("{}: #![forbid(unsafe_code)] is missing", source.path)]
 }
 
 /// Calls of a pure room to the world: clock, thread, file, environment, network, process, chance.
@@ -190,9 +146,7 @@ pub fn impure_calls(source: &Source) -> Vec<String> {
     let mut wrong = BTreeSet::new();
     for (at, path) in paths(&source.product) {
         let path = path.trim_start_matches("::");
-        let listed = IMPURE_PATHS
-            .iter()
-            .any(|bad| path == *bad || path.starts_with(&format!("{bad}::")));
+        let listed = IMPURE_PATHS.iter().any(|bad| path == *bad || path.starts_with(&format!("{bad}::")));
         let glob = matches!(path, "std::*" | "std::collections::*");
         if listed || glob || path.starts_with("rand::") {
             wrong.insert(format!("{}: {path}", source.place(&source.product, at)));
@@ -209,19 +163,14 @@ pub fn too_long(source: &Source) -> Vec<String> {
     if source.lines <= LINE_LIMIT {
         return Vec::new();
     }
-    vec![format!(
-        "{}: {} lines, at most {LINE_LIMIT}",
-        source.path, source.lines
-    )]
+    vec![format!("{}: {} lines, at most {LINE_LIMIT}", source.path, source.lines)]
 }
 
 /// Macros and marks of unfinished work.
 pub fn leftovers(source: &Source) -> Vec<String> {
     let mut wrong = Vec::new();
     for (at, word) in words(&source.code) {
-        if matches!(word, "todo" | "unimplemented" | "dbg")
-            && source.code[at + word.len()..].starts_with('!')
-        {
+        if matches!(word, "todo" | "unimplemented" | "dbg") && source.code[at + word.len()..].starts_with('!') {
             wrong.push(format!("{}: {word}!", source.place(&source.code, at)));
         }
     }

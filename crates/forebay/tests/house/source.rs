@@ -18,18 +18,8 @@ impl Source {
     /// Takes `text` apart.
     pub fn new(path: &str, text: &str) -> Self {
         let (code, comments) = split(text);
-        let product = if is_test_path(path) {
-            blank(&code)
-        } else {
-            without_tests(&code)
-        };
-        Self {
-            path: path.to_owned(),
-            lines: text.lines().count(),
-            code,
-            product,
-            comments,
-        }
+        let product = if is_test_path(path) { blank(&code) } else { without_tests(&code) };
+        Self { path: path.to_owned(), lines: text.lines().count(), code, product, comments }
     }
 
     /// Files and folders of the modules that this file declares for tests only (`#[cfg(test)] mod x;`).
@@ -43,21 +33,13 @@ impl Source {
             let words: Vec<(usize, &str)> = words(text).collect();
             let modules = words.windows(2).filter(|pair| pair[0].1 == "mod");
             modules
-                .filter(|pair| {
-                    text[pair[1].0 + pair[1].1.len()..]
-                        .trim_start()
-                        .starts_with(';')
-                })
+                .filter(|pair| text[pair[1].0 + pair[1].1.len()..].trim_start().starts_with(';'))
                 .map(|pair| pair[1].1.to_owned())
                 .collect()
         };
         let in_product = declared(&self.product);
-        let only_tests = declared(&self.code)
-            .into_iter()
-            .filter(|name| !in_product.contains(name));
-        only_tests
-            .flat_map(|name| [format!("{inside}/{name}.rs"), format!("{inside}/{name}/")])
-            .collect()
+        let only_tests = declared(&self.code).into_iter().filter(|name| !in_product.contains(name));
+        only_tests.flat_map(|name| [format!("{inside}/{name}.rs"), format!("{inside}/{name}/")]).collect()
     }
 
     /// `path:line` of a byte offset into any of the texts.
@@ -68,14 +50,11 @@ impl Source {
 
 /// Whether a path holds nothing but tests by its name alone; see [`Source::test_modules`] for the others.
 fn is_test_path(path: &str) -> bool {
-    path.split('/')
-        .any(|part| matches!(part, "tests" | "tests.rs" | "benches"))
+    path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches"))
 }
 
 fn blank(text: &str) -> String {
-    text.chars()
-        .map(|c| if c == '\n' { '\n' } else { ' ' })
-        .collect()
+    text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect()
 }
 
 /// Code and comments of `text`, each with blanks where the other is.
@@ -106,19 +85,13 @@ fn split(text: &str) -> (String, String) {
         }
     }
     // Only whole ASCII characters and whole comments were copied, so the texts are UTF-8 up to stray bytes.
-    (
-        String::from_utf8_lossy(&code).into_owned(),
-        String::from_utf8_lossy(&comments).into_owned(),
-    )
+    (String::from_utf8_lossy(&code).into_owned(), String::from_utf8_lossy(&comments).into_owned())
 }
 
 /// Length of the comment at the start of `rest`; block comments nest.
 fn comment_length(rest: &[u8]) -> usize {
     if rest.starts_with(b"//") {
-        return rest
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .unwrap_or(rest.len());
+        return rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
     }
     let (mut at, mut depth) = (0, 0);
     while at < rest.len() {
@@ -144,19 +117,14 @@ fn raw_string_length(rest: &[u8]) -> Option<usize> {
     if prefix == 2 && !matches!(rest[0], b'b' | b'c') {
         return None;
     }
-    let hashes = rest[prefix..]
-        .iter()
-        .take_while(|byte| **byte == b'#')
-        .count();
+    let hashes = rest[prefix..].iter().take_while(|byte| **byte == b'#').count();
     if rest.get(prefix + hashes) != Some(&b'"') {
         return None;
     }
     let start = prefix + hashes + 1;
     let mut close = vec![b'"'];
     close.extend(vec![b'#'; hashes]);
-    let length = rest[start..]
-        .windows(close.len())
-        .position(|window| window == close);
+    let length = rest[start..].windows(close.len()).position(|window| window == close);
     Some(length.map_or(rest.len(), |length| start + length + close.len()))
 }
 
@@ -197,9 +165,7 @@ fn without_tests(code: &str) -> String {
             break;
         };
         let condition = &out[start..attribute];
-        if !words(condition).any(|(_, word)| word == "test")
-            || words(condition).any(|(_, word)| word == "not")
-        {
+        if !words(condition).any(|(_, word)| word == "test") || words(condition).any(|(_, word)| word == "not") {
             from = attribute;
             continue;
         }
@@ -263,10 +229,7 @@ pub fn paths(code: &str) -> Vec<(usize, String)> {
     while at < bytes.len() {
         match bytes[at] {
             byte if is_word(byte) || byte == b'*' && in_use => {
-                let end = bytes[at..]
-                    .iter()
-                    .position(|byte| !is_word(*byte))
-                    .map_or(bytes.len(), |n| at + n.max(1));
+                let end = bytes[at..].iter().position(|byte| !is_word(*byte)).map_or(bytes.len(), |n| at + n.max(1));
                 let word = &code[at..end];
                 if word == "use" && path.is_empty() {
                     in_use = true;
