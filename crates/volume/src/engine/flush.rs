@@ -22,6 +22,8 @@ pub(crate) struct FlushState {
     pub checkpoint_wants: bool,
     /// The flush under way.
     active: Option<Active>,
+    /// Devices with a flush of the mover under way, one bit each.
+    pub mover_devices: u32,
     submitted: u64,
     /// Data written since the last flush was submitted.
     pub unflushed_bytes: u64,
@@ -33,6 +35,7 @@ pub(crate) struct FlushState {
 #[derive(Debug)]
 struct Active {
     number: u64,
+    devices: u32,
     remaining: u32,
     failed: bool,
     clients: Vec<u32>,
@@ -58,8 +61,12 @@ impl FlushState {
         self.submitted
     }
 
-    pub fn watermark_written(&mut self) {
+    /// The write of the watermark block ended; one that failed is tried again when the next is due.
+    pub fn watermark_written(&mut self, good: bool) {
         self.watermark.busy = false;
+        if !good {
+            self.watermark.written_batch = 0;
+        }
     }
 
     /// Recovery starts counting where the last watermark block ended.
@@ -116,6 +123,7 @@ impl Engine {
         self.flush.submitted += 1;
         self.flush.active = Some(Active {
             number,
+            devices,
             remaining: devices.count_ones() + 1,
             failed: false,
             clients: std::mem::take(&mut self.flush.waiting),
@@ -154,16 +162,23 @@ impl Engine {
     }
 
     fn flush_part_done(&mut self) {
-        let Some(active) = &mut self.flush.active else {
-            return;
-        };
-        active.remaining -= 1;
-        if active.remaining > 0 {
+        if let Some(active) = &mut self.flush.active {
+            active.remaining -= 1;
+            self.finish_flush();
+        }
+    }
+
+    /// Ends the flush under way where all its parts are done. A device tells of a lost write once: a flush of the
+    /// mover beside this one may be the one that hears of it, so its end is waited for.
+    pub(crate) fn finish_flush(&mut self) {
+        let open = |active: &Active| active.remaining > 0 || active.devices & self.flush.mover_devices != 0;
+        if self.flush.active.as_ref().is_none_or(open) {
             return;
         }
-        let Some(active) = self.flush.active.take() else {
+        let Some(mut active) = self.flush.active.take() else {
             return;
         };
+        active.failed |= self.flush.failed;
         if !active.failed {
             self.journal.flushed(active.number);
         }

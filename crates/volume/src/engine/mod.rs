@@ -235,7 +235,7 @@ impl Engine {
             }
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
             Pending::Flush { device } => self.device_flushed(device, result),
-            Pending::MoverFlush => self.mover_flushed(result),
+            Pending::MoverFlush => self.mover_flushed(device, result),
             Pending::MoverRead { first } => self.mover_read_done(first, device, result, bufs),
             Pending::MoverWrite => self.mover_write_done(device, result),
             Pending::MoverSummary => self.mover_summary_done(device, result, bufs),
@@ -247,7 +247,7 @@ impl Engine {
                 }
                 self.bands.release(band);
             }
-            Pending::Watermark => self.flush.watermark_written(),
+            Pending::Watermark => self.flush.watermark_written(result.is_ok()),
         }
     }
 

@@ -163,21 +163,27 @@ impl Engine {
                 if let Some(job) = &mut self.mover.job {
                     job.outstanding += 1;
                 }
+                self.flush.mover_devices |= 1 << device;
                 self.command(device, 0, 0, Op::Flush, Pending::MoverFlush);
             }
         }
         self.mover_part_done();
     }
 
-    pub(crate) fn mover_flushed(&mut self, result: Result<(), IoError>) {
+    pub(crate) fn mover_flushed(&mut self, device: usize, result: Result<(), IoError>) {
+        self.flush.mover_devices &= !(1 << device);
         if result.is_err() {
             // The device reports a lost write once: hosts whose data went there must not be told it is durable.
             self.flush.failed = true;
             self.counters.flush_errors += 1;
-            if let Some(job) = &mut self.mover.job {
-                job.failed = true;
-            }
         }
+        // Nor is the data of this job known to be durable where another flush heard of a lost write first.
+        if self.flush.failed
+            && let Some(job) = &mut self.mover.job
+        {
+            job.failed = true;
+        }
+        self.finish_flush();
         self.mover_part_done();
     }
 }
