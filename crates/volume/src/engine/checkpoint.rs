@@ -17,6 +17,8 @@ const PAGES_IN_FLIGHT: usize = 64;
 /// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
 /// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
 const DIRTY_MAX: usize = 65_536;
+/// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
+const FAILURES_MAX: u32 = 3;
 const BLOB_CHUNK_BYTES: usize = 1 << 20;
 
 /// How far a checkpoint has come.
@@ -48,6 +50,8 @@ pub(crate) struct CheckpointState {
     pub bypass_debt: u64,
     /// A band became full.
     pub summaries_due: bool,
+    /// Time before which no summary is written, after one failed.
+    summaries_not_before_ns: u64,
     /// Bands to be trimmed once their summary is written.
     pub trims_waiting: Vec<u32>,
     summarising: BTreeSet<u32>,
@@ -58,6 +62,8 @@ pub(crate) struct CheckpointState {
     failed: bool,
     /// Time before which no new attempt is made after a failure.
     not_before_ns: u64,
+    /// Attempts in a row that were given up.
+    failures: u32,
     frozen: Vec<u32>,
     next_frozen: usize,
     next_index: (u16, usize),
@@ -104,6 +110,14 @@ impl Engine {
     #[must_use]
     pub fn checkpoint_failed(&self) -> bool {
         self.flush.failed || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.now_ns
+    }
+
+    /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
+    pub(crate) fn checkpoint_hopeless(&self) -> Option<String> {
+        (self.checkpoint.failures >= FAILURES_MAX && !self.checkpoint.is_active()).then(|| {
+            let why = self.counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
+            format!("checkpoints cannot be written, the journal is full: {why}")
+        })
     }
 
     /// For reports of requests that do not end.
@@ -517,6 +531,7 @@ impl Engine {
             return;
         };
         self.checkpoint.number = header.checkpoint;
+        self.checkpoint.failures = 0;
         self.journal.truncate(self.checkpoint.start, header.checkpoint);
         for slot in std::mem::take(&mut self.checkpoint.superseded) {
             self.slots.clear(slot);
@@ -536,6 +551,7 @@ impl Engine {
         self.checkpoint.shadow = None;
         self.checkpoint.requested = true;
         self.checkpoint.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
+        self.checkpoint.failures = self.checkpoint.failures.saturating_add(1);
         self.counters.checkpoint_errors += 1;
         for &frame in &self.checkpoint.frozen {
             self.frames.get_mut(frame).frozen = false;
@@ -549,6 +565,9 @@ impl Engine {
 
     /// Writes the summaries of bands that are full and whose last blocks have arrived.
     pub(crate) fn write_summaries(&mut self) {
+        if self.now_ns < self.checkpoint.summaries_not_before_ns {
+            return;
+        }
         self.checkpoint.summaries_due = false;
         for band in self.bands.closing() {
             if self.bands.unsettled(band) > 0 {
@@ -580,7 +599,9 @@ impl Engine {
             self.bands.drop_summary(band);
             self.retry_trims();
         } else {
-            // It stays in memory and in the root; another attempt comes with the next full band.
+            // It stays in memory and in the root; while there are many of these, no band is opened.
+            self.checkpoint.summaries_due = true;
+            self.checkpoint.summaries_not_before_ns = self.now_ns.saturating_add(1_000_000_000);
             self.counters.summary_errors += 1;
         }
     }

@@ -15,6 +15,9 @@ use smallvec::SmallVec;
 const RECORD_BLOCKS: usize = 128;
 /// Wait after a job that failed or found nothing.
 const PAUSE_NS: u64 = 100_000_000;
+/// After so many jobs in a row that failed or found nothing, those who wait for space are told that there is none.
+/// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
+const FRUITLESS_MAX: u32 = 30;
 
 /// What a job is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +86,8 @@ pub(crate) struct MoverState {
     /// The destage hints may be too low since a policy changed: look at every leaf once.
     sweep_all: bool,
     not_before_ns: u64,
+    /// Jobs in a row that failed or found nothing.
+    fruitless: u32,
     /// Sources of the job, sorted: not to be reused while it may still compare with them.
     held: Vec<u64>,
     deferred: Vec<Freed>,
@@ -156,7 +161,7 @@ impl Engine {
 
     /// Whether a job is under way or could free something now or after its pause.
     pub(crate) fn mover_may_free(&self) -> bool {
-        if self.read_only.is_some() || self.flush.failed {
+        if self.read_only.is_some() || self.flush.failed || self.mover.fruitless >= FRUITLESS_MAX {
             return false;
         }
         let collectable = self.bands.victim(|band| self.mover.avoided.contains(&band)).is_some();
@@ -275,6 +280,7 @@ impl Engine {
         if job.failed {
             self.counters.mover_errors += 1;
         }
+        self.mover.fruitless = if pause || job.failed { self.mover.fruitless.saturating_add(1) } else { 0 };
         if pause || job.failed {
             self.mover.not_before_ns = self.now_ns.saturating_add(PAUSE_NS);
         }

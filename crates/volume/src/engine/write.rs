@@ -91,15 +91,21 @@ impl Engine {
             self.want_flush();
         }
         let Some(&id) = self.stalled.front() else { return };
+        let wants = self.pieces.get(id as usize).map(|piece| piece.wants);
+        let hopeless = self.checkpoint_hopeless();
         let error = if self.flush.failed {
             // Nothing can be freed any more: neither journal nor space.
             RequestError::FlushFailed
-        } else if self.pieces.get(id as usize).is_some_and(|piece| piece.wants == Wants::Space)
+        } else if matches!(wants, Some(Wants::Journal | Wants::Checkpoint))
+            && let Some(why) = hopeless
+        {
+            RequestError::ReadOnly(why)
+        } else if wants == Some(Wants::Space)
             && self.freed.is_empty()
             && self.pending.is_empty()
             && !self.journal.has_open()
             && !self.mover_may_free()
-            && !self.checkpoint_pending()
+            && (!self.checkpoint_pending() || hopeless.is_some())
         {
             RequestError::NoSpace
         } else {
