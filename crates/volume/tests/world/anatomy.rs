@@ -75,7 +75,7 @@ impl Anatomy {
         add(Part::RootHeader, 0, area, 4096);
         add(Part::RootHeader, 0, area + len - 4096, 4096);
         add(Part::RootBlob, 0, area + 4096, header.blob_len_bytes);
-        let old = superblock.root_offsets_bytes[(header.checkpoint % 2 ^ 1) as usize];
+        let old = superblock.root_offsets_bytes[((header.checkpoint + 1) % 2) as usize];
         add(Part::OldRoot, 0, old, len);
         let blob = bytes(&images[0], &(area + 4096..area + 4096 + header.blob_len_bytes));
         let root = Root::decode(&blob).unwrap();

@@ -97,6 +97,26 @@ pub fn close_window(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
+/// A clean stop that is given up where it takes for ever.
+///
+/// # Errors
+/// Where it is not clean, or never ends.
+pub fn stop(world: &mut World) -> Result<(), String> {
+    let before = world.pool.engine.checkpoint_number();
+    world.pool.engine.request_checkpoint(true);
+    for _ in 0..20_000 {
+        world.pool.poll_once(&mut Vec::new());
+        let engine = &world.pool.engine;
+        if engine.checkpoint_failed() {
+            return Err(format!("no clean stop: {:?}", engine.status().counters.last_checkpoint_error));
+        }
+        if !engine.checkpoint_pending() && !engine.is_busy() && engine.checkpoint_number() > before {
+            return Ok(());
+        }
+    }
+    Err(format!("the stop hangs: {}", world.hang()))
+}
+
 /// A pool with a past.
 pub struct Aged {
     pub shape: Shape,
@@ -125,8 +145,8 @@ pub fn age(seed: u64, shape: &Shape, clean: bool) -> Result<Aged, String> {
         let mut world = open(shape, images, &mut random, oracle, next_tag)?;
         run(&mut world, &mut random, FULL, 60, 8)?;
         world.settle(0)?;
-        if random.chance(1, 2) && !world.pool.close() {
-            return Err("no clean stop".into());
+        if random.chance(1, 2) {
+            stop(&mut world)?;
         }
         (images, oracle, next_tag) = world.cut(&mut random);
         older.push(images.clone());
@@ -137,9 +157,8 @@ pub fn age(seed: u64, shape: &Shape, clean: bool) -> Result<Aged, String> {
     run(&mut world, &mut random, FULL, 60, 8)?;
     close_window(&mut world)?;
     if clean {
-        if !world.pool.close() {
-            return Err("no clean stop".into());
-        }
+        stop(&mut world)?;
+        quiet(&mut world)?;
         world.shared.iter().for_each(super::Shared::write_back);
     } else {
         let requests = random.below(24) as u32;
