@@ -15,6 +15,8 @@ use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
+/// Blocks read at once to be verified: 2 MiB.
+const VERIFIED_AT_ONCE_BLOCKS: usize = 512;
 
 /// What to do about journal batches that were durable and are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,14 +169,25 @@ pub(super) fn replay(
     report.holes = survey.holes;
     scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
         let verify = !survey.is_durable(batch.batch);
-        for (i, record) in records.into_iter().enumerate() {
-            let sequence = batch.first_sequence + i as u64;
-            if !must_apply(sequence, root) || survey.cancelled.contains(&sequence) {
-                continue;
+        let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
+        let mut left = numbered
+            .filter(|(sequence, _)| must_apply(*sequence, root) && !survey.cancelled.contains(sequence))
+            .peekable();
+        while left.peek().is_some() {
+            let mut group = Vec::new();
+            let mut blocks = 0;
+            while blocks < VERIFIED_AT_ONCE_BLOCKS
+                && let Some((sequence, record)) = left.next()
+            {
+                blocks += data_of(&record).map_or(0, |(_, blocks)| blocks);
+                group.push((sequence, record));
             }
-            let keep = if verify { verified(devices, engine, &record, report)? } else { Vec::new() };
-            engine.replay_record(&record, sequence, &keep);
-            report.records += 1;
+            let mut data = if verify { read_data(devices, engine, &group) } else { Vec::new() }.into_iter();
+            for (sequence, record) in group {
+                let keep = if verify { verified(engine, &record, data.next().flatten(), report) } else { Vec::new() };
+                engine.replay_record(&record, sequence, &keep);
+                report.records += 1;
+            }
         }
         Ok(())
     })
@@ -183,42 +196,57 @@ pub(super) fn replay(
     Ok(())
 }
 
-/// Which blocks of a record have their data on the device; empty where there is nothing to verify.
-fn verified(
-    devices: &mut Devices,
-    engine: &Engine,
-    record: &Record,
-    report: &mut RecoveryReport,
-) -> Result<Vec<bool>, IoError> {
-    let (location, names): (u64, Vec<(DiskId, u64, u32)>) = match record {
-        Record::Write { disk, block, location, checksums, .. } => {
-            (*location, checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect())
+/// Location and number of the blocks that a record says were written.
+fn data_of(record: &Record) -> Option<(u64, usize)> {
+    match record {
+        Record::Write { location, checksums, .. } => Some((*location, checksums.len())),
+        Record::Move { location, moved, .. } => Some((*location, moved.len())),
+        _ => None,
+    }
+}
+
+/// Reads the data of these records, in parallel: one by one, each would cost a latency of the device. `None` where a
+/// record has none, where it cannot be read, and where no device has the place.
+fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
+    let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
+    let (mut reads, mut wanted) = (Vec::new(), Vec::new());
+    for (i, (_, record)) in records.iter().enumerate() {
+        if let Some((location, blocks)) = data_of(record)
+            && let Some((device, offset_bytes)) = engine.extents.place(location)
+        {
+            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(blocks * 4096)) }));
+            wanted.push(i);
         }
-        Record::Move { location, moved, .. } => {
-            (*location, moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect())
+    }
+    for (i, completion) in wanted.into_iter().zip(devices.run(reads)) {
+        if let (Ok(()), Some(Vectored::One(buf))) = (completion.result, completion.bufs) {
+            data[i] = Some(buf);
         }
-        _ => return Ok(Vec::new()),
-    };
-    let faults = engine.options.faults;
-    let Some((device, offset_bytes)) = engine.extents.place(location) else {
-        report.dropped_blocks += names.len() as u64;
-        return Ok(vec![false; names.len()]);
-    };
-    let data = match devices.read(device, offset_bytes, names.len() * 4096) {
-        Ok(data) => data,
-        // Unreadable data of a write that was never known durable is data that never arrived.
-        Err(_) => {
-            report.dropped_blocks += names.len() as u64;
-            return Ok(vec![false; names.len()]);
+    }
+    data
+}
+
+/// Which blocks of a record have their data on the device; empty where there is nothing to verify. Unreadable data of
+/// a write that was never known durable is data that never arrived.
+fn verified(engine: &Engine, record: &Record, data: Option<Buf>, report: &mut RecoveryReport) -> Vec<bool> {
+    let names: Vec<(DiskId, u64, u32)> = match record {
+        Record::Write { disk, block, checksums, .. } => {
+            checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect()
         }
+        Record::Move { moved, .. } => moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect(),
+        _ => return Vec::new(),
     };
-    let keep: Vec<bool> = names
-        .iter()
-        .zip(data.chunks_exact(4096))
-        .map(|(&(disk, block, crc), bytes)| faults.checksums_ignored() || block_checksum(disk, block, bytes) == crc)
-        .collect();
+    let ignored = engine.options.faults.checksums_ignored();
+    let keep: Vec<bool> = match &data {
+        Some(data) => names
+            .iter()
+            .zip(data.chunks_exact(4096))
+            .map(|(&(disk, block, crc), bytes)| ignored || block_checksum(disk, block, bytes) == crc)
+            .collect(),
+        None => vec![false; names.len()],
+    };
     report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
-    Ok(keep)
+    keep
 }
 
 /// Brings all leaves that the journal touches into memory, in parallel.
