@@ -149,6 +149,15 @@ impl Server {
         let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
         line.and_then(|bytes| bytes.parse().ok()).context("/proc has no read_bytes")
     }
+
+    /// Processor time of the process so far, all threads (`utime` and `stime` of /proc/PID/stat, proc(5)), in seconds.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name in parentheses may hold anything; utime and stime are the 12th and 13th word after it.
+        let words = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+        let ticks: u64 = words.map(|word| word.parse().unwrap_or(0)).sum();
+        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
 }
 
 impl Drop for Server {

@@ -17,6 +17,9 @@ const RECORD_BYTES_PER_BLOCK: usize = 28;
 /// Further attempts at writing a journal batch that failed.
 const BATCH_ATTEMPTS_MAX: u8 = 3;
 
+/// How long a write waits for space at least while the mover achieves nothing.
+const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
+
 /// Whether a block holds only zeros. Data rarely starts with a zero word, so the first word decides most.
 fn is_zero(block: &[u8]) -> bool {
     block[..8] == [0; 8] && block.iter().all(|&byte| byte == 0)
@@ -101,11 +104,12 @@ impl Engine {
         {
             RequestError::ReadOnly(why)
         } else if wants == Some(Wants::Space)
-            && self.freed.is_empty()
-            && self.pending.is_empty()
-            && !self.journal.has_open()
             && !self.mover_may_free()
-            && (!self.checkpoint_pending() || hopeless.is_some())
+            && (self.waited_too_long(id)
+                || self.freed.is_empty()
+                    && self.pending.is_empty()
+                    && !self.journal.has_open()
+                    && (!self.checkpoint_pending() || hopeless.is_some()))
         {
             RequestError::NoSpace
         } else {
@@ -113,6 +117,13 @@ impl Engine {
         };
         self.stalled.pop_front();
         self.fail_piece(id, error);
+    }
+
+    /// Whether a piece has waited for so long that what is under way cannot be for it: a write larger than all that is
+    /// free takes the rest of a band and gives it back in every round, and so keeps something under way for ever.
+    fn waited_too_long(&self, id: u32) -> bool {
+        let client = self.pieces.get(id as usize).and_then(|piece| self.clients.get(piece.client as usize));
+        client.is_some_and(|client| self.now_ns.saturating_sub(client.started_ns) > SPACE_PATIENCE_NS)
     }
 
     /// Keeps the leaf of a piece that will change it.

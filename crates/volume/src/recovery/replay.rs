@@ -206,7 +206,7 @@ fn data_of(record: &Record) -> Option<(u64, usize)> {
 }
 
 /// Reads the data of these records, in parallel: one by one, each would cost a latency of the device. `None` where a
-/// record has none, where it cannot be read, and where no device has the place.
+/// record has none, and where it cannot be read.
 fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
     let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
@@ -226,8 +226,9 @@ fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) 
     data
 }
 
-/// Which blocks of a record have their data on the device; empty where there is nothing to verify. Unreadable data of
-/// a write that was never known durable is data that never arrived.
+/// Which blocks of a record have their data on the device; empty where there is nothing to verify. Data that cannot be
+/// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
+/// is better than an older version in silence.
 fn verified(engine: &Engine, record: &Record, data: Option<Buf>, report: &mut RecoveryReport) -> Vec<bool> {
     let names: Vec<(DiskId, u64, u32)> = match record {
         Record::Write { disk, block, checksums, .. } => {
@@ -243,7 +244,7 @@ fn verified(engine: &Engine, record: &Record, data: Option<Buf>, report: &mut Re
             .zip(data.chunks_exact(4096))
             .map(|(&(disk, block, crc), bytes)| ignored || block_checksum(disk, block, bytes) == crc)
             .collect(),
-        None => vec![false; names.len()],
+        None => vec![true; names.len()],
     };
     report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
     keep
