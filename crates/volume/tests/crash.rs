@@ -4,6 +4,8 @@
 //! (any subset of the unflushed sectors survives, torn at sector size), the pool is recovered, possibly cut again in
 //! the middle of recovery, and every block is compared with what the oracle allows.
 
+#![allow(clippy::unwrap_used)]
+
 mod world;
 
 use forebay_block::ClassId;
