@@ -21,8 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 const PEAK_PATIENCE: Duration = Duration::from_secs(90);
 /// The largest journal seen is taken for the largest when for so long none was larger by more than 5 percent.
 const PEAK_SETTLED: Duration = Duration::from_secs(3);
-/// Share of it at which to kill, and by how much this is lowered each second, down to what: the largest was one sample,
-/// and between two samples a small journal goes round.
+/// Share of it at which to kill, and by how much this is lowered each second after it, down to what: the largest was one
+/// sample, and between two samples a small journal goes round.
 const PEAK_PERCENT: (u64, u64, u64) = (95, 1, 65);
 
 /// What to do.
@@ -192,7 +192,7 @@ fn watch(
         if leaves >= case.leaves {
             let since = touched_at.get_or_insert_with(Instant::now).elapsed();
             let (highest, step, lowest) = PEAK_PERCENT;
-            let peak = highest.saturating_sub(step * since.as_secs()).max(lowest);
+            let peak = highest.saturating_sub(step * grew_at.elapsed().as_secs()).max(lowest);
             if grew_at.elapsed() > PEAK_SETTLED && used * 100 >= seen.journal_max * peak {
                 break Ok(());
             }
