@@ -11,7 +11,7 @@ use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
@@ -215,13 +215,15 @@ fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) 
             && let Some((device, offset_bytes)) = engine.extents.place(location)
         {
             reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(blocks * 4096)) }));
-            wanted.push(i);
+            wanted.push((i, (device, offset_bytes, blocks * 4096)));
         }
     }
-    for (i, completion) in wanted.into_iter().zip(devices.run(reads)) {
-        if let (Ok(()), Some(Vectored::One(buf))) = (completion.result, completion.bufs) {
-            data[i] = Some(buf);
-        }
+    for ((i, (device, offset_bytes, len_bytes)), completion) in wanted.into_iter().zip(devices.run(reads)) {
+        data[i] = match (completion.result, completion.bufs) {
+            (Ok(()), Some(Vectored::One(buf))) => Some(buf),
+            // What is decided here is for good: one failed read is not enough.
+            _ => devices.read(device, offset_bytes, len_bytes).ok(),
+        };
     }
     data
 }
@@ -280,7 +282,7 @@ fn load_leaves(
             report.leaves += 1;
             let page = match (completion.result, completion.bufs) {
                 (Ok(()), Some(Vectored::One(page))) => Some(page),
-                _ => None,
+                _ => read_leaf_again(devices, engine, disk, leaf).map_err(wrap(devices))?,
             };
             if !engine.replay_leaf(disk, leaf, page.as_deref()) {
                 report.damaged_leaves += 1;
@@ -288,6 +290,22 @@ fn load_leaves(
         }
     }
     Ok(())
+}
+
+/// Reads a leaf whose first read failed. What cannot be read is replayed as damaged, which is for good: so only where
+/// the medium fails again, and not where the device has gone.
+fn read_leaf_again(devices: &mut Devices, engine: &Engine, disk: DiskId, leaf: u64) -> Result<Option<Buf>, IoError> {
+    let Some((reference, _)) = engine.disk(disk).map(|entry| entry.leaf(leaf)) else {
+        return Ok(None);
+    };
+    let Some((device, offset_bytes)) = engine.extents.place(reference.location) else {
+        return Ok(None);
+    };
+    match devices.read(device, offset_bytes, PAGE_BYTES) {
+        Ok(page) => Ok(Some(page)),
+        Err(error) if error.kind == IoErrorKind::Medium => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl Engine {
