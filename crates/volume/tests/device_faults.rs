@@ -386,7 +386,6 @@ fn faults_while_opening(target: Target, count: u64) {
 }
 
 #[test]
-#[ignore = "known: recovery takes one failed read of a leaf or of unverified data for damage, and makes that durable"]
 fn a_failed_read_while_opening() {
     faults_while_opening(Target::Reads, 1);
 }
