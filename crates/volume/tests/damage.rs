@@ -328,7 +328,7 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 #[test]
 fn random_ranges_gone() {
     let (mut served, mut refused) = (0, 0);
-    for (name, aged, anatomy, mut random) in pools(0..18) {
+    for (name, aged, anatomy, mut random) in pools(0..12) {
         for round in 0..12 {
             let device = random.index(2);
             let size = aged.images[device].size_bytes() / 4096;
@@ -352,13 +352,13 @@ fn random_ranges_gone() {
             }
         }
     }
-    assert!(served > 100 && refused > 20, "{served} {refused}");
+    assert!(served > 100 && refused > 10, "{served} {refused}");
 }
 
 #[test]
 fn random_bits_flipped() {
     let (mut served, mut refused) = (0, 0);
-    for (name, aged, anatomy, mut random) in pools(0..18) {
+    for (name, aged, anatomy, mut random) in pools(0..12) {
         for round in 0..12 {
             let mut images = aged.images.clone();
             let most = 1 << random.below(8);
@@ -391,7 +391,7 @@ fn random_bits_flipped() {
             }
         }
     }
-    assert!(served > 100 && refused > 30, "{served} {refused}");
+    assert!(served > 100 && refused > 20, "{served} {refused}");
 }
 
 fn shortened(image: &Image, size_bytes: u64) -> Image {
