@@ -168,9 +168,21 @@ impl Engine {
         self.mover.job.is_some() || collectable || self.destage_due()
     }
 
+    /// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever
+    /// flush. Where nothing is under way that could, this counts as a job that found nothing.
+    fn want_freed(&mut self) {
+        if !self.freed.is_empty() {
+            self.want_flush();
+        } else if self.pending.is_empty() {
+            self.mover.fruitless = self.mover.fruitless.saturating_add(1);
+            self.mover.not_before_ns = self.now_ns.saturating_add(PAUSE_NS);
+        }
+    }
+
     fn collect_due(&self) -> bool {
         let low = (self.bands.count() / 16).max(3);
-        self.bands.free_count() < low
+        let soon = self.freed.iter().filter(|(_, freed)| matches!(freed, Freed::Band(_))).count();
+        self.bands.free_count() + soon < low
     }
 
     fn destage_due(&self) -> bool {
@@ -204,8 +216,15 @@ impl Engine {
         let kind = if self.collect_due()
             && let Some(band) = self.bands.victim(|band| self.mover.avoided.contains(&band))
         {
+            // A band's worth must fit before the band is given up, or collecting would only use up space.
+            if self.bands.room(true) < u64::from(self.bands.get(band).valid) {
+                return self.want_freed();
+            }
             JobKind::Collect { band }
         } else if self.destage_due() {
+            if self.bands.room(false) == 0 {
+                return self.want_freed();
+            }
             JobKind::Destage
         } else {
             return;

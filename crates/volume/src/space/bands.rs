@@ -146,6 +146,18 @@ impl Bands {
         Some(Grant { band, first, blocks })
     }
 
+    /// Blocks that streams of one kind could be granted now, all together.
+    #[must_use]
+    pub fn room(&self, collecting: bool) -> u64 {
+        let same_kind = self.open.iter().filter(|(stream, _)| (**stream & COLLECTED != 0) == collecting);
+        let left: u64 =
+            same_kind.map(|(_, &band)| u64::from(self.data_blocks - self.table[band as usize].written)).sum();
+        let keep = if collecting { 0 } else { self.reserve };
+        let may_open = self.summaries.len() < UNSUMMARISED_MAX;
+        let free = if may_open { self.free.len().saturating_sub(keep) } else { 0 };
+        left + free as u64 * u64::from(self.data_blocks)
+    }
+
     fn open_for(&mut self, stream: u8, collecting: bool) -> Option<u32> {
         let same_kind = self.open.keys().filter(|&&other| (other & COLLECTED != 0) == collecting).count();
         // Each open band is space that others cannot use: few bands, few streams.

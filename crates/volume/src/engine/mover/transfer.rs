@@ -114,10 +114,10 @@ impl Engine {
         while done < healthy.len() {
             let wanted = (healthy.len() - done).min(WRITE_BLOCKS) as u32;
             let Some(grant) = self.bands.grant(stream, wanted) else {
-                // No band now: what is written already stays unnamed, the job is tried again later.
-                if let Some(job) = &mut self.mover.job {
-                    job.failed = true;
-                }
+                // Hosts took the space meanwhile: what has none stays where it is.
+                let Some(job) = &mut self.mover.job else { return };
+                job.failed |= done == 0;
+                job.candidates.retain(|candidate| candidate.damaged || candidate.destination != 0);
                 break;
             };
             self.checkpoint.summaries_due |= !self.bands.closing().is_empty();
