@@ -3,7 +3,7 @@
 
 use super::Engine;
 use super::construct::memory_needed_bytes;
-use crate::map::index::{Disk, NO_FRAME};
+use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
 use thiserror::Error;
 
@@ -136,7 +136,10 @@ impl Engine {
             }
         }
         if let Some(disk) = self.disk_mut(id) {
+            let kept = size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize;
+            let gone: Vec<_> = disk.pages.drain(kept.min(disk.pages.len())..).flatten().collect();
             disk.resize(size_bytes);
+            gone.into_iter().for_each(|page| self.supersede_page(page.reference));
         }
         self.disks_changed();
         Ok(())
@@ -173,7 +176,9 @@ impl Engine {
         for frame in frames {
             self.frames.vacate(frame);
         }
-        self.disks.remove(&id.0);
+        // Its index pages may still lie on the device, with nothing in them.
+        let pages = self.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
+        pages.into_iter().flatten().for_each(|page| self.supersede_page(page.reference));
         self.disks_changed();
         Ok(())
     }

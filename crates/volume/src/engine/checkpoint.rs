@@ -19,6 +19,8 @@ const PAGES_IN_FLIGHT: usize = 64;
 const DIRTY_MAX: usize = 65_536;
 /// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
 const FAILURES_MAX: u32 = 3;
+/// Further attempts at writing the headers of a root.
+const HEADER_ATTEMPTS_MAX: u32 = 3;
 const BLOB_CHUNK_BYTES: usize = 1 << 20;
 
 /// How far a checkpoint has come.
@@ -64,6 +66,12 @@ pub(crate) struct CheckpointState {
     not_before_ns: u64,
     /// Attempts in a row that were given up.
     failures: u32,
+    /// Dirty leaves that have no page on the device yet: each will take a slot for good.
+    pub new_leaves: u64,
+    /// Attempts at writing the headers of this checkpoint.
+    header_attempts: u32,
+    /// The headers of the last attempt may be on the device or not: its area must not be touched again.
+    root_stuck: bool,
     frozen: Vec<u32>,
     next_frozen: usize,
     next_index: (u16, usize),
@@ -136,11 +144,13 @@ impl Engine {
     }
 
     pub(crate) fn dirty_limit(&self) -> usize {
-        (self.frames.limit() * 2 / 5).clamp(1, DIRTY_MAX)
+        // Each dirty leaf needs a slot of its own before its old one is free.
+        let by_slots = (self.slots.total() / 16) as usize;
+        (self.frames.limit() * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX)
     }
 
     fn checkpoint_due(&self) -> bool {
-        if self.flush.failed || self.read_only.is_some() && !self.checkpoint.clean {
+        if self.flush.failed || self.checkpoint.root_stuck || self.read_only.is_some() && !self.checkpoint.clean {
             return false;
         }
         if self.now_ns < self.checkpoint.not_before_ns {
@@ -186,7 +196,8 @@ impl Engine {
             return;
         }
         match self.checkpoint.phase {
-            Phase::Blob | Phase::Header if self.checkpoint.failed => self.abort_checkpoint(),
+            Phase::Blob if self.checkpoint.failed => self.abort_checkpoint(),
+            Phase::Header if self.checkpoint.failed => self.retry_headers(),
             Phase::Blob => {
                 self.checkpoint.phase = Phase::FlushPages;
                 self.flush.checkpoint_wants = true;
@@ -270,6 +281,7 @@ impl Engine {
         state.generation += 1;
         state.requested = false;
         state.failed = false;
+        state.header_attempts = 0;
         state.dirtied = 0;
         state.in_flight = 0;
         state.next_frozen = 0;
@@ -340,6 +352,8 @@ impl Engine {
         let Some((old, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else {
             return;
         };
+        let is_new = old.location == 0;
+        self.checkpoint.new_leaves = self.checkpoint.new_leaves.saturating_sub(u64::from(is_new));
         let page = &self.frames.get(frame).page;
         if (0..LEAF_ENTRIES).all(|i| page::leaf_entry(page, i).0 == Entry::Unmapped) {
             self.supersede_page(old);
@@ -350,6 +364,7 @@ impl Engine {
         }
         let Some(slot) = self.take_page_slot() else {
             self.frames.set_dirty(frame, true);
+            self.checkpoint.new_leaves += u64::from(is_new);
             return;
         };
         let generation = self.checkpoint.generation;
@@ -386,7 +401,7 @@ impl Engine {
     }
 
     /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable.
-    fn supersede_page(&mut self, old: PageRef) {
+    pub(crate) fn supersede_page(&mut self, old: PageRef) {
         if old.location != 0 {
             let slot = self.extents.slot(old.location);
             if let Some(shadow) = &mut self.checkpoint.shadow {
@@ -466,6 +481,8 @@ impl Engine {
     }
 
     fn write_blob(&mut self) {
+        // Disks may have been added since the freeze; their ids must never be given out again.
+        self.checkpoint.root.next_disk = self.next_disk;
         self.checkpoint.root.disks = self
             .disks
             .values()
@@ -515,6 +532,20 @@ impl Engine {
         };
         self.checkpoint.phase = Phase::Header;
         self.write_header_copies(&header);
+    }
+
+    /// A copy of the header may be on the device: from here on there is no way back, because another attempt would
+    /// write its blob under this header. The same bytes are written again; if that fails, too, nothing more is.
+    fn retry_headers(&mut self) {
+        self.checkpoint.failed = false;
+        self.checkpoint.header_attempts += 1;
+        if self.checkpoint.header_attempts <= HEADER_ATTEMPTS_MAX {
+            return self.write_headers();
+        }
+        let why = self.counters.last_checkpoint_error.clone().unwrap_or_default();
+        self.set_read_only(&format!("the root cannot be written: {why}"));
+        self.checkpoint.root_stuck = true;
+        self.abort_checkpoint();
     }
 
     fn write_header_copies(&mut self, header: &RootHeader) {

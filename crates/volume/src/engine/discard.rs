@@ -103,6 +103,9 @@ impl Engine {
         if !self.may_dirty(frame) {
             return self.stall(id, Wants::Checkpoint);
         }
+        if self.lacks_page_slot(frame) {
+            return self.stall(id, Wants::Space);
+        }
         let leaf = &self.frames.get(frame).page;
         let mut segments: smallvec::SmallVec<[Segment; 2]> = smallvec![];
         for i in 0..blocks {

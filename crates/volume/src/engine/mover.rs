@@ -13,6 +13,8 @@ use smallvec::SmallVec;
 
 /// Blocks of one move record.
 const RECORD_BLOCKS: usize = 128;
+/// A band whose collection failed is left alone for so long: the fault may have passed.
+const AVOID_NS: u64 = 10_000_000_000;
 /// Wait after a job that failed or found nothing.
 const PAUSE_NS: u64 = 100_000_000;
 /// After so many jobs in a row that failed or found nothing, those who wait for space are told that there is none.
@@ -93,11 +95,17 @@ pub(crate) struct MoverState {
     deferred: Vec<Freed>,
     /// Bands whose collection failed.
     avoided: std::collections::BTreeSet<u32>,
+    /// When they were last forgiven.
+    avoided_since_ns: u64,
 }
 
 impl Engine {
     /// Lets the mover try again what it had put off.
     pub(crate) fn mover_tick(&mut self) {
+        if self.now_ns.saturating_sub(self.mover.avoided_since_ns) >= AVOID_NS {
+            self.mover.avoided_since_ns = self.now_ns;
+            self.mover.avoided.clear();
+        }
         if self.checkpoint.summaries_due {
             self.write_summaries();
         }
@@ -186,13 +194,9 @@ impl Engine {
     }
 
     fn destage_due(&self) -> bool {
-        self.mover.sweep_all && self.slots_held() > 0 && !self.mover_nothing_to_sweep()
-            || self.slots_held() * 100 > self.slots.total() * self.options.destage_above_percent
-    }
-
-    fn mover_nothing_to_sweep(&self) -> bool {
-        // After a policy change only data over the threshold needs to move; a sweep merely corrects the hints.
-        self.slots_held() * 100 <= self.slots.total() * self.options.destage_above_percent
+        let high = self.slots_held() * 100 > self.slots.total() * self.options.destage_above_percent;
+        let low = self.data_slots_free() * 100 < self.slots.total() * self.options.bypass_below_percent;
+        high || low
     }
 
     /// Starts or continues the job as far as it goes without waiting.

@@ -162,7 +162,14 @@ impl Engine {
         }
         if self.frames.set_dirty(frame, true) {
             self.checkpoint.dirtied += 1;
+            self.checkpoint.new_leaves += u64::from(self.is_new_leaf(frame));
         }
+    }
+
+    /// Whether the leaf in a frame has no page on the device.
+    pub(crate) fn is_new_leaf(&self, frame: u32) -> bool {
+        let entry = self.frames.get(frame);
+        self.disk(entry.disk).is_some_and(|disk| disk.leaf(entry.leaf).0.location == 0)
     }
 
     /// Asks again for those who found no frame.

@@ -12,14 +12,19 @@ pub(crate) type Runs = SmallVec<[(u64, u32); 2]>;
 impl Engine {
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free.
     pub(crate) fn meta_reserve(&self) -> u64 {
-        let leaves: u64 = self.disks.values().map(|d| d.size_bytes.div_ceil(400 * 4096)).sum();
         let pages: u64 = self.disks.values().map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
-        (leaves.min(self.frames.limit() as u64) + pages + 16).min(self.slots.total() / 4)
+        // What is dirtied before a checkpoint, and what while it is written.
+        (2 * self.dirty_limit() as u64 + pages + 16).min(self.slots.total() / 2)
     }
 
-    /// Slots that data may still take.
+    /// Slots that data may still take: free ones less those that the map needs to be written at all.
     pub(crate) fn data_slots_free(&self) -> u64 {
-        self.slots.free().saturating_sub(self.checkpoint.reserve)
+        self.slots.free().saturating_sub(self.checkpoint.reserve + self.checkpoint.new_leaves)
+    }
+
+    /// Whether the leaf in a frame would need a page of its own and there is no slot for it.
+    pub(crate) fn lacks_page_slot(&self, frame: u32) -> bool {
+        !self.frames.get(frame).dirty && self.data_slots_free() <= self.executing as u64 && self.is_new_leaf(frame)
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.

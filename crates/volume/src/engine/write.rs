@@ -221,6 +221,9 @@ impl Engine {
         if !self.may_dirty(frame) {
             return self.stall(id, Wants::Checkpoint);
         }
+        if self.lacks_page_slot(frame) {
+            return self.stall(id, Wants::Space);
+        }
         let (export, tag) = self.clients.get(client as usize).map_or((0, None), |c| (c.export, c.tag));
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();

@@ -238,6 +238,30 @@ impl Superblock {
             });
             table.u64()?;
         }
+        let mut next_sector = 0u64;
+        for (i, member) in members.iter().enumerate() {
+            let fits = member.sectors.checked_mul(512).and_then(|len| len.checked_add(member.data_offset_bytes));
+            if (i == 0) != (member.role == Role::Fast)
+                || member.first_sector != next_sector
+                || fits.is_none_or(|end| end > member.size_bytes.saturating_add(4096))
+            {
+                return None;
+            }
+            next_sector = next_sector.checked_add(member.sectors)?;
+        }
+        let fast = members.first()?;
+        let areas = [root_offsets_bytes[0], root_offsets_bytes[1], journal_offset_bytes];
+        if root_len_bytes < 3 * 4096
+            || next_sector > super::page::SECTORS_MAX
+            || (slots + 1).checked_mul(8)? != fast.sectors
+            || areas
+                .iter()
+                .any(|at| at.checked_add(root_len_bytes.min(journal_len_bytes)).is_none_or(|end| end > fast.size_bytes))
+            || journal_offset_bytes.checked_add(journal_len_bytes)? > fast.size_bytes
+            || root_offsets_bytes[1].checked_add(root_len_bytes)? > fast.size_bytes
+        {
+            return None;
+        }
         Some(Ok(Self {
             pool,
             index,

@@ -12,7 +12,7 @@ use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 const LEAVES_AT_ONCE: usize = 512;
 /// Blocks read at once to be verified: 2 MiB.
@@ -39,12 +39,20 @@ pub(super) struct Survey {
     cancelled: BTreeSet<u64>,
     /// Leaves that records name.
     leaves: BTreeSet<(u16, u64)>,
+    /// Sources of moves in batches not known durable: (location, disk, block, checksum, sequence of the move).
+    moved: BTreeSet<(u64, u16, u64, u32, u64)>,
     batches: u64,
     holes: u64,
     watermark_serial: u64,
 }
 
 impl Survey {
+    /// Whether a later move took this block from this place.
+    fn was_moved_on(&self, location: u64, disk: DiskId, block: u64, crc: u32, sequence: u64) -> bool {
+        let later = |sequence| (location, disk.0, block, crc, sequence);
+        self.moved.range(later(sequence)..=later(u64::MAX)).next().is_some()
+    }
+
     fn is_durable(&self, batch: u64) -> bool {
         batch <= self.durable || self.exceptions.contains(&batch)
     }
@@ -79,6 +87,7 @@ pub(super) fn survey(
         exceptions: BTreeSet::new(),
         cancelled: BTreeSet::new(),
         leaves: BTreeSet::new(),
+        moved: BTreeSet::new(),
         batches: 0,
         holes: 0,
         watermark_serial: 0,
@@ -93,6 +102,8 @@ pub(super) fn survey(
         }
     }
     let mut missing = Vec::new();
+    // By batch, so that what a later header proves durable can be dropped: bounded by the unflushed window.
+    let mut moves = VecDeque::new();
     let mut expected = start.batch;
     let mut newest_checkpoint = 0;
     let end = scan(devices, geometry, &superblock.pool, start, |_, batch, records| {
@@ -101,6 +112,9 @@ pub(super) fn survey(
         newest_checkpoint = newest_checkpoint.max(batch.checkpoint);
         survey.batches += 1;
         survey.durable = survey.durable.max(batch.durable);
+        while moves.front().is_some_and(|(number, _)| *number <= survey.durable) {
+            moves.pop_front();
+        }
         for i in (0..EXCEPTIONS).filter(|i| batch.exceptions >> i & 1 == 1) {
             survey.exceptions.insert(batch.durable + 2 + i);
         }
@@ -109,7 +123,8 @@ pub(super) fn survey(
             if let Record::Cancel { sequence } = record {
                 survey.cancelled.insert(*sequence);
             }
-            if !must_apply(batch.first_sequence + i as u64, root) {
+            let sequence = batch.first_sequence + i as u64;
+            if !must_apply(sequence, root) {
                 continue;
             }
             match record {
@@ -123,6 +138,9 @@ pub(super) fn survey(
                 }
                 Record::Move { moved, .. } => {
                     moved.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
+                    moves.extend(
+                        moved.iter().map(|m| (batch.batch, (m.source, m.disk.0, m.block, m.checksum, sequence))),
+                    );
                 }
                 Record::Cancel { .. } => {}
             }
@@ -144,6 +162,8 @@ pub(super) fn survey(
     if let (Some(&batch), MissingBatches::Refuse) = (lost, missing_batches) {
         return Err(OpenError::Journal { batch, durable: survey.durable });
     }
+    let durable = survey.durable;
+    survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
     survey.holes = missing.len() as u64;
     survey.end = end;
     Ok(survey)
@@ -184,7 +204,11 @@ pub(super) fn replay(
             }
             let mut data = if verify { read_data(devices, engine, &group) } else { Vec::new() }.into_iter();
             for (sequence, record) in group {
-                let keep = if verify { verified(engine, &record, data.next().flatten(), report) } else { Vec::new() };
+                let keep = if verify {
+                    verified(engine, survey, (&record, sequence), data.next().flatten(), report)
+                } else {
+                    Vec::new()
+                };
                 engine.replay_record(&record, sequence, &keep);
                 report.records += 1;
             }
@@ -231,7 +255,17 @@ fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) 
 /// Which blocks of a record have their data on the device; empty where there is nothing to verify. Data that cannot be
 /// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
 /// is better than an older version in silence.
-fn verified(engine: &Engine, record: &Record, data: Option<Buf>, report: &mut RecoveryReport) -> Vec<bool> {
+///
+/// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
+/// was recorded, applies only while the map names its source.
+fn verified(
+    engine: &Engine,
+    survey: &Survey,
+    (record, sequence): (&Record, u64),
+    data: Option<Buf>,
+    report: &mut RecoveryReport,
+) -> Vec<bool> {
+    let location = data_of(record).map_or(0, |(location, _)| location);
     let names: Vec<(DiskId, u64, u32)> = match record {
         Record::Write { disk, block, checksums, .. } => {
             checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect()
@@ -244,7 +278,12 @@ fn verified(engine: &Engine, record: &Record, data: Option<Buf>, report: &mut Re
         Some(data) => names
             .iter()
             .zip(data.chunks_exact(4096))
-            .map(|(&(disk, block, crc), bytes)| ignored || block_checksum(disk, block, bytes) == crc)
+            .enumerate()
+            .map(|(i, (&(disk, block, crc), bytes))| {
+                ignored
+                    || block_checksum(disk, block, bytes) == crc
+                    || survey.was_moved_on(location + 8 * i as u64, disk, block, crc, sequence)
+            })
             .collect(),
         None => vec![true; names.len()],
     };

@@ -63,7 +63,7 @@ impl Extents {
     #[must_use]
     pub fn slot(&self, location: u64) -> u64 {
         // Location 0 would read as a hole in a page reference, so slot 0 is location 8.
-        location / BLOCK_SECTORS - 1
+        (location / BLOCK_SECTORS).saturating_sub(1)
     }
 
     /// Location of a slot.
