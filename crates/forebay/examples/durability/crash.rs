@@ -54,7 +54,11 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let mut random = Random::new(options.seed);
     let directory = std::fs::canonicalize(&options.directory)?;
-    let kinds = &KINDS[..KINDS.len().min(usize::try_from(options.rounds)?.max(1))];
+    // A full pool flushes by itself all the time, which would hide a server that does not when it is asked to.
+    let kinds = match options.plant {
+        Some(Plant::Liar) => &KINDS[KINDS.len() - 1..],
+        _ => &KINDS[..KINDS.len().min(usize::try_from(options.rounds)?.max(1))],
+    };
     let mut settings = Vec::new();
     for kind in kinds {
         settings.push(Setting::create(*kind, &options.program, &directory, options.seed)?);
