@@ -12,16 +12,60 @@ pub struct Pool {
     pub engine: Engine,
     /// Its devices, in the order of the pool's table.
     pub devices: Devices,
+    exchange: Exchange,
+}
+
+/// What is on its way between an engine and its devices.
+struct Exchange {
     queues: Vec<VecDeque<DeviceRequest>>,
     done: Vec<DeviceCompletion>,
+}
+
+impl Exchange {
+    fn new(devices: &Devices) -> Self {
+        Self { queues: devices.list.iter().map(|_| VecDeque::new()).collect(), done: Vec::new() }
+    }
+
+    /// Hands requests to devices and completions to the engine; true where there was any.
+    fn turn(&mut self, engine: &mut Engine, devices: &mut Devices) -> bool {
+        let mut moved = false;
+        while let Some((device, request)) = engine.next_command() {
+            self.queues[device].push_back(request);
+            moved = true;
+        }
+        for (i, device) in devices.list.iter_mut().enumerate() {
+            while device.in_flight() < device.queue_limit() {
+                let Some(request) = self.queues[i].pop_front() else { break };
+                device.submit(request);
+            }
+            device.poll(&mut self.done);
+            for completion in self.done.drain(..) {
+                engine.complete(i, completion);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Whether a device has requests under way or waiting.
+    fn is_busy(&self, devices: &Devices) -> bool {
+        devices.list.iter().any(|device| device.in_flight() > 0) || self.queues.iter().any(|queue| !queue.is_empty())
+    }
+}
+
+/// Waits for the first device with requests under way, at most `timeout_ns`.
+fn wait(devices: &mut Devices, timeout_ns: u64) {
+    if let Some(device) = devices.list.iter_mut().find(|device| device.in_flight() > 0) {
+        device.wait(timeout_ns);
+    }
 }
 
 impl Pool {
     /// Joins an engine and its devices.
     #[must_use]
     pub fn new(engine: Engine, devices: Devices) -> Self {
-        let queues = devices.list.iter().map(|_| VecDeque::new()).collect();
-        Self { engine, devices, queues, done: Vec::new() }
+        let exchange = Exchange::new(&devices);
+        Self { engine, devices, exchange }
     }
 
     /// Takes a host request. Never waits.
@@ -31,46 +75,15 @@ impl Pool {
 
     /// Moves everything along as far as it goes without waiting; finished host requests are appended to `done`.
     pub fn poll(&mut self, done: &mut Vec<Completion>) {
-        loop {
-            self.engine.pump();
-            let moved = self.exchange();
-            while let Some(completion) = self.engine.next_completion() {
-                done.push(completion);
-            }
-            if !moved {
-                return;
-            }
-        }
+        while self.poll_once(done) {}
     }
 
-    /// One round of [`Pool::poll`], for tests that cut the power between two rounds.
-    pub fn poll_once(&mut self, done: &mut Vec<Completion>) {
+    /// One round of [`Pool::poll`]; true where something moved. Tests cut the power between two rounds.
+    pub fn poll_once(&mut self, done: &mut Vec<Completion>) -> bool {
         self.engine.pump();
-        self.exchange();
+        let moved = self.exchange.turn(&mut self.engine, &mut self.devices);
         while let Some(completion) = self.engine.next_completion() {
             done.push(completion);
-        }
-    }
-
-    /// Hands requests to devices and completions to the engine; true where there was any.
-    fn exchange(&mut self) -> bool {
-        let mut moved = false;
-        while let Some((device, request)) = self.engine.next_command() {
-            self.queues[device].push_back(request);
-            moved = true;
-        }
-        for (i, device) in self.devices.list.iter_mut().enumerate() {
-            while device.in_flight() < device.queue_limit() {
-                let Some(request) = self.queues[i].pop_front() else {
-                    break;
-                };
-                device.submit(request);
-            }
-            device.poll(&mut self.done);
-            for completion in self.done.drain(..) {
-                self.engine.complete(i, completion);
-                moved = true;
-            }
         }
         moved
     }
@@ -88,14 +101,12 @@ impl Pool {
     /// Whether a device has requests under way.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        self.devices.list.iter().any(|device| device.in_flight() > 0) || self.queues.iter().any(|q| !q.is_empty())
+        self.exchange.is_busy(&self.devices)
     }
 
     /// Waits for a device completion, at most `timeout_ns`.
     pub fn wait(&mut self, timeout_ns: u64) {
-        if let Some(device) = self.devices.list.iter_mut().find(|device| device.in_flight() > 0) {
-            device.wait(timeout_ns);
-        }
+        wait(&mut self.devices, timeout_ns);
     }
 
     /// Polls and waits until `ready`, appending finished host requests to `done`.
@@ -123,35 +134,15 @@ impl Pool {
 
 /// Drives an engine on devices until `ready`, or until nothing is under way.
 pub(crate) fn drive(engine: &mut Engine, devices: &mut Devices, mut ready: impl FnMut(&Engine) -> bool) {
-    let mut done = Vec::new();
-    let mut queues: Vec<VecDeque<DeviceRequest>> = devices.list.iter().map(|_| VecDeque::new()).collect();
+    let mut exchange = Exchange::new(devices);
     loop {
         engine.pump();
-        let mut moved = false;
-        while let Some((device, request)) = engine.next_command() {
-            queues[device].push_back(request);
-            moved = true;
-        }
-        let mut busy = false;
-        for (i, device) in devices.list.iter_mut().enumerate() {
-            while device.in_flight() < device.queue_limit() {
-                let Some(request) = queues[i].pop_front() else {
-                    break;
-                };
-                device.submit(request);
-            }
-            device.poll(&mut done);
-            for completion in done.drain(..) {
-                engine.complete(i, completion);
-                moved = true;
-            }
-            busy |= device.in_flight() > 0 || !queues[i].is_empty();
-        }
-        if ready(engine) && !engine.is_busy() || !moved && !busy {
+        let moved = exchange.turn(engine, devices);
+        if ready(engine) && !engine.is_busy() || !moved && !exchange.is_busy(devices) {
             return;
         }
-        if !moved && let Some(device) = devices.list.iter_mut().find(|device| device.in_flight() > 0) {
-            device.wait(100_000_000);
+        if !moved {
+            wait(devices, 100_000_000);
         }
     }
 }

@@ -105,7 +105,7 @@ impl Engine {
             let books = self.books(class);
             books.fast_blocks = books.fast_blocks.saturating_sub(1);
             let slot = self.extents.slot(location);
-            self.free_later(batch, Freed::Slots { first: slot, count: 1 });
+            self.freed.push(batch, Freed::Slots { first: slot, count: 1 });
             return i32::from(self.may_destage(class));
         }
         let books = self.books(class);
@@ -113,24 +113,9 @@ impl Engine {
         if let Some((band, _)) = self.extents.band(location)
             && self.bands.lose(band)
         {
-            self.free_later(batch, Freed::Band(band));
+            self.freed.push(batch, Freed::Band(band));
         }
         0
-    }
-
-    /// Space becomes free when `batch` is durable.
-    pub(crate) fn free_later(&mut self, batch: u64, freed: Freed) {
-        // Batches may be applied out of order; waiting for the later one is always safe and keeps the queue sorted.
-        let batch = self.freed.back().map_or(batch, |&(last, _)| batch.max(last));
-        if let (Some((last, Freed::Slots { first, count })), Freed::Slots { first: next, count: more }) =
-            (self.freed.back_mut(), freed)
-            && *last == batch
-            && *first + *count == next
-        {
-            *count += more;
-            return;
-        }
-        self.freed.push_back((batch, freed));
     }
 
     /// The fate of blocks granted in a band is known; where that leaves it empty, it is free once all that was recorded
@@ -141,7 +126,7 @@ impl Engine {
         {
             let (_, open) = self.journal.head();
             let last = if self.journal.has_open() { open } else { open - 1 };
-            self.free_later(last, Freed::Band(band));
+            self.freed.push(last, Freed::Band(band));
         }
     }
 
@@ -158,7 +143,7 @@ impl Engine {
             };
             if self.extents.is_fast(location) {
                 let first = self.extents.slot(location);
-                self.free_later(batch, Freed::Slots { first, count: u64::from(segment.blocks) });
+                self.freed.push(batch, Freed::Slots { first, count: u64::from(segment.blocks) });
             } else {
                 self.settle(location, u32::from(segment.blocks));
             }
@@ -168,11 +153,7 @@ impl Engine {
     /// Frees what became durable: slots at once, bands after their trim.
     pub(crate) fn release_durable(&mut self) {
         let durable = if self.options.faults.reuse_at_once() { u64::MAX } else { self.journal.durable() };
-        while let Some(&(batch, freed)) = self.freed.front() {
-            if batch > durable {
-                return;
-            }
-            self.freed.pop_front();
+        while let Some(freed) = self.freed.pop(durable) {
             if self.mover_holds(freed) {
                 continue;
             }

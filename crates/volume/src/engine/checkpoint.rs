@@ -264,7 +264,7 @@ impl Engine {
             start = start.min(at);
             unapplied.extend(sequences);
         }
-        for freed in self.freed.iter().map(|&(_, freed)| freed).chain(self.mover_deferred()) {
+        for freed in self.freed.iter().chain(self.mover_deferred()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);
@@ -378,7 +378,7 @@ impl Engine {
             entry.set_reference(leaf, PageRef { location, stageable: old.stageable, crc, generation });
         }
         self.checkpoint.in_flight += 1;
-        let pending = Pending::PageOut { frame, location, checkpoint: true };
+        let pending = Pending::PageOut { frame, location };
         self.write_fast(location, bytes, pending);
     }
 
@@ -411,7 +411,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn page_out_done(&mut self, frame: u32, location: u64, _checkpoint: bool, result: Result<(), IoError>) {
+    pub(crate) fn page_out_done(&mut self, frame: u32, location: u64, result: Result<(), IoError>) {
         self.frames.get_mut(frame).writing = false;
         if result.is_err() {
             // The page exists only in memory: it stays dirty, and this checkpoint will not become a root.

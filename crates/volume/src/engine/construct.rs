@@ -107,7 +107,7 @@ impl Engine {
             completions: VecDeque::new(),
             stalled: VecDeque::new(),
             frame_waiters: VecDeque::new(),
-            freed: VecDeque::new(),
+            freed: Default::default(),
             flush: Default::default(),
             checkpoint: Default::default(),
             mover: Default::default(),

@@ -12,6 +12,7 @@ mod construct;
 mod copies;
 mod discard;
 mod flush;
+mod freed;
 mod mover;
 mod options;
 mod paging;
@@ -24,6 +25,7 @@ mod write;
 pub use admin::{AdminError, DISK_NAME_MAX};
 pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
+pub(crate) use freed::{Freed, FreedQueue};
 pub use options::{EngineOptions, Faults};
 pub use status::{Counters, Status, TierStatus};
 
@@ -58,7 +60,7 @@ pub(crate) enum Pending {
     /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
     PageIn { frame: u32, reference: PageRef, again: bool },
     /// A leaf being written.
-    PageOut { frame: u32, location: u64, checkpoint: bool },
+    PageOut { frame: u32, location: u64 },
     /// An index page being written.
     IndexOut,
     /// The root blob or a root header.
@@ -83,15 +85,6 @@ pub(crate) enum Pending {
 
 /// Who waits for a leaf: a piece, or the mover.
 pub(crate) const MOVER: u32 = u32::MAX;
-
-/// Space that is free once a batch is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freed {
-    /// A run of slots.
-    Slots { first: u64, count: u64 },
-    /// A band.
-    Band(u32),
-}
 
 /// The engine. See the module's documentation.
 pub struct Engine {
@@ -123,7 +116,7 @@ pub struct Engine {
     /// Pieces (or the mover) that wait for a frame.
     frame_waiters: VecDeque<u32>,
     /// Space to be freed, by batch.
-    pub(crate) freed: VecDeque<(u64, Freed)>,
+    pub(crate) freed: FreedQueue,
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
     pub(crate) mover: mover::MoverState,
@@ -230,9 +223,7 @@ impl Engine {
             Pending::PageIn { frame, reference, again } => {
                 self.page_in_done(frame, reference, again, result, bufs);
             }
-            Pending::PageOut { frame, location, checkpoint } => {
-                self.page_out_done(frame, location, checkpoint, result);
-            }
+            Pending::PageOut { frame, location } => self.page_out_done(frame, location, result),
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoverFlush => self.mover_flushed(device, result),

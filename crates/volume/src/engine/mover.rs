@@ -162,9 +162,7 @@ impl Engine {
 
     /// Blocks of slots in use that will not be freed soon.
     fn slots_held(&self) -> u64 {
-        let pending: u64 =
-            self.freed.iter().map(|(_, freed)| if let Freed::Slots { count, .. } = freed { *count } else { 0 }).sum();
-        (self.slots.total() - self.slots.free()).saturating_sub(pending)
+        (self.slots.total() - self.slots.free()).saturating_sub(self.freed.slots())
     }
 
     /// Whether a job is under way or could free something now or after its pause.
@@ -189,8 +187,7 @@ impl Engine {
 
     fn collect_due(&self) -> bool {
         let low = (self.bands.count() / 16).max(3);
-        let soon = self.freed.iter().filter(|(_, freed)| matches!(freed, Freed::Band(_))).count();
-        self.bands.free_count() + soon < low
+        self.bands.free_count() + self.freed.bands() < low
     }
 
     fn destage_due(&self) -> bool {
@@ -310,7 +307,7 @@ impl Engine {
         self.mover.held.clear();
         for freed in std::mem::take(&mut self.mover.deferred) {
             // These were durable already: they come first.
-            self.freed.push_front((0, freed));
+            self.freed.push_durable(freed);
         }
     }
 

@@ -74,7 +74,7 @@ impl Engine {
 
     fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
         let grant = self.bands.grant(class.0, wanted)?;
-        if !self.bands.closing().is_empty() {
+        if self.bands.has_closing() {
             self.checkpoint.summaries_due = true;
         }
         Some((self.extents.band_location(grant.band, grant.first), grant.blocks))

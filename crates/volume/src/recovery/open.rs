@@ -284,7 +284,7 @@ fn open_with(
     engine.mover.paused = true;
     engine.write_summaries();
     // The root has room for a few summaries only; replay may have closed many bands.
-    drive(&mut engine, devices, |engine| engine.bands.closing().is_empty());
+    drive(&mut engine, devices, |engine| !engine.bands.has_closing());
     engine.request_checkpoint(false);
     drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == header.checkpoint {

@@ -485,7 +485,7 @@ impl Engine {
     }
 
     fn replay_free(&mut self) {
-        for (_, freed) in std::mem::take(&mut self.freed) {
+        while let Some(freed) = self.freed.pop(u64::MAX) {
             match freed {
                 crate::engine::Freed::Slots { first, count } => {
                     (first..first + count).for_each(|slot| {

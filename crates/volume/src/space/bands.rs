@@ -206,6 +206,12 @@ impl Bands {
         (0u32..).zip(&self.table).filter(|(_, band)| is_empty(band)).map(|(i, _)| i).collect()
     }
 
+    /// Whether any band is.
+    #[must_use]
+    pub fn has_closing(&self) -> bool {
+        self.summaries.keys().any(|&band| self.table[band as usize].state == BandState::Closed)
+    }
+
     /// The summary of an open or closing band.
     #[must_use]
     pub fn summary(&self, band: u32) -> Option<&[SummaryEntry]> {

@@ -120,7 +120,7 @@ impl Engine {
                 job.candidates.retain(|candidate| candidate.damaged || candidate.destination != 0);
                 break;
             };
-            self.checkpoint.summaries_due |= !self.bands.closing().is_empty();
+            self.checkpoint.summaries_due |= self.bands.has_closing();
             let location = self.extents.band_location(grant.band, grant.first);
             let Some((device, offset_bytes)) = self.extents.place(location) else {
                 break;
