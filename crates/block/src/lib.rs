@@ -6,11 +6,15 @@ pub mod checksum;
 pub mod device;
 pub mod geometry;
 pub mod ident;
+pub mod queue;
+pub mod random;
 
 pub use buf::{Buf, SharedBuf};
 pub use device::{Completion, Device, IoError, IoErrorKind, Op, Request, Vectored};
 pub use geometry::Geometry;
 pub use ident::{ClassId, DiskId};
+pub use queue::{Done, Io, OpKind, Queue, WaitMethod};
+pub use random::Random;
 
 /// Unit of mapping and of atomicity, in bytes.
 pub const BLOCK_BYTES: usize = 4096;

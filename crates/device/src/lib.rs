@@ -2,6 +2,7 @@
 //! lose, tear, reorder and fail for the tests of durability.
 
 pub mod blocking;
+pub mod counters;
 pub mod faulty;
 pub mod file;
 pub mod image;
@@ -9,8 +10,8 @@ pub mod instant;
 pub mod nbd_client;
 pub mod null;
 pub mod open_error;
+pub mod queue;
 pub mod ram;
-pub mod random;
 pub mod reorder;
 pub mod request;
 pub mod signature;
@@ -24,7 +25,6 @@ pub use image::{Image, ImageDevice};
 pub use null::NullDevice;
 pub use open_error::OpenError;
 pub use ram::RamDevice;
-pub use random::Random;
 pub use reorder::ReorderDevice;
 pub use signature::{Signature, detect};
 pub use size::{format_size, parse_size_bytes};

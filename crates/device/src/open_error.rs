@@ -50,6 +50,12 @@ pub enum OpenError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// A target that only a load generator can use.
+    #[error("{target} is an NBD export, over which no pool can be made; attach it as a block device and name that")]
+    NotADevice {
+        /// The target.
+        target: String,
+    },
     /// Memory for a RAM device could not be had.
     #[error("cannot reserve {size_bytes} bytes of memory: {source}")]
     Memory {

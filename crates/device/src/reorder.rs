@@ -4,8 +4,8 @@
 //! itself, decides when each moves on. Put it *around* a [`crate::VolatileDevice`]: a power cut then meets writes that
 //! never started, and writes that took effect but were not acknowledged.
 
-use crate::random::Random;
 use crate::request::{error, finish, validate};
+use forebay_block::Random;
 use forebay_block::{Completion, Device, Geometry, IoErrorKind, Request};
 
 /// Requests that may be in flight.

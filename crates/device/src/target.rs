@@ -1,6 +1,7 @@
 //! Targets by name: a path or a URI, as users and configurations write them.
 
 use crate::file::{FileDevice, FileOptions, OpenMode};
+use crate::nbd_client::{NbdUri, NbdUriError};
 use crate::open_error::OpenError;
 use crate::size::{SizeError, format_size, parse_size_bytes};
 use crate::{NullDevice, RamDevice, VolatileDevice};
@@ -10,7 +11,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What a target may be, for messages.
-const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1]";
+const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1], \
+     nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
 
@@ -36,6 +38,8 @@ pub enum Target {
         /// Seed of the leak.
         seed: u64,
     },
+    /// An export of an NBD server: for queues ([`crate::queue`]) only.
+    Nbd(NbdUri),
 }
 
 /// Why a target's name was not understood.
@@ -82,6 +86,9 @@ pub enum TargetError {
         /// What is wrong with it.
         source: SizeError,
     },
+    /// An NBD URI that is none.
+    #[error(transparent)]
+    Nbd(#[from] NbdUriError),
     /// Anything else.
     #[error("{text:?} {what}")]
     Form {
@@ -97,7 +104,7 @@ impl Target {
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         match self {
-            Self::Path(_) => true,
+            Self::Path(_) | Self::Nbd(_) => true,
             Self::Ram { .. } | Self::Null { .. } => false,
             Self::Volatile { inner, .. } => inner.is_persistent(),
         }
@@ -109,7 +116,7 @@ impl Target {
         match self {
             Self::Path(path) => Some(path),
             Self::Volatile { inner, .. } => inner.path(),
-            Self::Ram { .. } | Self::Null { .. } => None,
+            Self::Ram { .. } | Self::Null { .. } | Self::Nbd(_) => None,
         }
     }
 }
@@ -130,6 +137,7 @@ impl fmt::Display for Target {
             }
             Self::Ram { size_bytes } => write!(f, "ram:?size={}", format_size(*size_bytes)),
             Self::Null { size_bytes } => write!(f, "null:?size={}", format_size(*size_bytes)),
+            Self::Nbd(uri) => uri.fmt(f),
             Self::Volatile { inner, seed } => {
                 let inner = inner.to_string();
                 let separator = if inner.contains('?') { '&' } else { '?' };
@@ -157,6 +165,7 @@ impl FromStr for Target {
             "ram" => Ok(Self::Ram { size_bytes: parse_size(text, rest, "ram:?size=1GiB")? }),
             "null" => Ok(Self::Null { size_bytes: parse_size(text, rest, "null:?size=1GiB")? }),
             "volatile" => parse_volatile(text, rest),
+            "nbd" | "nbd+unix" => Ok(Self::Nbd(text.parse()?)),
             _ => Err(TargetError::UnknownScheme { scheme: scheme.to_owned(), text: text.to_owned() }),
         }
     }
@@ -272,6 +281,7 @@ pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenErro
             Ok(Box::new(device.map_err(|source| OpenError::Memory { size_bytes: *size_bytes, source })?))
         }
         Target::Null { size_bytes } => Ok(Box::new(NullDevice::new(*size_bytes))),
+        Target::Nbd(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
         Target::Volatile { inner, seed } => {
             let inner = BoxedDevice(open(inner, mode)?);
             Ok(Box::new(VolatileDevice::new(inner).with_leak(*seed)))
@@ -339,6 +349,12 @@ mod tests {
             ("volatile:/x?seed=7", volatile(path("/x"), 7)),
             ("volatile:ram:?size=8MiB&seed=9", volatile(Target::Ram { size_bytes: 8 << 20 }, 9)),
             ("volatile:file:///x?seed=2", volatile(path("/x"), 2)),
+            ("nbd://[::1]:7/a%20b", Target::Nbd("nbd://[::1]:7/a b".parse().unwrap())),
+            ("nbd+unix:///?socket=/s", Target::Nbd("nbd+unix:///?socket=/s".parse().unwrap())),
+            (
+                "volatile:nbd+unix:///x?socket=/s&seed=4",
+                volatile(Target::Nbd("nbd+unix:///x?socket=/s".parse().unwrap()), 4),
+            ),
         ] {
             assert_eq!(parse(text).as_ref(), Ok(&target), "{text}");
             assert_eq!(parse(&target.to_string()), Ok(target), "{text}");
@@ -361,6 +377,9 @@ mod tests {
             ("file:///x?direct=0", "known here: none"),
             ("file:///x%2", "hex digits"),
             ("file:///x%00", "zero byte"),
+            ("nbd:", "is no NBD URI"),
+            ("nbd://example.org/x", "no IP address"),
+            ("nbd+unix:///x", "names no socket"),
             ("volatile:", "missing"),
             ("volatile:volatile:/x", "twice"),
             ("volatile:/x?seed=y", "no number"),
@@ -396,13 +415,15 @@ mod tests {
             blocking::flush(&mut *device).unwrap();
             assert_eq!(*blocking::read(&mut *device, 8192, 4096).unwrap(), [9; 4096], "{text}");
         }
+        let nbd = open(&parse("nbd://127.0.0.1/x").unwrap(), OpenMode::ReadWrite).err().unwrap();
+        assert!(nbd.to_string().contains("nbd://127.0.0.1:10809/x"), "{nbd}");
         let missing = open(&path("/nonexistent/x"), OpenMode::ReadWrite).err().unwrap();
         assert!(missing.to_string().contains("/nonexistent/x"));
     }
 
     proptest! {
         #[test]
-        fn no_text_panics_and_what_reads_reads_back(text in "(volatile:)?(file:/{0,3}|ram:|null:|/)?[a-z?&=%:./0-9]{0,20}") {
+        fn no_text_panics_and_what_reads_reads_back(text in "(volatile:)?(file:/{0,3}|ram:|null:|nbd://|nbd\\+unix:///|/)?[a-z?&=%:./0-9]{0,20}") {
             if let Ok(target) = parse(&text) {
                 prop_assert_eq!(parse(&target.to_string()), Ok(target));
             }

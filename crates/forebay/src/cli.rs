@@ -126,6 +126,30 @@ Changes are stored in the pool. What CONFIG says of a class replaces them at the
         /// Configuration file
         config: PathBuf,
     },
+    /// Runs a load and measures every I/O: percentiles with intervals, withheld where samples are too few
+    #[command(after_help = "Example:
+  forebay bench --target null:?size=1GiB -b4k -w30 -r -o4 -t8 -d10 -h -L
+  forebay bench job.toml --target /dev/nvme0n1 --destroy-data
+  forebay bench job.fio --target nbd+unix:///db?socket=/run/forebay/db.sock --output json
+  forebay bench --target ram:?size=1GiB --set rw=randwrite --set depth=16 --runtime 5s
+  forebay bench qd-sweep --target /dev/nvme0n1 --read-percent 100
+  forebay bench --target /dev/nvme0n1 --against /dev/nvme1n1 --rounds 5 --set depth=4
+  forebay bench --records run.fbt --parquet run.parquet
+
+JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after
+--target do: they have one dash, ours two; #1 never selects a disk. Without anything: 4 KiB random reads, depth 1, 10 s.
+A load that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+Ctrl-C ends the run with the result so far, marked as partial.")]
+    Bench(Box<BenchOptions>),
+    /// Holds a drive to its spec sheet: measured beside promised, pass, fail or too few samples
+    #[command(after_help = "Example:
+  forebay check --list
+  forebay check p4800x --target /dev/nvme0n1 --only read
+  forebay check my-drive.toml --target /dev/nvme0n1 --destroy-data --runtime 60s
+
+SPEC is a file (docs/check.md) or one of the sheets that are built in. Promises of writes need --destroy-data on a block
+device. Exit 1 where a promise is broken; too few samples are no pass, and no fail.")]
+    Check(CheckOptions),
     /// Looks at a configuration without touching a device
     #[command(after_help = "Example:
   forebay config check pool.toml
@@ -147,6 +171,118 @@ pub struct DemoOptions {
     /// Seed of load and power cut
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct BenchOptions {
+    /// Job file, or name of an experiment
+    pub job: Option<PathBuf>,
+    /// What is measured: a path or a URI; for application-shaped loads a directory
+    #[arg(long, value_name = "URI")]
+    pub target: Option<String>,
+    /// Names the experiments
+    #[arg(long)]
+    pub list: bool,
+    /// A key of the job, as in a TOML job file; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// DiskSpd's options, told apart before
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    pub diskspd: Vec<String>,
+    /// What the target holds may be lost
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// Time of measurement of every job, e.g. 30s
+    #[arg(long, value_name = "TIME")]
+    pub runtime: Option<String>,
+    /// Time before measurement begins, e.g. 2s
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<String>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Percentiles, e.g. 50,99,99.999
+    #[arg(long, value_name = "LIST")]
+    pub percentiles: Option<String>,
+    /// Length of an interval of the log
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub interval: String,
+    /// Write a record of every I/O to this file
+    #[arg(long, value_name = "FILE")]
+    pub records: Option<PathBuf>,
+    /// Convert the records to this Parquet file; without a target, those of an earlier run
+    #[arg(long, value_name = "FILE", requires = "records")]
+    pub parquet: Option<PathBuf>,
+    /// Compare with this target: interleaved rounds, ratio with its interval
+    #[arg(long, value_name = "URI")]
+    pub against: Option<String>,
+    /// Compare with these settings on the same target, as --set has them
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "against")]
+    pub against_set: Vec<String>,
+    /// Rounds of a comparison or of an interleaved experiment
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rounds: u32,
+    /// Before anything: purge, sequential=PASSES, random=PASSES, fill=PERCENT, with commas between
+    #[arg(long, value_name = "WHAT")]
+    pub condition: Option<String>,
+    /// Experiments: a look in minutes instead of a measurement
+    #[arg(long)]
+    pub quick: bool,
+    /// Experiments: share of reads in percent
+    #[arg(long, value_name = "PERCENT")]
+    pub read_percent: Option<u32>,
+    /// Experiments: deepest depth of a sweep
+    #[arg(long, value_name = "N")]
+    pub depth_max: Option<u32>,
+    /// qd-sweep: weigh the curve by the depths of an application (JSON: {"depths": [{"depth": 1, "share": 0.6}]})
+    #[arg(long, value_name = "FILE")]
+    pub application: Option<PathBuf>,
+    /// write-saturation: capacities to write
+    #[arg(long, value_name = "N")]
+    pub capacities: Option<f64>,
+    /// qos: I/Os a second; half of the peak by default
+    #[arg(long, value_name = "IOPS")]
+    pub rate: Option<f64>,
+    /// Application-shaped loads: number of files
+    #[arg(long, value_name = "N")]
+    pub files: Option<u64>,
+    /// Application-shaped loads: mean size of a file
+    #[arg(long, value_name = "SIZE")]
+    pub file_size: Option<String>,
+    /// Write the result as fio's json+ to this file
+    #[arg(long, value_name = "FILE")]
+    pub fio_json: Option<PathBuf>,
+    /// Write fio's log files with this begin of their names
+    #[arg(long, value_name = "PREFIX")]
+    pub fio_logs: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CheckOptions {
+    /// Spec sheet: a TOML file, or the name of a built-in one
+    #[arg(required_unless_present = "list")]
+    pub spec: Option<String>,
+    /// What is measured: a path or a URI
+    #[arg(long, value_name = "URI", required_unless_present = "list")]
+    pub target: Option<String>,
+    /// Names the built-in sheets
+    #[arg(long)]
+    pub list: bool,
+    /// What the target holds may be lost
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// Time of each run; 10 min by default
+    #[arg(long, value_name = "TIME")]
+    pub runtime: Option<String>,
+    /// Only promises with this in their name
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// Run the tests of published rows too
+    #[arg(long)]
+    pub rows: bool,
+    /// Leave out what the sheet does to the drive first
+    #[arg(long)]
+    pub skip_conditioning: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,6 +7,7 @@ mod control;
 mod daemon;
 mod demo;
 mod finding;
+mod measure;
 mod output;
 mod pool;
 mod verbs;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::Cli::try_parse_from(measure::rewrite(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; clap writes them to stdout.

@@ -3,7 +3,7 @@
 
 mod world;
 
-use forebay_device::Random;
+use forebay_block::Random;
 use forebay_device::faulty::{Fault, Target};
 use forebay_volume::layout::superblock::Superblock;
 use world::{Oracle, Shape, World, history};

@@ -2,7 +2,7 @@
 
 mod world;
 
-use forebay_device::Random;
+use forebay_block::Random;
 use world::{Oracle, Shape, World, history};
 
 /// A disk added while a checkpoint is under way keeps its id to itself.

@@ -3,7 +3,7 @@
 mod world;
 
 use forebay_block::ClassId;
-use forebay_device::Random;
+use forebay_block::Random;
 use world::{Oracle, Shape, World, history};
 
 /// Flushed data, moved, its old slot reused, and no batch after the flush survives.

@@ -9,15 +9,15 @@ const BLKDISCARD: libc::c_ulong = 0x1277;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 
 /// The most vectors that one call takes (UIO_MAXIOV, linux/uio.h).
-pub(super) const IOVEC_MAX: usize = 1024;
+pub(crate) const IOVEC_MAX: usize = 1024;
 
 /// What statx(2) says of direct I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DirectAlignment {
+pub(crate) struct DirectAlignment {
     /// Of buffers in memory, in bytes.
-    pub(super) memory_bytes: u32,
+    pub(crate) memory_bytes: u32,
     /// Of offsets and lengths, in bytes; 0: direct I/O is impossible.
-    pub(super) offset_bytes: u32,
+    pub(crate) offset_bytes: u32,
 }
 
 fn checked(result: libc::c_int) -> io::Result<()> {
@@ -35,7 +35,7 @@ fn as_ring_result(result: isize) -> i32 {
 }
 
 /// Takes an advisory lock without waiting; `Ok(false)` where another holder stands in the way.
-pub(super) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
+pub(crate) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
     let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: flock takes no pointers; the descriptor is open.
     match checked(unsafe { libc::flock(fd.as_raw_fd(), kind | libc::LOCK_NB) }) {
@@ -46,13 +46,13 @@ pub(super) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> 
 }
 
 /// Gives an advisory lock up, for every descriptor of the open file.
-pub(super) fn unlock(fd: BorrowedFd<'_>) {
+pub(crate) fn unlock(fd: BorrowedFd<'_>) {
     // SAFETY: flock takes no pointers; the descriptor is open. It cannot fail for a lock of our own.
     unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) };
 }
 
 /// Size of a block device in bytes.
-pub(super) fn block_device_size(fd: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn block_device_size(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut size: u64 = 0;
     // SAFETY: BLKGETSIZE64 writes one u64 through the pointer, which is valid for that.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), BLKGETSIZE64, &raw mut size) })?;
@@ -60,7 +60,7 @@ pub(super) fn block_device_size(fd: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// Logical block of a block device in bytes.
-pub(super) fn block_device_sector(fd: BorrowedFd<'_>) -> io::Result<u32> {
+pub(crate) fn block_device_sector(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut size: libc::c_int = 0;
     // SAFETY: BLKSSZGET writes one int through the pointer, which is valid for that.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::BLKSSZGET, &raw mut size) })?;
@@ -68,14 +68,14 @@ pub(super) fn block_device_sector(fd: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// `BLKDISCARD`, in the manner of io_uring.
-pub(super) fn discard(fd: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> i32 {
+pub(crate) fn discard(fd: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> i32 {
     let range = [offset_bytes, len_bytes];
     // SAFETY: BLKDISCARD reads two u64 through the pointer, which is valid for that.
     as_ring_result(unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD, range.as_ptr()) } as isize)
 }
 
 /// Alignment of direct I/O where the kernel tells (Linux 6.1 and later; statx(2), STATX_DIOALIGN).
-pub(super) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
+pub(crate) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
     const EMPTY: &CStr = c"";
     // SAFETY: all-zero bytes are a valid value of this plain C structure.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -91,7 +91,7 @@ pub(super) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
 ///
 /// # Safety
 /// Each vector describes memory that is valid for writing and that nobody else uses meanwhile.
-pub(super) unsafe fn read_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offset_bytes: u64) -> i32 {
+pub(crate) unsafe fn read_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offset_bytes: u64) -> i32 {
     let count = vectors.len().min(IOVEC_MAX) as libc::c_int;
     // SAFETY: the caller's promise.
     as_ring_result(unsafe { libc::preadv(fd.as_raw_fd(), vectors.as_ptr(), count, offset_bytes as libc::off_t) })
@@ -101,7 +101,7 @@ pub(super) unsafe fn read_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offse
 ///
 /// # Safety
 /// Each vector describes memory that is valid for reading and that nobody writes meanwhile.
-pub(super) unsafe fn write_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offset_bytes: u64, dsync: bool) -> i32 {
+pub(crate) unsafe fn write_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offset_bytes: u64, dsync: bool) -> i32 {
     let count = vectors.len().min(IOVEC_MAX) as libc::c_int;
     let (raw, pointer, offset) = (fd.as_raw_fd(), vectors.as_ptr(), offset_bytes as libc::off_t);
     if dsync {
@@ -124,22 +124,74 @@ pub(super) unsafe fn write_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offs
 }
 
 /// fdatasync(2) in the manner of io_uring.
-pub(super) fn sync_data(fd: BorrowedFd<'_>) -> i32 {
+pub(crate) fn sync_data(fd: BorrowedFd<'_>) -> i32 {
     // SAFETY: fdatasync takes no pointers; the descriptor is open.
     as_ring_result(unsafe { libc::fdatasync(fd.as_raw_fd()) } as isize)
 }
 
+/// fsync(2) in the manner of io_uring.
+pub(crate) fn sync_all(fd: BorrowedFd<'_>) -> i32 {
+    // SAFETY: fsync takes no pointers; the descriptor is open.
+    as_ring_result(unsafe { libc::fsync(fd.as_raw_fd()) } as isize)
+}
+
+/// pread(2), or preadv2(2) where `flags` are given, of one buffer, in the manner of io_uring.
+///
+/// # Safety
+/// `into` is valid for writing `len` bytes, and nobody else uses them meanwhile.
+pub(crate) unsafe fn read_one(fd: BorrowedFd<'_>, into: *mut u8, len: usize, offset_bytes: u64, flags: i32) -> i32 {
+    let (raw, offset) = (fd.as_raw_fd(), offset_bytes as libc::off_t);
+    if flags == 0 {
+        // SAFETY: the caller's promise.
+        return as_ring_result(unsafe { libc::pread(raw, into.cast(), len, offset) });
+    }
+    let vector = libc::iovec { iov_base: into.cast(), iov_len: len };
+    // SAFETY: the caller's promise; one valid vector.
+    as_ring_result(unsafe { libc::preadv2(raw, &raw const vector, 1, offset, flags) })
+}
+
+/// pwrite(2), or pwritev2(2) where `flags` are given, of one buffer, in the manner of io_uring. `RWF_DSYNC` becomes
+/// a write and an fdatasync where the kernel does not know it.
+///
+/// # Safety
+/// `from` is valid for reading `len` bytes, and nobody writes them meanwhile.
+pub(crate) unsafe fn write_one(fd: BorrowedFd<'_>, from: *const u8, len: usize, offset_bytes: u64, flags: i32) -> i32 {
+    let (raw, offset) = (fd.as_raw_fd(), offset_bytes as libc::off_t);
+    if flags == 0 {
+        // SAFETY: the caller's promise.
+        return as_ring_result(unsafe { libc::pwrite(raw, from.cast(), len, offset) });
+    }
+    let vector = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
+    // SAFETY: the caller's promise; one valid vector.
+    let result = as_ring_result(unsafe { libc::pwritev2(raw, &raw const vector, 1, offset, flags) });
+    if flags & libc::RWF_DSYNC == 0 || ![-libc::ENOSYS, -libc::EOPNOTSUPP].contains(&result) {
+        return result;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_raw(fd, &[vector], offset_bytes, true) }
+}
+
 /// fallocate(2) in the manner of io_uring.
-pub(super) fn allocate(fd: BorrowedFd<'_>, mode: i32, offset_bytes: u64, len_bytes: u64) -> i32 {
+pub(crate) fn allocate(fd: BorrowedFd<'_>, mode: i32, offset_bytes: u64, len_bytes: u64) -> i32 {
     let (offset, len) = (offset_bytes as libc::off_t, len_bytes as libc::off_t);
     // SAFETY: fallocate takes no pointers; the descriptor is open.
     as_ring_result(unsafe { libc::fallocate(fd.as_raw_fd(), mode, offset, len) } as isize)
 }
 
 /// Waits until `fd` is readable or the time is over. Interruptions count as over: the caller looks again anyway.
-pub(super) fn wait_readable(fd: BorrowedFd<'_>, timeout_ns: u64) {
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout_ns: u64) {
     let mut wanted = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let timeout_ms = i32::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
     // SAFETY: one valid pollfd.
     unsafe { libc::poll(&raw mut wanted, 1, timeout_ms) };
+}
+
+/// Waits in ppoll(2) until one of `wanted` is ready or the time is over; interruptions count as over.
+pub(crate) fn poll_until(wanted: &mut [libc::pollfd], timeout_ns: u64) {
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: a valid array of pollfd of that length, a valid timespec, and no signal mask.
+    unsafe { libc::ppoll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, &raw const timeout, std::ptr::null()) };
 }

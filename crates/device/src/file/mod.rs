@@ -3,11 +3,11 @@
 
 #![allow(unsafe_code)]
 
-mod kernel;
-mod open;
+pub(crate) mod kernel;
+pub(crate) mod open;
 mod ring;
 mod sync;
-mod transfer;
+pub(crate) mod transfer;
 
 pub use open::{FileOptions, OpenMode};
 

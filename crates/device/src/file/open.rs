@@ -3,7 +3,7 @@
 use super::kernel;
 use crate::open_error::OpenError;
 use forebay_block::{Buf, Geometry};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -45,23 +45,23 @@ impl FileOptions {
 
 /// What the transfers must know of the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Medium {
-    pub(super) block_device: bool,
-    pub(super) direct: bool,
+pub(crate) struct Medium {
+    pub(crate) block_device: bool,
+    pub(crate) direct: bool,
     /// Alignment of buffers in memory, in bytes.
-    pub(super) memory_align_bytes: usize,
-    pub(super) logical_block_bytes: u32,
+    pub(crate) memory_align_bytes: usize,
+    pub(crate) logical_block_bytes: u32,
     /// Highest write stream that the device knows; 0: none.
-    pub(super) streams: u8,
+    pub(crate) streams: u8,
 }
 
 impl Medium {
-    pub(super) fn block_bytes(&self) -> u64 {
+    pub(crate) fn block_bytes(&self) -> u64 {
         u64::from(self.logical_block_bytes)
     }
 
     /// Whether buffers cannot go to the medium as they lie in memory. Each segment must be aligned, not just the sum.
-    pub(super) fn needs_bounce<'a>(&self, mut slices: impl Iterator<Item = &'a [u8]>) -> bool {
+    pub(crate) fn needs_bounce<'a>(&self, mut slices: impl Iterator<Item = &'a [u8]>) -> bool {
         let block = self.logical_block_bytes as usize;
         self.direct
             && slices.any(|slice| {
@@ -71,20 +71,45 @@ impl Medium {
 }
 
 /// An opened file with everything known about it.
-pub(super) struct Opened {
-    pub(super) file: File,
-    pub(super) geometry: Geometry,
-    pub(super) medium: Medium,
+pub(crate) struct Opened {
+    pub(crate) file: File,
+    pub(crate) geometry: Geometry,
+    pub(crate) medium: Medium,
 }
 
 /// Largest logical block that the rest of the house can serve, in bytes.
 const LOGICAL_BLOCK_MAX_BYTES: u32 = 4096;
 
-pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
+pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
+    patiently(options.patience, || open_once(path, options, true))
+}
+
+/// As [`open`], and keeps nobody away: the caller has what [`open_holder`] gave and has locked it.
+pub(crate) fn open_unlocked(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
+    open_once(path, options, false)
+}
+
+/// Opens a file or block device only to keep others away by it, with [`lock`]. A block device is claimed by this
+/// already, where it may be changed.
+pub(crate) fn open_holder(path: &Path, mode: OpenMode) -> Result<File, OpenError> {
+    let block_device = is_block_device(path)?;
+    let write = mode == OpenMode::ReadWrite;
+    let flags = claim_flags(block_device && write);
+    let opened = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+    let file = opened.map_err(|source| open_error(path, source))?;
+    metadata_of(&file, path, block_device)?;
+    Ok(file)
+}
+
+/// Tries again for a while where somebody else has it.
+pub(crate) fn patiently<T>(
+    patience: Duration,
+    mut attempt: impl FnMut() -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
     let started = Instant::now();
     loop {
-        match open_once(path, options) {
-            Err(OpenError::InUse { .. }) if started.elapsed() < options.patience => {
+        match attempt() {
+            Err(OpenError::InUse { .. }) if started.elapsed() < patience => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             result => return result,
@@ -92,21 +117,44 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenErr
     }
 }
 
-fn open_once(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
-    let open_error = |source: io::Error| match source.raw_os_error() {
+fn open_error(path: &Path, source: io::Error) -> OpenError {
+    match source.raw_os_error() {
         Some(libc::EBUSY) => OpenError::InUse { path: path.to_owned() },
         _ => OpenError::Open { path: path.to_owned(), source },
-    };
-    // The kind first: opening a FIFO would wait for its other end, and opening a terminal has effects.
-    let kind = std::fs::metadata(path).map_err(open_error)?.file_type();
+    }
+}
+
+/// Whether it is a block device; an error for all that is no file either. Asked before opening: opening a FIFO would
+/// wait for its other end, and opening a terminal has effects.
+fn is_block_device(path: &Path) -> Result<bool, OpenError> {
+    let kind = std::fs::metadata(path).map_err(|source| open_error(path, source))?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(OpenError::NotStorage { path: path.to_owned() });
     }
-    let block_device = kind.is_block_device();
+    Ok(kind.is_block_device())
+}
+
+/// Whatever was at the path a moment ago, this is what was opened.
+fn metadata_of(file: &File, path: &Path, block_device: bool) -> Result<Metadata, OpenError> {
+    let metadata = file.metadata().map_err(|source| open_error(path, source))?;
+    if metadata.file_type().is_block_device() != block_device || !(block_device || metadata.is_file()) {
+        return Err(OpenError::NotStorage { path: path.to_owned() });
+    }
+    Ok(metadata)
+}
+
+/// O_EXCL on a block device without O_CREAT: fails with EBUSY while it is mounted or otherwise held (open(2)).
+fn claim_flags(claim: bool) -> i32 {
+    if claim { libc::O_EXCL } else { 0 }
+}
+
+fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened, OpenError> {
+    let open_error = |source: io::Error| open_error(path, source);
+    let block_device = is_block_device(path)?;
     let write = options.mode == OpenMode::ReadWrite;
-    // O_EXCL on a block device without O_CREAT: fails with EBUSY while it is mounted or otherwise held (open(2)).
-    let exclusive = if block_device && write { libc::O_EXCL } else { 0 };
+    let exclusive = claim_flags(guarded && block_device && write);
     let with_flags = |flags: i32| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
+    let guard = |file: &File| if guarded { lock(file, path, write) } else { Ok(()) };
     let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {
         Some(Ok(file)) => (file, true),
         // EINVAL: the file system does not do direct I/O (open(2)).
@@ -114,12 +162,8 @@ fn open_once(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
         Some(Err(error)) => return Err(open_error(error)),
         None => (with_flags(0).map_err(open_error)?, false),
     };
-    // Whatever was at the path a moment ago, this is what was opened.
-    let metadata = file.metadata().map_err(open_error)?;
-    if metadata.file_type().is_block_device() != block_device || !(block_device || metadata.is_file()) {
-        return Err(OpenError::NotStorage { path: path.to_owned() });
-    }
-    lock(&file, path, write)?;
+    let metadata = metadata_of(&file, path, block_device)?;
+    guard(&file)?;
 
     let mut alignment = if direct { probe_alignment(&file, block_device) } else { None };
     if direct && alignment.is_none() {
@@ -127,7 +171,7 @@ fn open_once(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
         // description, so the old one must go first.
         drop(file);
         file = with_flags(0).map_err(open_error)?;
-        lock(&file, path, write)?;
+        guard(&file)?;
         direct = false;
     }
     if block_device {
@@ -171,7 +215,8 @@ fn open_once(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
     Ok(Opened { file, geometry, medium })
 }
 
-fn lock(file: &File, path: &Path, exclusive: bool) -> Result<(), OpenError> {
+/// Takes the advisory lock of a file without waiting.
+pub(crate) fn lock(file: &File, path: &Path, exclusive: bool) -> Result<(), OpenError> {
     match kernel::try_lock(file.as_fd(), exclusive) {
         Ok(true) => Ok(()),
         Ok(false) => Err(OpenError::InUse { path: path.to_owned() }),

@@ -284,7 +284,7 @@ pub(super) fn piece_len(vector: &libc::iovec) -> u32 {
 }
 
 /// What an error number means.
-fn kind_of(os_error: i32) -> IoErrorKind {
+pub(crate) fn kind_of(os_error: i32) -> IoErrorKind {
     match os_error {
         libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM | libc::ESHUTDOWN | libc::EBADFD => IoErrorKind::Gone,
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => IoErrorKind::NoSpace,

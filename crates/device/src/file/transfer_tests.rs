@@ -2,7 +2,7 @@
 
 use super::transfer::{Next, Step, Transfer};
 use super::*;
-use crate::Random;
+use forebay_block::Random;
 use forebay_block::{Buf, Op, Vectored};
 
 const LEN: usize = 64 << 10;

@@ -27,6 +27,11 @@ impl Channel {
         Self { stream, timeout, outgoing, sent: 0, incoming, taken: 0, scratch }
     }
 
+    /// The socket alone. Bytes received and not consumed are lost.
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
     /// Received bytes not yet consumed.
     pub(super) fn received(&self) -> &[u8] {
         &self.incoming[self.taken..]

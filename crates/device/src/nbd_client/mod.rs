@@ -7,9 +7,9 @@ mod channel;
 mod error;
 mod handshake;
 mod pending;
-mod stream;
+pub(crate) mod stream;
 mod uri;
-mod wire;
+pub(crate) mod wire;
 
 pub use error::NbdError;
 pub use handshake::ExportInfo;
@@ -38,11 +38,13 @@ pub struct ClientOptions {
     pub contexts: Vec<String>,
     /// How long the server may be silent while something is awaited.
     pub timeout: Duration,
+    /// Connect to other machines too; otherwise only to this one.
+    pub remote: bool,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { structured: true, contexts: Vec::new(), timeout: Duration::from_secs(30) }
+        Self { structured: true, contexts: Vec::new(), timeout: Duration::from_secs(30), remote: false }
     }
 }
 
@@ -73,10 +75,17 @@ impl NbdClient {
     /// # Errors
     /// [`NbdError`]: no connection, a refusal, or a server that breaks the protocol.
     pub fn connect(endpoint: &Endpoint, export: &str, options: &ClientOptions) -> Result<Self, NbdError> {
-        let stream = Stream::connect(endpoint, options.timeout)?;
+        let stream = Stream::connect(endpoint, options.timeout, options.remote)?;
         let mut channel = Channel::new(stream, options.timeout);
         let info = handshake::negotiate(&mut channel, export, options.structured, &options.contexts)?;
         Ok(Self { channel, info, pending: BTreeMap::new(), ready: VecDeque::new(), next_cookie: 1 })
+    }
+
+    /// The socket after the handshake, and what the server said, for callers that speak the rest themselves. `None`
+    /// where commands were submitted or the server has spoken unasked.
+    pub(crate) fn into_parts(self) -> Option<(stream::Stream, ExportInfo)> {
+        let idle = self.in_flight() == 0 && self.channel.received().is_empty();
+        idle.then(|| (self.channel.into_stream(), self.info))
     }
 
     /// What the server says of the export.

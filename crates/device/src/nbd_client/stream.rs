@@ -4,7 +4,7 @@
 
 use super::error::NbdError;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub enum Endpoint {
     /// A Unix socket.
     Unix(PathBuf),
-    /// A TCP socket on this machine; any other address is refused when connecting.
+    /// A TCP socket; other machines than this one only where [`super::ClientOptions::remote`] allows it.
     Tcp(SocketAddr),
 }
 
@@ -30,16 +30,16 @@ impl fmt::Display for Endpoint {
 }
 
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
 impl Stream {
-    pub(super) fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<Self, NbdError> {
+    pub(crate) fn connect(endpoint: &Endpoint, timeout: Duration, remote: bool) -> Result<Self, NbdError> {
         let connected = match endpoint {
             Endpoint::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            Endpoint::Tcp(address) if !address.ip().is_loopback() => {
+            Endpoint::Tcp(address) if !remote && !address.ip().is_loopback() => {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, "only loopback addresses are allowed"))
             }
             Endpoint::Tcp(address) => TcpStream::connect_timeout(address, timeout).and_then(|stream| {
@@ -61,29 +61,43 @@ impl Stream {
         }
     }
 
-    fn fd(&self) -> RawFd {
+    pub(crate) fn fd(&self) -> RawFd {
         match self {
             Self::Unix(stream) => stream.as_raw_fd(),
             Self::Tcp(stream) => stream.as_raw_fd(),
         }
     }
 
-    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Unix(stream) => stream.read(into),
             Self::Tcp(stream) => stream.read(into),
         }
     }
 
-    pub(super) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
             Self::Unix(stream) => stream.write(from),
             Self::Tcp(stream) => stream.write(from),
         }
     }
 
+    pub(crate) fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read_vectored(into),
+            Self::Tcp(stream) => stream.read_vectored(into),
+        }
+    }
+
+    pub(crate) fn write_vectored(&mut self, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write_vectored(from),
+            Self::Tcp(stream) => stream.write_vectored(from),
+        }
+    }
+
     /// Waits until there is something to read, or room to write where `writing`. False where the time is over.
-    pub(super) fn wait(&self, writing: bool, timeout: Duration) -> io::Result<bool> {
+    pub(crate) fn wait(&self, writing: bool, timeout: Duration) -> io::Result<bool> {
         let events = libc::POLLIN | if writing { libc::POLLOUT } else { 0 };
         let mut wanted = libc::pollfd { fd: self.fd(), events, revents: 0 };
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);

@@ -1,7 +1,7 @@
 //! The client against foreign servers, where they are installed, and against hostile ones of our own.
 
 use super::*;
-use crate::Random;
+use forebay_block::Random;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;

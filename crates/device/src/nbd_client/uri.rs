@@ -1,6 +1,7 @@
 //! NBD URIs (NetworkBlockDevice/nbd, doc/uri.md): `nbd://host[:port]/export`, `nbd+unix:///export?socket=/path`.
 
 use super::stream::Endpoint;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -44,13 +45,30 @@ impl FromStr for NbdUri {
         }
         let rest = text.strip_prefix("nbd://").ok_or_else(|| fail("is no NBD URI"))?;
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let address = address(authority).ok_or_else(|| fail("names no address of this machine"))?;
+        let address = address(authority).ok_or_else(|| fail("names no IP address"))?;
         let export = decode(export).ok_or_else(|| fail("has a % that two hex digits do not follow"))?;
         Ok(Self { endpoint: Endpoint::Tcp(address), export })
     }
 }
 
-/// An address, or `localhost`; names are not looked up, because only loopback is meant.
+impl fmt::Display for NbdUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let export = encode(&self.export);
+        match &self.endpoint {
+            Endpoint::Tcp(address) => write!(f, "nbd://{address}/{export}"),
+            Endpoint::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
+        }
+    }
+}
+
+/// Escapes all but RFC 3986's unreserved characters and the slash.
+fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}
+
+/// An address, or `localhost`; names are not looked up.
 fn address(authority: &str) -> Option<SocketAddr> {
     let authority = match authority.strip_prefix("localhost") {
         Some(port) => format!("127.0.0.1{port}"),
@@ -80,8 +98,11 @@ mod tests {
             ("nbd://localhost", tcp("127.0.0.1:10809"), ""),
             ("nbd://[::1]/x", tcp("[::1]:10809"), "x"),
             ("nbd+unix:///db?socket=/run/s", Endpoint::Unix("/run/s".into()), "db"),
+            ("nbd+unix:///a/b?socket=/run/%26%3F", Endpoint::Unix("/run/&?".into()), "a/b"),
         ] {
-            assert_eq!(parse(text), Ok(NbdUri { endpoint, export: export.to_owned() }), "{text}");
+            let uri = NbdUri { endpoint, export: export.to_owned() };
+            assert_eq!(parse(&uri.to_string()).as_ref(), Ok(&uri), "{text}");
+            assert_eq!(parse(text), Ok(uri), "{text}");
         }
         for text in
             ["", "nbd:", "nbd://example.org/x", "nbd+unix:///x", "nbd+unix://h/x?socket=/s", "nbd://127.0.0.1/%f"]

@@ -1,7 +1,7 @@
 //! Early write-back of a seeded share of the unflushed sectors, so that killing the process leaves lost, torn and
 //! reordered writes behind instead of simply none.
 
-use crate::random::Random;
+use forebay_block::Random;
 use std::ops::Range;
 
 /// Parts of writes that wait to be leaked; beyond, the oldest is forgotten, which only means that it stays unflushed.

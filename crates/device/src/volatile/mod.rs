@@ -18,9 +18,9 @@ mod survival;
 pub use survival::Pattern;
 
 use crate::image::{Image, ImageDevice};
-use crate::random::Random;
 use crate::request::{error, finish, validate};
 use cache::{Content, Covered, SectorCache, Version};
+use forebay_block::Random;
 use forebay_block::{Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 use jobs::{Active, Job};
 use leak::Leak;

@@ -5,7 +5,7 @@
 //! neighbour lost, a cut inside one write), so a pattern is drawn first.
 
 use super::cache::{SectorCache, Version};
-use crate::random::Random;
+use forebay_block::Random;
 use std::collections::BTreeMap;
 
 /// How one power cut chooses.

@@ -2,7 +2,7 @@
 
 use super::line::Line;
 use anyhow::Result;
-use forebay_device::Random;
+use forebay_block::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use crate::control::{Question, ask};
 use crate::finding::finding;
 use crate::output::Format;
 use anyhow::{Context, Result, bail};
-use forebay_device::Random;
+use forebay_block::Random;
 use forebay_device::nbd_client::NbdUri;
 use line::{Checked, Line};
 use load::{Phase, Position};

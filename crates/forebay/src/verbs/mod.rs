@@ -1,5 +1,7 @@
 //! The verbs, one file each.
 
+mod bench;
+mod check;
 mod class;
 mod config;
 mod create;
@@ -30,6 +32,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Disk { config, action } => disk::run(&config, action, format),
         Verb::Inspect { path } => inspect::run(&path, format),
         Verb::Verify { config } => verify::run(&config, format),
+        Verb::Bench(options) => bench::run(&options, format),
+        Verb::Check(options) => check::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
     }
 }

@@ -4,13 +4,14 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 6] = [
+pub const FLOORS: [(&str, &[&str]); 7] = [
     ("block", &[]),
     ("device", &["block"]),
     ("prism", &["block"]),
+    ("bench", &["block"]),
     ("volume", &["block", "prism"]),
     ("export", &["block", "volume"]),
-    ("forebay", &["block", "device", "prism", "volume", "export"]),
+    ("forebay", &["block", "device", "prism", "bench", "volume", "export"]),
 ];
 
 /// Rooms in which `unsafe` may stand anywhere; elsewhere only in [`UNSAFE_FILES`].

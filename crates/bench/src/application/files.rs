@@ -1,0 +1,86 @@
+//! Files of a load: a directory of its own, content, and the page cache out of the way.
+
+use super::{ApplicationError, FILES_MAX, Options};
+use crate::run::Latencies;
+use forebay_block::Random;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Pieces in which applications read and write, in bytes.
+pub(super) const PIECE_BYTES: usize = 128 << 10;
+
+/// A directory that goes when the load ends, however it ends.
+pub(super) struct Workplace(pub(super) PathBuf);
+
+impl Workplace {
+    pub(super) fn new(options: &Options, name: &str) -> Result<Self, ApplicationError> {
+        let refuse = |what: String| Err(ApplicationError::Option { what });
+        if !(1..=FILES_MAX).contains(&options.files) {
+            return refuse(format!("files: {}; 1 to {FILES_MAX}", options.files));
+        }
+        if !(4096..=1 << 30).contains(&options.file_bytes) {
+            return refuse(format!("size of files: {} bytes; 4 KiB to 1 GiB", options.file_bytes));
+        }
+        let path = options.directory.join(format!("forebay-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|source| failed("make directory", &path)(source))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn file(&self, number: u64) -> PathBuf {
+        self.0.join(format!("file-{number:07}"))
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("forebay: {} stays behind: {error}", self.0.display());
+        }
+    }
+}
+
+pub(super) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ApplicationError {
+    let path = path.to_owned();
+    move |source| ApplicationError::File { doing, path, source }
+}
+
+/// Size of file `number`: between half and one and a half of the mean, the same for one seed.
+pub(super) fn size_of(options: &Options, number: u64) -> u64 {
+    let mut random = Random::new(options.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    options.file_bytes / 2 + random.below(options.file_bytes + 1)
+}
+
+/// Bytes that do not compress, as those of photos do not.
+pub(super) fn content(seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..PIECE_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
+}
+
+/// Asks the kernel to forget a file's pages, so that it is read from the device. They must have been written.
+pub(super) fn forget(file: &File) {
+    use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+    // Advice: where it is not taken, reads are faster than the device, and the device's own figures show it.
+    let _ = posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+}
+
+/// Adds the time since `started` to latencies.
+pub(super) fn add_since(tally: &mut crate::run::Tally, started: Instant) {
+    tally.record(started.elapsed().as_nanos() as u64);
+}
+
+/// Figures of latencies for people: mean, median, p99, greatest.
+pub(super) fn figures(tally: &crate::run::Tally) -> (Latencies, Vec<String>) {
+    let mut latencies = Latencies::new();
+    latencies.add(tally);
+    let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+    let cells = vec![
+        latencies.count().to_string(),
+        ms(latencies.mean_ns()),
+        ms(latencies.quantile_ns(0.5) as f64),
+        ms(latencies.quantile_ns(0.99) as f64),
+        ms(latencies.max_ns() as f64),
+    ];
+    (latencies, cells)
+}

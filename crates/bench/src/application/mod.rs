@@ -1,0 +1,124 @@
+//! Loads shaped like applications, on a file system: what users wait for, with all that lies between them and the
+//! device.
+
+mod files;
+mod index_rebuild;
+mod photo_ingest;
+
+pub use index_rebuild::index_rebuild;
+pub use photo_ingest::photo_ingest;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Mean size of a photo in bytes: 37.4 GB over 3,075 photos (Shrout Research on the 800P; seeds,
+/// low-queue-depth-method.md).
+pub const PHOTO_BYTES: u64 = 12_162_601;
+/// Photos of the source's ingest.
+pub const PHOTOS: u64 = 3_075;
+/// Most files of one run.
+pub const FILES_MAX: u64 = 1_000_000;
+
+/// Settings of an application-shaped load.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// An existing directory on the file system under test; a new one is made in it, and removed at the end.
+    pub directory: PathBuf,
+    /// Files, 1 to [`FILES_MAX`].
+    pub files: u64,
+    /// Mean size of a file in bytes, 4 KiB to 1 GiB; sizes lie between half of it and one and a half.
+    pub file_bytes: u64,
+    /// Seed of sizes and content.
+    pub seed: u64,
+}
+
+/// What ends a load early, and who is told how far it is.
+pub struct Control<'a> {
+    /// Set by the user.
+    pub stop: &'a AtomicBool,
+    /// Files done, of how many, and what is being done.
+    pub progress: &'a mut dyn FnMut(u64, u64, &str),
+}
+
+/// Why a load could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplicationError {
+    /// An option outside its range.
+    #[error("{what}")]
+    Option {
+        /// Which, and what is allowed.
+        what: String,
+    },
+    /// The file system failed.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    fn options(directory: &std::path::Path) -> Options {
+        Options { directory: directory.to_owned(), files: 12, file_bytes: 64 << 10, seed: 3 }
+    }
+
+    fn run(
+        load: fn(&Options, &mut Control<'_>) -> Result<crate::experiment::Report, ApplicationError>,
+        options: &Options,
+        stop: bool,
+    ) -> Result<crate::experiment::Report, ApplicationError> {
+        let flag = AtomicBool::new(false);
+        let mut progress = |done, _: u64, _: &str| {
+            if stop && done == 3 {
+                flag.store(true, Ordering::Relaxed);
+            }
+        };
+        load(options, &mut Control { stop: &flag, progress: &mut progress })
+    }
+
+    #[test]
+    fn photos_are_all_written_and_nothing_stays() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let report = run(photo_ingest, &options(directory.path()), false).unwrap();
+        assert_eq!(report.json["files"], 12);
+        let bytes = report.json["bytes"].as_u64().unwrap();
+        assert!((12 * (32 << 10)..=12 * (96 << 10)).contains(&bytes), "{bytes}");
+        assert!(!report.partial);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_index_is_rebuilt_from_what_was_read() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let report = run(index_rebuild, &options(directory.path()), false).unwrap();
+        assert_eq!(report.json["files"], 12);
+        assert!(report.json["database_commits"].as_u64().unwrap() > 0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_interrupted_load_tells_what_it_did_and_cleans_up() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let report = run(photo_ingest, &options(directory.path()), true).unwrap();
+        assert!(report.partial);
+        assert_eq!(report.json["files"], 3);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let none = Options { files: 0, ..options(directory.path()) };
+        assert!(run(photo_ingest, &none, false).unwrap_err().to_string().contains("files"));
+        let missing = Options { directory: directory.path().join("missing"), ..options(directory.path()) };
+        assert!(run(photo_ingest, &missing, false).unwrap_err().to_string().contains("missing"));
+    }
+}

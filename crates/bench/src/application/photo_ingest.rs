@@ -1,0 +1,110 @@
+//! Photo ingest: thousands of files of some 12 MB each are copied in, as a photographer's card is.
+
+use super::files::{PIECE_BYTES, Workplace, add_since, content, failed, figures, size_of};
+use super::{ApplicationError, Control, Options};
+use crate::experiment::{Report, Table};
+use crate::run::{Tally, per_second};
+use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What an ingest did.
+pub(super) struct Ingested {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) duration_ns: u64,
+    pub(super) per_file: Tally,
+    pub(super) syncs: Tally,
+}
+
+/// Writes the files of a load into `workplace`, each whole and durable before the next.
+pub(super) fn ingest(
+    options: &Options,
+    workplace: &Workplace,
+    control: &mut Control<'_>,
+) -> Result<Ingested, ApplicationError> {
+    let piece = content(options.seed);
+    let started = Instant::now();
+    let mut done = Ingested { files: 0, bytes: 0, duration_ns: 0, per_file: Tally::new(), syncs: Tally::new() };
+    for number in 0..options.files {
+        if control.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let begun = Instant::now();
+        let size = size_of(options, number);
+        write_file(&workplace.file(number), size, number, &piece, &mut done.syncs)?;
+        add_since(&mut done.per_file, begun);
+        done.files += 1;
+        done.bytes += size;
+        (control.progress)(done.files, options.files, "writing files");
+    }
+    done.duration_ns = started.elapsed().as_nanos() as u64;
+    Ok(done)
+}
+
+fn write_file(path: &Path, size: u64, number: u64, piece: &[u8], syncs: &mut Tally) -> Result<(), ApplicationError> {
+    let mut file = File::create_new(path).map_err(failed("make", path))?;
+    let mut left = size;
+    let mut part = piece.to_vec();
+    // No two files are the same, nor two pieces of one.
+    while left > 0 {
+        part[..8].copy_from_slice(&(number << 32 | left).to_le_bytes());
+        let len = left.min(PIECE_BYTES as u64);
+        file.write_all(&part[..len as usize]).map_err(failed("write", path))?;
+        left -= len;
+    }
+    let begun = Instant::now();
+    file.sync_all().map_err(failed("sync", path))?;
+    add_since(syncs, begun);
+    super::files::forget(&file);
+    Ok(())
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the file system could not do, and on which file.
+pub fn photo_ingest(options: &Options, control: &mut Control<'_>) -> Result<Report, ApplicationError> {
+    let workplace = Workplace::new(options, "photos")?;
+    let done = ingest(options, &workplace, control)?;
+    let mut table = Table::new("per file, in ms", 1, &["", "count", "mean", "p50", "p99", "max"]);
+    let (per_file, cells) = figures(&done.per_file);
+    table.rows.push([vec!["file, written and synced".to_owned()], cells].concat());
+    let (syncs, cells) = figures(&done.syncs);
+    table.rows.push([vec!["of that, fsync".to_owned()], cells].concat());
+    let mut all = Table::new("the whole", 0, &["files", "MB", "s", "files/s", "MB/s"]);
+    all.rows.push(vec![
+        done.files.to_string(),
+        format!("{:.1}", done.bytes as f64 / 1e6),
+        format!("{:.2}", done.duration_ns as f64 / 1e9),
+        format!("{:.2}", per_second(done.files, done.duration_ns)),
+        format!("{:.1}", per_second(done.bytes, done.duration_ns) / 1e6),
+    ]);
+    Ok(Report {
+        name: "photo-ingest".to_owned(),
+        what: "Files of some 12 MB are written one after the other, each synced (Shrout Research on the 800P: 3,075 \
+               photos, 37.4 GB)."
+            .to_owned(),
+        conditions: vec![format!(
+            "{} files of {:.1} MB on average, buffered writes of 128 KiB and one fsync a file, one thread",
+            options.files,
+            options.file_bytes as f64 / 1e6
+        )],
+        tables: vec![all, table],
+        json: json!({
+            "files": done.files,
+            "bytes": done.bytes,
+            "duration_ns": done.duration_ns,
+            "files_per_second": per_second(done.files, done.duration_ns),
+            "bytes_per_second": per_second(done.bytes, done.duration_ns),
+            "file_latency_ns": { "mean": per_file.mean_ns(), "p50": per_file.quantile_ns(0.5), "p99": per_file.quantile_ns(0.99), "max": per_file.max_ns() },
+            "fsync_latency_ns": { "mean": syncs.mean_ns(), "p50": syncs.quantile_ns(0.5), "p99": syncs.quantile_ns(0.99), "max": syncs.max_ns() },
+        }),
+        notes: Vec::new(),
+        partial: done.files < options.files,
+        failures: 0,
+    })
+}

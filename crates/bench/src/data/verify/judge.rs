@@ -1,0 +1,127 @@
+//! One unit against what is expected of it.
+
+use super::header::{Header, HeaderFault};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// How much of a read was judged, in units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Whole: place, age and every byte.
+    pub whole: u64,
+    /// In part: a header of this run for this place, not too old. A write was in flight at the same time, or the last
+    /// writes overlapped.
+    pub partly: u64,
+    /// Not: never written in this run, trimmed, or written with an error.
+    pub unjudged: u64,
+}
+
+/// What is wrong with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MismatchKind {
+    /// There is no header, and some bytes are not 0: something else is there.
+    NoHeader,
+    /// All bytes are 0.
+    Zeros,
+    /// The header is damaged.
+    DamagedHeader,
+    /// The content is not what the header says.
+    DamagedContent,
+    /// It was written to another place: a write or this read was misdirected.
+    WrongOffset,
+    /// Another run wrote it: this run's write did not arrive.
+    ForeignSeed,
+    /// An older write of this run: a later one was lost, or the target answered from the past.
+    Stale,
+    /// A generation that this run has not written here, newer than the last one.
+    NeverWritten,
+}
+
+impl fmt::Display for MismatchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoHeader => "no header: other data is there",
+            Self::Zeros => "only zeros: the write never arrived, or its place was discarded",
+            Self::DamagedHeader => "damaged header",
+            Self::DamagedContent => "damaged content: its CRC32C is not the header's",
+            Self::WrongOffset => "misdirected: this was written to another place",
+            Self::ForeignSeed => "written by another run: this run's write did not arrive",
+            Self::Stale => "stale: a later write was lost",
+            Self::NeverWritten => "a generation that this run never wrote here",
+        })
+    }
+}
+
+/// A unit that is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{kind} ({unit_bytes} bytes at byte {offset_bytes}; expected generation {from} to {to}{found})",
+    from = .generations.start(),
+    to = .generations.end(),
+    found = Found(.found)
+)]
+pub struct Mismatch {
+    /// What is wrong.
+    pub kind: MismatchKind,
+    /// Where the unit is on the target.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub unit_bytes: u32,
+    /// Generations that would be right; 1 to the last one where nothing was expected here.
+    pub generations: RangeInclusive<u64>,
+    /// The header that was found, where it is sound.
+    pub found: Option<Header>,
+}
+
+struct Found<'a>(&'a Option<Header>);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(header) = self.0 else { return Ok(()) };
+        let Header { generation, offset_bytes, seed, .. } = header;
+        write!(f, ", found generation {generation} for byte {offset_bytes} of seed {seed}")
+    }
+}
+
+/// Judges one unit as it was read from `offset_bytes`: a sound header of the run `seed` for this place, with one of
+/// `generations`, and, where `content` is set, the content that belongs to it.
+///
+/// # Errors
+/// The first thing that is wrong, in the order of [`MismatchKind`] from header to age; content last.
+pub fn check(
+    unit: &[u8],
+    offset_bytes: u64,
+    seed: u64,
+    generations: RangeInclusive<u64>,
+    content: bool,
+) -> Result<Header, Mismatch> {
+    let mismatch = |kind, found| Mismatch {
+        kind,
+        offset_bytes,
+        unit_bytes: unit.len() as u32,
+        generations: generations.clone(),
+        found,
+    };
+    let header = match Header::read(unit) {
+        Ok(header) => header,
+        Err(HeaderFault::Damaged) => return Err(mismatch(MismatchKind::DamagedHeader, None)),
+        Err(HeaderFault::Absent) if unit.iter().all(|&byte| byte == 0) => {
+            return Err(mismatch(MismatchKind::Zeros, None));
+        }
+        Err(HeaderFault::Absent) => return Err(mismatch(MismatchKind::NoHeader, None)),
+    };
+    let kind = if header.seed != seed {
+        MismatchKind::ForeignSeed
+    } else if header.offset_bytes != offset_bytes {
+        MismatchKind::WrongOffset
+    } else if header.generation < *generations.start() {
+        MismatchKind::Stale
+    } else if header.generation > *generations.end() {
+        MismatchKind::NeverWritten
+    } else if content && !header.content_is_sound(unit) {
+        MismatchKind::DamagedContent
+    } else {
+        return Ok(header);
+    };
+    Err(mismatch(kind, Some(header)))
+}

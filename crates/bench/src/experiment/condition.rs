@@ -1,0 +1,37 @@
+//! Conditioning as an experiment of its own.
+
+use super::conditioning::Conditioning;
+use super::course::{Course, known};
+use super::error::ExperimentError;
+use super::options::Options;
+use super::report::Report;
+use super::{Driver, list::refuse_writes};
+use serde_json::json;
+
+/// Brings the target into a state and reports what was done.
+///
+/// # Errors
+/// [`ExperimentError`]: data would be lost, or a stage could not begin.
+pub fn condition(
+    driver: &mut dyn Driver,
+    options: &Options,
+    conditioning: Conditioning,
+) -> Result<Report, ExperimentError> {
+    refuse_writes(options, "conditioning", "")?;
+    let mut course = Course::new(driver, options)?;
+    let mut done = None;
+    let end = conditioning.apply(&mut course).map(|text| done = Some(text));
+    known(end)?;
+    if let Some(done) = &done {
+        course.condition(format!("conditioning: {done}"));
+    }
+    let json = json!({
+        "purge": conditioning.purge,
+        "sequential_passes": conditioning.sequential_passes,
+        "random_passes": conditioning.random_passes,
+        "fill_percent": conditioning.fill_percent,
+        "done": done,
+    });
+    let what = "Brings the target into a known state: purge and preconditioning as in the SNIA PTS 2.0.2.";
+    Ok(course.finish("condition", what, Vec::new(), json))
+}

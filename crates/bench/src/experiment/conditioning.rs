@@ -1,0 +1,255 @@
+//! Bringing a target into a known state.
+
+use super::course::{Course, Halt, resolve};
+use super::figures::lasted_ns;
+use super::text;
+use crate::job::JobError;
+use crate::job::model::{Calls, End, Extent, Job, Mix, Pattern, Region, SizeMix, Sizes};
+use crate::run::per_second;
+use forebay_block::OpKind;
+use std::fmt;
+use std::str::FromStr;
+
+/// Size of sequential conditioning writes (SNIA PTS 2.0.2, workload independent preconditioning).
+const SEQUENTIAL_BYTES: u32 = 128 << 10;
+/// Size of random conditioning writes.
+const RANDOM_BYTES: u32 = 4096;
+/// Size of trims; what is left of the region comes in one smaller trim.
+const TRIM_BYTES: u32 = 16 << 20;
+/// Writes in flight.
+const DEPTH: u32 = 32;
+/// Trims in flight.
+const TRIM_DEPTH: u32 = 4;
+/// What a quick experiment spends on each stage.
+const QUICK_NS: u64 = 10_000_000_000;
+/// Passes of one kind, at most.
+const PASSES_MAX: u32 = 1000;
+
+/// A state that a target is brought into: stages in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditioning {
+    /// Trim the whole region first, where the target can.
+    pub purge: bool,
+    /// Passes of 128 KiB sequential writes over the filled part.
+    pub sequential_passes: u32,
+    /// Passes of 4 KiB writes over it, each block once a pass in random order.
+    pub random_passes: u32,
+    /// The part of the region that is filled, from its begin, in percent.
+    pub fill_percent: u32,
+}
+
+impl Default for Conditioning {
+    /// One sequential pass over everything.
+    fn default() -> Self {
+        Self { purge: false, sequential_passes: 1, random_passes: 0, fill_percent: 100 }
+    }
+}
+
+/// A text that is no conditioning.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{word:?} is no conditioning: write some of purge, sequential=PASSES, random=PASSES, fill=PERCENT with commas between, \
+     e.g. purge,sequential=2; at most 1000 passes, 1 to 100 percent"
+)]
+pub struct ConditioningError {
+    /// What was not understood.
+    pub word: String,
+}
+
+/// One stage: a job that runs alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// What it does, for people.
+    pub what: String,
+    /// The job.
+    pub job: Job,
+    /// Bytes of one pass.
+    pub pass_bytes: u64,
+}
+
+impl Conditioning {
+    /// The jobs that bring the region of `base` on a target of `target_bytes` into this state, each to be run alone and
+    /// to its end, in order.
+    ///
+    /// # Errors
+    /// Where the region is not on the target.
+    pub fn stages(&self, base: &Job, target_bytes: u64) -> Result<Vec<Stage>, JobError> {
+        Ok(self.stages_on(base, resolve(&base.region, target_bytes)?))
+    }
+
+    fn stages_on(&self, base: &Job, (from, len): (u64, u64)) -> Vec<Stage> {
+        let mut stages = Vec::new();
+        if self.purge {
+            let unit = u64::from(TRIM_BYTES).min(len);
+            let body = len - len % unit;
+            stages.push(trim(base, from, body, unit));
+            if body < len {
+                stages.push(trim(base, from + body, len - body, len - body));
+            }
+        }
+        let filled = self.filled_bytes(len);
+        if self.sequential_passes > 0 {
+            let bytes = u64::from(SEQUENTIAL_BYTES).min(filled) as u32;
+            let what = format!("{} of sequential {} writes", passes(self.sequential_passes), text::size(bytes.into()));
+            let pattern = Pattern::Sequential { per_thread: false };
+            stages.push(write(base, what, (from, filled), bytes, pattern, self.sequential_passes));
+        }
+        if self.random_passes > 0 {
+            let bytes = u64::from(RANDOM_BYTES).min(filled) as u32;
+            let what = format!("{} of random {} writes", passes(self.random_passes), text::size(bytes.into()));
+            stages.push(write(base, what, (from, filled), bytes, Pattern::Shuffled, self.random_passes));
+        }
+        stages
+    }
+
+    /// Bytes of the filled part of a region.
+    pub(super) fn filled_bytes(&self, region_bytes: u64) -> u64 {
+        let share = (u128::from(region_bytes) * u128::from(self.fill_percent.min(100)) / 100) as u64;
+        let unit = u64::from(SEQUENTIAL_BYTES);
+        if share >= unit { share - share % unit } else { unit.min(region_bytes) }
+    }
+
+    /// Does it, and says what was done.
+    pub(super) fn apply(&self, course: &mut Course<'_>) -> Result<String, Halt> {
+        let mut done = Vec::new();
+        let purge = self.purge && can_trim(course)?;
+        if self.purge && !purge {
+            done.push("NOT purged (the target cannot trim)".to_owned());
+        }
+        let base = Job { region: course.part(course.region.1), ..course.options.base.clone() };
+        for stage in (Self { purge, ..*self }).stages_on(&base, course.region) {
+            let mut job = stage.job;
+            if course.options.quick {
+                job.end.after_ns = Some(QUICK_NS);
+            }
+            let wanted = job.end.after_passes.unwrap_or(1.0);
+            let step = format!("conditioning: {}", stage.what);
+            let result = course.one(&step, job)?;
+            let reached = result.bytes() as f64 / stage.pass_bytes.max(1) as f64;
+            // A pass ends with the last whole I/O.
+            let cut = if reached < wanted * 0.999 { format!(", ONLY {reached:.2} passes") } else { String::new() };
+            // Where a time might have ended it too, how long it took is known to an interval only.
+            let lasted = lasted_ns(&result, wanted * stage.pass_bytes as f64);
+            let least = if lasted < result.duration_ns { "at least " } else { "" };
+            let rate = text::megabytes(per_second(result.bytes(), lasted));
+            done.push(format!("{} ({least}{rate} MB/s{cut})", stage.what));
+        }
+        if self.fill_percent < 100 {
+            done.push(format!("the first {} % of the region filled", self.fill_percent));
+        }
+        Ok(if done.is_empty() { "none".to_owned() } else { done.join(", then ") })
+    }
+}
+
+/// Whether the target can trim: asked once, with the first block of the region.
+pub(super) fn can_trim(course: &mut Course<'_>) -> Result<bool, Halt> {
+    if let Some(known) = course.can_trim {
+        return Ok(known);
+    }
+    let len = course.region.1.min(REGION_PROBE_BYTES);
+    let mut job = trim(&course.options.base, course.region.0, len, len).job;
+    job.end = End { after_ios: Some(1), ..End::default() };
+    let can = match course.probe("looking whether the target can trim", job)? {
+        Ok(()) => true,
+        Err(what) => {
+            course.note(format!("the target cannot trim ({what}): it was not purged, and old data stays in it"));
+            false
+        }
+    };
+    course.can_trim = Some(can);
+    Ok(can)
+}
+
+/// What the question whether a target can trim costs of its data.
+const REGION_PROBE_BYTES: u64 = 1 << 20;
+
+fn passes(count: u32) -> String {
+    if count == 1 { "1 pass".to_owned() } else { format!("{count} passes") }
+}
+
+fn stage(base: &Job, name: &str, region: (u64, u64), kind: OpKind, bytes: u32) -> Job {
+    let size = SizeMix::fixed(bytes);
+    let depth = match base.access.calls {
+        Calls::Sync { .. } => 1,
+        _ if kind == OpKind::Trim => TRIM_DEPTH,
+        _ => DEPTH,
+    };
+    Job {
+        name: name.to_owned(),
+        threads: 1,
+        depth,
+        mix: Mix::only(kind),
+        sizes: Sizes { read: size.clone(), write: size.clone(), trim: size },
+        region: Region { offset: Extent::Bytes(region.0), size: Extent::Bytes(region.1) },
+        end: End { after_passes: Some(1.0), ..End::default() },
+        arrival: crate::job::model::Arrival::Closed,
+        think: None,
+        burst: None,
+        verify: false,
+        warmup_ns: 0,
+        cooldown_ns: 0,
+        start_delay_ns: 0,
+        ..base.clone()
+    }
+}
+
+fn trim(base: &Job, from: u64, len: u64, unit: u64) -> Stage {
+    // A trim of the unit moves no data; buffers stay small.
+    let mut job = stage(base, "purge", (from, len), OpKind::Trim, 4096);
+    job.sizes.trim = SizeMix::fixed(unit.min(u64::from(TRIM_BYTES)) as u32);
+    job.pattern = Pattern::Sequential { per_thread: false };
+    Stage { what: format!("purge: trim of {}", text::size(len)), job, pass_bytes: len }
+}
+
+fn write(base: &Job, what: String, region: (u64, u64), bytes: u32, pattern: Pattern, passes: u32) -> Stage {
+    let mut job = stage(base, "precondition", region, OpKind::Write, bytes);
+    job.pattern = pattern;
+    job.end.after_passes = Some(f64::from(passes));
+    Stage { what, job, pass_bytes: region.1 }
+}
+
+impl fmt::Display for Conditioning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        if self.purge {
+            words.push("purge".to_owned());
+        }
+        for (word, passes) in [("sequential", self.sequential_passes), ("random", self.random_passes)] {
+            if passes > 0 {
+                words.push(format!("{word}={passes}"));
+            }
+        }
+        if self.fill_percent < 100 {
+            words.push(format!("fill={}", self.fill_percent));
+        }
+        f.write_str(&words.join(","))
+    }
+}
+
+impl FromStr for Conditioning {
+    type Err = ConditioningError;
+
+    /// `purge,sequential=2,random=1,fill=90`, each part once and in any order; what is not named is not done.
+    fn from_str(text: &str) -> Result<Self, ConditioningError> {
+        let mut found = Self { purge: false, sequential_passes: 0, random_passes: 0, fill_percent: 100 };
+        let mut any = false;
+        for word in text.split(',').map(str::trim) {
+            let wrong = || ConditioningError { word: word.to_owned() };
+            let number = |text: &str, most: u32| {
+                text.parse().ok().filter(|number| (1..=most).contains(number)).ok_or_else(wrong)
+            };
+            match word.split_once('=') {
+                None if word == "purge" => found.purge = true,
+                Some(("sequential", count)) => found.sequential_passes = number(count, PASSES_MAX)?,
+                Some(("random", count)) => found.random_passes = number(count, PASSES_MAX)?,
+                Some(("fill", count)) => {
+                    found.fill_percent = number(count, 100)?;
+                    continue;
+                }
+                _ => return Err(wrong()),
+            }
+            any = true;
+        }
+        if any { Ok(found) } else { Err(ConditioningError { word: text.to_owned() }) }
+    }
+}

@@ -1,0 +1,221 @@
+//! A run's figures as experiments show and keep them.
+
+use super::options::Options;
+use super::text;
+use crate::job::model::Job;
+use crate::output::summary::{self, Reporting};
+use crate::run::{JobResult, KindResult, Latencies};
+use crate::stats::Confidence;
+use crate::stats::clustering::Blocks;
+use crate::stats::percentile::{Level, PercentileEstimate, Reported};
+use forebay_block::OpKind;
+use serde_json::{Map, Value, json};
+
+/// Percentiles that experiments report.
+const LEVELS: &str = "50,99,99.9,99.99,99.999";
+
+/// A distribution of latencies in figures.
+#[derive(Clone, Debug)]
+pub(super) struct Latency {
+    /// I/Os.
+    pub samples: u64,
+    /// Mean in nanoseconds.
+    pub mean_ns: f64,
+    /// Greatest, in nanoseconds.
+    pub max_ns: u64,
+    percentiles: Vec<PercentileEstimate>,
+}
+
+impl Latency {
+    /// Of counted latencies; `blocks` are the same by time, where they are known.
+    pub(super) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
+        let levels = Level::parse_list(LEVELS).unwrap_or_default();
+        let reporting = Reporting { levels, confidence, ..Reporting::default() };
+        Self {
+            samples: latencies.count(),
+            mean_ns: latencies.mean_ns(),
+            max_ns: latencies.max_ns(),
+            percentiles: summary::percentiles(latencies, blocks, &reporting),
+        }
+    }
+
+    /// One of the percentiles, 50, 99, 99.9, 99.99 or 99.999.
+    pub(super) fn percentile(&self, percent: f64) -> Option<&PercentileEstimate> {
+        self.percentiles.iter().find(|estimate| match estimate.level {
+            Level::Share(share) => (share.percent() - percent).abs() < 1e-9,
+            Level::Min | Level::Max => false,
+        })
+    }
+
+    /// A percentile's value in nanoseconds; none where it is withheld.
+    pub(super) fn value_ns(&self, percent: f64) -> Option<u64> {
+        self.percentile(percent).and_then(|estimate| estimate.value.value())
+    }
+
+    /// A percentile for a table: the value, or how many samples it lacks.
+    pub(super) fn cell(&self, percent: f64) -> String {
+        match self.percentile(percent).map(|estimate| estimate.value) {
+            _ if self.samples == 0 => "-".to_owned(),
+            None => "-".to_owned(),
+            Some(Reported::Withheld { needed_more }) => format!("needs {needed_more} more"),
+            Some(value) => value.value().map_or_else(|| "-".to_owned(), |ns| text::time(ns as f64)),
+        }
+    }
+
+    /// The same with its interval.
+    pub(super) fn bounded_cell(&self, percent: f64) -> String {
+        let cell = self.cell(percent);
+        let Some(estimate) = self.percentile(percent) else { return cell };
+        let end = |end: Option<u64>| end.map_or_else(|| "open".to_owned(), |ns| text::time(ns as f64));
+        match (estimate.value.value(), estimate.value.bounds()) {
+            (None, _) | (_, (None, None)) => cell,
+            (_, (low, high)) => format!("{cell} [{} - {}]", end(low), end(high)),
+        }
+    }
+
+    /// The mean for a table.
+    pub(super) fn mean_cell(&self) -> String {
+        if self.samples == 0 { "-".to_owned() } else { text::time(self.mean_ns) }
+    }
+
+    /// The greatest for a table.
+    pub(super) fn max_cell(&self) -> String {
+        if self.samples == 0 { "-".to_owned() } else { text::time(self.max_ns as f64) }
+    }
+
+    /// Raw numbers.
+    pub(super) fn json(&self) -> Value {
+        let percentiles = self.percentiles.iter().filter_map(|estimate| {
+            let Level::Share(share) = estimate.level else { return None };
+            let (low, high) = estimate.value.bounds();
+            let needed = match estimate.value {
+                Reported::Withheld { needed_more } => Some(needed_more),
+                _ => None,
+            };
+            Some(json!({
+                "percentile": share.percent(),
+                "value_ns": estimate.value.value(),
+                "low_ns": low,
+                "high_ns": high,
+                "samples_needed_more": needed,
+                "effective_samples": estimate.effective_samples,
+            }))
+        });
+        json!({
+            "samples": self.samples,
+            "mean_ns": self.mean_ns,
+            "max_ns": self.max_ns,
+            "percentiles": percentiles.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// A run in figures.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
+    /// I/Os in flight asked for.
+    pub depth: u64,
+    /// Reached.
+    pub depth_mean: f64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// Processor time an I/O in nanoseconds, user and system.
+    pub cpu_ns_per_io: (f64, f64),
+    /// Latency of all I/Os that transfer data.
+    pub all: Latency,
+    /// Latency by kind.
+    pub kinds: Vec<(OpKind, Latency)>,
+    ios: u64,
+    failures: u64,
+    little: &'static str,
+}
+
+impl Figures {
+    /// Of a run.
+    pub(super) fn new(result: &JobResult, options: &Options) -> Self {
+        let confidence = options.confidence;
+        let of = |kind: &KindResult| (kind.kind, Latency::new(&kind.total, Some(&kind.blocks), confidence));
+        let kinds: Vec<_> = result.kinds.iter().map(of).collect();
+        let data: Vec<_> = kinds.iter().filter(|(kind, _)| kind.has_data()).collect();
+        // One kind is all there is, and its blocks are known.
+        let all = match data.as_slice() {
+            [(_, one)] => one.clone(),
+            _ => Latency::new(&result.total(), None, confidence),
+        };
+        let ios = result.ios();
+        let per_io = |ns: u64| if ios == 0 { 0.0 } else { ns as f64 / ios as f64 };
+        Self {
+            depth: in_flight(&result.job),
+            depth_mean: result.depth_mean,
+            iops: result.iops(),
+            bytes_per_second: result.bytes_per_second(),
+            cpu_ns_per_io: (per_io(result.cpu_ns.0), per_io(result.cpu_ns.1)),
+            all,
+            kinds,
+            ios,
+            failures: failures(result),
+            little: summary::verdict(summary::little(result).verdict),
+        }
+    }
+
+    /// Latency of a kind.
+    pub(super) fn kind(&self, kind: OpKind) -> Option<&Latency> {
+        self.kinds.iter().find(|found| found.0 == kind).map(|found| &found.1)
+    }
+
+    /// What people look at first: the latency of reads where there are any, else of all.
+    pub(super) fn main(&self) -> &Latency {
+        self.kind(OpKind::Read).filter(|reads| reads.samples > 0).unwrap_or(&self.all)
+    }
+
+    /// Processor time an I/O for a table.
+    pub(super) fn cpu_cell(&self) -> String {
+        text::time(self.cpu_ns_per_io.0 + self.cpu_ns_per_io.1)
+    }
+
+    /// Raw numbers.
+    pub(super) fn json(&self) -> Value {
+        let kinds: Map<String, Value> =
+            self.kinds.iter().map(|(kind, latency)| (kind.name().to_owned(), latency.json())).collect();
+        json!({
+            "depth": self.depth,
+            "depth_mean": self.depth_mean,
+            "ios": self.ios,
+            "iops": self.iops,
+            "bytes_per_second": self.bytes_per_second,
+            "mean_ns": self.all.mean_ns,
+            "p50_ns": self.all.value_ns(50.0),
+            "p99_ns": self.all.value_ns(99.0),
+            "p99.9_ns": self.all.value_ns(99.9),
+            "max_ns": self.all.max_ns,
+            "cpu_user_ns_per_io": self.cpu_ns_per_io.0,
+            "cpu_system_ns_per_io": self.cpu_ns_per_io.1,
+            "littles_law": self.little,
+            "failures": self.failures,
+            "latency": { "all": self.all.json(), "by_kind": kinds },
+        })
+    }
+}
+
+/// I/Os in flight of a job, over its threads.
+pub(super) fn in_flight(job: &Job) -> u64 {
+    u64::from(job.threads) * u64::from(job.depth)
+}
+
+/// I/Os that failed or never came back.
+pub(super) fn failures(result: &JobResult) -> u64 {
+    result.failures.count + u64::from(result.hung)
+}
+
+/// How long a run lasted, in nanoseconds, where it may end by time or by bytes and `bytes_wanted` says how many: one that
+/// had them early ended with its last interval that had any I/O.
+pub(super) fn lasted_ns(result: &JobResult, bytes_wanted: f64) -> u64 {
+    let reached = result.bytes() as f64 >= 0.999 * bytes_wanted;
+    let last = result.intervals.iter().filter(|row| row.ios > 0).map(|row| row.begin_ns).max();
+    match last {
+        Some(begin_ns) if reached => result.duration_ns.min(begin_ns.saturating_add(result.interval_ns)),
+        _ => result.duration_ns,
+    }
+}

@@ -1,0 +1,227 @@
+//! Throughput and latency over the queue depth (the picture of the low-queue-depth method), the saturation depth, and
+//! the device's worth at the depths that an application uses.
+
+use super::Driver;
+use super::course::{Course, Halt, known};
+use super::error::ExperimentError;
+use super::figures::Figures;
+use super::options::Options;
+use super::report::{Report, Table};
+use super::{plot, text};
+use crate::job::model::{End, Job, Mix};
+use crate::stats::application_depth::{Beyond, Source, score};
+use crate::stats::saturation::{Curve, Point, Saturation};
+use serde_json::{Value, json};
+
+/// Time of a point.
+const POINT_NS: u64 = 30_000_000_000;
+/// Share of reads where writes are allowed: 70/30 as in the method's picture.
+const READ_PERCENT: u32 = 70;
+
+const WHAT: &str = "Throughput and latency of small random I/O over the queue depth; the saturation depth is the lowest with 95 % \
+                    of the peak, the one to dial an application down to (Hady on queue depth: 4 KiB 70/30, depth marked on \
+                    the line).";
+
+/// What was measured at a depth.
+struct Row {
+    depth: u32,
+    figures: Figures,
+}
+
+pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
+    let mut course = Course::new(driver, options)?;
+    let percent = read_percent(&mut course, READ_PERCENT);
+    let mut rows = Vec::new();
+    known(measure(&mut course, percent, &mut rows))?;
+    let point =
+        |row: &Row| Point { depth: row.depth, iops: row.figures.iops, mean_latency_ns: row.figures.all.mean_ns };
+    let points: Vec<Point> = rows.iter().map(point).collect();
+    let curve = Curve::new(points.clone()).ok();
+    let saturation = curve.as_ref().map(Curve::saturation);
+    let mut tables = vec![table(&rows, saturation.as_ref(), percent)];
+    tables.extend(plot::curve(&points));
+    if let Some(shallow) = rows.iter().find(|row| row.figures.depth_mean < 0.9 * f64::from(row.depth)) {
+        course.note(format!(
+            "from depth {} on, fewer I/Os were in flight than asked for ({}): the curve is of what the target, or the way to \
+             it, takes at once",
+            shallow.depth,
+            text::digits(shallow.figures.depth_mean)
+        ));
+    }
+    if let Some(found) = &saturation {
+        tell(&mut course, found);
+    }
+    let application = curve.as_ref().and_then(|curve| weigh(&mut course, curve, &mut tables));
+    let json = json!({
+        "read_percent": percent,
+        "points": rows.iter().map(|row| row.figures.json()).collect::<Vec<_>>(),
+        "saturation": saturation.as_ref().map(|found| json!({
+            "depth": found.knee.depth,
+            "iops": found.knee.iops,
+            "mean_ns": found.knee.mean_latency_ns,
+            "peak_depth": found.peak.depth,
+            "peak_iops": found.peak.iops,
+            "reached": found.reached,
+        })),
+        "application": application,
+    });
+    Ok(course.finish("qd-sweep", WHAT, tables, json))
+}
+
+/// Share of reads: what was asked for, or `usual` where writes are allowed.
+pub(super) fn read_percent(course: &mut Course<'_>, usual: u32) -> u32 {
+    let options = course.options;
+    match options.read_percent {
+        Some(percent) => percent,
+        None if options.allow_writes => usual,
+        None => {
+            if usual < 100 {
+                course.note(format!(
+                    "reads only: the method's mix of {usual} % reads writes to the target and needs --destroy-data"
+                ));
+            }
+            100
+        }
+    }
+}
+
+/// 1, 2, 4 and so on up to the deepest, which is the last.
+fn depths(deepest: u32) -> Vec<u32> {
+    let mut depths: Vec<u32> = (0..32).map(|power| 1 << power).take_while(|&depth| depth < deepest).collect();
+    depths.push(deepest);
+    depths
+}
+
+fn measure(course: &mut Course<'_>, percent: u32, rows: &mut Vec<Row>) -> Result<(), Halt> {
+    course.prepare(None)?;
+    let options = course.options;
+    let point_ns = options.point_ns(POINT_NS);
+    let warmup_ns = options.warmup_ns(point_ns);
+    course.condition(format!(
+        "{} s a point after {} s of warm-up, {percent} % reads, closed loop",
+        text::digits(point_ns as f64 / 1e9),
+        text::digits(warmup_ns as f64 / 1e9)
+    ));
+    let depths = depths(options.depth_max);
+    for (number, &depth) in depths.iter().enumerate() {
+        let (threads, each) = options.in_flight(depth);
+        let job = Job {
+            threads,
+            depth: each,
+            mix: Mix::reads_percent(percent),
+            end: End { after_ns: Some(point_ns), ..End::default() },
+            warmup_ns,
+            ..course.job(format!("depth-{depth}"))
+        };
+        let step = format!("depth {depth} ({} of {})", number + 1, depths.len());
+        let result = course.one(&step, job)?;
+        let figures = Figures::new(&result, options);
+        if figures.all.samples == 0 { course.without_figures(&step) } else { rows.push(Row { depth, figures }) }
+    }
+    Ok(())
+}
+
+fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
+    let mixed = (1..100).contains(&percent);
+    let mut head = vec!["depth", "reached", "IOPS", "MB/s", "mean"];
+    head.extend(if mixed {
+        ["read mean", "read p50", "read p99", "read p99.9"].as_slice()
+    } else {
+        &["p50", "p99", "p99.9"]
+    });
+    head.extend(["CPU an I/O", "of peak", "IOPS a slot / first", ""]);
+    let mut table = Table::new("throughput and latency by queue depth", 0, &head);
+    for row in rows {
+        let figures = &row.figures;
+        let latency = figures.main();
+        let mut cells = vec![
+            row.depth.to_string(),
+            text::digits(figures.depth_mean),
+            text::rate(figures.iops),
+            text::megabytes(figures.bytes_per_second),
+            figures.all.mean_cell(),
+        ];
+        if mixed {
+            cells.push(latency.mean_cell());
+        }
+        cells.extend([latency.cell(50.0), latency.cell(99.0), latency.cell(99.9), figures.cpu_cell()]);
+        let on_curve = saturation.and_then(|found| found.rows.iter().find(|point| point.point.depth == row.depth));
+        cells.push(on_curve.map_or_else(String::new, |point| text::percent(point.peak_share)));
+        cells.push(on_curve.map_or_else(String::new, |point| format!("{:.2}", point.scaling)));
+        let mark = match saturation {
+            Some(found) if found.knee.depth == row.depth && found.reached => "<- saturation depth",
+            Some(found) if found.knee.depth == row.depth => "<- at least (still rising)",
+            Some(found) if found.peak.depth == row.depth => "<- peak",
+            _ => "",
+        };
+        cells.push(mark.to_owned());
+        table.rows.push(cells);
+    }
+    table
+}
+
+fn tell(course: &mut Course<'_>, found: &Saturation) {
+    let knee = found.knee;
+    let figures = format!("{} IOPS at a mean of {}", text::rate(knee.iops), text::time(knee.mean_latency_ns));
+    course.note(if found.reached {
+        format!("saturation depth {}: {figures}; more I/Os in flight bring latency and no throughput", knee.depth)
+    } else {
+        format!(
+            "throughput still rises at the deepest point: the saturation depth is at least {} ({figures})",
+            knee.depth
+        )
+    });
+}
+
+fn weigh(course: &mut Course<'_>, curve: &Curve, tables: &mut Vec<Table>) -> Option<Value> {
+    let histogram = course.options.application.as_ref()?;
+    let found = match score(curve, &histogram.depths, Beyond::Clamp) {
+        Ok(found) => found,
+        Err(error) => {
+            course.note(format!("no score for the application: {error}"));
+            return None;
+        }
+    };
+    let title = format!(
+        "at the application's depths (mean {}): {} IOPS, mean {}",
+        text::digits(found.mean_depth),
+        text::rate(found.iops),
+        text::time(found.mean_latency_ns)
+    );
+    let mut table = Table::new(title, 0, &["depth", "share of I/Os", "IOPS", "mean", "figures"]);
+    let source = |source| match source {
+        Source::Measured => "measured",
+        Source::Interpolated => "interpolated",
+        Source::Clamped => "nearest depth measured",
+    };
+    for row in &found.rows {
+        table.rows.push(vec![
+            row.point.depth.to_string(),
+            text::percent(row.share),
+            text::rate(row.point.iops),
+            text::time(row.point.mean_latency_ns),
+            source(row.source).to_owned(),
+        ]);
+    }
+    tables.push(table);
+    if found.clamped_share > 0.0 {
+        course.note(format!(
+            "{} of the application's I/Os are at depths that were not measured; they count as the nearest that was",
+            text::percent(found.clamped_share)
+        ));
+    }
+    Some(json!({
+        "iops": found.iops,
+        "mean_ns": found.mean_latency_ns,
+        "mean_depth": found.mean_depth,
+        "interpolated_share": found.interpolated_share,
+        "clamped_share": found.clamped_share,
+        "depths": found.rows.iter().map(|row| json!({
+            "depth": row.point.depth,
+            "share": row.share,
+            "iops": row.point.iops,
+            "mean_ns": row.point.mean_latency_ns,
+            "source": source(row.source),
+        })).collect::<Vec<_>>(),
+    }))
+}

@@ -1,0 +1,112 @@
+//! SNIA PTS 2.0.2, IOPS test.
+
+use super::Driver;
+use super::conditioning::Conditioning;
+use super::course::{Course, Halt, known, load_text};
+use super::error::ExperimentError;
+use super::options::Options;
+use super::report::{Report, Table};
+use super::snia::{self, Cell};
+use super::text;
+use crate::stats::steady::{Search, Verdict, WINDOW};
+use serde_json::json;
+
+/// Shares of reads in the order of the loop.
+const MIXES: [u32; 7] = [100, 95, 65, 50, 35, 5, 0];
+/// Sizes in the order of the loop.
+const SIZES: [u32; 8] = [1 << 20, 128 << 10, 64 << 10, 32 << 10, 16 << 10, 8 << 10, 4 << 10, 512];
+/// The tracking variables of PTS 2.0.2 (earlier versions: the first alone): all of them must be steady.
+const TRACKED: [Cell; 3] = [(0, 4 << 10), (65, 64 << 10), (100, 1 << 20)];
+/// Threads and depth that the PTS recommends for enterprise devices (for client devices 2 x 16).
+const LOAD: (u32, u32) = (4, 32);
+/// Purge, then workload independent preconditioning with twice the capacity.
+const STANDARD: Conditioning = Conditioning { purge: true, sequential_passes: 2, random_passes: 0, fill_percent: 100 };
+
+const WHAT: &str = "IOPS of 7 read/write mixes x 8 sizes in the steady state (SNIA SSS PTS 2.0.2, IOPS test).";
+
+/// IOPS of the cells of a round, in the order of the cells.
+type Round = Vec<f64>;
+
+/// What was measured.
+struct Found {
+    cells: Vec<Cell>,
+    rounds: Vec<Round>,
+    search: Search,
+}
+
+pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
+    let mut course = Course::new(driver, options)?;
+    let names = TRACKED.iter().map(|&cell| snia::name(cell)).collect();
+    let mut found = Found { cells: Vec::new(), rounds: Vec::new(), search: Search::new(names) };
+    known(measure(&mut course, &mut found))?;
+    let report = found.search.report();
+    snia::judge(&mut course, &report);
+    let mut tables = vec![snia::table(&report, text::rate)];
+    let last = found.rounds.len().saturating_sub(WINDOW);
+    let window = &found.rounds[last..];
+    let averages: Vec<f64> = (0..found.cells.len())
+        .map(|cell| window.iter().map(|round| round[cell]).sum::<f64>() / window.len().max(1) as f64)
+        .collect();
+    if !window.is_empty() {
+        tables.push(average_table(&found.cells, &averages));
+    }
+    let json = json!({
+        "steady_state": snia::window_json(&report, "iops"),
+        "cells": found.cells.iter().enumerate().map(|(at, cell)| json!({
+            "read_percent": cell.0,
+            "size_bytes": cell.1,
+            "average_iops": if window.is_empty() { None } else { Some(averages[at]) },
+            "rounds_iops": found.rounds.iter().map(|round| round[at]).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    });
+    Ok(course.finish("snia-iops", WHAT, tables, json))
+}
+
+fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
+    let options = course.options;
+    let cell_ns = options.point_ns(snia::CELL_NS);
+    let load = options.parallel(LOAD);
+    snia::tell(course, cell_ns, "the IOPS of 0/100 4 KiB, 65/35 64 KiB and 100/0 1 MiB");
+    course.condition(format!(
+        "{}; the PTS recommends 4 x 32 (client devices: 2 x 16)",
+        load_text(&snia::job(course, TRACKED[0], load, cell_ns))
+    ));
+    // Before the purge, so that it leaves no trace.
+    let sizes = snia::possible_sizes(course, &SIZES)?;
+    course.prepare(Some(STANDARD))?;
+    found.cells = MIXES.iter().flat_map(|&mix| sizes.iter().map(move |&size| (mix, size))).collect();
+    loop {
+        let number = found.rounds.len() + 1;
+        let mut round = Round::with_capacity(found.cells.len());
+        for (at, &cell) in found.cells.iter().enumerate() {
+            let step =
+                format!("round {number} of at most 25: {} ({} of {})", snia::name(cell), at + 1, found.cells.len());
+            let result = course.one(&step, snia::job(course, cell, load, cell_ns))?;
+            round.push(result.iops());
+        }
+        let value =
+            |tracked: &Cell| found.cells.iter().position(|cell| cell == tracked).map_or(f64::NAN, |at| round[at]);
+        let values: Vec<f64> = TRACKED.iter().map(value).collect();
+        found.rounds.push(round);
+        if !matches!(found.search.push(&values), Ok(Verdict::NotYet)) {
+            return Ok(());
+        }
+    }
+}
+
+fn average_table(cells: &[Cell], averages: &[f64]) -> Table {
+    let heads: Vec<String> = MIXES.iter().map(|mix| format!("{mix}/{}", 100 - mix)).collect();
+    let mut head = vec!["size"];
+    head.extend(heads.iter().map(String::as_str));
+    let mut table = Table::new("average IOPS over the window, by size and read/write mix", 1, &head);
+    // Small sizes on top, as in the PTS's report.
+    for &size in SIZES.iter().rev() {
+        let mut row = vec![text::size(size.into())];
+        for &mix in &MIXES {
+            let at = cells.iter().position(|&cell| cell == (mix, size));
+            row.push(at.map_or_else(|| "-".to_owned(), |at| text::rate(averages[at])));
+        }
+        table.rows.push(row);
+    }
+    table
+}

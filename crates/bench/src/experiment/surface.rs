@@ -1,0 +1,156 @@
+//! Percent read x queue depth x fill level (S-PASS), with the conditioning state of each cell.
+
+use super::Driver;
+use super::conditioning::{Conditioning, can_trim};
+use super::course::{Course, Halt, known};
+use super::error::ExperimentError;
+use super::figures::Figures;
+use super::options::Options;
+use super::report::{Report, Table};
+use super::text;
+use crate::job::model::{End, Job, Mix};
+use crate::run::JobResult;
+use forebay_block::OpKind;
+use serde_json::json;
+
+/// Time of a cell.
+const CELL_NS: u64 = 10_000_000_000;
+
+const WHAT: &str = "Throughput and latency over percent read, queue depth and fill level: what a device does where applications \
+                    use it, not only at its corners (S-PASS, Shrout Research on the 800P).";
+
+/// A cell.
+struct Cell {
+    fill_percent: u32,
+    read_percent: u32,
+    depth: u32,
+    /// Bytes written by cells since the fill, over the filled bytes: how much of the fill's order is gone.
+    overwritten: f64,
+    trimmed: bool,
+    figures: Figures,
+}
+
+pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
+    let mut course = Course::new(driver, options)?;
+    if options.conditioning.is_some() {
+        course.note("conditioning as asked comes before the first fill level; each fill level conditions again");
+    }
+    let mut cells = Vec::new();
+    known(measure(&mut course, &mut cells))?;
+    let mut tables = Vec::new();
+    for &fill in &options.fills_percent {
+        let here: Vec<&Cell> = cells.iter().filter(|cell| cell.fill_percent == fill).collect();
+        if !here.is_empty() {
+            tables.push(table(options, &here, format!("fill {fill} %: IOPS"), |figures| text::rate(figures.iops)));
+            tables.push(table(
+                options,
+                &here,
+                format!("fill {fill} %: mean latency of reads (of all where there are none)"),
+                |figures| figures.main().mean_cell(),
+            ));
+        }
+    }
+    let json = json!({
+        "cells": cells.iter().map(|cell| json!({
+            "fill_percent": cell.fill_percent,
+            "read_percent": cell.read_percent,
+            "depth": cell.depth,
+            "state": {
+                "sequential_fills": 1,
+                "rest_trimmed": cell.trimmed,
+                "overwritten_by_cells_before": cell.overwritten,
+            },
+            "figures": cell.figures.json(),
+        })).collect::<Vec<_>>(),
+    });
+    Ok(course.finish("surface", WHAT, tables, json))
+}
+
+fn measure(course: &mut Course<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
+    let options = course.options;
+    if options.conditioning.is_some() {
+        course.prepare(None)?;
+    }
+    let point_ns = options.point_ns(CELL_NS);
+    let warmup_ns = options.warmup_ns(point_ns);
+    course.condition(format!("{} s a cell, I/O within the filled part only", text::digits(point_ns as f64 / 1e9)));
+    course.condition(
+        "before each fill level: the rest trimmed where the target can, the part up to the level written once \
+         sequentially; cells in order of falling share of reads, and what they wrote since the fill is told beside them",
+    );
+    course.note(
+        "XPoint media needs power-on time instead of filling: at least 3 hours after a long power-off, for its faster \
+         background refresh (P4800X evaluation guide)",
+    );
+    // Reads first: they leave the state as it is.
+    let mut mixes = options.mixes_percent.clone();
+    mixes.sort_unstable_by(|a, b| b.cmp(a));
+    mixes.dedup();
+    let mut depths = options.depths.clone();
+    depths.sort_unstable();
+    depths.dedup();
+    let all = options.fills_percent.len() * mixes.len() * depths.len();
+    for &fill_percent in &options.fills_percent {
+        let fill = Conditioning { purge: true, sequential_passes: 1, random_passes: 0, fill_percent };
+        let done = fill.apply(course)?;
+        course.condition(format!("fill {fill_percent} %: {done}"));
+        let trimmed = can_trim(course)?;
+        let filled = fill.filled_bytes(course.region.1);
+        let mut written = 0;
+        for &read_percent in &mixes {
+            for &depth in &depths {
+                let (threads, each) = options.in_flight(depth);
+                let job = Job {
+                    threads,
+                    depth: each,
+                    mix: Mix::reads_percent(read_percent),
+                    region: course.part(filled),
+                    end: End { after_ns: Some(point_ns), ..End::default() },
+                    warmup_ns,
+                    ..course.job(format!("fill-{fill_percent}-read-{read_percent}-depth-{depth}"))
+                };
+                let step = format!(
+                    "fill {fill_percent} %, {read_percent} % reads, depth {depth} ({} of {all})",
+                    cells.len() + 1
+                );
+                let result = course.one(&step, job)?;
+                let figures = Figures::new(&result, options);
+                let overwritten = written as f64 / filled.max(1) as f64;
+                written += written_bytes(&result);
+                cells.push(Cell { fill_percent, read_percent, depth, overwritten, trimmed, figures });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a run wrote within its measurement. Its warm-up wrote some more, a fifth of that at most.
+fn written_bytes(result: &JobResult) -> u64 {
+    result.kind(OpKind::Write).map_or(0, |writes| writes.bytes)
+}
+
+fn table(options: &Options, cells: &[&Cell], title: String, show: impl Fn(&Figures) -> String) -> Table {
+    let mut depths: Vec<u32> = options.depths.clone();
+    depths.sort_unstable();
+    depths.dedup();
+    let heads: Vec<String> = depths.iter().map(|depth| format!("depth {depth}")).collect();
+    let mut head = vec!["read %"];
+    head.extend(heads.iter().map(String::as_str));
+    head.push("overwritten since fill");
+    let mut table = Table::new(title, 0, &head);
+    let mut mixes: Vec<u32> = cells.iter().map(|cell| cell.read_percent).collect();
+    mixes.dedup();
+    for mix in mixes {
+        let row: Vec<&&Cell> = cells.iter().filter(|cell| cell.read_percent == mix).collect();
+        let mut line = vec![mix.to_string()];
+        for depth in &depths {
+            let cell = row.iter().find(|cell| cell.depth == *depth);
+            line.push(cell.map_or_else(|| "-".to_owned(), |cell| show(&cell.figures)));
+        }
+        let first = row.first().map_or(0.0, |cell| cell.overwritten);
+        let last = row.last().map_or(0.0, |cell| cell.overwritten);
+        line.push(if first == last { format!("{first:.2}x") } else { format!("{first:.2}x - {last:.2}x") });
+        table.rows.push(line);
+    }
+    table
+}

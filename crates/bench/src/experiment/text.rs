@@ -1,0 +1,66 @@
+//! Figures for people: three digits and a unit.
+
+/// A time in nanoseconds.
+pub(super) fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => return format!("{ns:.0} ns"),
+        ns if ns < 1e6 => (ns / 1e3, "us"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// A rate a second.
+pub(super) fn rate(per_second: f64) -> String {
+    match per_second {
+        rate if rate >= 1e6 => format!("{:.2}M", rate / 1e6),
+        rate if rate >= 1e4 => format!("{:.1}k", rate / 1e3),
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate => format!("{rate:.2}"),
+    }
+}
+
+/// A throughput in 10^6 bytes a second, as data sheets and the SNIA give it.
+pub(super) fn megabytes(bytes_per_second: f64) -> String {
+    digits(bytes_per_second / 1e6)
+}
+
+/// A size in binary units.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        (value, unit) = (value / 1024.0, unit + 1);
+    }
+    let whole = value.fract() == 0.0;
+    if whole { format!("{value:.0} {}", UNITS[unit]) } else { format!("{} {}", digits(value), UNITS[unit]) }
+}
+
+/// A share in percent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Three digits and more.
+pub(super) fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        let times = [(8.0, "8 ns"), (8_900.0, "8.90 us"), (25_500.0, "25.5 us"), (2.5e6, "2.50 ms"), (6e10, "60.0 s")];
+        times.into_iter().for_each(|(ns, text)| assert_eq!(time(ns), text));
+        assert_eq!((rate(550_000.0), rate(1.25e6), rate(12.0)), ("550.0k".into(), "1.25M".into(), "12.00".into()));
+        assert_eq!((size(512), size(131_072), size(1 << 30)), ("512 B".into(), "128 KiB".into(), "1 GiB".into()));
+        assert_eq!((size(1_500_000_000), megabytes(2.231e9)), ("1.40 GiB".into(), "2231".into()));
+    }
+}

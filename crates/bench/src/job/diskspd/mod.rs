@@ -1,0 +1,54 @@
+//! DiskSpd's command line, as its versions 2.0.17 to 2.2 read it
+//! (<https://github.com/microsoft/diskspd/wiki/Command-line-and-parameters>).
+//!
+//! Values are attached to their option (`-b4k`, never `-b 4k`): DiskSpd takes every word without a dash for a target.
+//! `#1` is such a word; here it never selects a disk, since `--target` does.
+
+mod options;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use super::error::JobError;
+use super::model::Plan;
+use super::validate::validate;
+
+/// Words of a command line; more were not typed by anybody.
+const MAX_WORDS: usize = 1000;
+
+/// What a command line of DiskSpd asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskSpdPlan {
+    /// The one job; what has no equal here is in its notes.
+    pub plan: Plan,
+    /// `-c`: the target is to be a new file of so many bytes.
+    pub create_bytes: Option<u64>,
+    /// `-R`: the output asked for is XML. There is none here; a note says so.
+    pub xml: bool,
+}
+
+/// Reads the words after `bench --target URI`.
+///
+/// # Errors
+/// [`JobError`]: an unknown option (with the nearest known one), a wrong value, a path among the words, two options
+/// that exclude each other, or what [`validate`] refuses.
+pub fn parse(words: &[String]) -> Result<DiskSpdPlan, JobError> {
+    if words.len() > MAX_WORDS {
+        return Err(JobError::form(PLACE, format!("{} words; at most {MAX_WORDS}", words.len())));
+    }
+    // -b first, wherever it stands: sizes of other options may be counted in its blocks.
+    let mut options = options::Options::with_block_size(words)?;
+    for word in words {
+        options.take(word)?;
+    }
+    let result = plan::make(options)?;
+    validate(&result.plan)?;
+    Ok(result)
+}
+
+const PLACE: &str = "DiskSpd options";
+
+fn wrong(option: &str, reason: impl Into<String>) -> JobError {
+    JobError::value(PLACE, option, reason)
+}

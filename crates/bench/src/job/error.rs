@@ -1,0 +1,140 @@
+//! What can be wrong with a job, wherever it was written.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a job was refused. Each names the place, the offending word and what to write instead.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// A key, option or name that does not exist.
+    #[error("{place}: unknown {what} `{word}`{hint}", hint = Hint(nearest.as_deref()))]
+    Unknown {
+        /// File and line, or the command line.
+        place: String,
+        /// Kind of word: "key", "option", "engine".
+        what: &'static str,
+        /// The word.
+        word: String,
+        /// The known word that looks most like it.
+        nearest: Option<String>,
+    },
+    /// A value that its key cannot have.
+    #[error("{place}: {key}: {reason}")]
+    Value {
+        /// File and line, or the command line.
+        place: String,
+        /// The key or option.
+        key: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// Something that the other tool has and this one has not, and whose absence would change what is measured.
+    #[error("{place}: {what} is not supported: {advice}")]
+    Unsupported {
+        /// File and line, or the command line.
+        place: String,
+        /// The thing.
+        what: String,
+        /// What to do instead.
+        advice: String,
+    },
+    /// The text as a whole.
+    #[error("{place}: {reason}")]
+    Form {
+        /// File and line, or the command line.
+        place: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// A job that is well written and cannot be run.
+    #[error("job {job:?}: {field}: {reason}")]
+    Bound {
+        /// Name of the job.
+        job: String,
+        /// Which of its properties.
+        field: &'static str,
+        /// The bound.
+        reason: String,
+    },
+    /// A region that the target does not have.
+    #[error("region: {reason}")]
+    Region {
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the job file {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A directory, device, pipe or socket.
+    #[error("{path} is not a regular file: give the path of a job file", path = path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Larger than any job file is.
+    #[error("{place} is larger than {limit_bytes} bytes: this is not a job file")]
+    TooLarge {
+        /// The file.
+        place: String,
+        /// The limit.
+        limit_bytes: u64,
+    },
+}
+
+struct Hint<'a>(Option<&'a str>);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(word) => write!(f, "; the nearest known one is `{word}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl JobError {
+    pub(super) fn value(place: &str, key: &str, reason: impl Into<String>) -> Self {
+        Self::Value { place: place.to_owned(), key: key.to_owned(), reason: reason.into() }
+    }
+
+    pub(super) fn form(place: &str, reason: impl Into<String>) -> Self {
+        Self::Form { place: place.to_owned(), reason: reason.into() }
+    }
+
+    pub(super) fn unsupported(place: &str, what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::Unsupported { place: place.to_owned(), what: what.into(), advice: advice.into() }
+    }
+
+    pub(super) fn unknown<'a>(
+        place: &str,
+        what: &'static str,
+        word: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        // Edit distance costs the product of both lengths; and an error need not repeat a page of text.
+        let word: String = word.chars().take(80).collect();
+        Self::Unknown { place: place.to_owned(), what, nearest: nearest(&word, known).map(str::to_owned), word }
+    }
+}
+
+/// The known word with the smallest edit distance, where it is near enough to be a likely slip.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let (distance, near) =
+        known.into_iter().map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate)).min()?;
+    (distance <= 1 + near.len() / 2).then_some(near)
+}
+
+/// Text of an outsider for an error: quoted, control characters escaped, not longer than a line.
+pub(super) fn quote(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if text.chars().count() <= SHOWN {
+        return format!("{text:?}");
+    }
+    let start: String = text.chars().take(SHOWN).collect();
+    format!("{start:?}...")
+}

@@ -1,0 +1,267 @@
+//! `rw`, the mix, and where I/Os go.
+
+use super::reader::Reader;
+use super::units::{self, Amount};
+use crate::job::error::{JobError, nearest, quote};
+use crate::job::model::{Extent, Mix, Pattern, Region, Sizes, Zone};
+use crate::job::size::decimal;
+use crate::job::validate::MAX_CHOICES;
+use forebay_block::OpKind;
+
+/// What `rw` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Direction {
+    /// Random offsets.
+    pub random: bool,
+    read: bool,
+    write: bool,
+    trim: bool,
+    /// Number behind the colon: I/Os per random offset, or bytes added to sequential offsets.
+    suffix: i64,
+}
+
+const DIRECTIONS: &[(&str, [bool; 4])] = &[
+    ("read", [false, true, false, false]),
+    ("write", [false, false, true, false]),
+    ("trim", [false, false, false, true]),
+    ("randread", [true, true, false, false]),
+    ("randwrite", [true, false, true, false]),
+    ("randtrim", [true, false, false, true]),
+    ("rw", [false, true, true, false]),
+    ("readwrite", [false, true, true, false]),
+    ("randrw", [true, true, true, false]),
+    ("trimwrite", [false, false, true, true]),
+    ("randtrimwrite", [true, false, true, true]),
+];
+
+/// Reads `rw`; fio's default is `read`.
+pub fn direction(reader: &mut Reader<'_>) -> Result<Direction, JobError> {
+    let text = reader.text("rw")?.unwrap_or("read");
+    let (word, suffix) = text.split_once(':').map_or((text, None), |(word, suffix)| (word.trim(), Some(suffix)));
+    let Some(&(_, [random, read, write, trim])) = DIRECTIONS.iter().find(|(name, _)| *name == word) else {
+        let near = nearest(word, DIRECTIONS.iter().map(|(name, _)| *name));
+        let hint = near.map_or_else(String::new, |near| format!("; the nearest known one is `{near}`"));
+        return Err(reader.wrong("rw", format!("{} is no kind of I/O{hint}", quote(word))));
+    };
+    let suffix = match suffix {
+        None => 0,
+        Some(text) => {
+            let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+            let bytes = units::bytes(digits, reader.kb_base).map_err(|e| reader.wrong("rw", e))?;
+            let bytes = i64::try_from(bytes).ok().filter(|bytes| *bytes <= 1 << 50);
+            sign * bytes.ok_or_else(|| reader.wrong("rw", format!("{} is too far", quote(text))))?
+        }
+    };
+    if random && suffix < 0 {
+        return Err(reader.wrong("rw", "the number of I/Os per random offset is negative"));
+    }
+    Ok(Direction { random, read, write, trim, suffix })
+}
+
+/// Kinds and their weights; flushes by count.
+pub fn mix(reader: &mut Reader<'_>, direction: Direction) -> Result<Mix, JobError> {
+    let (reads, writes) = (reader.percent("rwmixread")?, reader.percent("rwmixwrite")?);
+    // fio: where both are given and do not add up to 100, the latter counts.
+    let read_percent = match (reads, writes) {
+        (Some(reads), Some(writes)) if reads + writes != 100 => {
+            reader.note("`rwmixread` and `rwmixwrite` do not add up to 100: rwmixwrite counts.");
+            100 - writes
+        }
+        (Some(reads), _) => reads,
+        (None, Some(writes)) => 100 - writes,
+        (None, None) => 50,
+    };
+    let weights = match (direction.read, direction.write, direction.trim) {
+        (true, true, _) => Mix::reads_percent(read_percent).weights,
+        (_, true, true) => {
+            reader.note(
+                "`trimwrite`: trims and writes are mixed half and half; a write does not follow the trim of its block.",
+            );
+            vec![(OpKind::Write, 50), (OpKind::Trim, 50)]
+        }
+        (true, ..) => vec![(OpKind::Read, 100)],
+        (_, true, _) => vec![(OpKind::Write, 100)],
+        _ => vec![(OpKind::Trim, 100)],
+    };
+    let mut flush_every = None;
+    for (key, kind) in [("fdatasync", OpKind::Flush), ("fsync", OpKind::Fsync)] {
+        if let Some(count) = reader.count_u32(key)?.filter(|&count| count > 0) {
+            if flush_every.is_some() {
+                reader.note("`fsync` and `fdatasync` are both given: fsync counts.");
+            }
+            flush_every = Some((kind, count));
+        }
+    }
+    if !weights.iter().any(|&(kind, _)| kind == OpKind::Write) {
+        flush_every = None;
+    }
+    Ok(Mix { weights, flush_every })
+}
+
+/// The pattern: fio covers every block once (`Shuffled`) unless something forbids its random map.
+pub fn pattern(
+    reader: &mut Reader<'_>,
+    direction: Direction,
+    sizes: &Sizes,
+    mix: &Mix,
+    region: Region,
+) -> Result<Pattern, JobError> {
+    // The sizes of the kinds that are done; fio's unit of offsets is the smallest.
+    let used: Vec<u32> =
+        [(direction.read, &sizes.read), (direction.write, &sizes.write), (direction.trim, &sizes.trim)]
+            .into_iter()
+            .filter(|&(done, _)| done)
+            .flat_map(|(_, sizes)| sizes.choices.iter().map(|&(bytes, _)| bytes))
+            .collect();
+    let least = used.iter().copied().min().unwrap_or(0);
+    let uniform = used.iter().all(|&bytes| bytes == least);
+    if !direction.random {
+        if direction.suffix == 0 {
+            return Ok(Pattern::Sequential { per_thread: false });
+        }
+        if !uniform || mix.weights.len() > 1 {
+            reader.note("`rw` with a distance: it is counted from the smallest I/O.");
+        }
+        return Ok(Pattern::Strided { stride_bytes: i64::from(least) + direction.suffix });
+    }
+    if direction.suffix > 1 {
+        let identical = reader.text("rw_sequencer")? == Some("identical");
+        if !identical {
+            let percent = (100.0 / direction.suffix as f64).round().max(1.0) as u32;
+            reader.note(format!(
+                "`rw=...:{}`: {percent} percent of the I/Os are random, the others follow the one before; \
+                 the runs differ in length.",
+                direction.suffix
+            ));
+            return Ok(Pattern::MixedSequential { random_percent: percent });
+        }
+        reader.note("`rw_sequencer=identical`: every I/O has an offset of its own here.");
+    }
+    match reader.percent("percentage_random")? {
+        Some(percent) if percent < 100 => return Ok(Pattern::MixedSequential { random_percent: percent }),
+        _ => {}
+    }
+    if let Some(pattern) = distribution(reader, region)? {
+        if reader.has("ba") {
+            reader.note("`blockalign` has no effect with this `random_distribution`.");
+        }
+        return Ok(pattern);
+    }
+    let align = reader.by_direction("ba")?.and_then(|[read, write, trim]| {
+        let of = |done: bool, align: Option<u64>| align.filter(|_| done);
+        of(direction.read, read).or(of(direction.write, write)).or(of(direction.trim, trim))
+    });
+    if reader.is_on("norandommap")? || align.is_some() || !uniform {
+        if !uniform && !reader.is_on("norandommap")? {
+            reader.note("With several sizes offsets are drawn anew each time: blocks may repeat, as with norandommap.");
+        }
+        let align = align.unwrap_or(if uniform { 0 } else { u64::from(least) });
+        return Ok(Pattern::Random { align_bytes: align, skew_bytes: 0 });
+    }
+    Ok(Pattern::Shuffled)
+}
+
+/// `random_distribution`; `None` for a uniform one.
+fn distribution(reader: &mut Reader<'_>, region: Region) -> Result<Option<Pattern>, JobError> {
+    let key = "random_distribution";
+    let Some(text) = reader.text(key)? else { return Ok(None) };
+    // fio's manual writes `zoned_abs=60/20G` in one place.
+    let (word, rest) = text.split_once([':', '=']).map_or((text, ""), |(word, rest)| (word.trim(), rest));
+    if word.starts_with("zoned") {
+        return zoned(reader, word, rest, region).map(Some);
+    }
+    let mut parts = rest.split([':', ',']).map(str::trim).filter(|part| !part.is_empty());
+    let value = match parts.next() {
+        None => None,
+        Some(part) => Some(decimal(part).ok_or_else(|| reader.wrong(key, format!("{} is no number", quote(part))))?),
+    };
+    if parts.next().is_some() {
+        reader.note("`random_distribution`: a centre, or values by direction, are not used.");
+    }
+    // fio's own defaults where no number is given.
+    match word {
+        "random" => Ok(None),
+        "zipf" => Ok(Some(Pattern::Zipf { theta: value.unwrap_or(1.1) })),
+        "pareto" => Ok(Some(Pattern::Pareto { h: value.unwrap_or(0.2) })),
+        "normal" => match value {
+            Some(deviation) => Ok(Some(Pattern::Normal { deviation_percent: deviation })),
+            None => Err(reader.wrong(key, "normal needs its deviation in percent, as normal:10")),
+        },
+        "sequence" => Err(reader.unsupported(key, "random_distribution=sequence", "write one job for each block")),
+        other => {
+            let known = ["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"];
+            Err(JobError::unknown(&reader.place(key), "distribution", other, known))
+        }
+    }
+}
+
+/// `50/5:30/15:20/`: accesses and size; sizes that are left out share the rest.
+fn zoned(reader: &mut Reader<'_>, word: &str, text: &str, region: Region) -> Result<Pattern, JobError> {
+    let key = "random_distribution";
+    let form = || reader.wrong(key, format!("{} are no zones: write 60/10:30/20:10/70", quote(text)));
+    let total = match (word, region.size) {
+        ("zoned", _) => None,
+        ("zoned_abs", Extent::Bytes(bytes)) if bytes > 0 => Some(bytes),
+        ("zoned_abs", _) => {
+            let advice = "say the size in bytes with size=, or give shares with zoned:";
+            return Err(reader.unsupported(key, "zoned_abs on a region of unknown size", advice));
+        }
+        _ => return Err(form()),
+    };
+    let mut lists = text.split(',').map(str::trim).filter(|list| !list.is_empty());
+    let first = lists.next().ok_or_else(form)?;
+    let several = lists.next().is_some();
+    let mut zones = Vec::new();
+    for part in first.split(':') {
+        let (access, size) = part.split_once('/').ok_or_else(form)?;
+        let access_percent = decimal(access.trim()).ok_or_else(form)?;
+        let size_percent = match (size.trim(), total) {
+            ("", _) => None,
+            (size, None) => Some(decimal(size.trim_end_matches('%')).ok_or_else(form)?),
+            (size, Some(total)) => {
+                let bytes = units::bytes(size, reader.kb_base).map_err(|e| reader.wrong(key, e))?;
+                Some(bytes as f64 / total as f64 * 100.0)
+            }
+        };
+        if zones.len() == MAX_CHOICES {
+            return Err(reader.wrong(key, format!("more than {MAX_CHOICES} zones")));
+        }
+        zones.push((access_percent, size_percent));
+    }
+    let left = 100.0 - zones.iter().filter_map(|&(_, size)| size).sum::<f64>();
+    let open = zones.iter().filter(|(_, size)| size.is_none()).count() as f64;
+    if several {
+        reader.note("`random_distribution`: the first zones hold for all directions.");
+    }
+    let zone = |(access_percent, size): (f64, Option<f64>)| Zone {
+        access_percent,
+        size_percent: size.unwrap_or_else(|| left / open),
+    };
+    Ok(Pattern::Zones(zones.into_iter().map(zone).collect()))
+}
+
+/// The part of the target that one job uses, from `offset`, `size` or `filesize`.
+pub fn region(reader: &mut Reader<'_>) -> Result<Region, JobError> {
+    let extent = |amount: Amount| match amount {
+        Amount::Bytes(bytes) => Extent::Bytes(bytes),
+        Amount::Percent(percent) => Extent::Percent(percent),
+    };
+    let offset = reader.amount("offset")?.map_or(Extent::Bytes(0), extent);
+    let size = match reader.amount("size")? {
+        Some(amount) => extent(amount),
+        None => Extent::Bytes(files(reader)?.unwrap_or(0)),
+    };
+    Ok(Region { offset, size })
+}
+
+/// Bytes of `nrfiles` files of `filesize`: here they lie one behind the other on the target.
+fn files(reader: &mut Reader<'_>) -> Result<Option<u64>, JobError> {
+    let Some(text) = reader.text("filesize")? else { return Ok(None) };
+    let (least, range) = text.split_once(['-', ':', ',']).map_or((text, false), |(least, _)| (least, true));
+    let bytes = units::bytes(least, reader.kb_base).map_err(|e| reader.wrong("filesize", e))?;
+    if range {
+        reader.note("`filesize` is a range: its lower end is used.");
+    }
+    let files = reader.count("nrfiles")?.unwrap_or(1);
+    bytes.checked_mul(files).map(Some).ok_or_else(|| reader.wrong("filesize", "more than 2^64 bytes of files"))
+}

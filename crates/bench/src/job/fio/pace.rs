@@ -1,0 +1,129 @@
+//! Rates, think time, and when a job ends.
+
+use super::reader::Reader;
+use super::units::Amount;
+use crate::job::error::JobError;
+use crate::job::model::{Arrival, Burst, End, Mix, Pattern, Sizes, Think};
+use forebay_block::OpKind;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// `rate` and `rate_iops`, which fio counts per job and per direction, as one pace of all threads.
+pub fn arrival(reader: &mut Reader<'_>, mix: &Mix, sizes: &Sizes, threads: u32) -> Result<Arrival, JobError> {
+    let bytes = total(reader, "rate", mix, threads)?;
+    let iops = total(reader, "rate_iops", mix, threads)?;
+    let poisson = match reader.text("rate_process")? {
+        None | Some("linear") => false,
+        Some("poisson") => true,
+        Some(other) => return Err(reader.wrong("rate_process", format!("{other:?}; linear or poisson"))),
+    };
+    let offload = match reader.text("io_submit_mode")? {
+        None | Some("inline") => false,
+        Some("offload") => true,
+        Some(other) => return Err(reader.wrong("io_submit_mode", format!("{other:?}; inline or offload"))),
+    };
+    if bytes.is_none() && iops.is_none() {
+        return Ok(Arrival::Closed);
+    }
+    if !poisson && !offload {
+        return Ok(Arrival::Throttled { iops, bytes_per_second: bytes });
+    }
+    // With both limits the slower one decides.
+    let mean = mix.mean_bytes(sizes);
+    let from_bytes = bytes.filter(|_| mean > 0.0).map(|bytes| bytes / mean);
+    let iops = match (iops, from_bytes) {
+        (Some(a), Some(b)) => a.min(b),
+        (a, b) => a.or(b).ok_or_else(|| reader.wrong("rate", "these I/Os move no bytes: use rate_iops"))?,
+    };
+    if poisson {
+        reader.note(
+            "`rate_process=poisson`: a schedule that does not wait for the target; latency counts from the intended \
+             start (fio's only with io_submit_mode=offload).",
+        );
+        Ok(Arrival::Poisson { iops })
+    } else {
+        reader.note("`io_submit_mode=offload` with a rate: a constant schedule that does not wait for the target.");
+        Ok(Arrival::Constant { iops })
+    }
+}
+
+/// The sum over directions and threads; where a direction has no limit of its own, the mix ties it to the others.
+fn total(reader: &mut Reader<'_>, key: &str, mix: &Mix, threads: u32) -> Result<Option<f64>, JobError> {
+    let Some(rates) = reader.by_direction(key)? else { return Ok(None) };
+    let weights: f64 = mix.weights.iter().map(|&(_, weight)| f64::from(weight)).sum();
+    let (mut rate, mut share) = (0.0, 0.0);
+    for &(kind, weight) in &mix.weights {
+        let index = match kind {
+            OpKind::Read => 0,
+            OpKind::Trim => 2,
+            _ => 1,
+        };
+        if let Some(limit) = rates.get(index).copied().flatten().filter(|&limit| limit > 0) {
+            rate += limit as f64;
+            share += f64::from(weight) / weights;
+        }
+    }
+    if mix.weights.len() > 1 {
+        reader.note(format!("`{key}`: the limits of the directions are added up; the mix decides their shares."));
+    }
+    // The share is 1 where every direction has a limit; otherwise the limits bound the whole by their share.
+    Ok((rate > 0.0).then(|| rate / share * f64::from(threads)))
+}
+
+/// `thinktime`: after each I/O, or after `thinktime_blocks` of them.
+pub fn think(reader: &mut Reader<'_>, arrival: &Arrival) -> Result<(Option<Think>, Option<Burst>), JobError> {
+    let Some(time_ns) = reader.time_ns("thinktime", 1000)?.filter(|&ns| ns > 0) else {
+        return Ok((None, None));
+    };
+    if arrival.is_open() {
+        reader.note("`thinktime` has no effect beside a schedule that does not wait for the target.");
+        return Ok((None, None));
+    }
+    let spin_ns = reader.time_ns("thinktime_spin", 1000)?.unwrap_or(0);
+    if reader.has("thinktime_iotime") {
+        reader.note("`thinktime_iotime` is not used: thinktime_blocks counts I/Os.");
+    }
+    let blocks = reader.count("thinktime_blocks")?.unwrap_or(1);
+    if blocks > 1 {
+        if spin_ns > 0 {
+            reader.note("`thinktime_spin` is not used together with thinktime_blocks: the thread sleeps.");
+        }
+        return Ok((None, Some(Burst { ios: blocks, pause_ns: time_ns })));
+    }
+    if spin_ns > 0 && spin_ns < time_ns {
+        reader.note("`thinktime_spin`: the thread computes for all of the thinktime.");
+    }
+    Ok((Some(Think { time_ns, compute: spin_ns > 0 }), None))
+}
+
+/// When the job ends: after `runtime`, after the region's size per thread and loop, after `io_size`, `number_ios`.
+pub fn end(reader: &mut Reader<'_>, threads: u32, pattern: &Pattern, sizes: &Sizes) -> Result<End, JobError> {
+    let after_ns = reader.time_ns("runtime", SECOND_NS)?.filter(|&ns| ns > 0);
+    if reader.is_on("time_based")? {
+        if after_ns.is_some() {
+            return Ok(End { after_ns, ..End::default() });
+        }
+        reader.note("`time_based` needs a runtime: the job ends after its size.");
+    }
+    let loops = reader.count("loops")?.unwrap_or(1).max(1);
+    let rounds = loops.saturating_mul(u64::from(threads));
+    let after_ios = reader.count("number_ios")?.filter(|&ios| ios > 0).map(|ios| ios.saturating_mul(rounds));
+    let mut end = End { after_ns, after_ios, ..End::default() };
+    match reader.amount("io_size")? {
+        Some(Amount::Bytes(bytes)) if bytes > 0 => end.after_bytes = Some(bytes.saturating_mul(rounds)),
+        Some(Amount::Percent(percent)) if percent > 0.0 => end.after_passes = Some(percent / 100.0 * rounds as f64),
+        _ => end.after_passes = Some(rounds as f64 * covered(pattern, sizes)),
+    }
+    Ok(end)
+}
+
+/// The part of the region that one walk touches: less than all where strides leave holes.
+fn covered(pattern: &Pattern, sizes: &Sizes) -> f64 {
+    match *pattern {
+        Pattern::Strided { stride_bytes } if stride_bytes != 0 => {
+            let io = f64::from(sizes.read.max_bytes().max(sizes.write.max_bytes()).max(1));
+            (io / stride_bytes.unsigned_abs() as f64).min(1.0)
+        }
+        _ => 1.0,
+    }
+}

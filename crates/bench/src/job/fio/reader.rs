@@ -1,0 +1,192 @@
+//! One job's keys, read with their types; notes about them are gathered here.
+
+use super::ini::{Entry, Section};
+use super::units::{self, Amount, KbBase};
+use crate::job::error::{JobError, quote};
+
+/// Notes with the jobs that they are about.
+#[derive(Debug, Default)]
+pub struct Notes {
+    entries: Vec<(String, Vec<String>)>,
+}
+
+impl Notes {
+    /// Jobs named in one note; the rest is a number.
+    const MAX_NAMES: usize = 4;
+
+    /// Notes that `text` holds for `job`.
+    pub fn add(&mut self, job: &str, text: impl Into<String>) {
+        let text = text.into();
+        match self.entries.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, jobs)) if jobs.last().is_some_and(|last| last == job) => {}
+            Some((_, jobs)) => jobs.push(job.to_owned()),
+            None => self.entries.push((text, vec![job.to_owned()])),
+        }
+    }
+
+    /// One sentence each. Jobs are named only where a note is not about all `total` of them.
+    pub fn into_sentences(self, total: usize) -> Vec<String> {
+        let sentence = |(text, jobs): (String, Vec<String>)| {
+            if jobs.len() == total {
+                return text;
+            }
+            let more = jobs.len().saturating_sub(Self::MAX_NAMES);
+            let named = jobs.into_iter().take(Self::MAX_NAMES).collect::<Vec<_>>().join(", ");
+            if more > 0 { format!("[{named} and {more} more] {text}") } else { format!("[{named}] {text}") }
+        };
+        self.entries.into_iter().map(sentence).collect()
+    }
+}
+
+/// Typed access to a section.
+pub struct Reader<'a> {
+    section: &'a Section,
+    file: &'a str,
+    notes: &'a mut Notes,
+    /// fio's `kb_base` of this job.
+    pub kb_base: KbBase,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `kb_base` first, which all sizes depend on.
+    pub fn new(section: &'a Section, file: &'a str, notes: &'a mut Notes) -> Result<Self, JobError> {
+        let mut reader = Self { section, file, notes, kb_base: KbBase::Turned };
+        reader.kb_base = match reader.text("kb_base")? {
+            None | Some("1024") => KbBase::Turned,
+            Some("1000") => KbBase::Standard,
+            Some(other) => return Err(reader.wrong("kb_base", format!("{}; 1000 or 1024", quote(other)))),
+        };
+        Ok(reader)
+    }
+
+    /// The job's name.
+    pub fn name(&self) -> &'a str {
+        &self.section.name
+    }
+
+    /// All keys that were given.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.section.entries.keys().map(String::as_str)
+    }
+
+    /// Whether the key was given at all.
+    pub fn has(&self, key: &str) -> bool {
+        self.section.entries.contains_key(key)
+    }
+
+    fn entry(&self, key: &str) -> Option<&'a Entry> {
+        self.section.entries.get(key)
+    }
+
+    /// File and line of a key; of the section where it was not given.
+    pub fn place(&self, key: &str) -> String {
+        let line = self.entry(key).map_or(self.section.line, |entry| entry.line);
+        format!("{}:{line}", self.file)
+    }
+
+    /// An error about a key's value.
+    pub fn wrong(&self, key: &str, reason: impl Into<String>) -> JobError {
+        JobError::value(&self.place(key), key, reason)
+    }
+
+    /// An error about something that this tool has not.
+    pub fn unsupported(&self, key: &str, what: impl Into<String>, advice: &str) -> JobError {
+        JobError::unsupported(&self.place(key), what, advice)
+    }
+
+    /// Adds a note about this job.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.add(&self.section.name, text);
+    }
+
+    /// The value as it stands; an error where the key has none.
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>, JobError> {
+        match self.entry(key).map(|entry| entry.value.as_deref()) {
+            None => Ok(None),
+            Some(Some(value)) if !value.is_empty() => Ok(Some(value)),
+            Some(_) => Err(self.wrong(key, "no value (or a ${VARIABLE} that is not set)")),
+        }
+    }
+
+    fn parsed<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, JobError> {
+        self.text(key)?.map(|text| read(text).map_err(|reason| self.wrong(key, reason))).transpose()
+    }
+
+    /// A switch: on where the key stands alone or with a number that is not 0.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, JobError> {
+        match self.entry(key).map(|entry| entry.value.as_deref()) {
+            None => Ok(None),
+            Some(None) => Ok(Some(true)),
+            Some(Some(value)) => match value.parse::<u32>() {
+                Ok(number) => Ok(Some(number != 0)),
+                Err(_) => Err(self.wrong(key, format!("{}; 0 or 1", quote(value)))),
+            },
+        }
+    }
+
+    /// A switch that is off where it was not given.
+    pub fn is_on(&self, key: &str) -> Result<bool, JobError> {
+        Ok(self.flag(key)?.unwrap_or(false))
+    }
+
+    /// A count, with fio's units.
+    pub fn count(&mut self, key: &str) -> Result<Option<u64>, JobError> {
+        self.note_turned(key)?;
+        let base = self.kb_base;
+        self.parsed(key, |text| units::bytes(text, base))
+    }
+
+    /// A count that fits `u32`.
+    pub fn count_u32(&mut self, key: &str) -> Result<Option<u32>, JobError> {
+        let Some(count) = self.count(key)? else { return Ok(None) };
+        u32::try_from(count).map(Some).map_err(|_| self.wrong(key, format!("{count} is too large")))
+    }
+
+    /// A whole percentage; the first of several directions.
+    pub fn percent(&mut self, key: &str) -> Result<Option<u32>, JobError> {
+        let percent = self.parsed(key, |text| {
+            let first = text.split(',').next().unwrap_or("").trim().trim_end_matches('%');
+            let number = first.parse::<u32>().ok().filter(|percent| *percent <= 100);
+            number.ok_or_else(|| format!("{}; a whole number from 0 to 100", quote(text)))
+        })?;
+        if self.text(key)?.is_some_and(|text| text.contains(',')) {
+            self.note(format!("`{key}` has one value for all directions here: the first."));
+        }
+        Ok(percent)
+    }
+
+    /// Bytes or a share of the target.
+    pub fn amount(&mut self, key: &str) -> Result<Option<Amount>, JobError> {
+        self.note_turned(key)?;
+        let base = self.kb_base;
+        self.parsed(key, |text| units::amount(text, base))
+    }
+
+    /// A time in nanoseconds; the lower end of a range.
+    pub fn time_ns(&mut self, key: &str, default_ns: u64) -> Result<Option<u64>, JobError> {
+        let lower = |text: &str| text.split(['-', ':', ',']).next().unwrap_or("").to_owned();
+        let time = self.parsed(key, |text| units::time_ns(&lower(text), default_ns))?;
+        if self.text(key)?.is_some_and(|text| text.contains(['-', ':', ','])) {
+            self.note(format!("`{key}` is a range: its lower end is used."));
+        }
+        Ok(time)
+    }
+
+    /// Sizes or rates of reads, writes and trims.
+    pub fn by_direction(&mut self, key: &str) -> Result<Option<[Option<u64>; 3]>, JobError> {
+        self.note_turned(key)?;
+        let base = self.kb_base;
+        self.parsed(key, |text| units::by_direction(text, |part| units::bytes(part, base)))
+    }
+
+    /// Says where fio's units are not what they look like.
+    pub fn note_turned(&mut self, key: &str) -> Result<(), JobError> {
+        if self.text(key)?.is_some_and(|text| units::is_turned(text, self.kb_base)) {
+            self.note(format!(
+                "`{key}`: fio takes KiB, MiB, ... for powers of 1000 unless kb_base=1000 (4KiB is \
+                 4000 bytes), and so it is done here; write 4k for 4096."
+            ));
+        }
+        Ok(())
+    }
+}

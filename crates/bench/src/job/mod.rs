@@ -1,0 +1,18 @@
+//! Jobs and the ways of writing them.
+//!
+//! All ways end in a [`model::Plan`] that [`validate::validate`] has accepted: our own TOML ([`toml_file`]), fio's job
+//! files ([`fio`]), DiskSpd's command line ([`diskspd`]). [`load()`] tells the first two apart.
+
+pub mod diskspd;
+mod error;
+pub mod fio;
+mod load;
+mod mean;
+pub mod model;
+mod region;
+pub mod size;
+pub mod toml_file;
+pub mod validate;
+
+pub use error::JobError;
+pub use load::{MAX_FILE_BYTES, load};

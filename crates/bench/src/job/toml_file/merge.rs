@@ -1,0 +1,45 @@
+//! What a job takes from `[defaults]`.
+
+use super::format::JobText;
+
+/// Fills the named keys of a job from the defaults.
+macro_rules! fill {
+    ($job:ident, $defaults:ident: $($key:ident),* $(,)?) => {$(
+        if $job.$key.is_none() {
+            $job.$key.clone_from(&$defaults.$key);
+        }
+    )*};
+}
+
+/// A job with what it leaves open filled from `defaults`; keys that exclude each other are taken together or not at
+/// all.
+pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
+    if job.rw.is_none() && job.mix.is_none() {
+        fill!(job, defaults: rw, mix);
+    }
+    if job.size.is_none() {
+        fill!(job, defaults: size, size_write, size_trim);
+    }
+    if job.arrival.is_none() && job.rate.is_none() && job.trace.is_none() {
+        fill!(job, defaults: arrival, rate, trace);
+    } else if job.arrival.is_some_and(|kind| kind != super::format::ArrivalKind::Closed) {
+        // `arrival = "poisson"` alone changes how the shared rate is kept.
+        fill!(job, defaults: rate, trace);
+    } else if job.rate.is_some() {
+        fill!(job, defaults: arrival);
+    }
+    if job.runtime.is_none() && job.bytes.is_none() && job.ios.is_none() && job.passes.is_none() {
+        fill!(job, defaults: runtime, bytes, ios, passes);
+    }
+    fill!(
+        job, defaults:
+        flush_every, flush_kind, pattern, align, skew, region, threads, depth, think, think_compute, burst, warmup,
+        cooldown, start_delay, compressible, duplicates, verify, seed, cpus, wait, calls, buffered, dsync,
+        single_submission,
+    );
+    // These say more about `rw`; beside a `mix` they would be errors that the job did not make.
+    if job.mix.is_none() {
+        fill!(job, defaults: read_percent, fua);
+    }
+    job
+}

@@ -1,0 +1,126 @@
+//! Our own job files. [`format`] is the reference of their keys.
+//!
+//! ```toml
+//! [defaults]
+//! runtime = "60s"
+//!
+//! [[job]]
+//! name = "mixed"
+//! rw = "randrw"
+//! read_percent = 70
+//! size = ["4KiB:80", "64KiB:20"]
+//! threads = 4
+//! depth = 4
+//!
+//! [[job]]
+//! name = "check"
+//! after = "mixed"
+//! rw = "read"
+//! size = "128KiB"
+//! ```
+
+mod convert;
+pub mod format;
+mod groups;
+mod merge;
+#[cfg(test)]
+mod tests;
+pub mod value;
+
+use super::error::{JobError, nearest};
+use super::load::check_length;
+use super::model::{Job, Plan};
+use super::validate::{MAX_JOBS, validate};
+use format::{FileText, JobText};
+use std::collections::HashSet;
+
+/// Reads a job file; `name` stands for it in errors.
+///
+/// # Errors
+/// [`JobError`]: with line and column where the text or a value is wrong, an unknown key with the nearest known one,
+/// and what [`validate`] refuses.
+pub fn parse(text: &str, name: &str) -> Result<Plan, JobError> {
+    check_length(name, text.len())?;
+    let file: FileText = toml::from_str(text).map_err(|e| syntax_error(&e, text, name))?;
+    if file.job.is_empty() {
+        return Err(JobError::form(name, "there is no job in it: write at least one [[job]]"));
+    }
+    if file.job.len() > MAX_JOBS {
+        return Err(JobError::form(name, format!("{} jobs; at most {MAX_JOBS}", file.job.len())));
+    }
+    let defaults = match file.defaults {
+        Some(defaults) => {
+            let place = format!("{name}:{}", line_of(text, defaults.span().start));
+            checked_defaults(defaults.into_inner(), &place)?
+        }
+        None => JobText::default(),
+    };
+    let mut names = HashSet::new();
+    let mut jobs = Vec::with_capacity(file.job.len());
+    for (index, spanned) in file.job.into_iter().enumerate() {
+        let place = format!("{name}:{}", line_of(text, spanned.span().start));
+        let job = read_job(spanned.into_inner(), &defaults, index, &place)?;
+        if !names.insert(job.job.name.clone()) {
+            let reason = format!("another job is called {:?}: names tell results apart", job.job.name);
+            return Err(JobError::value(&place, "name", reason));
+        }
+        jobs.push(job);
+    }
+    let plan = Plan { groups: groups::in_order(jobs)?, notes: Vec::new() };
+    validate(&plan)?;
+    Ok(plan)
+}
+
+/// A job, and what was said about its turn.
+struct Placed {
+    job: Job,
+    place: String,
+    after: Option<String>,
+    group: Option<u32>,
+}
+
+fn read_job(text: JobText, defaults: &JobText, index: usize, place: &str) -> Result<Placed, JobError> {
+    let mut text = merge::with_defaults(text, defaults);
+    let (after, group) = (text.after.take(), text.group.take());
+    let name = text.name.take().unwrap_or_else(|| format!("job{}", index + 1));
+    let job = convert::job(text, name, index as u64 + 1, place)?;
+    Ok(Placed { job, place: place.to_owned(), after, group })
+}
+
+fn checked_defaults(defaults: JobText, place: &str) -> Result<JobText, JobError> {
+    let own =
+        [("name", defaults.name.is_some()), ("after", defaults.after.is_some()), ("group", defaults.group.is_some())];
+    match own.into_iter().find(|&(_, given)| given) {
+        Some((key, _)) => Err(JobError::value(place, key, "each job has its own: write it in the [[job]]")),
+        None => Ok(defaults),
+    }
+}
+
+fn line_of(text: &str, byte: usize) -> usize {
+    1 + text.as_bytes().iter().take(byte).filter(|&&b| b == b'\n').count()
+}
+
+fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
+    let place = match error.span() {
+        Some(span) => {
+            let line_start = text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+            format!("{name}:{}:{}", line_of(text, span.start), 1 + span.start.saturating_sub(line_start))
+        }
+        None => name.to_owned(),
+    };
+    let message = error.message().trim();
+    let what = if message.starts_with("unknown field") {
+        "key"
+    } else if message.starts_with("unknown variant") {
+        "value"
+    } else {
+        return JobError::form(&place, message.replace('\n', "; "));
+    };
+    // serde's sentence quotes the wrong word first and then all that would be right.
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(word) = quoted.next() else {
+        return JobError::form(&place, message);
+    };
+    let word: String = word.chars().take(80).collect();
+    JobError::Unknown { place, what, nearest: nearest(&word, quoted).map(str::to_owned), word }
+}

@@ -1,0 +1,32 @@
+//! fio's log files (fio HOWTO, "Log File Formats"): one line an interval, `time in ms, value, direction, size, offset`,
+//! as fio writes them with `log_avg_msec`.
+
+use crate::run::{JobResult, per_second};
+use forebay_block::OpKind;
+use std::fmt::Write as _;
+
+/// The log files of a job: end of the name (`_bw.1.log`, ...) and content.
+#[must_use]
+pub fn files(result: &JobResult) -> Vec<(String, String)> {
+    let mut bandwidth = String::new();
+    let mut iops = String::new();
+    let mut latency = String::new();
+    let kinds = [(OpKind::Read, 0), (OpKind::Write, 1)];
+    for row in &result.intervals {
+        let at_ms = (row.begin_ns + result.interval_ns) / 1_000_000;
+        for (kind, direction) in kinds {
+            let (ios, bytes) = if kind == OpKind::Read { row.read } else { row.write };
+            let used = result.kind(kind).is_some() || (direction == 1 && result.kind(OpKind::WriteFua).is_some());
+            if !used {
+                continue;
+            }
+            let rate = per_second(bytes, result.interval_ns) / 1024.0;
+            // Writing to a String cannot fail.
+            let _ = writeln!(bandwidth, "{at_ms}, {}, {direction}, 0, 0", rate as u64);
+            let _ = writeln!(iops, "{at_ms}, {}, {direction}, 0, 0", per_second(ios, result.interval_ns) as u64);
+            let _ = writeln!(latency, "{at_ms}, {}, {direction}, 0, 0", row.latency_ns[0]);
+        }
+    }
+    let named = [("bw", bandwidth), ("iops", iops), ("lat", latency)];
+    named.into_iter().map(|(name, text)| (format!("_{name}.1.log"), text)).collect()
+}

@@ -1,0 +1,5 @@
+//! Results as data: our JSON, and fio's json+ and log files for the programs that read those.
+
+pub mod fio;
+pub mod fio_log;
+pub mod summary;

@@ -1,0 +1,323 @@
+//! Our own JSON: everything that a run found, each percentile with its interval or with what it lacks.
+//!
+//! Units are last in names. Latencies are of successful I/Os. `submission` is intended to handed over, `device` handed
+//! over to seen finished, `total` both; in an open loop the intended time is the schedule's.
+
+use crate::job::model::{Arrival, Calls, Job, Mix, Pattern, SizeMix};
+use crate::run::{BurstRow, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, per_second};
+use crate::stats::Confidence;
+use crate::stats::clustering::Blocks;
+use crate::stats::little::{self, Check, Measured};
+use crate::stats::open_loop::{self, Arrivals};
+use crate::stats::percentile::{Level, PercentileEstimate, Reported, estimates};
+use serde_json::{Value, json};
+
+/// Seed of the bootstrap behind clustered intervals: results of one run are always reported the same.
+const BOOTSTRAP_SEED: u64 = 1;
+
+/// How results are reported.
+#[derive(Clone, Debug)]
+pub struct Reporting {
+    /// Percentiles.
+    pub levels: Vec<Level>,
+    /// Confidence of intervals.
+    pub confidence: Confidence,
+    /// One row an interval in the JSON.
+    pub intervals: bool,
+}
+
+impl Default for Reporting {
+    fn default() -> Self {
+        Self { levels: Level::ladder(), confidence: Confidence::P95, intervals: true }
+    }
+}
+
+/// Little's law for a job: mean depth as measured, against rate times mean time.
+#[must_use]
+pub fn little(result: &JobResult) -> Check {
+    little::check(Measured {
+        mean_depth: result.depth_mean,
+        completions: result.ios(),
+        elapsed_ns: result.duration_ns,
+        mean_latency_ns: result.service_mean_ns,
+    })
+}
+
+/// Percentiles of a kind's latencies.
+#[must_use]
+pub fn percentiles(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Vec<PercentileEstimate> {
+    let blocks = blocks.map(|blocks| (blocks, BOOTSTRAP_SEED));
+    estimates(&latencies.histogram, &reporting.levels, reporting.confidence, blocks)
+}
+
+/// A job's result.
+#[must_use]
+pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) -> Value {
+    let little = little(result);
+    let ios = result.ios();
+    let per_io = |ns: u64| if ios == 0 { 0.0 } else { ns as f64 / ios as f64 };
+    let mut value = json!({
+        "name": result.job.name,
+        "job": asked(&result.job),
+        "target": { "size_bytes": result.target_bytes, "access": result.description, "notes": result.notes },
+        "partial": result.partial.map(|partial| partial.name()),
+        "duration_s": result.duration_ns as f64 / 1e9,
+        "ios": ios,
+        "bytes": result.bytes(),
+        "iops": result.iops(),
+        "bytes_per_second": result.bytes_per_second(),
+        "depth": {
+            "asked": u64::from(result.job.threads) * u64::from(result.job.depth),
+            "mean": result.depth_mean,
+        },
+        "littles_law": {
+            "implied_depth": little.implied_depth,
+            "measured_depth": result.depth_mean,
+            "deviation": little.deviation,
+            "tolerance": little.tolerance,
+            "verdict": verdict(little.verdict),
+        },
+        "cpu": { "user_ns_per_io": per_io(result.cpu_ns.0), "system_ns_per_io": per_io(result.cpu_ns.1) },
+        "own_cost_ns_per_io": own_cost_ns,
+        "kinds": result.kinds.iter().map(|found| kind(result, found, reporting)).collect::<Vec<_>>(),
+        "bursts": result.bursts.iter().map(burst).collect::<Vec<_>>(),
+        "failures": {
+            "count": result.failures.count,
+            "mismatches": result.failures.mismatches,
+            "hung": result.hung,
+            "first": result.failures.first.iter().map(|failure| json!({
+                "kind": failure.kind.name(),
+                "offset_bytes": failure.offset_bytes,
+                "size_bytes": failure.len_bytes,
+                "at_s": failure.at_ns as f64 / 1e9,
+                "what": failure.what,
+            })).collect::<Vec<_>>(),
+        },
+        "open_loop": result.open.map(|open| {
+            let check = open_loop(result, &open);
+            json!({
+                "scheduled": open.scheduled,
+                "issued": open.issued,
+                "late_by_tool": open.late,
+                "no_slot": open.no_slot,
+                "issued_per_second": check.per_second,
+                "deviation": check.deviation,
+                "tolerance": check.tolerance,
+                "verdict": open_loop_verdict(check.verdict),
+            })
+        }),
+        "verified_units": result.judged.map(|judged| json!({
+            "whole": judged.whole,
+            "partly": judged.partly,
+            "unjudged": judged.unjudged,
+        })),
+        "records_dropped": result.records_dropped,
+    });
+    if reporting.intervals {
+        value["intervals"] = result.intervals.iter().map(interval).collect();
+        value["interval_s"] = (result.interval_ns as f64 / 1e9).into();
+    }
+    value
+}
+
+/// A verdict on Little's law for people and programs.
+#[must_use]
+pub fn verdict(verdict: little::Verdict) -> &'static str {
+    match verdict {
+        little::Verdict::Holds => "holds",
+        little::Verdict::TooMuch => "broken: more than was in flight",
+        little::Verdict::TooLittle => "broken: less than was in flight",
+        little::Verdict::NotJudged => "not judged: too few I/Os",
+    }
+}
+
+/// Time within which an open loop's schedule lay, in nanoseconds.
+#[must_use]
+pub fn window_ns(result: &JobResult) -> u64 {
+    match (result.job.end.after_ns, result.partial) {
+        (Some(after_ns), None) => after_ns,
+        _ => result.duration_ns,
+    }
+}
+
+/// Whether an open loop's arrivals were those that were asked for.
+#[must_use]
+pub fn open_loop(result: &JobResult, open: &OpenLoop) -> open_loop::Check {
+    let wanted_per_second = match result.job.arrival {
+        Arrival::Constant { iops } | Arrival::Poisson { iops } => iops,
+        // A trace has no rate: only its number of I/Os can be held to.
+        _ => 0.0,
+    };
+    let elapsed_ns = window_ns(result);
+    open_loop::check(Arrivals { scheduled: open.scheduled, issued: open.issued, wanted_per_second, elapsed_ns })
+}
+
+/// A verdict on arrivals for people and programs.
+#[must_use]
+pub fn open_loop_verdict(verdict: open_loop::Verdict) -> &'static str {
+    match verdict {
+        open_loop::Verdict::Kept => "kept",
+        open_loop::Verdict::Missing { .. } => "broken: not all were handed over",
+        open_loop::Verdict::Surplus { .. } => "broken: more than scheduled were handed over",
+        open_loop::Verdict::RateOff => "broken: not the rate asked for",
+        open_loop::Verdict::NotJudged => "not judged: no rate was asked for",
+    }
+}
+
+fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value {
+    json!({
+        "kind": found.kind.name(),
+        "ios": found.ios,
+        "bytes": found.bytes,
+        "errors": found.errors,
+        "iops": per_second(found.ios, result.duration_ns),
+        "bytes_per_second": per_second(found.bytes, result.duration_ns),
+        "latency_ns": {
+            "total": latency(&found.total, Some(&found.blocks), reporting),
+            "device": latency(&found.device, None, reporting),
+            "submission": latency(&found.submission, None, reporting),
+        },
+    })
+}
+
+fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Value {
+    json!({
+        "samples": latencies.count(),
+        "min": latencies.min_ns(),
+        "mean": latencies.mean_ns(),
+        "stddev": latencies.deviation_ns(),
+        "max": latencies.max_ns(),
+        "confidence_percent": reporting.confidence.percent(),
+        "percentiles": percentiles(latencies, blocks, reporting).iter().filter_map(percentile).collect::<Vec<_>>(),
+    })
+}
+
+/// One percentile; none for the least and the greatest, which stand beside them exactly.
+fn percentile(estimate: &PercentileEstimate) -> Option<Value> {
+    let Level::Share(share) = estimate.level else { return None };
+    let (status, needed_more) = match estimate.value {
+        Reported::Withheld { needed_more } => ("withheld", Some(needed_more)),
+        Reported::Observed { .. } => ("observed", None),
+        Reported::Open { .. } | Reported::OpenBelow { .. } => ("open", None),
+        Reported::Unbounded { .. } => ("unbounded", None),
+        Reported::Full { .. } => ("bounded", None),
+    };
+    let (low, high) = estimate.value.bounds();
+    Some(json!({
+        "percentile": share.percent(),
+        "status": status,
+        "value": estimate.value.value(),
+        "low": low,
+        "high": high,
+        "samples_needed_more": needed_more,
+        "effective_samples": estimate.effective_samples,
+    }))
+}
+
+fn interval(row: &IntervalRow) -> Value {
+    let [mean, median, p99, p999, max] = row.latency_ns;
+    json!({
+        "begin_s": row.begin_ns as f64 / 1e9,
+        "ios": row.ios,
+        "bytes": row.bytes,
+        "errors": row.errors,
+        "latency_ns": { "mean": mean, "p50": median, "p99": p99, "p99.9": p999, "max": max },
+    })
+}
+
+fn burst(row: &BurstRow) -> Value {
+    json!({
+        "window_ms": row.window_ns as f64 / 1e6,
+        "iops_max": row.iops_max,
+        "iops_min": row.iops_min,
+        "bytes_per_second_max": row.bytes_per_second_max,
+        "bytes_per_second_min": row.bytes_per_second_min,
+    })
+}
+
+/// What was asked of a job, so that a result can be read without the file it came from.
+#[must_use]
+pub fn asked(job: &Job) -> Value {
+    let sizes = |mix: &SizeMix| -> Value {
+        mix.choices.iter().map(|&(bytes, weight)| json!({ "bytes": bytes, "weight": weight })).collect()
+    };
+    json!({
+        "threads": job.threads,
+        "depth": job.depth,
+        "mix": mix(&job.mix),
+        "read_sizes": sizes(&job.sizes.read),
+        "write_sizes": sizes(&job.sizes.write),
+        "pattern": pattern(&job.pattern),
+        "arrival": arrival(&job.arrival),
+        "wait": job.wait.to_string(),
+        "submission": if job.single_submission { "single" } else { "batch" },
+        "calls": match job.access.calls {
+            Calls::Ring => "io_uring",
+            Calls::RingPolled => "io_uring, polled",
+            Calls::Sync { high_priority: false } => "pread/pwrite",
+            Calls::Sync { high_priority: true } => "preadv2/pwritev2, high priority",
+        },
+        "buffered": job.access.buffered,
+        "dsync": job.access.dsync,
+        "think_ns": job.think.map(|think| think.time_ns),
+        "think_computes": job.think.map(|think| think.compute),
+        "burst_ios": job.burst.map(|burst| burst.ios),
+        "burst_pause_ns": job.burst.map(|burst| burst.pause_ns),
+        "compressible_percent": job.data.compressible_percent,
+        "duplicate_percent": job.data.duplicate_percent,
+        "verify": job.verify,
+        "warmup_s": job.warmup_ns as f64 / 1e9,
+        "cooldown_s": job.cooldown_ns as f64 / 1e9,
+        "runtime_s": job.end.after_ns.map(|ns| ns as f64 / 1e9),
+        "cpus": job.cpus,
+        "seed": job.seed,
+    })
+}
+
+fn mix(mix: &Mix) -> Value {
+    let mut map = serde_json::Map::new();
+    mix.weights.iter().for_each(|&(kind, weight)| drop(map.insert(kind.name().to_owned(), weight.into())));
+    if let Some((kind, every)) = mix.flush_every {
+        map.insert(format!("{} after writes", kind.name()), every.into());
+    }
+    Value::Object(map)
+}
+
+/// A pattern for people.
+#[must_use]
+pub fn pattern(pattern: &Pattern) -> String {
+    match pattern {
+        Pattern::Random { align_bytes: 0, skew_bytes: 0 } => "random".to_owned(),
+        Pattern::Random { align_bytes, skew_bytes } => {
+            format!("random, multiples of {align_bytes} bytes plus {skew_bytes}")
+        }
+        Pattern::Sequential { per_thread: false } => "sequential".to_owned(),
+        Pattern::Sequential { per_thread: true } => "sequential, each thread a share of its own".to_owned(),
+        Pattern::Strided { stride_bytes } => format!("strided by {stride_bytes} bytes"),
+        Pattern::MixedSequential { random_percent } => format!("sequential, {random_percent} % random"),
+        Pattern::Zipf { theta } => format!("zipf {theta}"),
+        Pattern::YcsbZipf => "YCSB's scrambled zipfian".to_owned(),
+        Pattern::Pareto { h } => format!("pareto {h}"),
+        Pattern::Normal { deviation_percent } => format!("normal, deviation {deviation_percent} %"),
+        Pattern::Zones(zones) => {
+            let zone = |zone: &crate::job::model::Zone| format!("{}/{}", zone.access_percent, zone.size_percent);
+            format!("zones {}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+        }
+        Pattern::Shuffled => "each block once a pass, in random order".to_owned(),
+    }
+}
+
+/// An arrival for people.
+#[must_use]
+pub fn arrival(arrival: &Arrival) -> String {
+    match arrival {
+        Arrival::Closed => "closed loop".to_owned(),
+        Arrival::Throttled { iops: Some(iops), .. } => format!("closed loop, at most {iops} I/Os a second"),
+        Arrival::Throttled { bytes_per_second, .. } => {
+            format!("closed loop, at most {} bytes a second", bytes_per_second.unwrap_or(0.0))
+        }
+        Arrival::Constant { iops } => format!("open loop, {iops} a second, even"),
+        Arrival::Poisson { iops } => format!("open loop, {iops} a second, Poisson"),
+        Arrival::Times { path, speed } => format!("open loop, times of {} at speed {speed}", path.display()),
+    }
+}

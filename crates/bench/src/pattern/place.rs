@@ -1,0 +1,147 @@
+//! Where the next I/O goes.
+
+use super::shapes::Shape;
+use forebay_block::Random;
+
+/// One size of I/O, and where it may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Bytes.
+    pub(super) len_bytes: u32,
+    /// Multiple that random offsets have.
+    pub(super) align_bytes: u64,
+    /// Random offsets that there are.
+    pub(super) positions: u64,
+}
+
+/// The way through the region. Positions are bytes on the target.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Equally likely multiples of the size's alignment behind `begin_bytes`.
+    Random { begin_bytes: u64 },
+    /// One behind the other, or with a stride.
+    Walk(Walk),
+    /// Of 100 I/Os so many random, the others behind the one before.
+    Mixed { walk: Walk, random_percent: u64 },
+    /// Blocks that are not equally likely.
+    Blocks { begin_bytes: u64, block_bytes: u64, shape: Box<Shape> },
+}
+
+/// Steps through begin..end, round and round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    begin_bytes: u64,
+    end_bytes: u64,
+    /// Where the next I/O begins if it fits there; [`AROUND`] where it goes round.
+    position: u64,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// To the end of the I/O.
+    Length,
+    /// So many bytes further.
+    Forward(u64),
+    /// So many bytes back.
+    Backward(u64),
+}
+
+/// No I/O fits here, so the walk goes round.
+const AROUND: u64 = u64::MAX;
+
+impl Walk {
+    /// One I/O behind the other.
+    pub(super) fn sequential(begin_bytes: u64, end_bytes: u64) -> Self {
+        Self { begin_bytes, end_bytes, position: begin_bytes, step: Step::Length }
+    }
+
+    /// Begins `stride_bytes` apart; backwards from the last position on where that is negative.
+    pub(super) fn strided(begin_bytes: u64, end_bytes: u64, stride_bytes: i64) -> Self {
+        let distance = stride_bytes.unsigned_abs();
+        if stride_bytes < 0 {
+            Self { begin_bytes, end_bytes, position: AROUND, step: Step::Backward(distance) }
+        } else {
+            Self { begin_bytes, end_bytes, position: begin_bytes, step: Step::Forward(distance) }
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, len_bytes: u64) -> u64 {
+        let mut at = self.position;
+        if at > self.end_bytes - len_bytes {
+            at = self.restart(len_bytes);
+        }
+        self.position = match self.step {
+            Step::Length => at + len_bytes,
+            Step::Forward(distance) => at.saturating_add(distance),
+            Step::Backward(distance) if at - self.begin_bytes >= distance => at - distance,
+            Step::Backward(_) => AROUND,
+        };
+        at
+    }
+
+    /// Where a new round begins: backwards at the last multiple of the length. The division is once a round.
+    #[cold]
+    fn restart(&self, len_bytes: u64) -> u64 {
+        match self.step {
+            Step::Length | Step::Forward(_) => self.begin_bytes,
+            Step::Backward(_) => {
+                let room = self.end_bytes - self.begin_bytes - len_bytes;
+                self.begin_bytes + room / len_bytes * len_bytes
+            }
+        }
+    }
+
+    /// The I/O before was elsewhere, and ended here.
+    #[inline]
+    fn jump(&mut self, end_bytes: u64) {
+        self.position = end_bytes;
+    }
+}
+
+impl Place {
+    /// The offset of the next I/O, which has this size.
+    #[inline]
+    pub(super) fn next(&mut self, size: Size, random: &mut Random) -> u64 {
+        match self {
+            Self::Random { begin_bytes } => *begin_bytes + random.below(size.positions) * size.align_bytes,
+            Self::Walk(walk) => walk.next(u64::from(size.len_bytes)),
+            Self::Mixed { walk, random_percent } => {
+                let len_bytes = u64::from(size.len_bytes);
+                if random.chance(*random_percent, 100) {
+                    let at = walk.begin_bytes + random.below(size.positions) * size.align_bytes;
+                    walk.jump(at + len_bytes);
+                    at
+                } else {
+                    walk.next(len_bytes)
+                }
+            }
+            Self::Blocks { begin_bytes, block_bytes, shape } => *begin_bytes + shape.block(random) * *block_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(mut walk: Walk, lens: &[u64]) -> Vec<u64> {
+        lens.iter().map(|&len| walk.next(len)).collect()
+    }
+
+    #[test]
+    fn sequential_goes_round_before_an_io_would_cross_the_end() {
+        assert_eq!(walk(Walk::sequential(100, 450), &[100; 5]), [100, 200, 300, 100, 200]);
+        assert_eq!(walk(Walk::sequential(0, 300), &[100, 50, 200, 100, 50]), [0, 100, 0, 200, 0]);
+    }
+
+    #[test]
+    fn strides_go_both_ways() {
+        assert_eq!(walk(Walk::strided(10, 110, 30), &[20; 5]), [10, 40, 70, 10, 40]);
+        assert_eq!(walk(Walk::strided(10, 115, -30), &[20; 5]), [90, 60, 30, 90, 60]);
+        assert_eq!(walk(Walk::strided(10, 110, 0), &[20; 3]), [10, 10, 10]);
+        assert_eq!(walk(Walk::strided(10, 110, i64::MIN), &[20; 3]), [90, 90, 90]);
+        assert_eq!(walk(Walk::strided(10, 110, i64::MAX), &[20; 3]), [10, 10, 10]);
+    }
+}

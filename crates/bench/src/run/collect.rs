@@ -1,0 +1,300 @@
+//! Adding up what workers hand in: totals, intervals, bursts.
+
+use super::failures::Failures;
+use super::result::{BurstRow, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
+use super::share::{FINE_NS, Fine, Share};
+use super::tally::{Latencies, Tally, add_to, new_histogram};
+use super::window::Window;
+use super::worker::WorkerEnd;
+use crate::data::verify::Judged;
+use crate::job::model::Job;
+use crate::stats::clustering::Blocks;
+use forebay_block::OpKind;
+use std::collections::BTreeMap;
+
+/// Intervals that may be open at once: workers that stand still do not make the others' figures pile up.
+const OPEN_MAX: usize = 64;
+/// Blocks of time that a job's latencies are kept by.
+const BLOCKS: usize = 128;
+/// Windows of the burst rows, in fine intervals (milliseconds).
+const BURST_WINDOWS: [usize; 4] = [1, 10, 100, 1000];
+
+#[derive(Debug)]
+struct KindTotals {
+    ios: u64,
+    bytes: u64,
+    errors: u64,
+    submission: Latencies,
+    device: Latencies,
+    total: Latencies,
+    service_sum_ns: u128,
+    blocks: Blocks,
+}
+
+#[derive(Debug, Default)]
+struct OpenInterval {
+    row: IntervalRow,
+    sum_ns: u128,
+    totals: [Option<Box<Tally>>; OpKind::ALL.len()],
+    fine: Vec<Fine>,
+}
+
+/// Figures of a job while it runs.
+#[derive(Debug)]
+pub struct Collector {
+    job: Job,
+    window: Window,
+    interval_ns: u64,
+    kinds: [Option<Box<KindTotals>>; OpKind::ALL.len()],
+    open: BTreeMap<u64, OpenInterval>,
+    /// Interval that each worker is in; `u64::MAX` where it has ended.
+    reached: Vec<u64>,
+    rows: Vec<IntervalRow>,
+    bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
+    depth_integral: u128,
+    late: u64,
+    no_slot: u64,
+    last_completion_ns: u64,
+    failures: Failures,
+    ended_ns: u64,
+    scheduled: u64,
+    issued: u64,
+    hung: u32,
+    gave_up: bool,
+    /// Workers whose I/Os or bytes were made before the time was over.
+    spent: usize,
+    cpu_ns: (u64, u64),
+    records_dropped: u64,
+    judged: Option<Judged>,
+}
+
+impl Collector {
+    /// For a job with so many workers.
+    pub fn new(job: Job, window: Window, interval_ns: u64) -> Self {
+        let workers = job.threads as usize;
+        Self {
+            job,
+            window,
+            interval_ns,
+            kinds: Default::default(),
+            open: BTreeMap::new(),
+            reached: vec![0; workers],
+            rows: Vec::new(),
+            bursts: [None; BURST_WINDOWS.len()],
+            depth_integral: 0,
+            late: 0,
+            no_slot: 0,
+            last_completion_ns: 0,
+            failures: Failures::default(),
+            ended_ns: 0,
+            scheduled: 0,
+            issued: 0,
+            hung: 0,
+            gave_up: false,
+            spent: 0,
+            cpu_ns: (0, 0),
+            records_dropped: 0,
+            judged: None,
+        }
+    }
+
+    /// The newest closed interval.
+    pub fn last_row(&self) -> Option<&IntervalRow> {
+        self.rows.last()
+    }
+
+    /// Failures so far, of workers that have ended.
+    pub fn failures(&self) -> u64 {
+        self.failures.count + self.kinds.iter().flatten().map(|kind| kind.errors).sum::<u64>()
+    }
+
+    /// Adds a share; `worker` is the worker's number within the job.
+    pub fn add(&mut self, worker: usize, share: &Share) {
+        self.depth_integral += u128::from(share.depth_integral);
+        self.late += share.late;
+        self.no_slot += share.no_slot;
+        self.last_completion_ns = self.last_completion_ns.max(share.last_completion_ns);
+        let interval = self.open.entry(share.interval).or_default();
+        for (kind, found) in OpKind::ALL.into_iter().zip(&share.kinds) {
+            let Some(found) = found else { continue };
+            let totals = self.kinds[kind as usize].get_or_insert_with(|| {
+                Box::new(KindTotals {
+                    ios: 0,
+                    bytes: 0,
+                    errors: 0,
+                    submission: Latencies::new(),
+                    device: Latencies::new(),
+                    total: Latencies::new(),
+                    service_sum_ns: 0,
+                    blocks: Blocks::new(BLOCKS),
+                })
+            });
+            totals.ios += found.ios;
+            totals.bytes += found.bytes;
+            totals.errors += found.errors;
+            totals.submission.add(&found.submission);
+            totals.device.add(&found.device);
+            totals.total.add(&found.total);
+            totals.service_sum_ns += u128::from(found.service_sum_ns);
+            interval.row.ios += found.ios;
+            interval.row.bytes += found.bytes;
+            interval.row.errors += found.errors;
+            let direction = match kind {
+                OpKind::Read => &mut interval.row.read,
+                OpKind::Write | OpKind::WriteFua => &mut interval.row.write,
+                OpKind::Trim | OpKind::Flush | OpKind::Fsync => &mut (0, 0),
+            };
+            direction.0 += found.ios;
+            direction.1 += found.bytes;
+            interval.sum_ns += u128::from(found.total.sum_ns());
+            interval.totals[kind as usize].get_or_insert_with(Box::default).add(&found.total);
+        }
+        if interval.fine.len() < share.fine.len() {
+            interval.fine.resize(share.fine.len(), Fine::default());
+        }
+        for (sum, fine) in interval.fine.iter_mut().zip(&share.fine) {
+            sum.ios += fine.ios;
+            sum.bytes += fine.bytes;
+        }
+        if let Some(reached) = self.reached.get_mut(worker) {
+            *reached = share.interval + 1;
+        }
+        let all = self.reached.iter().copied().min().unwrap_or(u64::MAX);
+        while let Some((&first, _)) = self.open.first_key_value()
+            && (first < all || self.open.len() > OPEN_MAX)
+        {
+            self.close_first();
+        }
+    }
+
+    /// A worker has ended; its last share was added before.
+    pub fn end(&mut self, worker: usize, end: WorkerEnd) {
+        if let Some(reached) = self.reached.get_mut(worker) {
+            *reached = u64::MAX;
+        }
+        self.failures.merge(end.failures);
+        self.ended_ns = self.ended_ns.max(end.ended_ns);
+        self.scheduled += end.scheduled;
+        self.issued += end.issued;
+        self.hung += end.hung;
+        self.gave_up |= end.gave_up;
+        self.spent += usize::from(end.spent);
+        self.cpu_ns.0 += end.cpu_ns.0;
+        self.cpu_ns.1 += end.cpu_ns.1;
+        self.records_dropped += end.records_dropped;
+        if let Some(judged) = end.judged {
+            let all = self.judged.get_or_insert_default();
+            all.whole += judged.whole;
+            all.partly += judged.partly;
+            all.unjudged += judged.unjudged;
+        }
+    }
+
+    fn close_first(&mut self) {
+        let Some((index, interval)) = self.open.pop_first() else { return };
+        let mut all = Tally::new();
+        for (kind, tally) in interval.totals.iter().enumerate() {
+            let Some(tally) = tally else { continue };
+            all.add(tally);
+            if let Some(totals) = &mut self.kinds[kind] {
+                let mut histogram = new_histogram();
+                add_to(&mut histogram, tally);
+                totals.blocks.push(&histogram);
+            }
+        }
+        let mean = interval.sum_ns.checked_div(u128::from(all.count())).unwrap_or(0) as u64;
+        let quantile = |share| all.quantile_ns(share);
+        let latency_ns = [mean, quantile(0.5), quantile(0.99), quantile(0.999), quantile(1.0)];
+        // Several shares of one interval may come late, after it was closed: they make a row of their own.
+        self.rows.push(IntervalRow { begin_ns: index * self.interval_ns, latency_ns, ..interval.row });
+        let whole = (index + 1).saturating_mul(self.interval_ns) <= self.window.end_ns - self.window.begin_ns;
+        if whole {
+            self.count_bursts(&interval.fine);
+        }
+    }
+
+    fn count_bursts(&mut self, fine: &[Fine]) {
+        for (row, window) in self.bursts.iter_mut().zip(BURST_WINDOWS) {
+            let window_ns = window as u64 * FINE_NS;
+            for part in fine.chunks_exact(window) {
+                let ios = part.iter().map(|fine| u64::from(fine.ios)).sum();
+                let bytes = part.iter().map(|fine| fine.bytes).sum();
+                let (iops, rate) =
+                    (super::result::per_second(ios, window_ns), super::result::per_second(bytes, window_ns));
+                let row = row.get_or_insert(BurstRow {
+                    window_ns,
+                    iops_max: iops,
+                    iops_min: iops,
+                    bytes_per_second_max: rate,
+                    bytes_per_second_min: rate,
+                });
+                row.iops_max = row.iops_max.max(iops);
+                row.iops_min = row.iops_min.min(iops);
+                row.bytes_per_second_max = row.bytes_per_second_max.max(rate);
+                row.bytes_per_second_min = row.bytes_per_second_min.min(rate);
+            }
+        }
+    }
+
+    /// The result.
+    pub fn finish(mut self, target: super::TargetFacts, interrupted: bool) -> JobResult {
+        while !self.open.is_empty() {
+            self.close_first();
+        }
+        let begin = self.window.begin_ns;
+        let all_spent = self.spent == self.reached.len();
+        let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !all_spent;
+        let window_end = if end_known { self.window.end_ns } else { self.ended_ns.max(begin) };
+        let duration_ns = window_end.max(self.last_completion_ns).saturating_sub(begin);
+        let depth_span = duration_ns.min(self.window.depth_until_ns() - begin);
+        let ios: u64 = self.kinds.iter().flatten().map(|kind| kind.ios).sum();
+        let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
+        let partial = if interrupted {
+            Some(Partial::Interrupted)
+        } else if self.gave_up {
+            Some(Partial::GaveUp)
+        } else if self.hung > 0 {
+            Some(Partial::Hung)
+        } else {
+            None
+        };
+        let kinds = OpKind::ALL.into_iter().zip(self.kinds).filter_map(|(kind, totals)| {
+            let totals = *totals?;
+            Some(KindResult {
+                kind,
+                ios: totals.ios,
+                bytes: totals.bytes,
+                errors: totals.errors,
+                submission: totals.submission,
+                device: totals.device,
+                total: totals.total,
+                blocks: totals.blocks,
+            })
+        });
+        JobResult {
+            kinds: kinds.collect(),
+            description: target.description,
+            notes: target.notes,
+            target_bytes: target.size_bytes,
+            duration_ns,
+            intervals: self.rows,
+            interval_ns: self.interval_ns,
+            bursts: self.bursts.into_iter().flatten().collect(),
+            depth_mean: if depth_span == 0 { 0.0 } else { self.depth_integral as f64 / depth_span as f64 },
+            service_mean_ns: if ios == 0 { 0.0 } else { service as f64 / ios as f64 },
+            cpu_ns: self.cpu_ns,
+            failures: self.failures,
+            open: self.job.arrival.is_open().then_some(OpenLoop {
+                scheduled: self.scheduled,
+                issued: self.issued,
+                late: self.late,
+                no_slot: self.no_slot,
+            }),
+            hung: self.hung,
+            partial,
+            records_dropped: self.records_dropped,
+            judged: self.judged,
+            job: self.job,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The worker's side of what is written and what reads are held against.
+
+use crate::data::verify::{Judged, Layout, ReadView, VerifyError, WrittenMap};
+use crate::data::{Content, DataError};
+use crate::job::model::Job;
+use crate::pattern::Next;
+use forebay_block::OpKind;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Generations of one thread: its number stands above this bit, so that threads never stamp the same.
+const THREAD_BIT: u32 = 44;
+
+/// What the jobs of a run, also of one group after the other, have written: a later job checks what an earlier one wrote
+/// where region and seed are the same.
+#[derive(Clone, Debug)]
+pub struct Maps {
+    run_seed: u64,
+    known: Arc<Mutex<Vec<Known>>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    region: (u64, u64),
+    seed: u64,
+    map: Arc<WrittenMap>,
+}
+
+impl Maps {
+    /// None. Headers carry `run_seed`, which should belong to this run alone.
+    #[must_use]
+    pub fn new(run_seed: u64) -> Self {
+        Self { run_seed, known: Arc::default() }
+    }
+
+    fn get(&self, job: &Job, region: (u64, u64)) -> Result<Arc<WrittenMap>, ContentError> {
+        let layout = Layout::of(job, region)?;
+        let end = |region: (u64, u64)| region.0.saturating_add(region.1);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |found: &&Known| {
+            let own = found.map.layout();
+            let apart = layout.origin_bytes().abs_diff(own.origin_bytes());
+            found.region.0 <= region.0
+                && end(region) <= end(found.region)
+                && found.seed == job.seed
+                && apart.is_multiple_of(own.granule_bytes())
+                && layout.granule_bytes().is_multiple_of(own.granule_bytes())
+        };
+        if let Some(found) = known.iter().find(fits) {
+            return Ok(found.map.clone());
+        }
+        if let Some(found) = known.iter().find(|found| found.region.0 < end(region) && region.0 < end(found.region)) {
+            return Err(ContentError::Overlap { region, other: found.region });
+        }
+        let seed = self.run_seed ^ job.seed;
+        // Granules of one unit suit jobs of other sizes too; where that takes too much memory, only this job's own do.
+        let fine = Layout::new(layout.origin_bytes(), u64::from(layout.unit_bytes()))?;
+        let map = WrittenMap::new(fine, region, seed).or_else(|_| WrittenMap::new(layout, region, seed))?;
+        let map = Arc::new(map);
+        known.push(Known { region, seed: job.seed, map: map.clone() });
+        Ok(map)
+    }
+}
+
+/// Content that cannot be made or checked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// It cannot be made.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// It cannot be checked.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// Two jobs would take each other's writes for damage.
+    #[error(
+        "it verifies bytes {} to {}, and another job verifies {} to {} with another seed, or sizes that do not fit: give \
+         both the same region and seed, or regions that do not touch",
+        region.0, region.0 + region.1, other.0, other.0 + other.1
+    )]
+    Overlap {
+        /// Region of this one, as offset and length in bytes.
+        region: (u64, u64),
+        /// Region of the other.
+        other: (u64, u64),
+    },
+}
+
+/// Content of a job.
+#[derive(Debug)]
+pub struct JobContent {
+    content: Content,
+    map: Option<Arc<WrittenMap>>,
+}
+
+impl JobContent {
+    /// For a job on a region.
+    pub fn new(job: &Job, region: (u64, u64), maps: &Maps) -> Result<Self, ContentError> {
+        let map = job.verify.then(|| maps.get(job, region)).transpose()?;
+        let layout = map.as_ref().map(|map| map.layout());
+        Ok(Self { content: Content::new(&job.data, layout, maps.run_seed ^ job.seed)?, map })
+    }
+
+    /// For one of its threads with so many slots.
+    pub fn worker(&self, thread: u32, slots: u32) -> WorkerContent {
+        WorkerContent {
+            content: self.content.clone(),
+            map: self.map.clone(),
+            generation: u64::from(thread) << THREAD_BIT,
+            prepared: vec![0; slots as usize],
+            views: vec![ReadView::default(); if self.map.is_some() { slots as usize } else { 0 }],
+            judged: Judged::default(),
+        }
+    }
+}
+
+/// Content of a thread.
+#[derive(Debug)]
+pub struct WorkerContent {
+    content: Content,
+    map: Option<Arc<WrittenMap>>,
+    generation: u64,
+    /// Bytes of a slot's buffer that hold what stamps rely on; a read overwrites it.
+    prepared: Vec<u32>,
+    views: Vec<ReadView>,
+    judged: Judged,
+}
+
+impl WorkerContent {
+    /// Before an I/O is handed over: fills what is written, remembers what a read must find.
+    #[inline]
+    pub fn before(&mut self, slot: u32, next: &Next, buffer: &mut [u8]) {
+        let &Next { kind, offset_bytes, len_bytes } = next;
+        match kind {
+            OpKind::Write | OpKind::WriteFua => {
+                self.generation += 1;
+                let generation =
+                    self.map.as_ref().map_or(self.generation, |map| map.before_write(offset_bytes, len_bytes));
+                let data = &mut buffer[..len_bytes as usize];
+                let prepared = &mut self.prepared[slot as usize];
+                if !self.content.suits_prepared(len_bytes) {
+                    *prepared = 0;
+                    self.content.fill(data, offset_bytes, generation);
+                    return;
+                }
+                if *prepared < len_bytes {
+                    *prepared = len_bytes;
+                    self.content.prepare(data, generation ^ u64::from(slot) << 32);
+                }
+                self.content.stamp(data, offset_bytes, generation);
+            }
+            OpKind::Read => {
+                self.prepared[slot as usize] = 0;
+                if let Some(map) = &self.map {
+                    map.before_read(offset_bytes, len_bytes, &mut self.views[slot as usize]);
+                }
+            }
+            OpKind::Trim => {
+                if let Some(map) = &self.map {
+                    map.before_discard(offset_bytes, len_bytes);
+                }
+            }
+            OpKind::Flush | OpKind::Fsync => {}
+        }
+    }
+
+    /// After an I/O that succeeded.
+    ///
+    /// # Errors
+    /// What a read should have found, and did not.
+    #[inline]
+    pub fn after(&mut self, slot: u32, next: &Next, buffer: &[u8]) -> Result<(), String> {
+        let Some(map) = &self.map else { return Ok(()) };
+        let &Next { kind, offset_bytes, len_bytes } = next;
+        match kind {
+            OpKind::Write | OpKind::WriteFua => map.after_write(offset_bytes, len_bytes),
+            OpKind::Trim => map.after_discard(offset_bytes, len_bytes),
+            OpKind::Read => {
+                let data = &buffer[..len_bytes as usize];
+                let judged = map
+                    .check_read(data, offset_bytes, &self.views[slot as usize])
+                    .map_err(|mismatch| mismatch.to_string())?;
+                self.judged.whole += judged.whole;
+                self.judged.partly += judged.partly;
+                self.judged.unjudged += judged.unjudged;
+            }
+            OpKind::Flush | OpKind::Fsync => {}
+        }
+        Ok(())
+    }
+
+    /// After an I/O that failed.
+    pub fn failed(&mut self, next: &Next) {
+        let Some(map) = &self.map else { return };
+        match next.kind {
+            OpKind::Write | OpKind::WriteFua => map.failed_write(next.offset_bytes, next.len_bytes),
+            OpKind::Trim => map.after_discard(next.offset_bytes, next.len_bytes),
+            OpKind::Read | OpKind::Flush | OpKind::Fsync => {}
+        }
+    }
+
+    /// How much of what was read was judged, where anything is verified.
+    pub fn judged(&self) -> Option<Judged> {
+        self.map.is_some().then_some(self.judged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::model::{Mix, SizeMix, Sizes};
+
+    fn job(bytes: u32, seed: u64) -> Job {
+        let size = SizeMix::fixed(bytes);
+        let sizes = Sizes { read: size.clone(), write: size.clone(), trim: size };
+        Job { sizes, seed, verify: true, mix: Mix::reads_percent(50), ..Job::default() }
+    }
+
+    #[test]
+    fn a_later_job_checks_what_an_earlier_one_wrote() {
+        let maps = Maps::new(7);
+        let whole = maps.get(&job(128 << 10, 1), (0, 1 << 30)).unwrap();
+        let part = maps.get(&job(4096, 1), (1 << 20, 1 << 20)).unwrap();
+        assert!(Arc::ptr_eq(&whole, &part));
+        let apart = maps.get(&job(4096, 2), (1 << 30, 1 << 20)).unwrap();
+        assert!(!Arc::ptr_eq(&whole, &apart));
+    }
+
+    #[test]
+    fn jobs_that_would_accuse_each_other_are_refused() {
+        let maps = Maps::new(7);
+        maps.get(&job(4096, 1), (0, 1 << 20)).unwrap();
+        for (other, region) in
+            [(job(4096, 2), (0, 1 << 20)), (job(4096, 1), (1 << 19, 1 << 20)), (job(512, 1), (0, 1 << 20))]
+        {
+            let error = maps.get(&other, region).unwrap_err().to_string();
+            assert!(error.contains("same region and seed"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Failed I/Os: counted all, the first ones with place and cause.
+
+use forebay_block::{IoError, OpKind};
+
+/// Failures kept with their place.
+const KEPT_MAX: usize = 16;
+
+/// A failure that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Kind of I/O.
+    pub kind: OpKind,
+    /// Where it was aimed at, in bytes.
+    pub offset_bytes: u64,
+    /// Its length in bytes.
+    pub len_bytes: u32,
+    /// When it ended, in nanoseconds since the load began.
+    pub at_ns: u64,
+    /// What failed.
+    pub what: String,
+}
+
+/// Failures of a worker or of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// All that the target reported, and all content that was wrong.
+    pub count: u64,
+    /// Of these, content that was not what had been written.
+    pub mismatches: u64,
+    /// The first ones.
+    pub first: Vec<Failure>,
+}
+
+impl Failures {
+    /// Counts an error of the target.
+    pub fn add_error(&mut self, kind: OpKind, offset_bytes: u64, len_bytes: u32, at_ns: u64, error: &IoError) {
+        self.add(Failure { kind, offset_bytes, len_bytes, at_ns, what: error.to_string() });
+    }
+
+    /// Counts content that was wrong.
+    pub fn add_mismatch(&mut self, offset_bytes: u64, len_bytes: u32, at_ns: u64, what: String) {
+        self.mismatches += 1;
+        self.add(Failure { kind: OpKind::Read, offset_bytes, len_bytes, at_ns, what });
+    }
+
+    fn add(&mut self, failure: Failure) {
+        self.count += 1;
+        if self.first.len() < KEPT_MAX {
+            self.first.push(failure);
+        }
+    }
+
+    /// Adds another worker's.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.mismatches += other.mismatches;
+        self.first.extend(other.first);
+        self.first.sort_by_key(|failure| failure.at_ns);
+        self.first.truncate(KEPT_MAX);
+    }
+}

@@ -1,0 +1,385 @@
+//! Running jobs: workers make the load, a coordinator adds up what they saw, and nothing is allocated per I/O.
+
+mod clock;
+mod collect;
+mod content;
+mod failures;
+mod pace;
+mod result;
+mod share;
+mod tally;
+mod window;
+mod worker;
+
+pub use clock::{Clock, TscClock};
+pub use failures::{Failure, Failures};
+pub use result::{BurstRow, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
+pub use tally::{Latencies, Tally};
+
+use crate::job::model::{Arrival, Job};
+use crate::pattern::{Generator, PatternError};
+use crate::telemetry::Recorder;
+use collect::Collector;
+pub use content::{ContentError, Maps};
+
+use content::JobContent;
+use forebay_block::Queue;
+use pace::{Bursts, Pace};
+use share::Share;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+use window::Window;
+use worker::{Message, Worker, WorkerParts};
+
+/// Time between the making of threads and the begin of the load, in nanoseconds.
+const LEAD_NS: u64 = 20_000_000;
+/// Empty shares that a worker may have ready.
+const SHARES: usize = 3;
+/// How often the observer is told, at least.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A target opened for a job.
+#[derive(Debug)]
+pub struct Opened<Q> {
+    /// One for each thread.
+    pub queues: Vec<Q>,
+    /// What is known of it.
+    pub facts: TargetFacts,
+}
+
+/// What is known of a target.
+#[derive(Clone, Debug, Default)]
+pub struct TargetFacts {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Logical block in bytes.
+    pub logical_block_bytes: u32,
+    /// How it is reached: system calls, cache or direct.
+    pub description: String,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Settings of a run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Length of an interval in nanoseconds, at least a millisecond.
+    pub interval_ns: u64,
+    /// What was written before, for jobs that verify.
+    pub maps: Maps,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { interval_ns: 1_000_000_000, maps: Maps::new(0) }
+    }
+}
+
+/// A job, where it goes, and who keeps its records.
+pub struct Assignment<Q> {
+    /// The job; it was validated.
+    pub job: Job,
+    /// Its target.
+    pub opened: Opened<Q>,
+    /// A recorder for each thread, or none.
+    pub recorders: Vec<Recorder>,
+}
+
+/// Where a run is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Seconds since the load began.
+    pub elapsed_s: f64,
+    /// Seconds that it will take, where time ends it.
+    pub total_s: Option<f64>,
+    /// Name, newest interval and failures of each job.
+    pub jobs: Vec<(String, Option<IntervalRow>, u64)>,
+}
+
+/// Why a run could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The job does not fit the target.
+    #[error("job {job:?}: {what}")]
+    Job {
+        /// Name of the job.
+        job: String,
+        /// What does not fit, and what to change.
+        what: String,
+    },
+    /// No I/O can be made.
+    #[error("job {job:?}: {source}")]
+    Pattern {
+        /// Name of the job.
+        job: String,
+        /// Why.
+        source: PatternError,
+    },
+    /// Content cannot be made or checked.
+    #[error("job {job:?}: {source}")]
+    Content {
+        /// Name of the job.
+        job: String,
+        /// Why.
+        source: ContentError,
+    },
+    /// The times of a trace cannot be read.
+    #[error("job {job:?}: cannot read the times in {}: {what}", path.display())]
+    Times {
+        /// Name of the job.
+        job: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The system gives no more threads.
+    #[error("cannot start a thread: {source}; use fewer threads and more depth")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Runs jobs at once, until all are over or `stop` is set. `observer` is called about once an interval.
+///
+/// # Errors
+/// [`RunError`]; then no I/O was made.
+pub fn run<Q: Queue + 'static, C: Clock>(
+    assignments: Vec<Assignment<Q>>,
+    clock: &C,
+    settings: &Settings,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Vec<JobResult>, RunError> {
+    let (to, messages) = channel();
+    let mut group = Group { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
+    let mut workers = Vec::new();
+    let start_ns = clock.now_ns() + LEAD_NS;
+    for assignment in assignments {
+        group.add(assignment, clock, start_ns, settings, stop, &to, &mut workers)?;
+    }
+    drop(to);
+    let mut threads = Vec::new();
+    for (number, (parts, cpu)) in workers.into_iter().enumerate() {
+        let body = move || start(parts, cpu);
+        match std::thread::Builder::new().name(format!("load-{number}")).spawn(body) {
+            Ok(thread) => threads.push(thread),
+            Err(source) => {
+                // Those that run end at once, and nothing of theirs is told.
+                stop.store(true, Ordering::Relaxed);
+                threads.into_iter().for_each(|thread| drop(thread.join()));
+                return Err(RunError::Thread { source });
+            }
+        }
+    }
+    group.collect(&messages, clock, start_ns, observer);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    let interrupted = stop.load(Ordering::Relaxed);
+    Ok(group.jobs.into_iter().map(|running| running.collector.finish(running.facts, interrupted)).collect())
+}
+
+/// A job under way.
+struct Running {
+    name: String,
+    collector: Collector,
+    facts: TargetFacts,
+    window: Window,
+}
+
+struct Group {
+    jobs: Vec<Running>,
+    /// Job, and number within it, of each worker.
+    of_worker: Vec<(usize, usize)>,
+    empties: Vec<Sender<Box<Share>>>,
+}
+
+type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
+
+impl Group {
+    #[allow(clippy::too_many_arguments)]
+    fn add<Q: Queue + 'static, C: Clock>(
+        &mut self,
+        assignment: Assignment<Q>,
+        clock: &C,
+        start_ns: u64,
+        settings: &Settings,
+        stop: &Arc<AtomicBool>,
+        to: &Sender<Message>,
+        workers: &mut Vec<Ready<Q, C>>,
+    ) -> Result<(), RunError> {
+        let Assignment { job, opened, recorders } = assignment;
+        let Opened { queues, facts } = opened;
+        let named = |what: String| RunError::Job { job: job.name.clone(), what };
+        let region = job
+            .region
+            .resolve(facts.size_bytes, facts.logical_block_bytes)
+            .map_err(|error| named(error.to_string()))?;
+        if queues.len() != job.threads as usize {
+            return Err(named(format!("{} queues for {} threads", queues.len(), job.threads)));
+        }
+        let writes = job.mix.kinds().any(|kind| kind.is_destructive() && kind.has_data());
+        let content = (writes || job.verify)
+            .then(|| JobContent::new(&job, region, &settings.maps))
+            .transpose()
+            .map_err(|source| RunError::Content { job: job.name.clone(), source })?;
+        let times = times(&job)?;
+        let window = Window::new(start_ns + job.start_delay_ns, job.warmup_ns, job.end.after_ns, job.cooldown_ns);
+        let kinds: Vec<_> = job.mix.kinds().collect();
+        let mut recorders = recorders.into_iter();
+        for (thread, queue) in (0..job.threads).zip(queues) {
+            let number = self.of_worker.len();
+            self.of_worker.push((self.jobs.len(), thread as usize));
+            let (give, from) = channel();
+            for _ in 0..SHARES - 1 {
+                // The other end is just below.
+                let _ = give.send(Box::new(Share::new(number, &kinds, settings.interval_ns)));
+            }
+            self.empties.push(give);
+            let generator = Generator::new(&job, region, thread)
+                .map_err(|source| RunError::Pattern { job: job.name.clone(), source })?;
+            let seed = job.seed ^ (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let cpu = job.cpus.get(thread as usize % job.cpus.len().max(1)).copied();
+            let parts = WorkerParts {
+                worker: number,
+                queue,
+                depth: job.depth,
+                clock: clock.clone(),
+                generator,
+                pace: Pace::new(&job.arrival, thread, job.threads, window.start_ns, seed, &times),
+                bursts: Bursts::new(job.burst),
+                think: job.think,
+                content: content.as_ref().map(|content| content.worker(thread, job.depth)),
+                window,
+                interval_ns: settings.interval_ns,
+                budget: budget(&job, region.1, thread),
+                wait: job.wait,
+                single_submission: job.single_submission,
+                recorder: recorders.next(),
+                stop: stop.clone(),
+                to: to.clone(),
+                from,
+                share: Box::new(Share::new(number, &kinds, settings.interval_ns)),
+            };
+            workers.push((parts, cpu));
+        }
+        let collector = Collector::new(job.clone(), window, settings.interval_ns);
+        self.jobs.push(Running { name: job.name, collector, facts, window });
+        Ok(())
+    }
+
+    fn collect(
+        &mut self,
+        messages: &Receiver<Message>,
+        clock: &impl Clock,
+        start_ns: u64,
+        observer: &mut dyn FnMut(&Progress),
+    ) {
+        let end = self.jobs.iter().map(|job| job.window.stop_ns).max().filter(|&end| end != u64::MAX);
+        let total_s = end.map(|end| (end - start_ns) as f64 / 1e9);
+        let mut told_ns = 0;
+        let mut left = self.of_worker.len();
+        while left > 0 {
+            match messages.recv_timeout(LOOK_EVERY) {
+                Ok(Message::Share(mut share)) => {
+                    let worker = share.worker;
+                    let (job, number) = self.of_worker[worker];
+                    self.jobs[job].collector.add(number, &share);
+                    share.clear();
+                    // A worker that has ended takes none.
+                    let _ = self.empties[worker].send(share);
+                }
+                Ok(Message::End(end)) => {
+                    let (job, number) = self.of_worker[end.worker];
+                    self.jobs[job].collector.end(number, *end);
+                    left -= 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // A worker that died took its sender with it; what the others said is known.
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = clock.now_ns();
+            if now.saturating_sub(told_ns) >= 500_000_000 {
+                told_ns = now;
+                let jobs = self
+                    .jobs
+                    .iter()
+                    .map(|job| (job.name.clone(), job.collector.last_row().copied(), job.collector.failures()));
+                observer(&Progress {
+                    elapsed_s: now.saturating_sub(start_ns) as f64 / 1e9,
+                    total_s,
+                    jobs: jobs.collect(),
+                });
+            }
+        }
+    }
+}
+
+/// I/Os and bytes that a thread may make: its part of what the job may.
+fn budget(job: &Job, region_bytes: u64, thread: u32) -> (u64, u64) {
+    let share = |all: u64| {
+        let threads = u64::from(job.threads);
+        all / threads + u64::from(u64::from(thread) < all % threads)
+    };
+    let passes = job.end.after_passes.map(|passes| (passes * region_bytes as f64) as u64);
+    let bytes = [job.end.after_bytes, passes].into_iter().flatten().min();
+    (job.end.after_ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, share))
+}
+
+/// The times of a trace in nanoseconds since its first, ascending; none where the job has another schedule.
+fn times(job: &Job) -> Result<Vec<u64>, RunError> {
+    use std::io::BufRead;
+    /// Times of one job: 128 MiB of memory.
+    const TIMES_MAX: usize = 16 << 20;
+    let Arrival::Times { path, .. } = &job.arrival else { return Ok(Vec::new()) };
+    let fail = |what: String| RunError::Times { job: job.name.clone(), path: path.clone(), what };
+    let file = std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
+    let mut times = Vec::new();
+    for (number, line) in std::io::BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| fail(format!("line {}: {error}", number + 1)))?;
+        let text = line.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let seconds: f64 = text
+            .parse()
+            .ok()
+            .filter(|seconds: &f64| seconds.is_finite() && (0.0..1e9).contains(seconds))
+            .ok_or_else(|| fail(format!("line {}: {text:?} is not a time in seconds", number + 1)))?;
+        if times.len() == TIMES_MAX {
+            return Err(fail(format!("more than {TIMES_MAX} times")));
+        }
+        times.push((seconds * 1e9) as u64);
+    }
+    times.sort_unstable();
+    let first = times.first().copied().ok_or_else(|| fail("it has no times".to_owned()))?;
+    times.iter_mut().for_each(|time| *time -= first);
+    Ok(times)
+}
+
+fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {
+    if let Some(cpu) = cpu {
+        pin(cpu);
+    }
+    let (clock, start_ns) = (parts.clock.clone(), parts.window.start_ns);
+    let worker = Worker::new(parts);
+    while clock.now_ns() < start_ns {
+        let left = start_ns - clock.now_ns().min(start_ns);
+        if left > 200_000 { clock.sleep_ns((left - 100_000).min(50_000_000)) } else { std::hint::spin_loop() }
+    }
+    worker.run();
+}
+
+/// Pins this thread. CPUs that do not exist were refused before; one that went away meanwhile is no reason to fail.
+fn pin(cpu: u32) {
+    let mut set = nix::sched::CpuSet::new();
+    if set.set(cpu as usize).is_ok() {
+        let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! When the next I/O is wanted.
+
+use crate::job::model::{Arrival, Burst};
+use forebay_block::Random;
+
+/// A schedule of one worker, in nanoseconds of the clock.
+#[derive(Debug)]
+pub enum Pace {
+    /// As soon as a slot is free.
+    Closed,
+    /// As soon as a slot is free, but not before the time that the limits set.
+    Throttled {
+        /// Nanoseconds an I/O is worth.
+        per_io_ns: f64,
+        /// Nanoseconds a byte is worth.
+        per_byte_ns: f64,
+        /// Not before.
+        next_ns: f64,
+    },
+    /// At times that nothing moves.
+    Open {
+        /// The next, where there is one.
+        next_ns: f64,
+        /// Mean distance.
+        interval_ns: f64,
+        /// Exponential distances.
+        poisson: bool,
+        /// For these.
+        random: Random,
+    },
+    /// At given times.
+    Times {
+        /// Of this worker, ascending.
+        times_ns: Vec<u64>,
+        /// The next one's index.
+        next: usize,
+    },
+}
+
+impl Pace {
+    /// The schedule of worker `worker` of `workers` that begins at `begin_ns`. `times` of a trace are dealt out in turn.
+    pub fn new(arrival: &Arrival, worker: u32, workers: u32, begin_ns: u64, seed: u64, times: &[u64]) -> Self {
+        let (begin, share) = (begin_ns as f64, f64::from(workers.max(1)));
+        match arrival {
+            Arrival::Closed => Self::Closed,
+            Arrival::Throttled { iops, bytes_per_second } => Self::Throttled {
+                per_io_ns: iops.map_or(0.0, |iops| 1e9 * share / iops),
+                per_byte_ns: bytes_per_second.map_or(0.0, |bytes| 1e9 * share / bytes),
+                next_ns: begin,
+            },
+            Arrival::Constant { iops } => {
+                let interval_ns = 1e9 * share / iops;
+                // Workers take turns, so that all together are as even as one.
+                let next_ns = begin + interval_ns * f64::from(worker) / share;
+                Self::Open { next_ns, interval_ns, poisson: false, random: Random::new(seed) }
+            }
+            Arrival::Poisson { iops } => {
+                let mut random = Random::new(seed);
+                let interval_ns = 1e9 * share / iops;
+                let next_ns = begin + exponential(&mut random) * interval_ns;
+                Self::Open { next_ns, interval_ns, poisson: true, random }
+            }
+            Arrival::Times { speed, .. } => {
+                let mine = times.iter().skip(worker as usize).step_by(workers.max(1) as usize);
+                Self::Times { times_ns: mine.map(|&time| begin_ns + (time as f64 / speed) as u64).collect(), next: 0 }
+            }
+        }
+    }
+
+    /// Whether latency counts from the schedule.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. } | Self::Times { .. })
+    }
+
+    /// When the next I/O is wanted: 0 is at once, `u64::MAX` never again.
+    #[inline]
+    pub fn due_ns(&self) -> u64 {
+        match self {
+            Self::Closed => 0,
+            Self::Throttled { next_ns, .. } | Self::Open { next_ns, .. } => *next_ns as u64,
+            Self::Times { times_ns, next } => times_ns.get(*next).copied().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The I/O that was due is taken, at `now_ns`, with so many bytes.
+    #[inline]
+    pub fn take(&mut self, now_ns: u64, len_bytes: u32) {
+        match self {
+            Self::Closed => {}
+            Self::Throttled { per_io_ns, per_byte_ns, next_ns } => {
+                // A target that fell behind is not asked to catch up with more than a tenth of a second.
+                let earliest = now_ns as f64 - 1e8;
+                *next_ns = next_ns.max(earliest) + per_io_ns.max(*per_byte_ns * f64::from(len_bytes));
+            }
+            Self::Open { next_ns, interval_ns, poisson, random } => {
+                *next_ns += if *poisson { exponential(random) * *interval_ns } else { *interval_ns };
+            }
+            Self::Times { next, .. } => *next += 1,
+        }
+    }
+}
+
+/// Exponentially distributed with mean 1: inversion, with 53 bits and never infinite.
+fn exponential(random: &mut Random) -> f64 {
+    let uniform = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    -uniform.ln()
+}
+
+/// Bursts of a worker.
+#[derive(Debug)]
+pub struct Bursts {
+    burst: Option<Burst>,
+    left: u64,
+    /// No I/O before.
+    pub resume_ns: u64,
+}
+
+impl Bursts {
+    /// Begins with a burst.
+    pub fn new(burst: Option<Burst>) -> Self {
+        Self { burst, left: burst.map_or(0, |burst| burst.ios), resume_ns: 0 }
+    }
+
+    /// One I/O was handed over at `now_ns`.
+    #[inline]
+    pub fn take(&mut self, now_ns: u64) {
+        if let Some(burst) = self.burst {
+            self.left -= 1;
+            if self.left == 0 {
+                self.left = burst.ios;
+                self.resume_ns = now_ns + burst.pause_ns;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(pace: &mut Pace, count: usize) -> Vec<u64> {
+        (0..count)
+            .map(|_| {
+                let due = pace.due_ns();
+                pace.take(due, 4096);
+                due
+            })
+            .collect()
+    }
+
+    #[test]
+    fn constant_intervals_interleave_over_workers() {
+        let arrival = Arrival::Constant { iops: 1000.0 };
+        let mut all: Vec<u64> =
+            (0..4).flat_map(|worker| schedule(&mut Pace::new(&arrival, worker, 4, 5_000, 1, &[]), 25)).collect();
+        all.sort_unstable();
+        let expected: Vec<u64> = (0..100).map(|i| 5_000 + i * 1_000_000).collect();
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn poisson_has_its_mean_and_its_deviation() {
+        let mut pace = Pace::new(&Arrival::Poisson { iops: 10_000.0 }, 0, 1, 0, 7, &[]);
+        let times = schedule(&mut pace, 100_000);
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 100_000.0 - 1.0).abs() < 4.0 / 100_000f64.sqrt(), "{mean}");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
+    }
+
+    #[test]
+    fn a_throttle_lets_the_average_through_and_no_more() {
+        let arrival = Arrival::Throttled { iops: Some(1000.0), bytes_per_second: Some(1e9) };
+        let mut pace = Pace::new(&arrival, 0, 1, 0, 1, &[]);
+        assert_eq!(schedule(&mut pace, 3), [0, 1_000_000, 2_000_000]);
+        // One second behind: a tenth of it may be made up for.
+        pace.take(1_000_000_000, 4096);
+        assert_eq!(pace.due_ns(), 901_000_000);
+    }
+
+    #[test]
+    fn a_traces_times_are_dealt_out_and_scaled() {
+        let arrival = Arrival::Times { path: "x".into(), speed: 2.0 };
+        let mut pace = Pace::new(&arrival, 1, 2, 10, 1, &[100, 200, 300, 400, 500]);
+        assert_eq!(schedule(&mut pace, 2), [110, 210]);
+        assert_eq!(pace.due_ns(), u64::MAX);
+    }
+
+    #[test]
+    fn bursts_pause_between() {
+        let mut bursts = Bursts::new(Some(Burst { ios: 2, pause_ns: 50 }));
+        bursts.take(100);
+        assert_eq!(bursts.resume_ns, 0);
+        bursts.take(110);
+        assert_eq!(bursts.resume_ns, 160);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a run found.
+
+use super::failures::Failures;
+use super::tally::Latencies;
+use crate::data::verify::Judged;
+use crate::job::model::Job;
+use crate::stats::clustering::Blocks;
+use forebay_block::OpKind;
+
+/// A job's figures.
+#[derive(Debug)]
+pub struct JobResult {
+    /// What was asked.
+    pub job: Job,
+    /// How the target was really reached.
+    pub description: String,
+    /// What the user should know of the target.
+    pub notes: Vec<String>,
+    /// Size of the target in bytes.
+    pub target_bytes: u64,
+    /// From the first measured intention to the last measured completion, or the window's end if that is later; in
+    /// nanoseconds.
+    pub duration_ns: u64,
+    /// Figures by kind, in the order of their numbers; kinds that did not occur are left out.
+    pub kinds: Vec<KindResult>,
+    /// One row an interval.
+    pub intervals: Vec<IntervalRow>,
+    /// Length of an interval in nanoseconds.
+    pub interval_ns: u64,
+    /// Throughput of short times.
+    pub bursts: Vec<BurstRow>,
+    /// Mean number of I/Os in flight over the window: measured at every change, not derived.
+    pub depth_mean: f64,
+    /// Mean time from the first touch to the end of an I/O, over all kinds, in nanoseconds.
+    pub service_mean_ns: f64,
+    /// Processor time of the threads within the window, user and system, in nanoseconds.
+    pub cpu_ns: (u64, u64),
+    /// What failed.
+    pub failures: Failures,
+    /// Of an open loop.
+    pub open: Option<OpenLoop>,
+    /// I/Os that never came back.
+    pub hung: u32,
+    /// The result is of a part of the job only, and why.
+    pub partial: Option<Partial>,
+    /// Records lost because the spill lagged.
+    pub records_dropped: u64,
+    /// How much of what was read was judged, in units; none without verifying.
+    pub judged: Option<Judged>,
+}
+
+/// Why a result is partial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partial {
+    /// The user ended the run.
+    Interrupted,
+    /// Too many failures, or the target is gone.
+    GaveUp,
+    /// I/Os in flight never came back.
+    Hung,
+}
+
+impl Partial {
+    /// For people and programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::GaveUp => "gave up after failures",
+            Self::Hung => "I/Os never came back",
+        }
+    }
+}
+
+/// Figures of a kind of I/O.
+#[derive(Debug)]
+pub struct KindResult {
+    /// Which.
+    pub kind: OpKind,
+    /// I/Os that succeeded.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// I/Os that failed.
+    pub errors: u64,
+    /// From wanted to handed over.
+    pub submission: Latencies,
+    /// From handed over to seen finished.
+    pub device: Latencies,
+    /// Both.
+    pub total: Latencies,
+    /// Total latencies by block of time, for the clustering of stalls.
+    pub blocks: Blocks,
+}
+
+/// One interval of a job, all kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct IntervalRow {
+    /// Begin, in nanoseconds since the measurement's.
+    pub begin_ns: u64,
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Failures.
+    pub errors: u64,
+    /// Total latency: mean, median, p99, p99.9 and greatest, in nanoseconds.
+    pub latency_ns: [u64; 5],
+    /// By kind, of reads and of writes: I/Os and bytes.
+    pub read: (u64, u64),
+    /// Of writes, FUA or not.
+    pub write: (u64, u64),
+}
+
+/// Throughput of windows of one length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BurstRow {
+    /// Length in nanoseconds.
+    pub window_ns: u64,
+    /// Most I/Os a second in any.
+    pub iops_max: f64,
+    /// Least.
+    pub iops_min: f64,
+    /// Most bytes a second.
+    pub bytes_per_second_max: f64,
+    /// Least.
+    pub bytes_per_second_min: f64,
+}
+
+/// What became of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLoop {
+    /// I/Os intended within the window.
+    pub scheduled: u64,
+    /// Of these, handed over.
+    pub issued: u64,
+    /// Handed over more than 100 us late although a slot was free: the tool's own doing.
+    pub late: u64,
+    /// Times that an I/O was due and no slot was free: the depth was too small for this rate and target.
+    pub no_slot: u64,
+}
+
+impl JobResult {
+    /// I/Os that succeeded.
+    #[must_use]
+    pub fn ios(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.ios).sum()
+    }
+
+    /// Bytes of these.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.bytes).sum()
+    }
+
+    /// I/Os a second.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        per_second(self.ios(), self.duration_ns)
+    }
+
+    /// Bytes a second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        per_second(self.bytes(), self.duration_ns)
+    }
+
+    /// Total latencies of all kinds that transfer data.
+    #[must_use]
+    pub fn total(&self) -> Latencies {
+        let mut all = Latencies::new();
+        self.kinds.iter().filter(|kind| kind.kind.has_data()).for_each(|kind| all.merge(&kind.total));
+        all
+    }
+
+    /// Figures of a kind.
+    #[must_use]
+    pub fn kind(&self, kind: OpKind) -> Option<&KindResult> {
+        self.kinds.iter().find(|found| found.kind == kind)
+    }
+}
+
+/// A rate, 0 where no time passed.
+#[must_use]
+pub fn per_second(count: u64, duration_ns: u64) -> f64 {
+    if duration_ns == 0 { 0.0 } else { count as f64 * 1e9 / duration_ns as f64 }
+}

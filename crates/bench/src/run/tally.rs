@@ -1,0 +1,264 @@
+//! Counting latencies at the cost of an increment.
+//!
+//! The layout is HdrHistogram's with three significant digits and a lowest value of 1 ns (Gil Tene,
+//! <https://github.com/HdrHistogram/HdrHistogram>): values below 2048 are exact, above it each power of two has 1024
+//! counters, so that a value is known to one part in 1024. The crate's own recorder checks for resizing and widths that
+//! cannot occur here; results are handed on as the crate's histograms.
+
+use hdrhistogram::Histogram;
+
+/// Counters of each power of two, as a power of two.
+const HALF_BITS: u32 = 10;
+/// Values up to 2^42 ns (73 minutes) are told apart; longer ones count as that.
+const VALUE_BITS: u32 = 42;
+const VALUE_MAX: u64 = (1 << VALUE_BITS) - 1;
+const COUNTERS: usize = ((VALUE_BITS - HALF_BITS) as usize + 1) << HALF_BITS;
+
+/// Latencies of one interval and one thread.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    counts: Box<[u32]>,
+    count: u64,
+    sum_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[inline]
+fn index_of(value: u64) -> usize {
+    // The bit set makes the shift 0 for small values.
+    let shift = 63 - HALF_BITS - (value | 1 << HALF_BITS).leading_zeros();
+    ((shift as usize) << HALF_BITS) + (value >> shift) as usize
+}
+
+/// The middle of the values that share a counter.
+fn value_of(index: usize) -> u64 {
+    let half = 1 << HALF_BITS;
+    if index < 2 * half {
+        return index as u64;
+    }
+    let shift = (index >> HALF_BITS) as u32 - 1;
+    let lowest = ((index - ((shift as usize) << HALF_BITS)) as u64) << shift;
+    lowest + (1 << (shift - 1))
+}
+
+impl Tally {
+    /// Nothing counted.
+    #[must_use]
+    pub fn new() -> Self {
+        let counts = vec![0; COUNTERS].into_boxed_slice();
+        Self { counts, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+
+    /// Counts a latency in nanoseconds.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64) {
+        let value = latency_ns.min(VALUE_MAX);
+        self.counts[index_of(value)] += 1;
+        self.count += 1;
+        self.sum_ns += value;
+        self.min_ns = self.min_ns.min(value);
+        self.max_ns = self.max_ns.max(value);
+    }
+
+    /// Latencies counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Sum of the latencies in nanoseconds.
+    #[must_use]
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Self) {
+        for index in other.used() {
+            self.counts[index] = self.counts[index].saturating_add(other.counts[index]);
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    fn used(&self) -> std::ops::Range<usize> {
+        if self.count == 0 { 0..0 } else { index_of(self.min_ns)..index_of(self.max_ns) + 1 }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        let used = self.used();
+        self.counts[used].fill(0);
+        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);
+    }
+
+    /// Value at a share of the counts, 0.0 to 1.0, in nanoseconds; 0 where nothing was counted.
+    #[must_use]
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for index in self.used() {
+            seen += u64::from(self.counts[index]);
+            if seen >= rank {
+                return value_of(index).clamp(self.min_ns, self.max_ns);
+            }
+        }
+        0
+    }
+}
+
+/// Latencies of a whole run: the counts, and what counters cannot tell exactly.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// Counts by value in nanoseconds, three significant digits.
+    pub histogram: Histogram<u64>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latencies {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        let histogram = new_histogram();
+        Self { histogram, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+
+    /// Adds what a thread counted in an interval.
+    pub fn add(&mut self, tally: &Tally) {
+        if tally.count == 0 {
+            return;
+        }
+        add_to(&mut self.histogram, tally);
+        self.sum_ns += u128::from(tally.sum_ns);
+        self.min_ns = self.min_ns.min(tally.min_ns);
+        self.max_ns = self.max_ns.max(tally.max_ns);
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Self) {
+        // Both have the same bounds, so nothing can be out of range.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Exact mean in nanoseconds; 0 of none.
+    #[must_use]
+    pub fn mean_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
+    }
+
+    /// Standard deviation in nanoseconds, to the histogram's digits; 0 of none.
+    #[must_use]
+    pub fn deviation_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.histogram.stdev() }
+    }
+
+    /// Exact least, in nanoseconds; 0 of none.
+    #[must_use]
+    pub fn min_ns(&self) -> u64 {
+        if self.count() == 0 { 0 } else { self.min_ns }
+    }
+
+    /// Exact greatest, in nanoseconds; 0 of none. One that is 73 minutes or longer counts as 73 minutes.
+    #[must_use]
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// Value at a share of the counts, 0.0 to 1.0, in nanoseconds.
+    #[must_use]
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        self.histogram.value_at_quantile(share).clamp(self.min_ns(), self.max_ns)
+    }
+}
+
+/// A histogram of nanoseconds with three digits.
+#[must_use]
+pub fn new_histogram() -> Histogram<u64> {
+    match Histogram::new_with_bounds(1, VALUE_MAX, 3) {
+        Ok(histogram) => histogram,
+        Err(error) => unreachable!("constant bounds are valid: {error}"),
+    }
+}
+
+/// Adds a thread's counts to a histogram.
+pub fn add_to(histogram: &mut Histogram<u64>, tally: &Tally) {
+    for index in tally.used() {
+        let count = tally.counts[index];
+        if count > 0 {
+            histogram.saturating_record_n(value_of(index), u64::from(count));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_layout_is_hdrhistograms() {
+        let mut histogram = new_histogram();
+        for value in [0, 1, 1023, 1024, 2047, 2048, 2049, 4095, 4096, 1 << 20, (1 << 20) + 511, VALUE_MAX] {
+            let (mut tally, mut ours) = (Tally::new(), new_histogram());
+            tally.record(value);
+            add_to(&mut ours, &tally);
+            histogram.reset();
+            histogram.saturating_record(value);
+            assert_eq!(ours.max(), histogram.max(), "{value}");
+            assert!(histogram.equivalent(value_of(index_of(value)), value) || value == 0, "{value}");
+        }
+    }
+
+    #[test]
+    fn longer_than_can_be_told_counts_as_the_longest() {
+        let mut tally = Tally::new();
+        tally.record(u64::MAX);
+        assert_eq!((tally.count(), tally.max_ns), (1, VALUE_MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_those_of_the_sorted_values(mut values in prop::collection::vec(0u64..10_000_000_000, 1..300), share in 0.0f64..1.0) {
+            let mut tally = Tally::new();
+            values.iter().for_each(|&value| tally.record(value));
+            values.sort_unstable();
+            let rank = ((share * values.len() as f64).ceil() as usize).clamp(1, values.len());
+            let truth = values[rank - 1];
+            let found = tally.quantile_ns(share);
+            prop_assert!(found.abs_diff(truth) <= truth / 1024 + 1, "{} against {}", found, truth);
+            let mut all = Latencies::new();
+            all.add(&tally);
+            prop_assert_eq!((all.count(), all.min_ns(), all.max_ns()), (values.len() as u64, values[0], values[values.len() - 1]));
+            let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
+            prop_assert!((all.mean_ns() - mean).abs() <= 1.0);
+            tally.clear();
+            prop_assert!(tally.counts.iter().all(|&count| count == 0));
+        }
+    }
+}

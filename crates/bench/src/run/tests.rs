@@ -1,0 +1,314 @@
+//! Runs in virtual time over a target whose latencies are scripted, so that the truth is known to the nanosecond.
+
+use super::*;
+use crate::job::model::{End, Mix, Pattern, SizeMix, Sizes};
+use forebay_block::{Done, Io, IoError, IoErrorKind, OpKind, WaitMethod};
+use std::sync::atomic::AtomicU64;
+
+/// What a reading of the virtual clock costs: time goes on, also for those who spin.
+const TICK_NS: u64 = 50;
+
+#[derive(Clone, Default)]
+struct VirtualClock(Arc<AtomicU64>);
+
+impl VirtualClock {
+    fn advance_to(&self, time_ns: u64) {
+        self.0.fetch_max(time_ns, Ordering::SeqCst);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now_ns(&self) -> u64 {
+        self.0.fetch_add(TICK_NS, Ordering::SeqCst) + TICK_NS
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.0.fetch_add(ns, Ordering::SeqCst);
+    }
+}
+
+type Script = Box<dyn FnMut(u64, &Io) -> (u64, Option<IoErrorKind>) + Send>;
+
+/// Latency, and fate, of each I/O by its number and time.
+struct Scripted {
+    clock: VirtualClock,
+    slots: u32,
+    buffer: Vec<u8>,
+    waiting: Vec<(u64, u32, Option<IoErrorKind>)>,
+    script: Script,
+}
+
+impl Scripted {
+    fn new(clock: &VirtualClock, slots: u32, script: Script) -> Self {
+        Self { clock: clock.clone(), slots, buffer: vec![0; 1 << 20], waiting: Vec::new(), script }
+    }
+}
+
+impl Queue for Scripted {
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+    fn buffer_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+    fn buffer(&mut self, _slot: u32) -> &mut [u8] {
+        &mut self.buffer
+    }
+    fn submit(&mut self, io: &Io) {
+        let now = self.clock.0.load(Ordering::SeqCst);
+        let (latency_ns, fate) = (self.script)(now, io);
+        self.waiting.push((now + latency_ns, io.slot, fate));
+    }
+    fn kick(&mut self) {}
+    fn reap(&mut self, done: &mut Vec<Done>) {
+        let now = self.clock.0.load(Ordering::SeqCst);
+        self.waiting.retain(|&(at, slot, fate)| {
+            if at <= now {
+                let error = |kind| Box::new(IoError { kind, operation: "read", offset_bytes: 0, os_error: 5 });
+                done.push(Done { slot, error: fate.map(error) });
+            }
+            at > now
+        });
+    }
+    fn wait(&mut self, timeout_ns: u64) {
+        let now = self.clock.0.load(Ordering::SeqCst);
+        let next = self.waiting.iter().map(|&(at, ..)| at).min().unwrap_or(now);
+        self.clock.advance_to(next.min(now + timeout_ns));
+    }
+    fn in_flight(&self) -> u32 {
+        self.waiting.len() as u32
+    }
+}
+
+fn job(depth: u32, seconds: f64) -> Job {
+    Job {
+        depth,
+        end: End { after_ns: Some((seconds * 1e9) as u64), ..End::default() },
+        warmup_ns: 10_000_000,
+        ..Job::default()
+    }
+}
+
+fn run_on(job: Job, script: Script) -> JobResult {
+    let clock = VirtualClock::default();
+    let queue = Scripted::new(&clock, job.depth, script);
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let opened = Opened { queues: vec![queue], facts };
+    let stop = Arc::new(AtomicBool::new(false));
+    let assignment = Assignment { job, opened, recorders: Vec::new() };
+    let mut results = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap();
+    results.pop().unwrap()
+}
+
+fn fixed(latency_ns: u64) -> Script {
+    Box::new(move |_, _| (latency_ns, None))
+}
+
+#[test]
+fn a_fixed_latency_is_found_and_littles_law_holds() {
+    for depth in [1, 4, 16] {
+        let result = run_on(job(depth, 2.0), fixed(100_000));
+        let read = result.kind(OpKind::Read).unwrap();
+        assert!((100_000..100_500).contains(&read.total.min_ns()), "{}", read.total.min_ns());
+        assert!(read.total.mean_ns() < 101_000.0, "{}", read.total.mean_ns());
+        let expected = f64::from(depth) * 1e9 / 100_000.0;
+        assert!((result.iops() / expected - 1.0).abs() < 0.01, "{} at depth {depth}", result.iops());
+        assert!((result.depth_mean / f64::from(depth) - 1.0).abs() < 0.01, "{}", result.depth_mean);
+        let little = result.iops() * result.service_mean_ns / 1e9;
+        assert!((little / result.depth_mean - 1.0).abs() < 0.01, "{little} against {}", result.depth_mean);
+        assert_eq!(result.ios(), result.intervals.iter().map(|row| row.ios).sum::<u64>());
+        assert!(result.partial.is_none());
+    }
+}
+
+#[test]
+fn waiting_methods_find_the_same() {
+    for wait in [WaitMethod::Sleep, WaitMethod::Spin, WaitMethod::Hybrid { spin_ns: 5_000 }] {
+        let result = run_on(Job { wait, ..job(1, 0.1) }, fixed(20_000));
+        let mean = result.total().mean_ns();
+        assert!((20_000.0..20_500.0).contains(&mean), "{wait}: {mean}");
+    }
+}
+
+/// A target that answers in 20 us, and stands still for 100 ms once a second.
+fn stalling() -> Script {
+    Box::new(|now, _| {
+        let in_second = now % 1_000_000_000;
+        (if in_second >= 900_000_000 { 1_000_000_000 - in_second + 20_000 } else { 20_000 }, None)
+    })
+}
+
+#[test]
+fn an_open_loop_sees_a_stall_as_its_users_do() {
+    // 1,000 a second: of each second 100 I/Os meet the stall and wait for 50 ms on average: a tenth of all.
+    let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(256, 10.0) };
+    let result = run_on(open, stalling());
+    assert_eq!(result.ios(), 10_000);
+    let open = result.open.unwrap();
+    assert_eq!((open.scheduled, open.issued), (10_000, 10_000));
+    let total = result.total();
+    assert!((95_000_000..101_000_000).contains(&total.quantile_ns(0.999)), "{}", total.quantile_ns(0.999));
+    assert!((85_000_000..95_000_000).contains(&total.quantile_ns(0.99)), "{}", total.quantile_ns(0.99));
+    assert!((40_000_000..60_000_000).contains(&total.quantile_ns(0.95)), "{}", total.quantile_ns(0.95));
+    assert!(total.quantile_ns(0.89) < 30_000, "{}", total.quantile_ns(0.89));
+    // The closed loop asks only once per stall, and so hides it from its own percentiles.
+    let closed = run_on(job(1, 10.0), stalling());
+    assert!(closed.total().quantile_ns(0.999) < 30_000);
+    assert!(closed.total().max_ns() > 95_000_000);
+}
+
+#[test]
+fn an_open_loop_with_one_slot_counts_from_the_intended_start_too() {
+    let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(1, 10.0) };
+    let result = run_on(open, stalling());
+    assert_eq!(result.ios(), 10_000);
+    let total = result.total();
+    assert!((80_000_000..101_000_000).contains(&total.quantile_ns(0.99)), "{}", total.quantile_ns(0.99));
+    // Service times stand beside it: one in a thousand met the stall itself.
+    let device = &result.kind(OpKind::Read).unwrap().device;
+    assert!(device.quantile_ns(0.99) < 30_000, "{}", device.quantile_ns(0.99));
+    assert!(result.open.unwrap().no_slot > 0);
+}
+
+#[test]
+fn an_open_loop_that_is_too_fast_for_its_target_says_what_it_left_out() {
+    // 1,000 a second on a target that takes 10 ms each, one at a time: a tenth is served in time, as much again after.
+    let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(1, 5.0) };
+    let result = run_on(open, fixed(10_000_000));
+    let open = result.open.unwrap();
+    assert_eq!(open.scheduled, 5000);
+    assert!((900..1100).contains(&open.issued), "{}", open.issued);
+    assert_eq!(result.ios(), open.issued);
+    assert!(result.total().max_ns() > 8_000_000_000);
+}
+
+#[test]
+fn poisson_arrivals_come_at_their_rate() {
+    let open = Job { arrival: Arrival::Poisson { iops: 20_000.0 }, ..job(64, 5.0) };
+    let result = run_on(open, fixed(30_000));
+    let open = result.open.unwrap();
+    assert_eq!(open.scheduled, open.issued);
+    let expected = 100_000.0;
+    assert!((open.issued as f64 / expected - 1.0).abs() < 4.0 / expected.sqrt(), "{}", open.issued);
+}
+
+#[test]
+fn errors_are_counted_located_and_kept_out_of_the_latencies() {
+    let mut number = 0;
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        if number % 100 == 0 { (5_000_000, Some(IoErrorKind::Medium)) } else { (10_000, None) }
+    });
+    let result = run_on(job(1, 1.0), script);
+    let read = result.kind(OpKind::Read).unwrap();
+    assert!(read.errors > 100, "{}", read.errors);
+    assert!(result.failures.count >= read.errors);
+    assert_eq!(result.failures.first.len(), 16);
+    assert!(read.total.max_ns() < 20_000);
+    assert!(result.partial.is_none());
+}
+
+#[test]
+fn a_target_that_only_fails_is_given_up() {
+    let result = run_on(job(4, 100.0), Box::new(|_, _| (1000, Some(IoErrorKind::Medium))));
+    assert_eq!(result.partial, Some(Partial::GaveUp));
+    assert!((1000..1010).contains(&result.failures.count));
+    let gone = run_on(job(4, 100.0), Box::new(|_, _| (1000, Some(IoErrorKind::Gone))));
+    assert_eq!(gone.partial, Some(Partial::GaveUp));
+    assert!(gone.failures.count <= 8);
+}
+
+#[test]
+fn an_io_that_never_returns_is_told() {
+    let mut number = 0;
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        (if number == 1000 { u64::MAX / 2 } else { 10_000 }, None)
+    });
+    let result = run_on(job(2, 1.0), script);
+    assert_eq!((result.partial, result.hung), (Some(Partial::Hung), 1));
+    assert!(result.ios() > 90_000);
+}
+
+#[test]
+fn a_number_of_ios_or_bytes_or_passes_ends_a_job() {
+    for (end, ios) in [
+        (End { after_ios: Some(1001), ..End::default() }, 1001),
+        (End { after_bytes: Some(4096 * 777), ..End::default() }, 777),
+        // The time that was allowed is not the time that it took.
+        (End { after_ios: Some(500), after_ns: Some(10_000_000_000), ..End::default() }, 500),
+        (End { after_passes: Some(0.01), ..End::default() }, (1 << 30) / 4096 / 100 + 1),
+    ] {
+        let result = run_on(Job { end, warmup_ns: 0, ..job(4, 1.0) }, fixed(10_000));
+        assert_eq!(result.ios(), ios, "{end:?}");
+        let expected = ios as f64 * 10_000.0 / 4.0;
+        assert!((result.duration_ns as f64 / expected - 1.0).abs() < 0.05, "{end:?}: {}", result.duration_ns);
+    }
+}
+
+#[test]
+fn a_stall_at_the_end_is_not_cut_off() {
+    let script: Script = Box::new(|now, _| (if now > 900_000_000 { 3_000_000_000 } else { 10_000 }, None));
+    let result = run_on(job(4, 1.0), script);
+    assert!(result.total().max_ns() >= 3_000_000_000);
+    assert!(result.duration_ns > 3_000_000_000);
+}
+
+#[test]
+fn a_throttle_holds_its_rate_and_waits_for_the_target() {
+    let throttle = Arrival::Throttled { iops: Some(500.0), bytes_per_second: None };
+    let result = run_on(Job { arrival: throttle, ..job(8, 4.0) }, fixed(100_000));
+    assert!((result.iops() / 500.0 - 1.0).abs() < 0.01, "{}", result.iops());
+    assert!(result.total().quantile_ns(0.99) < 110_000);
+}
+
+#[test]
+fn think_time_and_bursts_make_pauses() {
+    let think = Some(crate::job::model::Think { time_ns: 90_000, compute: true });
+    let result = run_on(Job { think, ..job(1, 1.0) }, fixed(10_000));
+    assert!((result.iops() / 10_000.0 - 1.0).abs() < 0.02, "{}", result.iops());
+    let burst = Some(crate::job::model::Burst { ios: 10, pause_ns: 1_000_000 });
+    let result = run_on(Job { burst, ..job(1, 1.0) }, fixed(10_000));
+    assert!((result.iops() / 9_100.0 - 1.0).abs() < 0.05, "{}", result.iops());
+    // Ten in 100 us, then a pause: in the busiest millisecond no more than twenty.
+    let millisecond = result.bursts[0];
+    assert!((10_000.0..=20_000.0).contains(&millisecond.iops_max), "{millisecond:?}");
+}
+
+#[test]
+fn kinds_have_figures_of_their_own() {
+    let mix = Mix { weights: vec![(OpKind::Read, 70), (OpKind::Write, 30)], flush_every: Some((OpKind::Flush, 10)) };
+    let script: Script = Box::new(|_, io| {
+        (
+            match io.kind {
+                OpKind::Read => 10_000,
+                OpKind::Write => 20_000,
+                _ => 1_000_000,
+            },
+            None,
+        )
+    });
+    let result = run_on(Job { mix, ..job(1, 1.0) }, script);
+    let mean = |kind| result.kind(kind).unwrap().total.mean_ns();
+    assert!((10_000.0..10_300.0).contains(&mean(OpKind::Read)), "{}", mean(OpKind::Read));
+    assert!((20_000.0..20_300.0).contains(&mean(OpKind::Write)), "{}", mean(OpKind::Write));
+    assert!((1_000_000.0..1_000_500.0).contains(&mean(OpKind::Flush)), "{}", mean(OpKind::Flush));
+    let (writes, flushes) = (result.kind(OpKind::Write).unwrap().ios, result.kind(OpKind::Flush).unwrap().ios);
+    assert!(writes.abs_diff(flushes * 10) <= 20, "{writes} writes, {flushes} flushes");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_any_io() {
+    let clock = VirtualClock::default();
+    let facts = TargetFacts { size_bytes: 4096, logical_block_bytes: 512, ..TargetFacts::default() };
+    let job = Job {
+        sizes: Sizes { read: SizeMix::fixed(8192), write: SizeMix::fixed(8192), trim: SizeMix::fixed(8192) },
+        pattern: Pattern::Sequential { per_thread: false },
+        ..job(1, 1.0)
+    };
+    let queue = Scripted::new(&clock, 1, Box::new(|_, _| panic!("an I/O was made")));
+    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let error = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("job"), "{error}");
+}

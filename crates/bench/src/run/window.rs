@@ -1,0 +1,69 @@
+//! The times of a job: when its load begins, what part of it is measured, and when it ends.
+
+/// Longest that I/Os in flight are waited for after the end, in nanoseconds.
+const DRAIN_NS: u64 = 60_000_000_000;
+
+/// Times of a job in nanoseconds of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The load begins.
+    pub start_ns: u64,
+    /// I/Os intended from here on are measured.
+    pub begin_ns: u64,
+    /// Those intended from here on are not; `u64::MAX` where a count of bytes or I/Os ends the job.
+    pub end_ns: u64,
+    /// The load ends.
+    pub stop_ns: u64,
+}
+
+impl Window {
+    /// The window of a job whose load begins at `start_ns`.
+    #[must_use]
+    pub fn new(start_ns: u64, warmup_ns: u64, after_ns: Option<u64>, cooldown_ns: u64) -> Self {
+        let begin_ns = start_ns + warmup_ns;
+        let end_ns = after_ns.map_or(u64::MAX, |after_ns| begin_ns.saturating_add(after_ns));
+        Self { start_ns, begin_ns, end_ns, stop_ns: end_ns.saturating_add(cooldown_ns) }
+    }
+
+    /// Whether an I/O intended at that time is measured.
+    #[inline]
+    #[must_use]
+    pub fn measures(&self, intended_ns: u64) -> bool {
+        intended_ns >= self.begin_ns && intended_ns < self.end_ns
+    }
+
+    /// Until when the depth is integrated: to the last completion, unless a cool-down keeps others in flight.
+    #[must_use]
+    pub fn depth_until_ns(&self) -> u64 {
+        if self.stop_ns == self.end_ns { u64::MAX } else { self.end_ns }
+    }
+
+    /// Until when an open loop that has fallen behind goes on with what was scheduled within the window: as long again
+    /// as the window, so that a target which is too slow by half is still measured whole.
+    #[must_use]
+    pub fn give_up_ns(&self) -> u64 {
+        self.stop_ns.saturating_add(self.end_ns.saturating_sub(self.begin_ns).max(1_000_000_000))
+    }
+
+    /// When I/Os that began before `stopped_ns` are given up.
+    #[must_use]
+    pub fn drain_until_ns(stopped_ns: u64) -> u64 {
+        stopped_ns.saturating_add(DRAIN_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_intended_within_is_measured() {
+        let window = Window::new(100, 50, Some(1000), 30);
+        assert_eq!((window.begin_ns, window.end_ns, window.stop_ns), (150, 1150, 1180));
+        for (time, measured) in [(149, false), (150, true), (1149, true), (1150, false)] {
+            assert_eq!(window.measures(time), measured, "{time}");
+        }
+        let endless = Window::new(100, 50, None, 30);
+        assert!(endless.measures(u64::MAX - 1));
+    }
+}

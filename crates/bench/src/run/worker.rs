@@ -1,0 +1,550 @@
+//! The loop that makes the load: one thread, one queue.
+//!
+//! Three stamps an I/O: *intended* (by the schedule of an open loop; in a closed loop when the slot was free and the I/O
+//! made), *submitted* (when the call that handed it over returned; before the call where the target carries it out
+//! within), *completed* (when it was seen finished). Submission latency is the first distance, device latency the second,
+//! total latency both: fio's slat, clat and lat (fio HOWTO, "Interpreting the output").
+
+use super::clock::Clock;
+use super::failures::Failures;
+use super::pace::{Bursts, Pace};
+use super::share::{FINE_NS, Share};
+use super::window::Window;
+use crate::data::verify::Judged;
+use crate::job::model::Think;
+use crate::pattern::{Generator, Next};
+use crate::telemetry::{Record, Recorder};
+use forebay_block::{Done, Io, IoErrorKind, OpKind, Queue, WaitMethod, checksum};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use super::content::WorkerContent;
+
+/// Longest sleep at once, in nanoseconds: how late a stop may be seen.
+const SLEEP_MAX_NS: u64 = 50_000_000;
+/// A sleeping thread wakes some 50 us late (timer slack, scheduler); a schedule is waited for by spinning from so many
+/// nanoseconds before.
+const WAKE_MARGIN_NS: u64 = 150_000;
+/// Handed over later than this with a slot free, an I/O of an open loop is late by the tool's fault.
+const LATE_NS: u64 = 100_000;
+/// After so many failures in one worker the target is given up.
+const FAILURES_MAX: u64 = 1000;
+
+/// What a worker tells the coordinator.
+#[derive(Debug)]
+pub enum Message {
+    /// An interval is over.
+    Share(Box<Share>),
+    /// The worker is done.
+    End(Box<WorkerEnd>),
+}
+
+/// The end of a worker.
+#[derive(Debug, Default)]
+pub struct WorkerEnd {
+    /// Which one.
+    pub worker: usize,
+    /// What failed.
+    pub failures: Failures,
+    /// I/Os of an open loop intended within the window, whether or not they were handed over.
+    pub scheduled: u64,
+    /// Of these, handed over.
+    pub issued: u64,
+    /// I/Os that never came back.
+    pub hung: u32,
+    /// Ended before its time: too many failures, or the target gone.
+    pub gave_up: bool,
+    /// Ended because its I/Os or bytes were made, not because the time was over.
+    pub spent: bool,
+    /// When the last measured I/O was handed over, or the end of the window where that is known.
+    pub ended_ns: u64,
+    /// Processor time of the thread within the window, user and system, in nanoseconds.
+    pub cpu_ns: (u64, u64),
+    /// Records that were lost because the spill lagged.
+    pub records_dropped: u64,
+    /// How much of what was read was judged, in units; none without verifying.
+    pub judged: Option<Judged>,
+}
+
+/// An I/O in flight.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    intended_ns: u64,
+    created_ns: u64,
+    submitted_ns: u64,
+    offset_bytes: u64,
+    len_bytes: u32,
+    depth: u16,
+    kind: OpKind,
+    measured: bool,
+}
+
+impl Slot {
+    fn next(&self) -> Next {
+        Next { kind: self.kind, offset_bytes: self.offset_bytes, len_bytes: self.len_bytes }
+    }
+}
+
+/// All that a worker needs.
+pub struct WorkerParts<Q, C> {
+    /// Its number, from 0, within the group.
+    pub worker: usize,
+    /// Its queue.
+    pub queue: Q,
+    /// I/Os in flight at most; not above the queue's slots.
+    pub depth: u32,
+    /// The time.
+    pub clock: C,
+    /// The I/Os.
+    pub generator: Generator,
+    /// Their times.
+    pub pace: Pace,
+    /// Pauses.
+    pub bursts: Bursts,
+    /// The application's pauses.
+    pub think: Option<Think>,
+    /// What is written, and what reads are held against; none where nothing is written and nothing verified.
+    pub content: Option<WorkerContent>,
+    /// Times of the job.
+    pub window: Window,
+    /// Length of an interval in nanoseconds.
+    pub interval_ns: u64,
+    /// I/Os it may make, and bytes.
+    pub budget: (u64, u64),
+    /// How it waits.
+    pub wait: WaitMethod,
+    /// One call an I/O.
+    pub single_submission: bool,
+    /// Records of every I/O.
+    pub recorder: Option<Recorder>,
+    /// Ends the run where set.
+    pub stop: Arc<AtomicBool>,
+    /// To the coordinator.
+    pub to: Sender<Message>,
+    /// Empty shares from it.
+    pub from: Receiver<Box<Share>>,
+    /// The first share.
+    pub share: Box<Share>,
+}
+
+/// A worker.
+pub struct Worker<Q, C> {
+    parts: WorkerParts<Q, C>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    batch: Vec<u32>,
+    done: Vec<Done>,
+    in_flight: u64,
+    /// Since when a slot has been free without interruption.
+    free_since_ns: u64,
+    depth_since_ns: u64,
+    /// Nothing but I/O before.
+    attention_ns: u64,
+    interval_end_ns: u64,
+    fine_end_ns: u64,
+    fine: usize,
+    /// No more I/Os are made.
+    over: bool,
+    over_since_ns: u64,
+    idle_since_ns: u64,
+    cpu_begin: Option<(u64, u64)>,
+    synchronous: bool,
+    open: bool,
+    end: WorkerEnd,
+}
+
+impl<Q: Queue, C: Clock> Worker<Q, C> {
+    /// A worker that has not begun.
+    pub fn new(parts: WorkerParts<Q, C>) -> Self {
+        let count = parts.depth.min(parts.queue.slots()).max(1);
+        let empty = Slot {
+            intended_ns: 0,
+            created_ns: 0,
+            submitted_ns: 0,
+            offset_bytes: 0,
+            len_bytes: 0,
+            depth: 0,
+            kind: OpKind::Read,
+            measured: false,
+        };
+        Self {
+            slots: vec![empty; count as usize],
+            free: (0..count).rev().collect(),
+            batch: Vec::with_capacity(count as usize),
+            done: Vec::with_capacity(count as usize),
+            in_flight: 0,
+            free_since_ns: 0,
+            depth_since_ns: parts.window.begin_ns,
+            attention_ns: 0,
+            interval_end_ns: parts.window.begin_ns.saturating_add(parts.interval_ns),
+            fine_end_ns: parts.window.begin_ns.saturating_add(FINE_NS),
+            fine: 0,
+            over: false,
+            over_since_ns: 0,
+            idle_since_ns: 0,
+            cpu_begin: None,
+            synchronous: parts.queue.is_synchronous(),
+            open: parts.pace.is_open(),
+            end: WorkerEnd { worker: parts.worker, ..WorkerEnd::default() },
+            parts,
+        }
+    }
+
+    /// Makes the load until the job is over, and tells the coordinator.
+    pub fn run(mut self) {
+        let mut now = self.parts.clock.now_ns();
+        loop {
+            let mut moved = false;
+            if self.in_flight > 0 {
+                self.parts.queue.reap(&mut self.done);
+                if !self.done.is_empty() {
+                    now = self.parts.clock.now_ns();
+                    self.finish(now);
+                    moved = true;
+                }
+            }
+            if !self.over {
+                // In a closed loop the moment at which the next I/O is wanted is the end of the one before: a fresh
+                // stamp is needed only where something came between, or where time itself decides.
+                if !moved || self.open || self.parts.think.is_some() {
+                    now = self.parts.clock.now_ns();
+                }
+                moved |= self.issue(now);
+            }
+            if moved {
+                self.idle_since_ns = now;
+                continue;
+            }
+            if self.over && self.in_flight == 0 {
+                break;
+            }
+            now = self.parts.clock.now_ns();
+            if self.over && now > Window::drain_until_ns(self.over_since_ns) {
+                self.end.hung = self.in_flight as u32;
+                break;
+            }
+            if now >= self.interval_end_ns {
+                self.rotate(now);
+            }
+            self.wait(now);
+        }
+        self.finish_run();
+    }
+
+    /// Makes what is due at `now`; true where anything was.
+    fn issue(&mut self, now: u64) -> bool {
+        if self.parts.stop.load(Ordering::Relaxed) {
+            self.stop(now);
+            return false;
+        }
+        if now >= self.attention_ns {
+            self.attend(now);
+            if self.over {
+                return false;
+            }
+        }
+        let mut created = now;
+        while let Some(&slot) = self.free.last() {
+            let due = self.parts.pace.due_ns();
+            if due > created || self.parts.bursts.resume_ns > created {
+                break;
+            }
+            if self.open && (due >= self.parts.window.stop_ns || created >= self.parts.window.give_up_ns()) {
+                self.count_unissued();
+                self.stop(created);
+                break;
+            }
+            if self.parts.budget.0 == 0 || self.parts.budget.1 == 0 {
+                self.end.spent = true;
+                self.stop(created);
+                break;
+            }
+            let next = self.parts.generator.next();
+            let intended = if self.open { due } else { created };
+            let measured = self.parts.window.measures(intended);
+            self.parts.pace.take(created, next.len_bytes);
+            self.parts.bursts.take(created);
+            if measured {
+                self.parts.budget.0 -= 1;
+                self.parts.budget.1 = self.parts.budget.1.saturating_sub(u64::from(next.len_bytes));
+                self.end.issued += 1;
+                self.end.ended_ns = created;
+            }
+            self.free.pop();
+            if let Some(content) = &mut self.parts.content {
+                content.before(slot, &next, self.parts.queue.buffer(slot));
+            }
+            if self.synchronous {
+                // Its latency begins before the call that carries it out.
+                created = self.parts.clock.now_ns();
+            }
+            self.account_depth(created);
+            self.in_flight += 1;
+            self.slots[slot as usize] = Slot {
+                intended_ns: intended,
+                created_ns: created,
+                submitted_ns: created,
+                offset_bytes: next.offset_bytes,
+                len_bytes: next.len_bytes,
+                depth: self.in_flight.min(u64::from(u16::MAX)) as u16,
+                kind: next.kind,
+                measured,
+            };
+            if self.open && created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS && measured {
+                self.parts.share.late += 1;
+            }
+            self.batch.push(slot);
+            let io = Io { slot, kind: next.kind, len_bytes: next.len_bytes, offset_bytes: next.offset_bytes };
+            self.parts.queue.submit(&io);
+            if self.synchronous {
+                // The next one waits for this one: it is made when this one has been seen finished.
+                self.batch.clear();
+                return true;
+            }
+            if self.parts.single_submission {
+                self.hand_over();
+                created = self.parts.clock.now_ns();
+            }
+        }
+        if self.open && self.free.is_empty() && self.parts.pace.due_ns() <= created {
+            self.parts.share.no_slot += 1;
+        }
+        !self.batch.is_empty() && {
+            self.hand_over();
+            true
+        }
+    }
+
+    /// What time alone brings: the begin of the measurement, and the end of a closed loop.
+    #[cold]
+    fn attend(&mut self, now: u64) {
+        if self.cpu_begin.is_none() && now >= self.parts.window.begin_ns {
+            self.cpu_begin = Some(thread_cpu_ns());
+        }
+        if !self.open && now >= self.parts.window.stop_ns {
+            self.stop(now);
+        }
+        let begun = self.cpu_begin.is_some();
+        self.attention_ns = match (begun, self.open) {
+            (false, _) => self.parts.window.begin_ns,
+            (true, false) => self.parts.window.stop_ns,
+            (true, true) => u64::MAX,
+        };
+    }
+
+    #[inline(always)]
+    fn hand_over(&mut self) {
+        self.parts.queue.kick();
+        let submitted = self.parts.clock.now_ns();
+        for slot in self.batch.drain(..) {
+            self.slots[slot as usize].submitted_ns = submitted;
+        }
+    }
+
+    fn finish(&mut self, now: u64) {
+        if now >= self.interval_end_ns {
+            self.rotate(now);
+        }
+        while now >= self.fine_end_ns && self.fine + 1 < self.parts.share.fine.len() {
+            self.fine += 1;
+            self.fine_end_ns += FINE_NS;
+        }
+        self.account_depth(now);
+        self.in_flight -= self.done.len() as u64;
+        if self.free.is_empty() || self.synchronous {
+            self.free_since_ns = now;
+        }
+        let mut done = std::mem::take(&mut self.done);
+        for Done { slot, error } in done.drain(..) {
+            let io = self.slots[slot as usize];
+            if let Some(error) = error {
+                self.failed(now, &io, &error);
+            } else {
+                if io.measured {
+                    self.count(now, &io);
+                }
+                if let Some(content) = &mut self.parts.content {
+                    let buffer = self.parts.queue.buffer(slot);
+                    if let Err(what) = content.after(slot, &io.next(), buffer) {
+                        let at = now - self.parts.window.start_ns;
+                        self.end.failures.add_mismatch(io.offset_bytes, io.len_bytes, at, what);
+                        self.give_up_after_failures(now);
+                    }
+                }
+                if let Some(think) = self.parts.think {
+                    self.think(think, slot, &io);
+                }
+            }
+            self.free.push(slot);
+        }
+        self.done = done;
+    }
+
+    #[inline]
+    fn count(&mut self, now: u64, io: &Slot) {
+        let share = &mut *self.parts.share;
+        let fine = &mut share.fine[self.fine];
+        fine.ios += 1;
+        fine.bytes += u64::from(io.len_bytes);
+        share.last_completion_ns = now;
+        // A worker's share has every kind that its generator makes.
+        let Some(kind) = &mut share.kinds[io.kind as usize] else { return };
+        kind.ios += 1;
+        kind.bytes += u64::from(io.len_bytes);
+        kind.submission.record(io.submitted_ns - io.intended_ns);
+        kind.device.record(now - io.submitted_ns);
+        kind.total.record(now - io.intended_ns);
+        kind.service_sum_ns += now - io.created_ns;
+        self.record(now, io, false);
+    }
+
+    #[inline]
+    fn record(&mut self, now: u64, io: &Slot, failed: bool) {
+        if let Some(recorder) = &mut self.parts.recorder {
+            recorder.push(Record {
+                intended_ns: io.intended_ns,
+                submitted_ns: io.submitted_ns,
+                completed_ns: now,
+                offset_bytes: io.offset_bytes,
+                len_bytes: io.len_bytes,
+                depth: io.depth,
+                kind: io.kind,
+                failed,
+            });
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, now: u64, io: &Slot, error: &forebay_block::IoError) {
+        let at = now - self.parts.window.start_ns;
+        self.end.failures.add_error(io.kind, io.offset_bytes, io.len_bytes, at, error);
+        if let Some(content) = &mut self.parts.content {
+            content.failed(&io.next());
+        }
+        if io.measured {
+            if let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] {
+                kind.errors += 1;
+            }
+            self.record(now, io, true);
+        }
+        if error.kind == IoErrorKind::Gone {
+            self.end.gave_up = true;
+            self.stop(now);
+        }
+        self.give_up_after_failures(now);
+    }
+
+    fn give_up_after_failures(&mut self, now: u64) {
+        if self.end.failures.count >= FAILURES_MAX && !self.over {
+            self.end.gave_up = true;
+            self.stop(now);
+        }
+    }
+
+    /// The application works on what it read, or pauses.
+    fn think(&mut self, think: Think, slot: u32, io: &Slot) {
+        if !think.compute {
+            self.parts.clock.sleep_ns(think.time_ns);
+            return;
+        }
+        let until = self.parts.clock.now_ns() + think.time_ns;
+        let len = (io.len_bytes as usize).min(self.parts.queue.buffer_bytes());
+        while self.parts.clock.now_ns() < until {
+            std::hint::black_box(checksum::crc32c(&self.parts.queue.buffer(slot)[..len]));
+            if len == 0 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Time spent at the present depth, within the window.
+    #[inline]
+    fn account_depth(&mut self, now: u64) {
+        if now > self.depth_since_ns {
+            let until = now.min(self.parts.window.depth_until_ns());
+            let span = until.saturating_sub(self.depth_since_ns);
+            self.parts.share.depth_integral += span * self.in_flight;
+            self.depth_since_ns = now;
+        }
+    }
+
+    /// Hands the interval's figures to the coordinator, and goes on with an empty share where one is there.
+    #[cold]
+    fn rotate(&mut self, now: u64) {
+        self.account_depth(now);
+        let passed = (now - self.parts.window.begin_ns) / self.parts.interval_ns;
+        self.interval_end_ns = self.parts.window.begin_ns + (passed + 1) * self.parts.interval_ns;
+        // Where the coordinator lags, the figures stay and go with the next interval: nothing is lost.
+        if let Ok(empty) = self.parts.from.try_recv() {
+            let full = std::mem::replace(&mut self.parts.share, empty);
+            self.parts.share.interval = passed;
+            // The coordinator outlives its workers.
+            let _ = self.parts.to.send(Message::Share(full));
+            self.fine = 0;
+            self.fine_end_ns = self.parts.window.begin_ns + passed * self.parts.interval_ns + FINE_NS;
+        }
+    }
+
+    fn stop(&mut self, now: u64) {
+        if !self.over {
+            self.over = true;
+            self.over_since_ns = now;
+        }
+    }
+
+    /// The rest of an open loop's schedule within the window, which will not be handed over.
+    fn count_unissued(&mut self) {
+        // Bounded: a schedule advances by a positive distance each time.
+        while self.parts.window.measures(self.parts.pace.due_ns()) {
+            let due = self.parts.pace.due_ns();
+            self.parts.pace.take(due, 0);
+            self.end.scheduled += 1;
+        }
+    }
+
+    fn wait(&mut self, now: u64) {
+        let asleep = match self.parts.wait {
+            WaitMethod::Spin => false,
+            WaitMethod::Sleep => true,
+            WaitMethod::Hybrid { spin_ns } => now - self.idle_since_ns >= spin_ns,
+        };
+        let due = if self.over || self.free.is_empty() {
+            u64::MAX
+        } else {
+            self.parts.pace.due_ns().max(self.parts.bursts.resume_ns)
+        };
+        let until = due.saturating_sub(WAKE_MARGIN_NS).min(now.saturating_add(SLEEP_MAX_NS));
+        if !asleep || until <= now {
+            std::hint::spin_loop();
+        } else if self.in_flight > 0 {
+            self.parts.queue.wait(until - now);
+        } else {
+            self.parts.clock.sleep_ns(until - now);
+        }
+    }
+
+    fn finish_run(mut self) {
+        let (user, system) = thread_cpu_ns();
+        if let Some((user_before, system_before)) = self.cpu_begin {
+            self.end.cpu_ns = (user.saturating_sub(user_before), system.saturating_sub(system_before));
+        }
+        self.end.scheduled += self.end.issued;
+        self.end.judged = self.parts.content.as_ref().and_then(WorkerContent::judged);
+        if let Some(recorder) = self.parts.recorder.take() {
+            self.end.records_dropped = recorder.finish().dropped;
+        }
+        let _ = self.parts.to.send(Message::Share(self.parts.share));
+        let _ = self.parts.to.send(Message::End(Box::new(self.end)));
+    }
+}
+
+/// Processor time of this thread, user and system, in nanoseconds (getrusage(2), RUSAGE_THREAD).
+fn thread_cpu_ns() -> (u64, u64) {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    getrusage(UsageWho::RUSAGE_THREAD).map_or((0, 0), |usage| {
+        let ns = |time: nix::sys::time::TimeVal| u64::try_from(time.num_nanoseconds()).unwrap_or(0);
+        (ns(usage.user_time()), ns(usage.system_time()))
+    })
+}

@@ -1,0 +1,452 @@
+//! Running what a sheet asks, and judging it.
+
+use super::figure::{Figure, figure};
+use super::measure::Op;
+use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PromiseReport, PublishedReport, RunReport};
+use super::select::{blocks, counts, latencies};
+use super::sheet::{Before, Condition, Promise, PublishedRow, Spec};
+use super::verdict::{Judgement, Verdict, judge};
+use super::words;
+use crate::experiment::{Driver, DriverError};
+use crate::job::model::{End, Job, Mix, Pattern, SizeMix, Sizes};
+use crate::output::summary;
+use crate::run::JobResult;
+use crate::stats::Confidence;
+use crate::stats::percentile::{ByRank, Level, Reported, Share};
+use crate::stats::{little, steady};
+use forebay_block::OpKind;
+
+/// Length of a run where neither sheet nor user says otherwise: the evaluation guide's 600 s.
+pub const RUNTIME_NS: u64 = 600_000_000_000;
+
+/// Share by which the target's size may differ from the sheet's capacity before it is mentioned.
+const SIZE_SLACK: f64 = 0.1;
+
+/// What to do to the drive first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Conditioning {
+    /// What the sheet says.
+    #[default]
+    AsSheet,
+    /// Nothing: the user has seen to it.
+    Skip,
+    /// This, before the first run.
+    Jobs(Vec<Job>),
+}
+
+impl Conditioning {
+    /// Workload-independent conditioning of SNIA's Performance Test Specification 2.0.2: twice the user capacity in
+    /// sequential writes of 128 KiB.
+    #[must_use]
+    pub fn snia() -> Self {
+        let size = SizeMix::fixed(128 << 10);
+        Self::Jobs(vec![Job {
+            name: "sequential writes, twice".to_owned(),
+            depth: 32,
+            mix: Mix::only(OpKind::Write),
+            sizes: Sizes { read: size.clone(), write: size.clone(), trim: size },
+            pattern: Pattern::Sequential { per_thread: false },
+            end: End { after_passes: Some(2.0), ..End::default() },
+            warmup_ns: 0,
+            ..Job::default()
+        }])
+    }
+}
+
+/// How a sheet is checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CheckOptions {
+    /// Length of each run in nanoseconds. None: what the promise's job says, otherwise [`RUNTIME_NS`]. A job that ends
+    /// by bytes, I/Os or passes ends with these or this time, whatever comes first.
+    pub runtime_ns: Option<u64>,
+    /// What to do to the drive first. Never limited by `runtime_ns`.
+    pub conditioning: Conditioning,
+    /// Only promises whose name contains this, without regard to case.
+    pub only: Option<String>,
+    /// Run the tests of the published rows too, where no promise has the same: for the table, without a verdict.
+    pub rows: bool,
+    /// Writes and trims may be made. Without it promises about them are not run, and nothing is conditioned.
+    pub allow_writes: bool,
+    /// Confidence of intervals.
+    pub confidence: Confidence,
+}
+
+/// Why nothing was checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The filter leaves nothing.
+    #[error("no promise of {sheet} has {filter:?} in its name; it has: {known}")]
+    NothingSelected {
+        /// The sheet.
+        sheet: String,
+        /// The filter.
+        filter: String,
+        /// Names of the promises.
+        known: String,
+    },
+    /// The target did not run a job.
+    #[error("{step}: {source}")]
+    Driver {
+        /// What was being done.
+        step: String,
+        /// What the target says.
+        source: DriverError,
+    },
+    /// The driver gave another number of results than jobs.
+    #[error("{step}: {count} results for one job")]
+    Results {
+        /// What was being done.
+        step: String,
+        /// Results.
+        count: usize,
+    },
+}
+
+/// Checks a sheet: makes one run for all promises with the same job, and judges them.
+///
+/// # Errors
+/// [`CheckError`]: no promise selected, the target's size is unknown, conditioning could not begin, or no run at all could.
+/// A run that cannot be made after another could is reported as not run.
+pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Result<CheckReport, CheckError> {
+    let selected = select(spec, options)?;
+    let step = "looking at the target";
+    let target_bytes = driver.size_bytes().map_err(|source| CheckError::Driver { step: step.to_owned(), source })?;
+    let mut report = CheckReport {
+        sheet: spec.name.clone(),
+        drive: spec.drive.name.clone(),
+        kind: spec.drive.kind.clone(),
+        target_bytes,
+        confidence_percent: options.confidence.percent(),
+        outcome: Outcome::NotShown,
+        notes: notes(spec, target_bytes),
+        conditions: Vec::new(),
+        promises: selected.iter().map(|promise| unjudged(promise)).collect(),
+        runs: Vec::new(),
+    };
+    let runs = group(spec, &selected, options);
+    let mut conditions = Conditions::new(spec, options);
+    let mut failed_to_begin = None;
+    for (at, run) in runs.iter().enumerate() {
+        let writes = run.job.mix.is_destructive();
+        let mut skip = |why: &str| run.promises.iter().for_each(|&at| why.clone_into(&mut report.promises[at].why));
+        if writes && !options.allow_writes {
+            skip("it writes, and writes were not allowed");
+            continue;
+        }
+        if !driver.is_stopped() {
+            report.conditions.extend(conditions.make(driver, writes)?);
+        }
+        if driver.is_stopped() {
+            skip("the check was ended before");
+            continue;
+        }
+        let step = format!("{} ({} of {})", run.job.name, at + 1, runs.len());
+        let result = match run_one(driver, &step, &run.job) {
+            Ok(result) => result,
+            Err(error) => {
+                skip(&format!("it could not be run: {error}"));
+                failed_to_begin.get_or_insert(error);
+                continue;
+            }
+        };
+        for &at in &run.promises {
+            judge_one(&mut report.promises[at], selected[at], &result, report.runs.len(), options.confidence);
+        }
+        report.runs.push(run_report(result, &spec.rows, options.confidence));
+    }
+    report.conditions.extend(conditions.left_out());
+    if let (true, Some(error)) = (report.runs.is_empty(), failed_to_begin) {
+        return Err(error);
+    }
+    remarks(&mut report);
+    report.outcome = Outcome::of(report.promises.iter().map(|promise| promise.verdict));
+    Ok(report)
+}
+
+fn select<'a>(spec: &'a Spec, options: &CheckOptions) -> Result<Vec<&'a Promise>, CheckError> {
+    let Some(filter) = &options.only else { return Ok(spec.promises.iter().collect()) };
+    let wanted = filter.to_lowercase();
+    let selected: Vec<&Promise> =
+        spec.promises.iter().filter(|promise| promise.name.to_lowercase().contains(&wanted)).collect();
+    if selected.is_empty() {
+        let known = spec.promises.iter().map(|promise| promise.name.as_str()).collect::<Vec<_>>().join("; ");
+        return Err(CheckError::NothingSelected { sheet: spec.name.clone(), filter: filter.clone(), known });
+    }
+    Ok(selected)
+}
+
+fn notes(spec: &Spec, target_bytes: u64) -> Vec<String> {
+    let mut notes = spec.drive.notes.clone();
+    if let Some(capacity) = spec.drive.capacity_bytes
+        && (target_bytes as f64 / capacity as f64 - 1.0).abs() > SIZE_SLACK
+    {
+        notes.push(format!(
+            "the target has {} GB, the sheet is of a drive with {} GB: what holds for one size need not for another",
+            words::gigabytes(target_bytes),
+            words::gigabytes(capacity)
+        ));
+    }
+    if spec.promises.is_empty() {
+        notes.push("this sheet promises nothing: add [[promise]] entries from the drive's data sheet".to_owned());
+    }
+    notes
+}
+
+/// A run, and the promises it answers, by their place among the selected ones.
+struct Run {
+    job: Job,
+    promises: Vec<usize>,
+}
+
+/// One run for all promises with the same job, in the order of the first of each; then those of the rows.
+fn group(spec: &Spec, promises: &[&Promise], options: &CheckOptions) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, promise) in promises.iter().enumerate() {
+        let job = with_end(&promise.job, promise.own_end, options);
+        match runs.iter_mut().find(|run| run.job == job) {
+            Some(run) => run.promises.push(at),
+            None => runs.push(Run { job, promises: vec![at] }),
+        }
+    }
+    for row in spec.rows.iter().filter(|_| options.rows) {
+        if !runs.iter().any(|run| is_same_test(&row.job, &run.job)) {
+            runs.push(Run { job: with_end(&row.job, false, options), promises: Vec::new() });
+        }
+    }
+    runs
+}
+
+/// The job with the end that sheet and options ask for together.
+fn with_end(job: &Job, own_end: bool, options: &CheckOptions) -> Job {
+    let mut job = job.clone();
+    match (options.runtime_ns, own_end) {
+        (Some(runtime), true) => job.end.after_ns = Some(job.end.after_ns.map_or(runtime, |own| own.min(runtime))),
+        (runtime, false) => job.end = End { after_ns: Some(runtime.unwrap_or(RUNTIME_NS)), ..End::default() },
+        (None, true) => {}
+    }
+    job
+}
+
+fn run_one(driver: &mut dyn Driver, step: &str, job: &Job) -> Result<JobResult, CheckError> {
+    let mut results = driver
+        .run(step, std::slice::from_ref(job))
+        .map_err(|source| CheckError::Driver { step: step.to_owned(), source })?;
+    match (results.pop(), results.len()) {
+        (Some(result), 0) => Ok(result),
+        (None, count) => Err(CheckError::Results { step: step.to_owned(), count }),
+        (Some(_), others) => Err(CheckError::Results { step: step.to_owned(), count: others + 1 }),
+    }
+}
+
+/// Conditions not yet made, and those that may not be.
+struct Conditions {
+    waiting: Vec<Condition>,
+    refused: Vec<Condition>,
+}
+
+impl Conditions {
+    fn new(spec: &Spec, options: &CheckOptions) -> Self {
+        let all = match &options.conditioning {
+            Conditioning::AsSheet => spec.conditions.clone(),
+            Conditioning::Skip => Vec::new(),
+            Conditioning::Jobs(jobs) => {
+                let of = |job: &Job| Condition { name: job.name.clone(), job: job.clone(), before: Before::All };
+                jobs.iter().map(of).collect()
+            }
+        };
+        let may = |condition: &Condition| options.allow_writes || !condition.job.mix.is_destructive();
+        let (waiting, refused) = all.into_iter().partition(may);
+        Self { waiting, refused }
+    }
+
+    /// Makes those whose turn it is.
+    fn make(&mut self, driver: &mut dyn Driver, writes: bool) -> Result<Vec<ConditionReport>, CheckError> {
+        let due = |condition: &Condition| writes || condition.before == Before::All;
+        let (due, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(due);
+        self.waiting = waiting;
+        let mut made = Vec::new();
+        for condition in due {
+            if driver.is_stopped() {
+                break;
+            }
+            let result = run_one(driver, &format!("conditioning: {}", condition.name), &condition.job)?;
+            let failed = failed(&result);
+            let why = match (failed, result.partial) {
+                (0, None) => None,
+                (0, Some(partial)) => Some(partial.name().to_owned()),
+                (failed, _) => Some(format!("{failed} I/Os failed")),
+            };
+            made.push(ConditionReport {
+                name: condition.name,
+                duration_s: Some(result.duration_ns as f64 / 1e9),
+                bytes: result.bytes(),
+                why,
+            });
+        }
+        Ok(made)
+    }
+
+    /// Those that were not made, and why.
+    fn left_out(self) -> impl Iterator<Item = ConditionReport> {
+        let refused = self.refused.into_iter().map(|condition| (condition, "it writes, and writes were not allowed"));
+        let others = self.waiting.into_iter().map(|condition| (condition, "no run was made that needs it"));
+        refused.chain(others).map(|(condition, why)| ConditionReport {
+            name: condition.name,
+            duration_s: None,
+            bytes: 0,
+            why: Some(why.to_owned()),
+        })
+    }
+}
+
+fn failed(result: &JobResult) -> u64 {
+    let errors: u64 = result.kinds.iter().map(|kind| kind.errors).sum();
+    errors.max(result.failures.count) + u64::from(result.hung)
+}
+
+fn unjudged(promise: &Promise) -> PromiseReport {
+    PromiseReport {
+        name: promise.name.clone(),
+        source: promise.source.clone(),
+        from_memory: promise.from_memory,
+        note: promise.note.clone(),
+        run: None,
+        measure: promise.measure,
+        op: promise.op,
+        unit: promise.measure.unit(),
+        promised: promise.bound,
+        measured: Figure::default(),
+        verdict: Verdict::NotRun,
+        needed_more: None,
+        undecided: false,
+        why: String::new(),
+    }
+}
+
+fn judge_one(report: &mut PromiseReport, promise: &Promise, result: &JobResult, run: usize, confidence: Confidence) {
+    let measured = figure(result, promise.measure, promise.op, promise.bound, confidence);
+    let failed = failed(result);
+    let judgement = match failed {
+        0 => judge(promise.bound, &measured),
+        // Latencies are of I/Os that succeeded; what failed keeps no promise.
+        _ => Judgement { verdict: Verdict::Fail, undecided: false, needed_more: None },
+    };
+    report.run = Some(run);
+    report.why = if failed > 0 {
+        let first = result.failures.first.first().map_or_else(String::new, |failure| {
+            format!(": {} at byte {}: {}", failure.kind.name(), failure.offset_bytes, failure.what)
+        });
+        format!("{failed} I/Os failed or never came back{first}")
+    } else {
+        words::why(&judgement, promise, &measured, result)
+    };
+    report.verdict = judgement.verdict;
+    report.undecided = judgement.undecided;
+    report.needed_more = judgement.needed_more;
+    report.measured = measured;
+}
+
+fn run_report(result: JobResult, rows: &[PublishedRow], confidence: Confidence) -> RunReport {
+    let total = latencies(&result, Op::All);
+    let by_rank = ByRank::new(&total.histogram);
+    let blocks = blocks(&result, Op::All);
+    let cell = |parts: u64| {
+        let Some(level) = Share::from_parts(parts).map(Level::Share) else { return LatencyCell::default() };
+        let estimate = match &blocks {
+            Some(blocks) => by_rank.estimate_clustered(level, confidence, blocks, 1),
+            None => by_rank.estimate(level, confidence),
+        };
+        let (low, high) = estimate.value.bounds();
+        let needed_more = match estimate.value {
+            Reported::Withheld { needed_more } => Some(needed_more),
+            _ => None,
+        };
+        LatencyCell { value: estimate.value.value(), low, high, needed_more }
+    };
+    RunReport {
+        test: result.job.name.clone(),
+        job: summary::asked(&result.job),
+        access: result.description.clone(),
+        duration_s: result.duration_ns as f64 / 1e9,
+        ios: total.count(),
+        iops: crate::run::per_second(total.count(), result.duration_ns),
+        bytes_per_second: result.bytes_per_second(),
+        mean_ns: (total.count() > 0).then(|| total.mean_ns()),
+        median_ns: cell(500_000_000_000),
+        p99_ns: cell(990_000_000_000),
+        p99_999_ns: cell(999_990_000_000),
+        depth: (in_flight(&result.job), result.depth_mean),
+        littles_law_holds: match summary::little(&result).verdict {
+            little::Verdict::Holds => Some(true),
+            little::Verdict::TooMuch | little::Verdict::TooLittle => Some(false),
+            little::Verdict::NotJudged => None,
+        },
+        steady: is_steady(&counts(&result, Op::All, false)),
+        failed: failed(&result),
+        partial: result.partial.map(|partial| partial.name()),
+        published: rows.iter().filter(|row| is_same_test(&row.job, &result.job)).map(published).collect(),
+        result,
+    }
+}
+
+fn published(row: &PublishedRow) -> PublishedReport {
+    PublishedReport {
+        drive: row.drive.clone(),
+        source: row.source.clone(),
+        from_memory: row.from_memory,
+        note: row.note.clone(),
+        figures: row.figures,
+    }
+}
+
+fn in_flight(job: &Job) -> u64 {
+    u64::from(job.threads) * u64::from(job.depth)
+}
+
+/// Whether a published test asks the same of a drive; system calls and ways of waiting may differ, and are said.
+fn is_same_test(published: &Job, run: &Job) -> bool {
+    let sizes = |job: &Job| {
+        let read = job.mix.kinds().any(|kind| kind == OpKind::Read).then(|| job.sizes.read.clone());
+        let write = job.mix.kinds().any(|kind| Op::Write.takes(kind)).then(|| job.sizes.write.clone());
+        (read, write)
+    };
+    published.mix == run.mix
+        && sizes(published) == sizes(run)
+        && published.pattern == run.pattern
+        && published.arrival == run.arrival
+        && published.think == run.think
+        && published.burst == run.burst
+        && in_flight(published) == in_flight(run)
+}
+
+/// SNIA's rule over five equal parts of the run.
+fn is_steady(counts: &[u64]) -> Option<bool> {
+    let part = counts.len() / steady::WINDOW;
+    if part == 0 {
+        return None;
+    }
+    let sums: Vec<f64> = counts
+        .chunks_exact(part)
+        .take(steady::WINDOW)
+        .map(|part| part.iter().map(|&count| count as f64).sum())
+        .collect();
+    let values: [f64; steady::WINDOW] = sums.try_into().ok()?;
+    Some(steady::track("iops", values).steady)
+}
+
+/// What was noticed on the way.
+fn remarks(report: &mut CheckReport) {
+    for run in &report.runs {
+        let mut remark = |what: &str| report.notes.push(format!("{}: {what}", run.test));
+        if run.steady == Some(false) {
+            remark("not steady by SNIA's rule over the run's five parts: condition the drive, or run longer");
+        }
+        if run.littles_law_holds == Some(false) {
+            remark("Little's law does not hold for this row: something was measured wrongly, do not use it");
+        }
+        if let Some(partial) = run.partial {
+            remark(&format!("partial ({partial}): judged by what is known"));
+        }
+        run.result.notes.iter().for_each(|note| remark(note));
+    }
+}

@@ -1,0 +1,138 @@
+//! A figure of a run with its interval, or with what it lacks.
+
+use super::measure::{Bound, Measure, Op};
+use super::select::{blocks, counts, latencies};
+use crate::run::JobResult;
+use crate::stats::Confidence;
+use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, bootstrap_mean};
+use crate::stats::mean::{INTERVALS_MIN, throughput};
+use crate::stats::percentile::{ByRank, Level, Share, effective_ranks, full_from};
+use serde::Serialize;
+
+/// Seed of the bootstrap behind intervals: one run is always judged the same.
+const SEED: u64 = 1;
+
+/// A figure in the unit of its measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Figure {
+    /// The estimate; none where too few samples would have to bear it.
+    pub value: Option<f64>,
+    /// Lower end of its interval, where it is bounded.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Samples behind it: I/Os.
+    pub samples: u64,
+    /// So many independent ones they are worth, where stalls were found to cluster.
+    pub effective_samples: Option<f64>,
+    /// Samples still needed until it is bounded on both sides; none where it is.
+    pub needed_more: Option<u64>,
+}
+
+/// The figure that a promise is about. `bound` is the promise's: where a percentile is withheld, few samples may show
+/// all the same that it is beyond.
+pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound, confidence: Confidence) -> Figure {
+    match measure {
+        Measure::Iops => rate(result, op, false, confidence),
+        Measure::BytesPerSecond => rate(result, op, true, confidence),
+        Measure::Mean => mean(result, op, confidence),
+        Measure::Percentile(share) => percentile(result, share, op, bound, confidence),
+    }
+}
+
+fn rate(result: &JobResult, op: Op, bytes: bool, confidence: Confidence) -> Figure {
+    let counts = counts(result, op, bytes);
+    let samples = latencies(result, op).count();
+    match throughput(&counts, result.interval_ns, confidence, SEED) {
+        Some(rate) => Figure {
+            value: Some(rate.per_second),
+            low: Some(rate.interval.low.min(rate.per_second)),
+            high: Some(rate.interval.high.max(rate.per_second)),
+            samples,
+            ..Figure::default()
+        },
+        None => {
+            Figure { samples, needed_more: Some(for_parts(samples, counts.len(), INTERVALS_MIN)), ..Figure::default() }
+        }
+    }
+}
+
+fn mean(result: &JobResult, op: Op, confidence: Confidence) -> Figure {
+    let latencies = latencies(result, op);
+    let samples = latencies.count();
+    let value = (samples > 0).then(|| latencies.mean_ns());
+    let blocks = blocks(result, op).unwrap_or_default();
+    match (value, bootstrap_mean(&blocks, confidence, SEED)) {
+        // Blocks know latencies to a bucket, the mean is exact: the interval holds it in any case.
+        (Some(mean), Some(interval)) => Figure {
+            value,
+            low: Some(interval.low.min(mean)),
+            high: Some(interval.high.max(mean)),
+            samples,
+            ..Figure::default()
+        },
+        _ => Figure {
+            value,
+            samples,
+            needed_more: Some(for_parts(samples, blocks.len(), BLOCKS_MIN)),
+            ..Figure::default()
+        },
+    }
+}
+
+/// Samples that fill the parts (intervals, blocks) that are missing, at the rate so far.
+fn for_parts(samples: u64, have: usize, need: usize) -> u64 {
+    let missing = need.saturating_sub(have).max(1) as u64;
+    (samples / (have.max(1) as u64)).max(1).saturating_mul(missing)
+}
+
+fn percentile(result: &JobResult, share: Share, op: Op, bound: Bound, confidence: Confidence) -> Figure {
+    let by_rank = ByRank::new(&latencies(result, op).histogram);
+    let samples = by_rank.samples();
+    let blocks = blocks(result, op).unwrap_or_default();
+    if blocks.len() < BLOCKS_MIN || samples == 0 {
+        // Whether what is slow is one stall or many cannot be seen: a value, and nothing that would decide.
+        let value = by_rank.estimate(Level::Share(share), confidence).value.value().map(|value| value as f64);
+        let for_share = full_from(share, confidence).saturating_sub(samples);
+        let needed_more = Some(for_share.max(for_parts(samples, blocks.len(), BLOCKS_MIN)));
+        return Figure { value, samples, needed_more, ..Figure::default() };
+    }
+    let estimate = by_rank.estimate_clustered(Level::Share(share), confidence, &blocks, SEED);
+    let value = estimate.value.value().map(|value| value as f64);
+    let (low, high) = match value {
+        Some(_) => {
+            let (low, high) = estimate.value.bounds();
+            (low.map(|low| low as f64), high.map(|high| high as f64))
+        }
+        None => withheld(&by_rank, &blocks, share, bound, confidence),
+    };
+    let worth = estimate.effective_samples.map_or(1.0, |effective| effective / samples as f64);
+    let needed = (full_from(share, confidence) as f64 / worth.max(1e-9)).ceil() as u64;
+    let bounded = value.is_some() && low.is_some() && high.is_some();
+    let needed_more = (!bounded).then(|| needed.saturating_sub(samples).max(1));
+    Figure { value, low, high, samples, effective_samples: estimate.effective_samples, needed_more }
+}
+
+/// The side on which even few samples bound a percentile that is withheld: enough for a fail, never for a pass. A tail
+/// cannot be seen from few samples, but what they show of it, it has.
+fn withheld(
+    by_rank: &ByRank,
+    blocks: &Blocks,
+    share: Share,
+    bound: Bound,
+    confidence: Confidence,
+) -> (Option<f64>, Option<f64>) {
+    let samples = by_rank.samples();
+    // Exceedances of the promise, since that is what is asked.
+    let effective = Clustering::at(blocks, bound.limit() as u64, SEED)
+        .effective_samples(samples, confidence)
+        .unwrap_or(samples as f64);
+    let ranks = effective_ranks(share, samples, effective, confidence);
+    let low = ranks.low.filter(|_| !share.is_low()).and_then(|rank| by_rank.at(rank)).map(|bucket| bucket.low as f64);
+    let high = ranks.high.filter(|_| share.is_low()).and_then(|rank| by_rank.at(rank)).map(|bucket| bucket.high as f64);
+    // Only what speaks against the promise.
+    match bound {
+        Bound::AtMost(_) => (low, None),
+        Bound::AtLeast(_) => (None, high),
+    }
+}

@@ -1,0 +1,32 @@
+//! Spec sheets: what a maker promises, measured on the drive at hand, with a verdict that too few samples cannot turn
+//! into a pass.
+//!
+//! A sheet ([`Spec`]) is read by [`Spec::load`] from a TOML file or from the sheets that are built in; [`check`] runs
+//! what it asks and judges each promise; [`table`] writes the [`CheckReport`] for people, serde for programs.
+//! [`format`] is the reference of a sheet's keys, `docs/check.md` the guide.
+
+mod check;
+mod error;
+mod figure;
+pub mod format;
+mod library;
+mod measure;
+mod parse;
+mod report;
+mod select;
+mod sheet;
+mod table;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod words;
+
+pub use check::{CheckError, CheckOptions, Conditioning, RUNTIME_NS, check};
+pub use error::SpecError;
+pub use figure::Figure;
+pub use library::MAX_SHEET_BYTES;
+pub use measure::{Bound, Measure, Op, Unit};
+pub use report::{CheckReport, ConditionReport, LatencyCell, Outcome, PromiseReport, PublishedReport, RunReport};
+pub use sheet::{Before, Condition, Drive, Promise, PublishedFigures, PublishedRow, Spec};
+pub use table::table;
+pub use verdict::{Judgement, Verdict, judge};

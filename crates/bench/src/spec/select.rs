@@ -1,0 +1,82 @@
+//! The part of a result that a promise is about.
+
+use super::measure::Op;
+use crate::run::{IntervalRow, JobResult, KindResult, Latencies};
+use crate::stats::clustering::Blocks;
+use forebay_block::OpKind;
+use hdrhistogram::Histogram;
+
+/// Most intervals whose counts are looked at: a week of seconds; longer runs are judged by their first week.
+const INTERVALS_MAX: u64 = 7 * 86_400;
+
+impl Op {
+    /// Whether figures of this include such I/Os.
+    #[must_use]
+    pub fn takes(self, kind: OpKind) -> bool {
+        match kind {
+            OpKind::Read => matches!(self, Self::All | Self::Read),
+            OpKind::Write | OpKind::WriteFua => matches!(self, Self::All | Self::Write),
+            OpKind::Trim | OpKind::Flush | OpKind::Fsync => false,
+        }
+    }
+}
+
+fn kinds(result: &JobResult, op: Op) -> impl Iterator<Item = &KindResult> {
+    result.kinds.iter().filter(move |found| op.takes(found.kind))
+}
+
+/// Total latencies.
+pub(super) fn latencies(result: &JobResult, op: Op) -> Latencies {
+    let mut all = Latencies::new();
+    kinds(result, op).for_each(|found| all.merge(&found.total));
+    all
+}
+
+/// The same by block of time; none where the blocks of the kinds do not cover the same times.
+pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
+    let parts: Vec<&Blocks> = kinds(result, op).map(|found| &found.blocks).collect();
+    let (first, others) = parts.split_first()?;
+    if others.is_empty() {
+        return Some((*first).clone());
+    }
+    let alike = |other: &&Blocks| other.len() == first.len() && other.pushes_per_block() == first.pushes_per_block();
+    if !others.iter().all(alike) {
+        return None;
+    }
+    // Room for one more than there are, so that none are merged.
+    let mut together = Blocks::new(first.len() + 2);
+    let mut histogram: Histogram<u64> = Latencies::new().histogram;
+    let mut sides: Vec<_> = parts.iter().map(|blocks| blocks.iter()).collect();
+    for _ in 0..first.len() {
+        histogram.reset();
+        for block in sides.iter_mut().filter_map(Iterator::next) {
+            block.cells().iter().for_each(|cell| histogram.saturating_record_n(cell.value, cell.count));
+        }
+        together.push(&histogram);
+    }
+    Some(together)
+}
+
+/// I/Os of each whole interval, in order; or bytes.
+pub(super) fn counts(result: &JobResult, op: Op, bytes: bool) -> Vec<u64> {
+    let interval_ns = result.interval_ns.max(1);
+    // What completes after the last whole interval is the tail of what was begun in it.
+    let whole = (result.duration_ns / interval_ns).min(INTERVALS_MAX);
+    let mut counts = vec![0_u64; whole as usize];
+    for row in &result.intervals {
+        let at = usize::try_from(row.begin_ns / interval_ns).unwrap_or(usize::MAX);
+        if let Some(count) = counts.get_mut(at) {
+            *count = count.saturating_add(count_of(row, op, bytes));
+        }
+    }
+    counts
+}
+
+fn count_of(row: &IntervalRow, op: Op, bytes: bool) -> u64 {
+    let of = |side: (u64, u64)| if bytes { side.1 } else { side.0 };
+    match op {
+        Op::All => of(row.read) + of(row.write),
+        Op::Read => of(row.read),
+        Op::Write => of(row.write),
+    }
+}

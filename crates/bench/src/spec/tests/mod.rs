@@ -1,0 +1,6 @@
+//! Sheets, verdicts and the whole path on a target made up for the purpose.
+
+mod fake;
+mod judging;
+mod running;
+mod sheets;

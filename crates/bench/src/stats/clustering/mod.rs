@@ -1,0 +1,11 @@
+//! Stalls cluster, so latencies are not independent, and an interval that takes them so is too narrow. Here a run is
+//! kept by blocks of time; how unevenly the exceedances of a value fall on them says how many independent samples the
+//! run is worth, and whole blocks are resampled for what has no formula.
+
+mod blocks;
+mod bootstrap;
+mod dispersion;
+
+pub use blocks::{BLOCKS, Block, Blocks, Cell};
+pub use bootstrap::{RESAMPLES, bootstrap_mean, bootstrap_percentile, bounds_of};
+pub use dispersion::{BLOCKS_MIN, Clustering, SIGNIFICANCE};

@@ -1,0 +1,243 @@
+//! Interleaved comparison of two targets or settings, A and B: each round measures both, and only the ratio within a
+//! round counts, so that what drifts from round to round (temperature, fill, neighbours) cancels.
+//!
+//! The reported interval is Student's on the logarithms of the ratios: it keeps its promise from three rounds on when
+//! the logs are about normal, as ratios of means of many I/Os are. The bootstrap beside it assumes no shape, but with
+//! n rounds it cannot look beyond the smallest and largest ratio, and is too narrow below some ten rounds.
+
+use super::clustering::{RESAMPLES, bounds_of};
+use super::confidence::{Confidence, Interval};
+use super::mean::{summarise, t_interval};
+use forebay_block::Random;
+
+/// Fewest rounds that are judged.
+pub const ROUNDS_MIN: usize = 3;
+
+/// Relative width of a bucket of a histogram with three digits, at most.
+pub const HISTOGRAM_RESOLUTION: f64 = 1.0 / 1024.0;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Which way is better.
+    pub better: Better,
+    /// Relative step in which the values are read, 0 where they are exact. A difference within it is none.
+    pub resolution: f64,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better: throughput.
+    Higher,
+    /// Less is better: latency.
+    Lower,
+}
+
+impl Metric {
+    /// Operations or bytes a second.
+    pub const THROUGHPUT: Self = Self { better: Better::Higher, resolution: 0.0 };
+    /// Mean latency, from sums.
+    pub const MEAN_LATENCY: Self = Self { better: Better::Lower, resolution: 0.0 };
+    /// A percentile of latency, from a histogram with three digits.
+    pub const PERCENTILE: Self = Self { better: Better::Lower, resolution: HISTOGRAM_RESOLUTION };
+}
+
+/// What a comparison shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A is better by more than chance.
+    AFaster,
+    /// B is better by more than chance.
+    BFaster,
+    /// The interval of the ratio holds 1. That is not equality: see [`Comparison::would_show`].
+    NoDifferenceShown,
+}
+
+/// A comparison's result. Ratios are B over A.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Rounds.
+    pub rounds: usize,
+    /// Geometric mean of A's values.
+    pub a: f64,
+    /// Geometric mean of B's values.
+    pub b: f64,
+    /// Geometric mean of the rounds' ratios.
+    pub ratio: f64,
+    /// Interval of the ratio, the one the verdict follows from: Student's on logarithms, widened by the resolution.
+    pub interval: Interval,
+    /// Interval of the ratio by resampling rounds, for comparison.
+    pub bootstrap: Interval,
+    /// Verdict.
+    pub verdict: Verdict,
+    /// How many times the better one is better than the other: at least 1.
+    pub factor: f64,
+    /// The smallest factor that this many rounds of this variation would have shown as a difference.
+    pub would_show: f64,
+    /// Run-to-run variation (coefficient of variation) of A, and of B.
+    pub variation: (f64, f64),
+}
+
+/// Why nothing was compared.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// Too few rounds for an interval worth the name.
+    #[error("too few rounds: {have} of A and B each, needs {ROUNDS_MIN} or more")]
+    TooFewRounds {
+        /// Rounds given.
+        have: usize,
+    },
+    /// A value without a ratio.
+    #[error(
+        "round {round}: {a} for A and {b} for B have no ratio: look why that run has no result and leave the round out"
+    )]
+    NoRatio {
+        /// Round, from 1.
+        round: usize,
+        /// Value of A.
+        a: f64,
+        /// Value of B.
+        b: f64,
+    },
+}
+
+/// Compares rounds of (A, B).
+///
+/// # Errors
+/// Fewer than [`ROUNDS_MIN`] rounds; a value that is not positive and finite.
+pub fn compare(
+    rounds: &[(f64, f64)],
+    metric: Metric,
+    confidence: Confidence,
+    seed: u64,
+) -> Result<Comparison, CompareError> {
+    let usable = |value: f64| value.is_finite() && value > 0.0;
+    if let Some(at) = rounds.iter().position(|(a, b)| !usable(*a) || !usable(*b)) {
+        let (a, b) = rounds[at];
+        return Err(CompareError::NoRatio { round: at + 1, a, b });
+    }
+    let too_few = CompareError::TooFewRounds { have: rounds.len() };
+    if rounds.len() < ROUNDS_MIN {
+        return Err(too_few);
+    }
+    let logs: Vec<f64> = rounds.iter().map(|(a, b)| (b / a).ln()).collect();
+    let of = |side: fn(&(f64, f64)) -> f64| rounds.iter().map(side).collect::<Vec<f64>>();
+    let (a, b) = (of(|round| round.0), of(|round| round.1));
+    let geometric = |values: &[f64]| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp();
+    let variation = |values: &[f64]| summarise(values).and_then(|summary| summary.variation).unwrap_or(0.0);
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let step = metric.resolution.max(0.0).ln_1p();
+    let Some(student) = t_interval(&logs, confidence) else { return Err(too_few) };
+    let Some(resampled) = bootstrap(&logs, confidence, seed) else { return Err(too_few) };
+    let wide = Interval { low: student.low - step, high: student.high + step };
+    let verdict = match (metric.better, wide.low > 0.0, wide.high < 0.0) {
+        (Better::Higher, true, _) | (Better::Lower, _, true) => Verdict::BFaster,
+        (Better::Higher, _, true) | (Better::Lower, true, _) => Verdict::AFaster,
+        _ => Verdict::NoDifferenceShown,
+    };
+    Ok(Comparison {
+        rounds: rounds.len(),
+        a: geometric(&a),
+        b: geometric(&b),
+        ratio: mean.exp(),
+        interval: Interval { low: wide.low.exp(), high: wide.high.exp() },
+        bootstrap: Interval { low: (resampled.low - step).exp(), high: (resampled.high + step).exp() },
+        verdict,
+        factor: mean.abs().exp(),
+        would_show: wide.half_width().exp(),
+        variation: (variation(&a), variation(&b)),
+    })
+}
+
+fn bootstrap(logs: &[f64], confidence: Confidence, seed: u64) -> Option<Interval> {
+    let mut random = Random::new(seed);
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| (0..logs.len()).map(|_| logs[random.index(logs.len())]).sum::<f64>() / logs.len() as f64)
+        .collect();
+    bounds_of(&mut means, confidence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noisy(random: &mut Random, ratio: f64, rounds: usize) -> Vec<(f64, f64)> {
+        let mut noise = || 1.0 + 0.02 * ((0..12).map(|_| random.below(1000) as f64 / 1000.0).sum::<f64>() - 6.0);
+        (0..rounds)
+            .map(|round| {
+                // A drift of half that both share, and noise of 2 % of their own.
+                let drift = 1000.0 * (1.0 + 0.1 * round as f64);
+                (drift * noise(), drift * ratio * noise())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn says_which_is_faster_and_by_how_much() {
+        let rounds = [(100.0, 110.0), (200.0, 222.0), (150.0, 164.0), (120.0, 132.0)];
+        let more = compare(&rounds, Metric::THROUGHPUT, Confidence::P95, 1).unwrap();
+        assert_eq!(more.verdict, Verdict::BFaster);
+        assert!((more.ratio - 1.1).abs() < 0.01 && more.interval.holds(1.1) && !more.interval.holds(1.0));
+        assert_eq!(compare(&rounds, Metric::MEAN_LATENCY, Confidence::P95, 1).unwrap().verdict, Verdict::AFaster);
+        let swapped: Vec<_> = rounds.iter().map(|(a, b)| (*b, *a)).collect();
+        let other = compare(&swapped, Metric::THROUGHPUT, Confidence::P95, 1).unwrap();
+        assert_eq!(other.verdict, Verdict::AFaster);
+        assert!((other.factor - more.factor).abs() < 1e-12 && (other.ratio * more.ratio - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn no_difference_is_an_answer_and_says_what_would_have_shown() {
+        let rounds = [(100.0, 101.0), (100.0, 98.0), (100.0, 102.0), (100.0, 99.5)];
+        let result = compare(&rounds, Metric::THROUGHPUT, Confidence::P95, 1).unwrap();
+        assert_eq!(result.verdict, Verdict::NoDifferenceShown);
+        assert!(result.would_show > 1.02 && result.would_show < 1.05, "{result:?}");
+    }
+
+    #[test]
+    fn too_few_rounds_and_missing_results_are_refused() {
+        let short = compare(&[(1.0, 2.0), (1.0, 2.0)], Metric::THROUGHPUT, Confidence::P95, 1);
+        assert_eq!(short, Err(CompareError::TooFewRounds { have: 2 }));
+        assert_eq!(short.unwrap_err().to_string(), "too few rounds: 2 of A and B each, needs 3 or more");
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let result = compare(&[(1.0, 2.0), (1.0, bad), (1.0, 2.0)], Metric::THROUGHPUT, Confidence::P95, 1);
+            assert!(matches!(result, Err(CompareError::NoRatio { round: 2, .. })), "{result:?}");
+        }
+    }
+
+    #[test]
+    fn one_bucket_is_no_difference() {
+        let rounds = [(1024.0, 1025.0); 5];
+        let read = compare(&rounds, Metric::PERCENTILE, Confidence::P95, 1).unwrap();
+        assert_eq!(read.verdict, Verdict::NoDifferenceShown);
+        assert_eq!(compare(&rounds, Metric::MEAN_LATENCY, Confidence::P95, 1).unwrap().verdict, Verdict::AFaster);
+    }
+
+    #[test]
+    fn three_rounds_keep_the_promise_where_the_bootstrap_does_not() {
+        let mut random = Random::new(21);
+        let (mut student, mut resampled, mut wrong) = (0, 0, 0);
+        for seed in 0..400 {
+            let result = compare(&noisy(&mut random, 1.0, 3), Metric::THROUGHPUT, Confidence::P95, seed).unwrap();
+            student += u32::from(result.interval.holds(1.0));
+            resampled += u32::from(result.bootstrap.holds(1.0));
+            wrong += u32::from(result.verdict != Verdict::NoDifferenceShown);
+        }
+        // 380 expected, standard deviation 4.4.
+        assert!(student >= 366, "{student}");
+        assert!(resampled < 340, "{resampled}");
+        assert_eq!(wrong, 400 - student);
+    }
+
+    #[test]
+    fn a_real_difference_is_found_under_a_shared_drift() {
+        let mut random = Random::new(22);
+        let found = (0..100)
+            .filter(|seed| {
+                let result = compare(&noisy(&mut random, 1.06, 6), Metric::THROUGHPUT, Confidence::P95, *seed);
+                result.unwrap().verdict == Verdict::BFaster
+            })
+            .count();
+        assert!(found >= 90, "{found}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Known truth: intervals must cover it as often as they promise.
+
+use super::clustering::{Blocks, bootstrap_percentile};
+use super::confidence::Confidence;
+use super::percentile::{ByRank, Level, PercentileEstimate, Reported, Share};
+use forebay_block::Random;
+use hdrhistogram::Histogram;
+
+fn level(text: &str) -> Level {
+    text.parse().unwrap()
+}
+
+fn share(text: &str) -> Share {
+    match level(text) {
+        Level::Share(share) => share,
+        other => panic!("{other}"),
+    }
+}
+
+/// Above 0, below 1.
+fn uniform(random: &mut Random) -> f64 {
+    ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+}
+
+/// A histogram small enough to be read thousands of times: up to a second in steps of three digits.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(1_000_000_000, 3).unwrap()
+}
+
+fn covers(estimate: &PercentileEstimate, truth: u64) -> bool {
+    let (low, high) = estimate.value.bounds();
+    assert!(estimate.value.value().is_some(), "withheld: {estimate:?}");
+    low.is_none_or(|low| low <= truth) && high.is_none_or(|high| truth <= high)
+}
+
+/// Latency at each share of a distribution, in ns.
+type Quantile = fn(f64) -> u64;
+
+const SHAPES: [(&str, Quantile); 3] = [
+    ("two-point", |p| if p <= 0.995 { 10_000 } else { 5_000_000 }),
+    ("exponential", |p| (-(1.0 - p).ln() * 100_000.0).round() as u64 + 1),
+    // Pareto, exponent 1.2: no variance.
+    ("heavy tail", |p| ((1.0 - p).powf(-1.0 / 1.2) * 8_000.0).round().min(9e8) as u64),
+];
+
+#[test]
+fn independent_samples_are_covered_as_promised() {
+    let mut random = Random::new(31);
+    let mut histogram = histogram();
+    for (shape, quantile) in SHAPES {
+        // p99.9 once in its open stretch (2,995 to 3,689) and once with both bounds.
+        for (samples, rounds) in [(3_200, 400), (5_000, 400)] {
+            let levels = ["50", "99", "99.9"];
+            let mut covered = [0; 3];
+            for _ in 0..rounds {
+                histogram.clear();
+                (0..samples).for_each(|_| histogram.record(quantile(uniform(&mut random))).unwrap());
+                let by_rank = ByRank::new(&histogram);
+                for (at, text) in levels.iter().enumerate() {
+                    let estimate = by_rank.estimate(level(text), Confidence::P95);
+                    let open = matches!(estimate.value, Reported::Open { .. });
+                    assert_eq!(open, *text == "99.9" && samples == 3_200);
+                    covered[at] += u32::from(covers(&estimate, quantile(share(text).fraction())));
+                }
+            }
+            // 95 % of 400 less three standard deviations of 4.4.
+            for (text, covered) in levels.iter().zip(covered) {
+                assert!(covered >= 367, "{shape}, p{text} of {samples}: {covered} of {rounds}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ninety_nine_percent_is_kept_too() {
+    let mut random = Random::new(32);
+    let mut histogram = histogram();
+    let quantile = SHAPES[2].1;
+    let covered = (0..600)
+        .filter(|_| {
+            histogram.clear();
+            (0..1_500).for_each(|_| histogram.record(quantile(uniform(&mut random))).unwrap());
+            covers(&ByRank::new(&histogram).estimate(level("99"), Confidence::P99), quantile(0.99))
+        })
+        .count();
+    // 594 expected at least, standard deviation 2.4.
+    assert!(covered >= 587, "{covered}");
+}
+
+/// I/Os of which most are exponential around 100 us; stalls begin at random and slow `length` I/Os in a row to 1 ms and an
+/// exponential of 1 ms, so that `slow` of all are slow in the long run.
+struct Stalling {
+    begin: f64,
+    length: u32,
+    left: u32,
+    /// What a stall adds, the same for all its I/Os.
+    severity: f64,
+}
+
+impl Stalling {
+    fn new(slow: f64, length: u32) -> Self {
+        // Of each cycle of 1 / begin quick I/Os and `length` slow ones, `slow` are slow.
+        Self { begin: slow / (1.0 - slow) / f64::from(length), length, left: 0, severity: 0.0 }
+    }
+
+    fn next(&mut self, random: &mut Random) -> u64 {
+        if self.left == 0 && uniform(random) < self.begin {
+            self.left = self.length;
+            self.severity = -uniform(random).ln();
+        }
+        if self.left == 0 {
+            return (-uniform(random).ln() * 100_000.0).min(900_000.0) as u64 + 1;
+        }
+        self.left -= 1;
+        1_000_000 + (self.severity * 1_000_000.0) as u64
+    }
+}
+
+#[test]
+fn clustered_stalls_are_covered_where_the_naive_interval_fails() {
+    // 3 % of the I/Os are slow, by twenties: some 54 stalls a run; p99 is the value that a third of the slow ones exceed.
+    let truth = 1_000_000 + (3.0_f64.ln() * 1_000_000.0) as u64;
+    let mut random = Random::new(33);
+    let (rounds, samples_per_block) = (100, 600);
+    let (mut naive, mut designed, mut resampled) = (0, 0, 0);
+    let mut whole = histogram();
+    let mut part = histogram();
+    for round in 0..rounds {
+        whole.clear();
+        let mut blocks = Blocks::new(128);
+        let mut device = Stalling::new(0.03, 20);
+        for _ in 0..60 {
+            part.clear();
+            for _ in 0..samples_per_block {
+                let latency_ns = device.next(&mut random);
+                part.record(latency_ns).unwrap();
+                whole.record(latency_ns).unwrap();
+            }
+            blocks.push(&part);
+        }
+        let by_rank = ByRank::new(&whole);
+        naive += u32::from(covers(&by_rank.estimate(level("99"), Confidence::P95), truth));
+        let estimate = by_rank.estimate_clustered(level("99"), Confidence::P95, &blocks, round);
+        let effective = estimate.effective_samples.unwrap();
+        assert!((200.0..9_000.0).contains(&effective), "{effective} of 36,000");
+        designed += u32::from(covers(&estimate, truth));
+        if round < 50 {
+            let interval = bootstrap_percentile(&blocks, share("99"), Confidence::P95, round).unwrap();
+            resampled += u32::from(interval.holds(truth as f64));
+        }
+    }
+    assert!(naive <= 60, "as if independent: {naive} of {rounds}");
+    assert!(f64::from(designed) >= 0.93 * rounds as f64, "design effect: {designed} of {rounds}");
+    assert!(resampled >= 43, "block bootstrap: {resampled} of 50");
+}
+
+#[test]
+fn independent_samples_keep_their_interval_with_blocks() {
+    let mut random = Random::new(34);
+    let quantile = SHAPES[1].1;
+    let (mut covered, mut widened, rounds) = (0, 0, 120);
+    let mut whole = histogram();
+    let mut part = histogram();
+    for round in 0..rounds {
+        whole.clear();
+        let mut blocks = Blocks::new(128);
+        for _ in 0..50 {
+            part.clear();
+            (0..200).for_each(|_| part.record(quantile(uniform(&mut random))).unwrap());
+            whole.add(&part).unwrap();
+            blocks.push(&part);
+        }
+        let estimate = ByRank::new(&whole).estimate_clustered(level("99"), Confidence::P95, &blocks, round);
+        covered += u32::from(covers(&estimate, quantile(0.99)));
+        widened += u32::from(estimate.effective_samples.is_some());
+    }
+    assert!(covered >= 107, "{covered} of {rounds}");
+    // 1 % each of two nearly equal tests.
+    assert!(widened <= 6, "{widened} of {rounds}");
+}

@@ -1,0 +1,243 @@
+//! Telemetry as a Parquet file, for tools that analyse many runs at once. Schema: `docs/telemetry.md`.
+
+use super::error::TelemetryError;
+use super::reader::{Reader, Segment, Summary};
+use super::record::Record;
+use ::parquet::basic::{Compression, Encoding};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::{WriterProperties, WriterVersion};
+use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use ::parquet::schema::parser::parse_message_type;
+use ::parquet::schema::types::ColumnPath;
+use forebay_block::OpKind;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows of a row group are at least so many, but for the last one; at most one segment more.
+const ROW_GROUP_ROWS: usize = 512 << 10;
+/// Values made at a time for one column.
+const BATCH: usize = 8 << 10;
+
+/// Columns, in the order in which [`write_group`] fills them.
+const SCHEMA: &str = "message forebay_io {
+    REQUIRED BYTE_ARRAY job (STRING);
+    REQUIRED INT32 thread (INTEGER(32, true));
+    REQUIRED BYTE_ARRAY op (STRING);
+    REQUIRED INT64 intended_ns (INTEGER(64, true));
+    REQUIRED INT64 submitted_ns (INTEGER(64, true));
+    REQUIRED INT64 completed_ns (INTEGER(64, true));
+    REQUIRED INT64 submission_latency_ns (INTEGER(64, true));
+    REQUIRED INT64 device_latency_ns (INTEGER(64, true));
+    REQUIRED INT64 total_latency_ns (INTEGER(64, true));
+    REQUIRED INT64 offset_bytes (INTEGER(64, true));
+    REQUIRED INT32 size_bytes (INTEGER(32, false));
+    REQUIRED INT32 depth (INTEGER(32, true));
+    REQUIRED BOOLEAN error;
+}";
+
+/// Converts the telemetry file `from` to the Parquet file `to`, which must not exist yet. It appears whole or not at
+/// all: until then it is `to` with `.partial` appended.
+///
+/// # Errors
+/// As [`Reader::open`] and [`convert`]; `to` exists or cannot be created. Damage inside `from` is no error, but told by
+/// the summary and by the file's metadata.
+pub fn convert_file(from: &Path, to: &Path) -> Result<Summary, TelemetryError> {
+    let create = |source| TelemetryError::Create { path: to.to_owned(), source };
+    if fs::exists(to).map_err(create)? {
+        return Err(create(std::io::ErrorKind::AlreadyExists.into()));
+    }
+    let reader = Reader::open(from)?;
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = Path::new(&partial);
+    let file = File::create(partial).map_err(|source| TelemetryError::Create { path: partial.to_owned(), source })?;
+    let converted = convert(reader, &file).and_then(|summary| {
+        file.sync_all().and_then(|()| fs::rename(partial, to)).map_err(create)?;
+        Ok(summary)
+    });
+    if converted.is_err() {
+        // Half a Parquet file is of no use, since its index comes last; the first error is the one to tell.
+        let _ = fs::remove_file(partial);
+    }
+    converted
+}
+
+/// Converts what `reader` gives, row group by row group: takes some 30 MB, whatever the length.
+///
+/// # Errors
+/// Reading or writing fails, or a time or an offset exceeds 2^63-1, as only a foreign file has it.
+pub fn convert<R: Read, W: Write + Send>(reader: Reader<R>, out: W) -> Result<Summary, TelemetryError> {
+    convert_in_groups(reader, out, ROW_GROUP_ROWS)
+}
+
+/// As [`convert`], with row groups of at least so many rows.
+pub(super) fn convert_in_groups<R: Read, W: Write + Send>(
+    mut reader: Reader<R>,
+    out: W,
+    group_rows: usize,
+) -> Result<Summary, TelemetryError> {
+    let failed = |source| TelemetryError::Parquet { source };
+    let schema = Arc::new(parse_message_type(SCHEMA).map_err(failed)?);
+    let mut writer = SerializedFileWriter::new(out, schema, Arc::new(properties())).map_err(failed)?;
+    let header = reader.header().clone();
+    let jobs: Vec<ByteArray> = header.jobs.iter().map(|name| ByteArray::from(name.as_str())).collect();
+    let ops = OpKind::ALL.map(|kind| ByteArray::from(kind.name()));
+    let mut rows = Rows::default();
+    while let Some(segment) = reader.next_segment()? {
+        rows.add(segment)?;
+        if rows.records.len() >= group_rows {
+            write_group(writer.next_row_group().map_err(failed)?, &rows, &jobs, &ops).map_err(failed)?;
+            rows.clear();
+        }
+    }
+    if !rows.records.is_empty() {
+        write_group(writer.next_row_group().map_err(failed)?, &rows, &jobs, &ops).map_err(failed)?;
+    }
+    let summary = *reader.summary();
+    let run_id: String = header.run_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    for (key, value) in [
+        ("forebay.schema_version", "1".to_owned()),
+        ("forebay.run_id", run_id),
+        ("forebay.begin_unix_ns", header.begin_unix_ns.to_string()),
+        ("forebay.metadata", header.metadata),
+        ("forebay.records", summary.records.to_string()),
+        ("forebay.records_dropped", summary.dropped.to_string()),
+        ("forebay.whole", summary.is_whole().to_string()),
+        ("forebay.missing_segments", summary.missing_segments.to_string()),
+        ("forebay.damaged_bytes", summary.damaged_bytes.to_string()),
+        ("forebay.torn_tail_bytes", summary.torn_tail_bytes.to_string()),
+    ] {
+        writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+    }
+    writer.close().map_err(failed)?;
+    Ok(summary)
+}
+
+/// Dictionaries where values repeat; differences where they grow; Snappy, which costs little.
+fn properties() -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_1_0)
+        .set_created_by(format!("Forebay {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(true)
+        .set_write_batch_size(BATCH);
+    for column in [
+        "intended_ns",
+        "submitted_ns",
+        "completed_ns",
+        "submission_latency_ns",
+        "device_latency_ns",
+        "total_latency_ns",
+        "offset_bytes",
+    ] {
+        let path = ColumnPath::from(column);
+        builder = builder
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    builder.build()
+}
+
+/// Rows of the next row group.
+#[derive(Default)]
+struct Rows {
+    records: Vec<Record>,
+    /// Job and thread of the records up to an index, in order.
+    runs: Vec<(usize, u32, u32)>,
+}
+
+impl Rows {
+    fn add(&mut self, segment: &Segment) -> Result<(), TelemetryError> {
+        for (index, record) in segment.records.iter().enumerate() {
+            for (what, value) in [
+                ("intended_ns", record.intended_ns),
+                ("submitted_ns", record.submitted_ns),
+                ("completed_ns", record.completed_ns),
+                ("offset_bytes", record.offset_bytes),
+            ] {
+                if i64::try_from(value).is_err() {
+                    let sequence = segment.sequence;
+                    return Err(TelemetryError::Unrepresentable { sequence, index, what, value });
+                }
+            }
+        }
+        self.records.extend_from_slice(&segment.records);
+        self.runs.push((self.records.len(), segment.job, segment.thread));
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.runs.clear();
+    }
+}
+
+/// A row group whose columns are written in turn.
+struct Group<'a, 'r, W: Write + Send> {
+    writer: SerializedRowGroupWriter<'a, W>,
+    rows: &'r Rows,
+}
+
+impl<W: Write + Send> Group<'_, '_, W> {
+    /// Writes the next column: `value` of each record.
+    fn column<T: DataType>(&mut self, value: impl Fn(&Record) -> T::T) -> Result<(), ParquetError> {
+        let mut column = next(&mut self.writer)?;
+        for records in self.rows.records.chunks(BATCH) {
+            let values: Vec<T::T> = records.iter().map(&value).collect();
+            column.typed::<T>().write_batch(&values, None, None)?;
+        }
+        column.close()
+    }
+
+    /// Writes the next column: `value` of the job and thread of each record.
+    fn column_of_runs<T: DataType>(&mut self, value: impl Fn(u32, u32) -> T::T) -> Result<(), ParquetError> {
+        let mut column = next(&mut self.writer)?;
+        let mut begin = 0;
+        for &(end, job, thread) in &self.rows.runs {
+            let values = vec![value(job, thread); BATCH.min(end - begin)];
+            while begin < end {
+                let count = values.len().min(end - begin);
+                column.typed::<T>().write_batch(&values[..count], None, None)?;
+                begin += count;
+            }
+        }
+        column.close()
+    }
+}
+
+fn next<'a, W: Write + Send>(
+    writer: &'a mut SerializedRowGroupWriter<'_, W>,
+) -> Result<::parquet::file::writer::SerializedColumnWriter<'a>, ParquetError> {
+    writer.next_column()?.ok_or_else(|| ParquetError::General("fewer columns in the schema than are filled".to_owned()))
+}
+
+/// Writes all columns, in the order of [`SCHEMA`].
+fn write_group<W: Write + Send>(
+    writer: SerializedRowGroupWriter<'_, W>,
+    rows: &Rows,
+    jobs: &[ByteArray],
+    ops: &[ByteArray; OpKind::ALL.len()],
+) -> Result<(), ParquetError> {
+    let mut group = Group { writer, rows };
+    // The reader gives only jobs that have a name. Values fit: Rows::add has looked, and differences of two that are
+    // not negative always fit.
+    group.column_of_runs::<ByteArrayType>(|job, _| jobs.get(job as usize).cloned().unwrap_or_default())?;
+    group.column_of_runs::<Int32Type>(|_, thread| thread.cast_signed())?;
+    group.column::<ByteArrayType>(|r| ops[r.kind as usize].clone())?;
+    group.column::<Int64Type>(|r| r.intended_ns.cast_signed())?;
+    group.column::<Int64Type>(|r| r.submitted_ns.cast_signed())?;
+    group.column::<Int64Type>(|r| r.completed_ns.cast_signed())?;
+    group.column::<Int64Type>(|r| r.submitted_ns.cast_signed() - r.intended_ns.cast_signed())?;
+    group.column::<Int64Type>(|r| r.completed_ns.cast_signed() - r.submitted_ns.cast_signed())?;
+    group.column::<Int64Type>(|r| r.completed_ns.cast_signed() - r.intended_ns.cast_signed())?;
+    group.column::<Int64Type>(|r| r.offset_bytes.cast_signed())?;
+    group.column::<Int32Type>(|r| r.len_bytes.cast_signed())?;
+    group.column::<Int32Type>(|r| i32::from(r.depth))?;
+    group.column::<BoolType>(|r| r.failed)?;
+    group.writer.close()?;
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What a worker holds: a chunk that it fills with stores alone.
+
+use super::record::Record;
+use super::spill::Outlet;
+
+/// Takes the records of one thread. A worker without telemetry has none (`Option<Recorder>`).
+///
+/// [`Recorder::push`] never waits, allocates or calls the system, but for one handing over of a chunk per
+/// [`super::SpillOptions::chunk_records`] records, which may wake the spill thread.
+#[derive(Debug)]
+pub struct Recorder {
+    /// Filled up to `next`; empty while no chunk is free.
+    chunk: Box<[Record]>,
+    next: usize,
+    sink: Sink,
+}
+
+/// Where full chunks go.
+#[derive(Debug)]
+enum Sink {
+    /// Nowhere: the oldest records are overwritten.
+    Ring {
+        /// How often the chunk was full and begun anew.
+        rounds: u64,
+    },
+    /// To the spill thread.
+    Spill(Outlet),
+}
+
+/// What became of the records of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecorderReport {
+    /// Records kept in memory, or handed to the spill.
+    pub recorded: u64,
+    /// Records that no chunk was free for, or that newer ones have overwritten.
+    pub dropped: u64,
+}
+
+impl Recorder {
+    /// Keeps the last `records` (at least 1) in memory; nothing is written. Takes 40 bytes each, mapped here and now.
+    #[must_use]
+    pub fn ring(records: usize) -> Self {
+        Self { chunk: chunk(records.max(1)), next: 0, sink: Sink::Ring { rounds: 0 } }
+    }
+
+    pub(super) fn spilled(mut outlet: Outlet) -> Self {
+        let chunk = outlet.take_empty().unwrap_or_default();
+        Self { chunk, next: 0, sink: Sink::Spill(outlet) }
+    }
+
+    /// Takes a record; where no chunk is free, it is dropped and counted.
+    #[inline]
+    pub fn push(&mut self, record: Record) {
+        // The record is not passed to `turn`: it would be built on the stack for it, and copied from there each time.
+        if self.next >= self.chunk.len() {
+            self.turn();
+        }
+        if let Some(place) = self.chunk.get_mut(self.next) {
+            *place = record;
+            self.next += 1;
+        }
+    }
+
+    /// The chunk is full, or there is none: makes room for a record, or counts it as dropped.
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self) {
+        match &mut self.sink {
+            Sink::Ring { rounds } => *rounds += 1,
+            Sink::Spill(outlet) => {
+                if !self.chunk.is_empty() {
+                    outlet.hand_over(std::mem::take(&mut self.chunk), self.next);
+                }
+                match outlet.take_empty() {
+                    Some(empty) => self.chunk = empty,
+                    None => outlet.count_drop(),
+                }
+            }
+        }
+        self.next = 0;
+    }
+
+    /// What has become of the records so far.
+    #[must_use]
+    pub fn report(&self) -> RecorderReport {
+        let in_chunk = self.next as u64;
+        match &self.sink {
+            Sink::Ring { rounds: 0 } => RecorderReport { recorded: in_chunk, dropped: 0 },
+            Sink::Ring { rounds } => {
+                let kept = self.chunk.len() as u64;
+                RecorderReport { recorded: kept, dropped: (rounds - 1) * kept + in_chunk }
+            }
+            Sink::Spill(outlet) => RecorderReport { recorded: outlet.handed() + in_chunk, dropped: outlet.dropped() },
+        }
+    }
+
+    /// Ends it: what is in hand goes to the spill (never waits). To be called before [`super::Spill::finish`]; dropping
+    /// the recorder does the same.
+    pub fn finish(mut self) -> RecorderReport {
+        self.close();
+        self.report()
+    }
+
+    /// The records of a ring, oldest first. A recorder with a spill has handed its own over and gives none.
+    #[must_use]
+    pub fn into_records(mut self) -> Vec<Record> {
+        self.close();
+        let mut records = std::mem::take(&mut self.chunk).into_vec();
+        match self.sink {
+            Sink::Ring { rounds: 0 } => records.truncate(self.next),
+            Sink::Ring { .. } => {
+                let oldest = self.next.min(records.len());
+                records.rotate_left(oldest);
+            }
+            Sink::Spill(_) => records.clear(),
+        }
+        records
+    }
+
+    fn close(&mut self) {
+        if let Sink::Spill(outlet) = &mut self.sink {
+            let chunk = std::mem::take(&mut self.chunk);
+            let count = std::mem::take(&mut self.next);
+            if count > 0 {
+                outlet.hand_over(chunk, count);
+            }
+            outlet.publish_drops();
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A chunk whose pages are mapped already.
+pub(super) fn chunk(records: usize) -> Box<[Record]> {
+    vec![Record::FILLER; records].into_boxed_slice()
+}

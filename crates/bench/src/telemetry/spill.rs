@@ -1,0 +1,423 @@
+//! The thread that writes full chunks to a file. Workers never wait for it: chunks circulate, and a worker that finds
+//! none free drops records and counts them.
+
+use super::error::{TelemetryError, within};
+use super::format::{
+    BLOCK, Footer, Header, MAX_JOBS, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, MAX_THREADS_PER_JOB, SegmentHeader,
+};
+use super::record::{RECORD_BYTES, Record};
+use super::recorder::{Recorder, chunk};
+use forebay_block::checksum::crc32c;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Most chunks per thread, and most threads.
+const MAX_CHUNKS: u32 = 1_024;
+const MAX_THREADS: u32 = 65_536;
+/// Drops are made known to [`Spill::status`] at least this often.
+const PUBLISH_EVERY: u64 = 1_024;
+
+/// Sizes of the buffers, all allocated before the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpillOptions {
+    /// Records per chunk, 1 to 65,536. A chunk becomes a segment.
+    pub chunk_records: u32,
+    /// Chunks per thread, 2 to 1,024: one is filled while the others wait to be written.
+    pub chunks_per_thread: u32,
+    /// Threads that will record, 1 to 65,536.
+    pub threads: u32,
+}
+
+impl SpillOptions {
+    /// Chunks of 64 Ki records, four per thread (10 MiB per thread), smaller ones where all together would take more
+    /// than `budget_bytes`.
+    #[must_use]
+    pub fn within_budget(threads: u32, budget_bytes: u64) -> Self {
+        let chunks_per_thread = 4;
+        let chunks = u64::from(threads.max(1)) * u64::from(chunks_per_thread);
+        let affordable = budget_bytes / (chunks * RECORD_BYTES as u64);
+        let chunk_records = affordable.clamp(64, u64::from(MAX_SEGMENT_RECORDS)) as u32;
+        Self { chunk_records, chunks_per_thread, threads }
+    }
+
+    fn check(&self) -> Result<(), TelemetryError> {
+        within("records per chunk", self.chunk_records.into(), 1, MAX_SEGMENT_RECORDS.into())?;
+        within("chunks per thread", self.chunks_per_thread.into(), 2, MAX_CHUNKS.into())?;
+        within("the number of recording threads", self.threads.into(), 1, MAX_THREADS.into())
+    }
+}
+
+/// Where segments go.
+pub trait SpillTarget: Send {
+    /// Appends all of `bytes`.
+    ///
+    /// # Errors
+    /// Not all was written. Nothing is appended afterwards.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes what was appended durable.
+    ///
+    /// # Errors
+    /// It may not be durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl SpillTarget for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Counters that workers, the spill thread and the owner share.
+#[derive(Debug, Default)]
+struct Shared {
+    handed: AtomicU64,
+    written: AtomicU64,
+    segments: AtomicU64,
+    bytes: AtomicU64,
+    dropped: AtomicU64,
+    failure: Mutex<Option<io::Error>>,
+}
+
+/// How far the spill is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpillStatus {
+    /// Records that workers handed over.
+    pub handed: u64,
+    /// Records in the file.
+    pub written: u64,
+    /// Segments in the file.
+    pub segments: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Records that workers dropped because no chunk was free. While workers run it may lag by 1,023 per thread.
+    pub dropped: u64,
+}
+
+/// How the spill ended.
+#[derive(Debug)]
+pub struct SpillReport {
+    /// Counts at the end.
+    pub status: SpillStatus,
+    /// Records handed over and not in the file, because of `failure` or because the target did not answer in time.
+    pub lost: u64,
+    /// What went wrong with the target, if anything: the first error.
+    pub failure: Option<TelemetryError>,
+    /// Whether the file is whole: footer written, all synced.
+    pub is_clean: bool,
+}
+
+impl SpillReport {
+    /// Records that were made and are not in the file.
+    #[must_use]
+    pub const fn missing(&self) -> u64 {
+        self.status.dropped.saturating_add(self.lost)
+    }
+}
+
+/// A chunk on its way to the file, or the request to end it.
+enum Message {
+    Full(Full),
+    End,
+}
+
+struct Full {
+    job: u32,
+    thread: u32,
+    dropped_before: u64,
+    count: usize,
+    chunk: Box<[Record]>,
+    home: SyncSender<Box<[Record]>>,
+}
+
+/// The spill of one run. Dropping it without [`Spill::finish`] leaves a file without a footer, as a kill does.
+#[derive(Debug)]
+pub struct Spill {
+    name: String,
+    options: SpillOptions,
+    jobs: usize,
+    recorders: u32,
+    sender: SyncSender<Message>,
+    done: Receiver<bool>,
+    shared: Arc<Shared>,
+}
+
+impl Spill {
+    /// Creates a file, which must not exist yet, and starts the thread that writes to it. It should not lie on what is
+    /// measured.
+    ///
+    /// # Errors
+    /// The file cannot be created or its header not be written; an option or the header is outside its bounds.
+    pub fn create(path: &Path, header: &Header, options: SpillOptions) -> Result<Self, TelemetryError> {
+        options.check()?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|source| TelemetryError::Create { path: path.to_owned(), source })?;
+        Self::start(Box::new(file), &path.display().to_string(), header, options)
+    }
+
+    /// As [`Spill::create`], to any target; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Spill::create`].
+    pub fn start(
+        mut target: Box<dyn SpillTarget>,
+        name: &str,
+        header: &Header,
+        options: SpillOptions,
+    ) -> Result<Self, TelemetryError> {
+        options.check()?;
+        let begin = header.encode()?;
+        target.append(&begin).map_err(|source| TelemetryError::Write { name: name.to_owned(), at_bytes: 0, source })?;
+        let shared = Arc::new(Shared::default());
+        shared.bytes.store(begin.len() as u64, Ordering::Relaxed);
+        // Room for every chunk that exists and for the request to end: sending never finds it full.
+        let (sender, inbox) = sync_channel(options.threads as usize * options.chunks_per_thread as usize + 1);
+        let (done_sender, done) = sync_channel(1);
+        let mut writer =
+            Writer { target, run_id: header.run_id, sequence: 0, segment: Vec::new(), shared: Arc::clone(&shared) };
+        writer.segment.reserve(MAX_SEGMENT_BYTES.min(BLOCK + options.chunk_records as usize * RECORD_BYTES));
+        std::thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || {
+                let is_clean = writer.run(&inbox);
+                // Nobody may be waiting any more.
+                let _ = done_sender.try_send(is_clean);
+            })
+            .map_err(|source| TelemetryError::Thread { source })?;
+        Ok(Self { name: name.to_owned(), options, jobs: header.jobs.len(), recorders: 0, sender, done, shared })
+    }
+
+    /// A recorder for one thread of one job (an index into [`Header::jobs`]); its chunks are allocated and mapped
+    /// here.
+    ///
+    /// # Errors
+    /// The job has no name in the header, the thread's number is too large, or all threads of the options have theirs.
+    pub fn recorder(&mut self, job: u32, thread: u32) -> Result<Recorder, TelemetryError> {
+        within("the number of jobs in the header", self.jobs as u64, 1, MAX_JOBS as u64)?;
+        within("the index of a job", job.into(), 0, self.jobs as u64 - 1)?;
+        within("the number of a thread", thread.into(), 0, u64::from(MAX_THREADS_PER_JOB) - 1)?;
+        within("the number of recording threads", u64::from(self.recorders) + 1, 1, self.options.threads.into())?;
+        self.recorders += 1;
+        let (home, empties) = sync_channel(self.options.chunks_per_thread as usize);
+        for _ in 0..self.options.chunks_per_thread {
+            // Its capacity is the number of chunks.
+            let _ = home.try_send(chunk(self.options.chunk_records as usize));
+        }
+        Ok(Recorder::spilled(Outlet {
+            job,
+            thread,
+            dropped_before: 0,
+            handed: 0,
+            dropped: 0,
+            published: 0,
+            full: self.sender.clone(),
+            home,
+            empties,
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn status(&self) -> SpillStatus {
+        self.shared.status()
+    }
+
+    /// Writes what was handed over, the footer, and syncs; waits for that at most so long. Recorders should be
+    /// finished: what they hand over afterwards is not written. Where the target does not answer in time, the thread
+    /// is left behind and the file has no footer yet.
+    #[must_use]
+    pub fn finish(self, patience: Duration) -> SpillReport {
+        let _ = self.sender.try_send(Message::End);
+        // No answer: out of time, or the thread is gone (a panic in the target).
+        let is_clean = self.done.recv_timeout(patience).unwrap_or(false);
+        let status = self.shared.status();
+        let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let at_bytes = status.bytes;
+        let failure = failure.map(|source| TelemetryError::Write { name: self.name, at_bytes, source });
+        SpillReport { status, lost: status.handed.saturating_sub(status.written), failure, is_clean }
+    }
+}
+
+impl Shared {
+    fn status(&self) -> SpillStatus {
+        // Written first: it never exceeds what was handed over before it was read.
+        let written = self.written.load(Ordering::Acquire);
+        SpillStatus {
+            handed: self.handed.load(Ordering::Acquire),
+            written,
+            segments: self.segments.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A recorder's end of the circulation of chunks.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    job: u32,
+    thread: u32,
+    /// Drops before the first record of the chunk in hand.
+    dropped_before: u64,
+    handed: u64,
+    dropped: u64,
+    published: u64,
+    full: SyncSender<Message>,
+    home: SyncSender<Box<[Record]>>,
+    empties: Receiver<Box<[Record]>>,
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full",
+            Self::End => "End",
+        })
+    }
+}
+
+impl Outlet {
+    pub(super) fn take_empty(&mut self) -> Option<Box<[Record]>> {
+        let empty = self.empties.try_recv().ok();
+        // Drops happen only between chunks, so that a segment can say exactly where the gap is.
+        self.dropped_before = self.dropped;
+        empty
+    }
+
+    /// Hands over a chunk of which `count` records are filled.
+    pub(super) fn hand_over(&mut self, chunk: Box<[Record]>, count: usize) {
+        self.publish_drops();
+        // Before sending, so that the writer never is ahead of it.
+        self.shared.handed.fetch_add(count as u64, Ordering::AcqRel);
+        let full = Full {
+            job: self.job,
+            thread: self.thread,
+            dropped_before: self.dropped_before,
+            count,
+            chunk,
+            home: self.home.clone(),
+        };
+        if self.full.try_send(Message::Full(full)).is_ok() {
+            self.handed += count as u64;
+        } else {
+            // The spill has ended before this recorder.
+            self.shared.handed.fetch_sub(count as u64, Ordering::AcqRel);
+            self.dropped += count as u64;
+            self.publish_drops();
+        }
+    }
+
+    pub(super) fn count_drop(&mut self) {
+        self.dropped += 1;
+        if self.dropped - self.published >= PUBLISH_EVERY {
+            self.publish_drops();
+        }
+    }
+
+    pub(super) fn publish_drops(&mut self) {
+        self.shared.dropped.fetch_add(self.dropped - self.published, Ordering::Relaxed);
+        self.published = self.dropped;
+    }
+
+    pub(super) const fn handed(&self) -> u64 {
+        self.handed
+    }
+
+    pub(super) const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+/// The state of the spill thread.
+struct Writer {
+    target: Box<dyn SpillTarget>,
+    run_id: [u8; 16],
+    sequence: u64,
+    /// Bytes of the segment being written; its capacity is used again.
+    segment: Vec<u8>,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    /// Writes until the end is asked for, or everybody has gone. True where the file is whole.
+    fn run(&mut self, inbox: &Receiver<Message>) -> bool {
+        let mut is_sound = true;
+        loop {
+            match inbox.recv() {
+                Ok(Message::Full(full)) => {
+                    // After an error chunks still go home: workers go on, and the counts say what is lost.
+                    if is_sound {
+                        is_sound = self.write(full);
+                    } else {
+                        let _ = full.home.try_send(full.chunk);
+                    }
+                }
+                Ok(Message::End) => return is_sound && self.end(),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn write(&mut self, full: Full) -> bool {
+        let Full { job, thread, dropped_before, count, chunk, home } = full;
+        self.segment.clear();
+        self.segment.resize(BLOCK, 0);
+        for record in chunk.iter().take(count) {
+            self.segment.extend_from_slice(&record.encode());
+        }
+        // The worker may fill it again while the target is slow.
+        let _ = home.try_send(chunk);
+        let payload_crc = crc32c(&self.segment[BLOCK..]);
+        let run_id = self.run_id;
+        let header = SegmentHeader {
+            payload_crc,
+            sequence: self.sequence,
+            job,
+            thread,
+            count: count as u32,
+            dropped_before,
+            run_id,
+        };
+        self.segment[..BLOCK].copy_from_slice(&header.encode());
+        if let Err(error) = self.target.append(&self.segment) {
+            return self.fail(error);
+        }
+        self.sequence += 1;
+        self.shared.segments.fetch_add(1, Ordering::Relaxed);
+        self.shared.bytes.fetch_add(self.segment.len() as u64, Ordering::Relaxed);
+        self.shared.written.fetch_add(count as u64, Ordering::Release);
+        true
+    }
+
+    fn end(&mut self) -> bool {
+        let status = self.shared.status();
+        let footer = Footer { segments: status.segments, records: status.written, dropped: status.dropped };
+        let ended = self.target.append(&footer.encode(self.run_id)).and_then(|()| {
+            self.shared.bytes.fetch_add(BLOCK as u64, Ordering::Relaxed);
+            self.target.sync()
+        });
+        match ended {
+            Ok(()) => true,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&self, error: io::Error) -> bool {
+        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        false
+    }
+}

@@ -1,0 +1,213 @@
+//! A drive's own counters, to be read before and after a measurement: what the kernel, the controller and the medium
+//! count, beside what the measurement itself believes to have done.
+//!
+//! Sources: the kernel's `stat` of every block device between the path and the drive; NVMe's SMART / Health page; the
+//! extended SMART page of drives that follow the OCP specification, which tells what reached the medium. Each that is
+//! not there is left out with its reason; nothing here fails as a whole, for a measurement is worth having without.
+//!
+//! Reading leaves a trace of its own: a drive without the OCP page may enter the refusal into its error log, which
+//! counts. Thus the page is asked for before the health page is read, and [`Counters::read_again`] does not repeat what
+//! the drive has refused, so that the difference of two readings shows none of it.
+
+mod difference;
+mod health;
+mod layers;
+mod mounts;
+mod ocp;
+mod page;
+mod passthru;
+mod stat;
+
+pub use difference::Difference;
+pub use health::{DATA_UNIT_BYTES, Health};
+pub use layers::Layer;
+pub use ocp::Media;
+pub use page::{PAGE_BYTES, Page};
+pub use stat::{KernelOps, KernelStat};
+
+use layers::{Bus, Places};
+use passthru::{LOG_HEALTH, LOG_OCP, read_log};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where counters come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The kernel's block layer.
+    Kernel,
+    /// The controller's SMART / Health page.
+    Health,
+    /// The extended SMART page of the OCP specification.
+    Media,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kernel => "kernel's counters",
+            Self::Health => "drive's SMART counters",
+            Self::Media => "medium's counters (OCP)",
+        })
+    }
+}
+
+/// A source without counters, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Which.
+    pub source: Source,
+    /// In words, with what to do where something can be done.
+    pub reason: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: left out: {}", self.source, self.reason)
+    }
+}
+
+/// Everything that could be read at one moment.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    path: PathBuf,
+    layers: Vec<Layer>,
+    health: Option<Health>,
+    media: Option<Media>,
+    left_out: Vec<LeftOut>,
+    /// The drive said that it has no such page.
+    media_refused: bool,
+}
+
+impl Counters {
+    /// Reads the counters of a block device, or of the device under a file or directory. It takes well under a
+    /// millisecond for the kernel's and as long as the drive takes for two administrative commands; do it while the
+    /// measurement is not running.
+    #[must_use]
+    pub fn read(path: &Path) -> Self {
+        Self::read_at(&Places::default(), path, None)
+    }
+
+    /// Reads the same device's counters once more, without asking again for what the drive has refused.
+    #[must_use]
+    pub fn read_again(&self) -> Self {
+        Self::read_at(&Places::default(), &self.path, Some(self))
+    }
+
+    /// The path that was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The block devices from the path (first) down to the drive (last); empty where none was found.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// What the controller says of itself; hours and cycles of power matter where a drive has to warm up.
+    #[must_use]
+    pub fn health(&self) -> Option<&Health> {
+        self.health.as_ref()
+    }
+
+    /// What reached the medium.
+    #[must_use]
+    pub fn media(&self) -> Option<&Media> {
+        self.media.as_ref()
+    }
+
+    /// The sources without counters, each with its reason.
+    #[must_use]
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    fn leave_out(&mut self, source: Source, reason: impl ToString) {
+        self.left_out.push(LeftOut { source, reason: reason.to_string() });
+    }
+
+    fn leave_out_drive(&mut self, reason: &impl ToString) {
+        self.leave_out(Source::Health, reason.to_string());
+        self.leave_out(Source::Media, reason.to_string());
+    }
+
+    fn read_at(places: &Places, path: &Path, earlier: Option<&Self>) -> Self {
+        let mut counters = Self {
+            path: path.to_owned(),
+            layers: Vec::new(),
+            health: None,
+            media: None,
+            left_out: Vec::new(),
+            media_refused: false,
+        };
+        let number = match places.number_of(path) {
+            Ok(number) => number,
+            Err(error) => {
+                counters.leave_out(Source::Kernel, &error);
+                counters.leave_out_drive(&error);
+                return counters;
+            }
+        };
+        let (layers, ended) = places.descend(number);
+        counters.layers = layers;
+        if counters.layers.is_empty() {
+            let reason = ended.map_or_else(|| "no such block device".to_owned(), |error| error.to_string());
+            counters.leave_out(Source::Kernel, &reason);
+            counters.leave_out_drive(&reason);
+            return counters;
+        }
+        let silent: Vec<String> =
+            counters.layers.iter().filter(|layer| layer.stat.is_none()).map(|layer| layer.name.clone()).collect();
+        if !silent.is_empty() {
+            counters.leave_out(Source::Kernel, format!("{} has none that can be read", silent.join(", ")));
+        }
+        match ended {
+            Some(error) => counters.leave_out_drive(&error),
+            None => counters.ask_drive(places, earlier),
+        }
+        counters
+    }
+
+    fn ask_drive(&mut self, places: &Places, earlier: Option<&Self>) {
+        let Some(drive) = self.layers.last() else { return };
+        match places.bus(drive) {
+            Ok(Bus::Nvme(node)) => {
+                self.ask_media(&node, earlier);
+                match read_log(&node, LOG_HEALTH) {
+                    Ok(page) => self.health = Some(Health::parse(&page)),
+                    Err(error) => self.leave_out(Source::Health, error),
+                }
+            }
+            Ok(Bus::Scsi(name)) => self.leave_out_drive(&format!(
+                "{name} is an ATA or SCSI drive, whose counters are not read here; `smartctl -x /dev/{name}` shows them"
+            )),
+            Ok(Bus::Other(name, what)) => self.leave_out_drive(&format!("{name} is {what}, not an NVMe drive")),
+            Err(error) => self.leave_out_drive(&error),
+        }
+    }
+
+    fn ask_media(&mut self, node: &Path, earlier: Option<&Self>) {
+        if let Some(earlier) = earlier.filter(|earlier| earlier.media_refused) {
+            self.media_refused = true;
+            self.left_out.extend(earlier.left_out.iter().filter(|left| left.source == Source::Media).cloned());
+            return;
+        }
+        match read_log(node, LOG_OCP) {
+            Ok(page) => match Media::parse(&page) {
+                Some(media) => self.media = Some(media),
+                None => self.leave_out(
+                    Source::Media,
+                    format!("log page {LOG_OCP:#04x} of {} is not the OCP one: its GUID differs", node.display()),
+                ),
+            },
+            Err(error) => {
+                self.media_refused = error.is_refusal();
+                self.leave_out(Source::Media, error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! One device that several queues share: requests go in under a lock, and completions that belong to another queue
+//! are put aside for it. Queues come and go.
+
+use crate::file::kernel;
+use forebay_block::{Completion, Device, Geometry, Request};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Looks at a device that completes in `poll` before `carry_out` leaves the rest to `take`.
+const ROUNDS_MAX: u32 = 100_000;
+/// Pause between two looks at a device that tells nobody when it is done.
+const LOOK_PAUSE: Duration = Duration::from_micros(100);
+
+/// A device and who waits for what.
+pub(super) struct SharedDevice {
+    device: Box<dyn Device>,
+    /// What the device had no room for yet, in order. Bounded by the slots of all queues.
+    backlog: VecDeque<Request>,
+    /// One for each queue that there is.
+    outboxes: BTreeMap<QueueNumber, Outbox>,
+    /// Number for the next queue.
+    next_number: QueueNumber,
+    scratch: Vec<Completion>,
+}
+
+struct Outbox {
+    ready: Vec<Completion>,
+    /// Its queue sleeps and wants to be woken by `wake`.
+    waiting: bool,
+    wake: Arc<OwnedFd>,
+}
+
+/// The lock around a device. A queue that panicked leaves the device usable: each step ends whole.
+#[derive(Clone)]
+pub(super) struct Handle(Arc<Mutex<SharedDevice>>);
+
+/// The number of a queue, in the upper half of the tags of its requests. Given once, so that what comes late for a
+/// queue that is gone reaches no other; after four thousand million queues numbers begin again.
+pub(super) type QueueNumber = u32;
+
+fn number_of(tag: u64) -> QueueNumber {
+    (tag >> 32) as QueueNumber
+}
+
+impl Handle {
+    /// Takes a device, which must be idle.
+    pub(super) fn new(device: Box<dyn Device>) -> Self {
+        let (backlog, outboxes, scratch) = (VecDeque::new(), BTreeMap::new(), Vec::new());
+        Self(Arc::new(Mutex::new(SharedDevice { device, backlog, outboxes, next_number: 0, scratch })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SharedDevice> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn geometry(&self) -> Geometry {
+        self.lock().device.geometry().clone()
+    }
+
+    /// How many queues there are.
+    pub(super) fn queues(&self) -> usize {
+        self.lock().outboxes.len()
+    }
+
+    /// A new queue's number.
+    ///
+    /// # Errors
+    /// The operating system's, where it gives no eventfd.
+    pub(super) fn enter(&self) -> io::Result<QueueNumber> {
+        let outbox = Outbox { ready: Vec::new(), waiting: false, wake: Arc::new(event()?) };
+        let mut shared = self.lock();
+        // Bounded: there are fewer queues than numbers, for each has a descriptor.
+        while shared.outboxes.contains_key(&shared.next_number) {
+            shared.next_number = shared.next_number.wrapping_add(1);
+        }
+        let number = shared.next_number;
+        shared.next_number = number.wrapping_add(1);
+        shared.outboxes.insert(number, outbox);
+        Ok(number)
+    }
+
+    /// A queue goes, with so many of its requests `outstanding`. Those that the device has not got yet never start; for
+    /// the others it stays until they have ended, so that none of them meets the I/O of queues to come, or for as long
+    /// as `patience`.
+    pub(super) fn leave(&self, number: QueueNumber, outstanding: usize, patience: Duration) {
+        let started = Instant::now();
+        let mut left = {
+            let mut shared = self.lock();
+            let before = shared.backlog.len();
+            shared.backlog.retain(|request| number_of(request.tag) != number);
+            outstanding.saturating_sub(before - shared.backlog.len())
+        };
+        let mut forgotten = Vec::new();
+        while left > 0 && started.elapsed() < patience {
+            self.take(number, &mut forgotten);
+            left = left.saturating_sub(forgotten.len());
+            if left > 0 && forgotten.is_empty() {
+                if self.is_synchronous() {
+                    std::thread::sleep(LOOK_PAUSE);
+                } else {
+                    self.wait(number, 100_000_000);
+                }
+            }
+            forgotten.clear();
+        }
+        self.lock().outboxes.remove(&number);
+    }
+
+    /// Hands requests over.
+    pub(super) fn give(&self, requests: &mut Vec<Request>) {
+        let mut shared = self.lock();
+        shared.backlog.extend(requests.drain(..));
+        shared.pump();
+    }
+
+    /// Hands one request over and stays until it has ended, where the device gets on by being looked at.
+    pub(super) fn carry_out(&self, request: Request, number: QueueNumber, into: &mut Vec<Completion>) {
+        let tag = request.tag;
+        let mut shared = self.lock();
+        shared.backlog.push_back(request);
+        for _ in 0..ROUNDS_MAX {
+            shared.pump();
+            let ready = |outbox: &Outbox| outbox.ready.iter().any(|completion| completion.tag == tag);
+            if shared.outboxes.get(&number).is_none_or(ready) {
+                break;
+            }
+        }
+        shared.empty(number, into);
+    }
+
+    /// Takes what has finished for a queue.
+    pub(super) fn take(&self, number: QueueNumber, into: &mut Vec<Completion>) {
+        let mut shared = self.lock();
+        shared.pump();
+        shared.empty(number, into);
+    }
+
+    /// Sleeps until something has finished for a queue, or the time is over.
+    pub(super) fn wait(&self, number: QueueNumber, timeout_ns: u64) {
+        let started = Instant::now();
+        let timeout = Duration::from_nanos(timeout_ns);
+        loop {
+            let (wake, device_fd) = {
+                let mut shared = self.lock();
+                shared.stop_waiting(number);
+                shared.pump();
+                let device_fd = shared.device.wake_fd();
+                let Some(outbox) = shared.outboxes.get_mut(&number) else { return };
+                // Without a descriptor the device gets on by being looked at.
+                let Some(device_fd) = device_fd.filter(|_| outbox.ready.is_empty()) else { return };
+                outbox.waiting = true;
+                (Arc::clone(&outbox.wake), device_fd)
+            };
+            let left = timeout.saturating_sub(started.elapsed());
+            let want = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            // The device, and with it its descriptor, lives as long as `self`.
+            let mut wanted = [want(device_fd), want(wake.as_raw_fd())];
+            kernel::poll_until(&mut wanted, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+            if wanted[1].revents != 0 {
+                clear(&wake);
+            }
+            if started.elapsed() >= timeout {
+                self.lock().stop_waiting(number);
+                return;
+            }
+        }
+    }
+
+    /// Whether requests end inside the calls, on the caller's time.
+    pub(super) fn is_synchronous(&self) -> bool {
+        self.lock().device.wake_fd().is_none()
+    }
+}
+
+impl SharedDevice {
+    /// Moves what has finished for a queue.
+    fn empty(&mut self, number: QueueNumber, into: &mut Vec<Completion>) {
+        if let Some(outbox) = self.outboxes.get_mut(&number) {
+            into.append(&mut outbox.ready);
+        }
+    }
+
+    fn stop_waiting(&mut self, number: QueueNumber) {
+        if let Some(outbox) = self.outboxes.get_mut(&number) {
+            outbox.waiting = false;
+        }
+    }
+
+    /// Starts what the device has room for and sorts what has finished.
+    fn pump(&mut self) {
+        while self.device.in_flight() < self.device.queue_limit() {
+            let Some(request) = self.backlog.pop_front() else { break };
+            self.device.submit(request);
+        }
+        self.device.poll(&mut self.scratch);
+        for completion in self.scratch.drain(..) {
+            // What its queue did not stay for is dropped here.
+            let Some(outbox) = self.outboxes.get_mut(&number_of(completion.tag)) else { continue };
+            outbox.ready.push(completion);
+            if std::mem::take(&mut outbox.waiting) {
+                set(&outbox.wake);
+            }
+        }
+    }
+}
+
+fn event() -> io::Result<OwnedFd> {
+    // SAFETY: eventfd takes no pointers.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Neither can fail in a way that matters: a full counter is set, an empty one is clear (eventfd(2)).
+fn set(fd: &OwnedFd) {
+    let one = 1u64;
+    // SAFETY: eight valid bytes.
+    unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
+}
+
+fn clear(fd: &OwnedFd) {
+    let mut count = 0u64;
+    // SAFETY: room for eight bytes.
+    unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), 8) };
+}

@@ -1,0 +1,142 @@
+//! A target for the length of a session: queues are made from it as often as wanted.
+
+use super::hold::Hold;
+use super::open::{open_file, open_nbd, open_null, open_shared};
+use super::shared_device::Handle;
+use super::{BUFFER_MAX_BYTES, BUFFERS_MAX_BYTES, OpenError, OpenedQueues, QUEUES_MAX, QueueOptions, SLOTS_MAX};
+use crate::file::OpenMode;
+use crate::nbd_client::NbdUri;
+use crate::target::{Target, open};
+use forebay_block::Device;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A target from which queues are made with options of their own, also while others are at work.
+///
+/// A file or block device is held against others from the first opening on: shared while all openings were read-only,
+/// exclusively from the first other one to the end of this value and of the last queue. Memory, and what lies behind a
+/// volatile cache, is opened once, so that every queue sees what those before it have written.
+#[derive(Debug)]
+pub struct Source {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    File(Arc<Hold>),
+    /// Opened by `target` at the first use.
+    Device {
+        target: Target,
+        opened: Mutex<Option<OpenedDevice>>,
+    },
+    /// Opened by the caller.
+    Given(Handle),
+    Nbd(NbdUri),
+    Null {
+        size_bytes: u64,
+    },
+}
+
+struct OpenedDevice {
+    handle: Handle,
+    writable: bool,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::File(_) => "file",
+            Self::Device { .. } => "device by name",
+            Self::Given(_) => "device",
+            Self::Nbd(_) => "NBD",
+            Self::Null { .. } => "null",
+        })
+    }
+}
+
+impl Source {
+    /// A session on a target. Opens nothing yet.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        let name = target.to_string();
+        let kind = match target {
+            Target::Path(path) => Kind::File(Arc::new(Hold::new(path))),
+            Target::Nbd(uri) => Kind::Nbd(uri),
+            Target::Null { size_bytes } => Kind::Null { size_bytes },
+            Target::Ram { .. } | Target::Volatile { .. } => Kind::Device { target, opened: Mutex::new(None) },
+        };
+        Self { name, kind }
+    }
+
+    /// A session on a device of any make, which must be idle.
+    #[must_use]
+    pub fn over(device: Box<dyn Device>) -> Self {
+        Self { name: device.name().to_owned(), kind: Kind::Given(Handle::new(device)) }
+    }
+
+    /// Name of the target, as the user writes it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes `count` queues, at most [`QUEUES_MAX`].
+    ///
+    /// # Errors
+    /// [`OpenError`]: what, where, and what to do. Where others have a file, for a second it is tried again.
+    pub fn open(&self, options: &QueueOptions, count: usize) -> Result<OpenedQueues, OpenError> {
+        check(options, count)?;
+        match &self.kind {
+            Kind::File(hold) => open_file(hold, options, count),
+            Kind::Device { target, opened } => {
+                // A thread that panicked while it opened has left nothing.
+                let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+                open_shared(&self.name, &device(target, &mut opened, options.read_only)?, options, count)
+            }
+            Kind::Given(handle) => open_shared(&self.name, handle, options, count),
+            Kind::Nbd(uri) => open_nbd(uri, options, count),
+            Kind::Null { size_bytes } => open_null(*size_bytes, options, count),
+        }
+    }
+}
+
+/// Opens `count` queues of a target that is opened just once. The last of them gives it up.
+///
+/// # Errors
+/// [`OpenError`]: what, where, and what to do.
+pub fn open_queues(target: &Target, options: &QueueOptions, count: usize) -> Result<OpenedQueues, OpenError> {
+    Source::new(target.clone()).open(options, count)
+}
+
+/// The one device of a session. For reading and writing from the beginning, so that a writer may join readers; where
+/// that is refused, readers have it read-only, in which nothing can get lost when a writer opens it anew.
+fn device(target: &Target, opened: &mut Option<OpenedDevice>, read_only: bool) -> Result<Handle, OpenError> {
+    if let Some(known) = opened.as_ref().filter(|known| known.writable || read_only) {
+        return Ok(known.handle.clone());
+    }
+    // A lock of its own would stand in the way.
+    *opened = None;
+    let (device, writable) = match open(target, OpenMode::ReadWrite) {
+        Ok(device) => (device, true),
+        Err(_) if read_only => (open(target, OpenMode::ReadOnly)?, false),
+        Err(error) => return Err(error.into()),
+    };
+    let handle = Handle::new(device);
+    *opened = Some(OpenedDevice { handle: handle.clone(), writable });
+    Ok(handle)
+}
+
+fn check(options: &QueueOptions, count: usize) -> Result<(), OpenError> {
+    let buffers_bytes =
+        (count as u64).saturating_mul(u64::from(options.slots)).saturating_mul(options.buffer_bytes as u64);
+    for (what, value, most) in [
+        ("the number of queues", count as u64, QUEUES_MAX as u64),
+        ("the depth of a queue", u64::from(options.slots), u64::from(SLOTS_MAX)),
+        ("the longest I/O in bytes", options.buffer_bytes as u64, BUFFER_MAX_BYTES as u64),
+        ("the memory for all buffers in bytes", buffers_bytes, BUFFERS_MAX_BYTES),
+    ] {
+        if !(1..=most).contains(&value) {
+            return Err(OpenError::Option { what, value, most });
+        }
+    }
+    Ok(())
+}

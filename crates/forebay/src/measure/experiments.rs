@@ -1,0 +1,175 @@
+//! Experiments from the command line: built-in ones, comparisons, conditioning, application-shaped loads.
+
+use super::{Session, time_ns};
+use crate::cli::BenchOptions;
+use crate::output;
+use anyhow::{Context, Result, bail};
+use forebay_bench::application::{self, PHOTO_BYTES, PHOTOS};
+use forebay_bench::experiment::{
+    self, Comparing, Conditioning, DepthHistogram, Experiment, Options, Rate, Report, compare_settings, compare_targets,
+};
+use forebay_bench::job::model::{Job, Plan};
+use forebay_bench::job::size::size_bytes;
+use forebay_bench::stats::Confidence;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What the first word of `bench` may name, besides a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A built-in experiment.
+    Experiment(Experiment),
+    /// Files written as a photographer's card is copied.
+    PhotoIngest,
+    /// Files read while a database is updated.
+    IndexRebuild,
+}
+
+/// The application-shaped loads, with what each shows in a line.
+const APPLICATIONS: [(&str, Named, &str); 2] = [
+    ("photo-ingest", Named::PhotoIngest, "thousands of files of 12 MB written and synced, in a directory"),
+    ("index-rebuild", Named::IndexRebuild, "all files read and hashed while a database is updated, in a directory"),
+];
+
+impl Named {
+    /// What a word names; none where it is a file or unknown.
+    pub fn parse(word: &Path) -> Option<Self> {
+        let word = word.to_str()?;
+        let application = APPLICATIONS.iter().find(|(name, ..)| *name == word).map(|&(_, named, _)| named);
+        application.or_else(|| word.parse().ok().map(Self::Experiment))
+    }
+}
+
+/// All names, with what each shows.
+pub fn list() -> Vec<(String, &'static str)> {
+    let experiments = Experiment::ALL.iter().map(|(experiment, what)| (experiment.name().to_owned(), *what));
+    experiments.chain(APPLICATIONS.iter().map(|&(name, _, what)| (name.to_owned(), what))).collect()
+}
+
+/// Runs what was named on an opened target.
+///
+/// # Errors
+/// What could not be done.
+pub fn experiment(session: &mut Session, named: Experiment, base: Job, options: &BenchOptions) -> Result<Report> {
+    let may_write = session.may_write();
+    let how = experiment_options(base, options, may_write.is_ok())?;
+    let result = named.run(session, &how);
+    // Why it may not be written to says more than that writes are needed.
+    match (result, may_write) {
+        (Err(error @ experiment::ExperimentError::NeedsWrites { .. }), Err(why)) => {
+            Err(anyhow::Error::new(error).context(format!("{why:#}")))
+        }
+        (result, _) => Ok(result?),
+    }
+}
+
+/// Brings the target into a state.
+///
+/// # Errors
+/// What could not be done.
+pub fn condition(session: &mut Session, text: &str, base: Job, options: &BenchOptions) -> Result<Report> {
+    let conditioning: Conditioning = text.parse()?;
+    session.may_write()?;
+    let how = experiment_options(base, options, true)?;
+    Ok(experiment::condition(session, &how, conditioning)?)
+}
+
+fn experiment_options(base: Job, options: &BenchOptions, allow_writes: bool) -> Result<Options> {
+    let defaults = Options::default();
+    let application = options.application.as_deref().map(|path| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        DepthHistogram::parse(&text).with_context(|| path.display().to_string())
+    });
+    Ok(Options {
+        base,
+        allow_writes,
+        runtime_ns: options.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?,
+        quick: options.quick,
+        conditioning: options.condition.as_deref().map(str::parse).transpose()?,
+        read_percent: options.read_percent,
+        depth_max: options.depth_max.unwrap_or(defaults.depth_max),
+        application: application.transpose()?,
+        rounds: options.rounds,
+        capacities: options.capacities.unwrap_or(defaults.capacities),
+        rate: options.rate.map_or(defaults.rate, Rate::Iops),
+        ..defaults
+    })
+}
+
+/// Compares two targets, or two settings on one, with the jobs of `plan`.
+///
+/// # Errors
+/// What could not be done.
+pub fn compare(session: &mut Session, other: Other<'_>, plan: &Plan, rounds: u32) -> Result<Report> {
+    let name = session.name().to_owned();
+    let names = match &other {
+        Other::Target(other) => (name, other.name().to_owned()),
+        Other::Settings(..) => ("as given".to_owned(), "with --against-set".to_owned()),
+    };
+    let comparing = Comparing { names, rounds, confidence: Confidence::P95, seed: 1 };
+    Ok(match other {
+        Other::Target(other) => compare_targets(&comparing, session, other, &plan.groups)?,
+        Other::Settings(settings) => compare_settings(&comparing, session, &plan.groups, &settings.groups)?,
+    })
+}
+
+/// The other side of a comparison.
+pub enum Other<'a> {
+    /// Another target.
+    Target(&'a mut Session),
+    /// Other jobs.
+    Settings(&'a Plan),
+}
+
+/// Runs an application-shaped load in a directory.
+///
+/// # Errors
+/// What the file system could not do.
+pub fn application(named: Named, directory: &str, options: &BenchOptions) -> Result<Report> {
+    if !Path::new(directory).is_dir() {
+        bail!("--target {directory}: this load works on a file system; name an existing directory");
+    }
+    let file_bytes = match &options.file_size {
+        Some(text) => size_bytes(text).map_err(|what| anyhow::anyhow!("--file-size {text:?}: {what}"))?,
+        None => PHOTO_BYTES,
+    };
+    let how = application::Options {
+        directory: directory.into(),
+        files: options.files.unwrap_or(if options.quick { PHOTOS / 30 } else { PHOTOS }),
+        file_bytes,
+        seed: options.seed.unwrap_or(1),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    super::session::watch_signals(&stop)?;
+    let live = super::live::Live::new();
+    let mut progress = |done, of, what: &str| live.step(&format!("{what}: {done} of {of}"));
+    let mut control = application::Control { stop: &stop, progress: &mut progress };
+    Ok(match named {
+        Named::PhotoIngest => application::photo_ingest(&how, &mut control)?,
+        Named::IndexRebuild => application::index_rebuild(&how, &mut control)?,
+        Named::Experiment(experiment) => bail!("{experiment} is no application-shaped load"),
+    })
+}
+
+/// A report for people.
+pub fn report_table(report: &Report) -> String {
+    let mut lines = vec![format!("{}: {}", report.name, report.what)];
+    if report.partial {
+        lines.push("PARTIAL: it was ended early; what follows is what is known".to_owned());
+    }
+    if report.failures > 0 {
+        lines.push(format!("FAILURES: {} I/Os failed or never came back", report.failures));
+    }
+    lines.extend(report.conditions.iter().map(|condition| format!("  {condition}")));
+    for table in &report.tables {
+        let head: Vec<&str> = table.head.iter().map(String::as_str).collect();
+        lines.push(format!("\n{}", table.title));
+        lines.push(output::table(&head, table.left, &table.rows));
+    }
+    if !report.notes.is_empty() {
+        lines.push(String::new());
+        lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,25 @@
+//! Measurement from the command line: targets by name, what may be written to, and results for people.
+
+mod diskspd_args;
+mod experiments;
+mod live;
+mod open;
+mod own_cost;
+mod pool_queue;
+mod probe;
+mod safety;
+mod session;
+mod table;
+
+pub use diskspd_args::rewrite;
+pub use experiments::{Named, Other, application, compare, condition, experiment, list, report_table};
+pub use session::{Session, SessionOptions};
+pub use table::job as job_table;
+
+/// A time from the command line, in nanoseconds.
+///
+/// # Errors
+/// What is wrong with it, and the option's name.
+pub fn time_ns(option: &str, text: &str) -> anyhow::Result<u64> {
+    forebay_bench::job::size::time_ns(text).map_err(|what| anyhow::anyhow!("{option} {text:?}: {what}"))
+}

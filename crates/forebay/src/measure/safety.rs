@@ -1,0 +1,38 @@
+//! Nothing is destroyed by accident: what may be written to, and what must be asked for.
+
+use super::probe::QueueReader;
+use anyhow::{Context, Result, bail};
+use forebay_block::Queue;
+use forebay_device::detect;
+
+/// Refuses a target on which the load would destroy something that nobody gave up. `queue` reads it.
+///
+/// # Errors
+/// A block device without `--destroy-data`, or a target that carries a signature; what was found, by name.
+pub fn permit_writes(
+    name: &str,
+    queue: Box<dyn Queue>,
+    size_bytes: u64,
+    logical_block_bytes: u32,
+    block_device: bool,
+) -> Result<()> {
+    let mut reader = QueueReader::new(queue, size_bytes, logical_block_bytes);
+    let signatures = detect(&mut reader)
+        .with_context(|| format!("cannot look whether {name} holds anything, and so do not write to it"))?;
+    let list: Vec<String> = signatures.iter().map(ToString::to_string).collect();
+    let list = list.join(", ");
+    if block_device {
+        let holds = if list.is_empty() { String::new() } else { format!("; it holds {list}") };
+        bail!(
+            "{name} is a block device, and this load writes to it: what is on it would be lost. Repeat with --destroy-data \
+             if that is meant{holds}"
+        );
+    }
+    if !list.is_empty() {
+        bail!(
+            "{name} holds {list}, and this load writes to it: nothing was written. Repeat with --destroy-data if it is to \
+             be lost, or name another target"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Running plans on a target, one after the other, until all are done or the user ends it.
+
+use super::live::Live;
+use super::open::MeasureTarget;
+use super::own_cost::own_cost_ns;
+use anyhow::{Context, Result};
+use forebay_bench::experiment::{Driver, DriverError};
+use forebay_bench::job::model::{Job, Plan};
+use forebay_bench::output::summary::asked;
+use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
+use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
+use forebay_block::Queue;
+use forebay_device::Target;
+use forebay_device::queue::NullQueue;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Memory for records that wait to be written, in bytes.
+const SPILL_BUDGET_BYTES: u64 = 256 << 20;
+/// How long the end of a run waits for the last records to be written.
+const SPILL_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a session measures.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Data may be lost.
+    pub destroy_data: bool,
+    /// Length of an interval in nanoseconds.
+    pub interval_ns: u64,
+    /// A record of every I/O goes to this file.
+    pub records: Option<PathBuf>,
+}
+
+/// Sets `stop` at SIGINT and SIGTERM; a second one kills, as without us.
+///
+/// # Errors
+/// Where the system does not let us.
+pub fn watch_signals(stop: &Arc<AtomicBool>) -> Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .context("cannot watch for Ctrl-C")?;
+    }
+    Ok(())
+}
+
+/// A target under measurement.
+pub struct Session {
+    name: String,
+    target: MeasureTarget,
+    options: SessionOptions,
+    clock: TscClock,
+    stop: Arc<AtomicBool>,
+    live: Live,
+    maps: Maps,
+    /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
+    null_bytes: Option<u64>,
+}
+
+/// Queues on nothing.
+fn null_queues(job: &Job, size_bytes: u64) -> Result<Opened<NullQueue>> {
+    let buffer_bytes = (job.max_io_bytes() as usize).max(512);
+    let queues = (0..job.threads).map(|_| NullQueue::new(job.depth, buffer_bytes)).collect::<Result<_, _>>()?;
+    let facts = TargetFacts {
+        size_bytes: size_bytes / 512 * 512,
+        logical_block_bytes: 512,
+        description: "null: completes at once, touches no data".to_owned(),
+        notes: Vec::new(),
+    };
+    Ok(Opened { queues, facts })
+}
+
+impl Session {
+    /// Opens a target by name. SIGINT and SIGTERM end the run with what is known from then on.
+    ///
+    /// # Errors
+    /// A name that is not understood, or a pool that cannot be opened.
+    pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
+        let target = MeasureTarget::new(name)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        watch_signals(&stop)?;
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).context("the system gives no random numbers")?;
+        let maps = Maps::new(u64::from_le_bytes(seed));
+        let null_bytes = match name.parse() {
+            Ok(Target::Null { size_bytes }) => Some(size_bytes),
+            _ => None,
+        };
+        let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
+        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes })
+    }
+
+    /// Name of the target.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the user has ended it.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Runs the groups of a plan one after the other; ends early where the user says so.
+    ///
+    /// # Errors
+    /// What could not be begun.
+    pub fn run(&self, plan: &Plan, prefix: &str) -> Result<Vec<JobResult>> {
+        let mut spill = self.options.records.as_deref().map(|path| self.spill(path, plan)).transpose()?;
+        let mut results = Vec::new();
+        let mut first = 0;
+        for group in &plan.groups {
+            if self.is_stopped() {
+                break;
+            }
+            results.extend(self.run_group(group, first, spill.as_mut(), prefix)?);
+            first += group.len() as u32;
+        }
+        if let Some(report) = spill.map(|spill| spill.finish(SPILL_PATIENCE))
+            && let Some(failure) = &report.failure
+        {
+            eprintln!("forebay: {} records are missing in the file of records: {failure}", report.missing());
+        }
+        Ok(results)
+    }
+
+    fn run_group(
+        &self,
+        jobs: &[Job],
+        first: u32,
+        mut spill: Option<&mut Spill>,
+        prefix: &str,
+    ) -> Result<Vec<JobResult>> {
+        let mut recorders = Vec::new();
+        for (number, job) in (first..).zip(jobs) {
+            let of_job = match &mut spill {
+                Some(spill) => {
+                    (0..job.threads).map(|thread| spill.recorder(number, thread)).collect::<Result<_, _>>()?
+                }
+                None => Vec::new(),
+            };
+            recorders.push(of_job);
+        }
+        if let Some(size_bytes) = self.null_bytes {
+            let open = |job: &Job| null_queues(job, size_bytes);
+            return self.run_on(jobs, recorders, open, prefix);
+        }
+        let open = |job: &Job| {
+            let opened = self.target.open(job, self.options.destroy_data);
+            opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
+        };
+        self.run_on(jobs, recorders, open, prefix)
+    }
+
+    fn run_on<Q: Queue + 'static>(
+        &self,
+        jobs: &[Job],
+        recorders: Vec<Vec<Recorder>>,
+        open: impl Fn(&Job) -> Result<Opened<Q>>,
+        prefix: &str,
+    ) -> Result<Vec<JobResult>> {
+        let mut assignments = Vec::new();
+        for (job, recorders) in jobs.iter().zip(recorders) {
+            assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders });
+        }
+        let settings = Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() };
+        let mut show = |progress: &_| self.live.show(prefix, progress);
+        Ok(run(assignments, &self.clock, &settings, &self.stop, &mut show)?)
+    }
+
+    /// The file of records. Its times count from this session's clock.
+    fn spill(&self, path: &Path, plan: &Plan) -> Result<Spill> {
+        let jobs: Vec<&Job> = plan.groups.iter().flatten().collect();
+        let threads = jobs.iter().map(|job| job.threads).sum();
+        let metadata =
+            serde_json::json!({ "target": self.name, "jobs": jobs.iter().map(|job| asked(job)).collect::<Vec<_>>() });
+        let mut run_id = [0; 16];
+        getrandom::fill(&mut run_id).context("the system gives no random numbers")?;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
+        let header = Header {
+            run_id,
+            begin_unix_ns: since_epoch.as_nanos() as u64 - self.clock.now_ns(),
+            jobs: jobs.iter().map(|job| job.name.clone()).collect(),
+            metadata: metadata.to_string(),
+        };
+        Ok(Spill::create(path, &header, SpillOptions::within_budget(threads, SPILL_BUDGET_BYTES))?)
+    }
+
+    /// Whether the target may be written to.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_write(&self) -> Result<()> {
+        self.target.may_write(self.options.destroy_data)
+    }
+
+    /// The tool's own cost for a job, in nanoseconds an I/O.
+    ///
+    /// # Errors
+    /// Where the job cannot be run at all.
+    pub fn own_cost_ns(&self, job: &Job, target_bytes: u64) -> Result<f64> {
+        self.live.step("measuring the tool itself");
+        own_cost_ns(job, target_bytes)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Where a pool cannot be stopped cleanly.
+    pub fn close(self) -> Result<()> {
+        self.target.close()
+    }
+}
+
+impl Driver for Session {
+    fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError> {
+        self.live.step(step);
+        self.run_group(jobs, 0, None, &format!("{step}: ")).map_err(|error| DriverError(format!("{error:#}")))
+    }
+
+    fn size_bytes(&mut self) -> Result<u64, DriverError> {
+        self.target.size_bytes().map_err(|error| DriverError(format!("{error:#}")))
+    }
+
+    fn is_stopped(&self) -> bool {
+        Session::is_stopped(self)
+    }
+}

@@ -1,0 +1,201 @@
+//! Results for people.
+
+use crate::output::{self, size, time};
+use forebay_bench::job::model::Job;
+use forebay_bench::output::summary::{self, Reporting};
+use forebay_bench::run::{JobResult, KindResult, per_second};
+use forebay_bench::stats::percentile::{Level, PercentileEstimate, Reported};
+
+/// Failures shown with their place.
+const FAILURES_SHOWN: usize = 5;
+
+/// A job's result.
+pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) -> String {
+    let mut lines = vec![format!("{}: {}", result.job.name, asked(&result.job))];
+    lines.push(format!("  on {target} ({})", result.description));
+    if let Some(partial) = result.partial {
+        lines.push(format!("  PARTIAL ({}): what follows is what is known", partial.name()));
+    }
+    lines.push(format!(
+        "  {:.2} s, {} I/Os, {} IOPS, {}/s",
+        result.duration_ns as f64 / 1e9,
+        result.ios(),
+        rate(result.iops()),
+        size(result.bytes_per_second() as u64)
+    ));
+    lines.push(facts(result, own_cost_ns));
+    for kind in &result.kinds {
+        lines.push(String::new());
+        lines.push(of_kind(result, kind, reporting));
+    }
+    lines.extend(bursts(result));
+    lines.extend(open_loop(result));
+    if let Some(judged) = result.judged {
+        lines.push(format!(
+            "\n  verified: {} units whole, {} in part (written at the same time), {} not written in this run",
+            judged.whole, judged.partly, judged.unjudged
+        ));
+    }
+    lines.extend(failures(result));
+    lines.extend(result.notes.iter().map(|note| format!("  note: {note}")));
+    lines.join("\n")
+}
+
+/// What was asked, in one line.
+fn asked(job: &Job) -> String {
+    let mix: Vec<String> = job.mix.weights.iter().map(|(kind, weight)| format!("{} {weight}", kind.name())).collect();
+    let sizes = |mix: &forebay_bench::job::model::SizeMix| {
+        let each: Vec<String> = mix.choices.iter().map(|&(bytes, _)| size(u64::from(bytes))).collect();
+        each.join("+")
+    };
+    let reads = sizes(&job.sizes.read);
+    let writes = sizes(&job.sizes.write);
+    let sizes = if reads == writes { reads } else { format!("read {reads}, write {writes}") };
+    format!(
+        "{} of {sizes}, {}, {}, {} x {} in flight, waiting by {}",
+        mix.join(" "),
+        summary::pattern(&job.pattern),
+        summary::arrival(&job.arrival),
+        job.threads,
+        job.depth,
+        job.wait
+    )
+}
+
+fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
+    let little = summary::little(result);
+    let ios = result.ios().max(1) as f64;
+    let own = own_cost_ns.map_or_else(String::new, |ns| format!("; the tool itself {ns:.0} ns an I/O"));
+    format!(
+        "  depth {:.2} reached of {} asked; Little's law: {} ({:+.1} %); CPU {:.2} us user, {:.2} us system an I/O{own}",
+        result.depth_mean,
+        u64::from(result.job.threads) * u64::from(result.job.depth),
+        summary::verdict(little.verdict),
+        little.deviation * 100.0,
+        result.cpu_ns.0 as f64 / ios / 1e3,
+        result.cpu_ns.1 as f64 / ios / 1e3,
+    )
+}
+
+/// A rate with three digits and more.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        rate if rate >= 1e6 => format!("{:.2}M", rate / 1e6),
+        rate if rate >= 1e4 => format!("{:.1}k", rate / 1e3),
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate => format!("{rate:.2}"),
+    }
+}
+
+fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> String {
+    let errors = if kind.errors > 0 { format!(", {} FAILED", kind.errors) } else { String::new() };
+    let head = format!(
+        "  {}: {} I/Os, {} IOPS, {}/s{errors}",
+        kind.kind.name(),
+        kind.ios,
+        rate(per_second(kind.ios, result.duration_ns)),
+        size(per_second(kind.bytes, result.duration_ns) as u64)
+    );
+    let total = summary::percentiles(&kind.total, Some(&kind.blocks), reporting);
+    let device = summary::percentiles(&kind.device, None, reporting);
+    let submission = summary::percentiles(&kind.submission, None, reporting);
+    let mut rows = vec![vec![
+        "mean".to_owned(),
+        time(kind.total.mean_ns() as u64),
+        format!("sd {}", time(kind.total.deviation_ns() as u64)),
+        time(kind.device.mean_ns() as u64),
+        time(kind.submission.mean_ns() as u64),
+    ]];
+    let mut withheld = Vec::new();
+    for ((total, device), submission) in total.iter().zip(&device).zip(&submission) {
+        if let Reported::Withheld { needed_more } = total.value {
+            withheld.push(format!("{} needs {needed_more} more", name(total.level)));
+            continue;
+        }
+        rows.push(vec![name(total.level), value(total), interval(total), value(device), value(submission)]);
+    }
+    let head_of_table = ["latency", "total", "95 % interval", "device", "submission"];
+    let table = output::table(&head_of_table, 1, &rows);
+    let mut lines = vec![head];
+    lines.extend(table.lines().map(|line| format!("    {line}")));
+    if !withheld.is_empty() {
+        lines.push(format!("    withheld, too few samples: {}", withheld.join(", ")));
+    }
+    lines.join("\n")
+}
+
+fn name(level: Level) -> String {
+    match level {
+        Level::Min => "min".to_owned(),
+        Level::Max => "max".to_owned(),
+        Level::Share(share) => format!("p{}", share.percent()),
+    }
+}
+
+fn value(estimate: &PercentileEstimate) -> String {
+    estimate.value.value().map_or_else(|| "-".to_owned(), time)
+}
+
+fn interval(estimate: &PercentileEstimate) -> String {
+    let clustered = if estimate.effective_samples.is_some() { " clustered" } else { "" };
+    match estimate.value {
+        Reported::Open { low, .. } => format!("{} - open{clustered}", time(low)),
+        Reported::OpenBelow { high, .. } => format!("open - {}{clustered}", time(high)),
+        Reported::Full { low, high, .. } => format!("{} - {}{clustered}", time(low), time(high)),
+        Reported::Unbounded { .. } => format!("open - open{clustered}"),
+        Reported::Observed { .. } | Reported::Withheld { .. } => String::new(),
+    }
+}
+
+fn bursts(result: &JobResult) -> Option<String> {
+    let rows: Vec<String> = result
+        .bursts
+        .iter()
+        .map(|row| {
+            let window = time(row.window_ns);
+            let (least, most) = (rate(row.iops_min), rate(row.iops_max));
+            format!("{window}: {least} - {most} IOPS, up to {}/s", size(row.bytes_per_second_max as u64))
+        })
+        .collect();
+    (!rows.is_empty()).then(|| format!("\n  least and most of any\n    {}", rows.join("\n    ")))
+}
+
+fn open_loop(result: &JobResult) -> Option<String> {
+    let open = result.open?;
+    let check = summary::open_loop(result, &open);
+    let mut text = format!(
+        "\n  schedule: {} of {} I/Os handed over, {} a second, {}; {} late by the tool, {} times no slot was free",
+        open.issued,
+        open.scheduled,
+        rate(check.per_second),
+        summary::open_loop_verdict(check.verdict),
+        open.late,
+        open.no_slot
+    );
+    if open.issued < open.scheduled {
+        text.push_str("\n  THE TARGET IS TOO SLOW FOR THIS RATE: latencies are of the part that was handed over");
+    }
+    Some(text)
+}
+
+fn failures(result: &JobResult) -> Vec<String> {
+    let failures = &result.failures;
+    if failures.count == 0 && result.hung == 0 {
+        return Vec::new();
+    }
+    let mut lines = vec![format!(
+        "\n  FAILURES: {} I/Os failed, of which {} read what had not been written; {} never came back",
+        failures.count, failures.mismatches, result.hung
+    )];
+    lines.extend(failures.first.iter().take(FAILURES_SHOWN).map(|failure| {
+        format!(
+            "    at {:.3} s: {} of {} bytes at byte {}: {}",
+            failure.at_ns as f64 / 1e9,
+            failure.kind.name(),
+            failure.len_bytes,
+            failure.offset_bytes,
+            failure.what
+        )
+    }));
+    lines
+}

@@ -1,0 +1,267 @@
+//! `forebay bench`.
+
+use crate::cli::BenchOptions;
+use crate::finding::finding;
+use crate::measure::{self, Named, Other, Session, SessionOptions, job_table, report_table, time_ns};
+use crate::output::{self, Format};
+use anyhow::{Context, Result, bail};
+use forebay_bench::experiment::Report;
+use forebay_bench::job::model::Plan;
+use forebay_bench::job::validate::validate;
+use forebay_bench::job::{self, diskspd, toml_file};
+use forebay_bench::output::summary::{self, Reporting};
+use forebay_bench::output::{fio, fio_log};
+use forebay_bench::run::JobResult;
+use forebay_bench::stats::percentile::Level;
+use forebay_bench::telemetry::parquet;
+use forebay_device::{FileDevice, Target};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Runs a load, an experiment or a comparison.
+///
+/// # Errors
+/// What could not be done; a finding where I/Os failed.
+pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
+    if options.list {
+        return show_list(format);
+    }
+    let Some(target) = options.target.as_deref() else {
+        return match (&options.records, &options.parquet) {
+            (Some(records), Some(parquet)) => convert(records, parquet, format),
+            _ => bail!("--target is missing: a path or a URI, e.g. --target null:?size=1GiB"),
+        };
+    };
+    let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
+    if let Some(named @ (Named::PhotoIngest | Named::IndexRebuild)) = named {
+        return show_report(&measure::application(named, target, options)?, target, format);
+    }
+    let plan = plan(options, named.is_some())?;
+    for note in &plan.notes {
+        eprintln!("forebay: note: {note}");
+    }
+    let interval_ns = time_ns("--interval", &options.interval)?;
+    if interval_ns < 1_000_000 {
+        bail!("--interval {}: at least 1ms", options.interval);
+    }
+    let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
+    let mut session = Session::new(target, settings.clone())?;
+    let base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
+    if let Some(Named::Experiment(experiment)) = named {
+        let report = measure::experiment(&mut session, experiment, base, options)?;
+        session.close()?;
+        return show_report(&report, target, format);
+    }
+    if let Some(text) = &options.condition {
+        let report = measure::condition(&mut session, text, base, options)?;
+        eprintln!("forebay: {}", report.conditions.join("; "));
+    }
+    if options.against.is_some() || !options.against_set.is_empty() {
+        let report = compare(&mut session, &settings, &plan, options)?;
+        session.close()?;
+        return show_report(&report, target, format);
+    }
+    run_plan(session, &plan, options, format)
+}
+
+fn compare(session: &mut Session, settings: &SessionOptions, plan: &Plan, options: &BenchOptions) -> Result<Report> {
+    if let Some(other) = &options.against {
+        let mut other = Session::new(other, settings.clone())?;
+        let report = measure::compare(session, Other::Target(&mut other), plan, options.rounds)?;
+        other.close()?;
+        return Ok(report);
+    }
+    if options.job.is_some() || !options.diskspd.is_empty() {
+        bail!("--against-set changes what --set says: give the job by --set");
+    }
+    let settings: Vec<String> = options.set.iter().chain(&options.against_set).cloned().collect();
+    let mut other = from_settings(&settings)?;
+    apply(&mut other, options)?;
+    measure::compare(session, Other::Settings(&other), plan, options.rounds)
+}
+
+fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Format) -> Result<()> {
+    let reporting = Reporting {
+        levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
+        ..Reporting::default()
+    };
+    let results = session.run(plan, "")?;
+    let own_costs: Vec<Option<f64>> = results
+        .iter()
+        .map(|result| session.own_cost_ns(&result.job, result.target_bytes).ok().filter(|&ns| ns > 0.0))
+        .collect();
+    write_files(&results, options)?;
+    let name = session.name().to_owned();
+    match format {
+        Format::Json => {
+            let jobs: Vec<Value> = results
+                .iter()
+                .zip(&own_costs)
+                .map(|(result, own_cost)| summary::job(result, *own_cost, &reporting))
+                .collect();
+            output::json(json!({ "target": name, "notes": plan.notes, "jobs": jobs }))?;
+        }
+        Format::Table => {
+            let tables: Vec<String> = results
+                .iter()
+                .zip(&own_costs)
+                .map(|(result, own_cost)| job_table(&name, result, *own_cost, &reporting))
+                .collect();
+            output::line(&tables.join("\n\n"))?;
+        }
+    }
+    session.close()?;
+    verdict(&results)
+}
+
+fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {
+    if let Some(path) = &options.fio_json {
+        let document = serde_json::to_string_pretty(&fio::document(results, unix_ms()))?;
+        write(path, &document)?;
+    }
+    if let Some(prefix) = &options.fio_logs {
+        for (number, result) in results.iter().enumerate() {
+            for (end, content) in fio_log::files(result) {
+                let job = if results.len() > 1 { format!("-{number}") } else { String::new() };
+                write(Path::new(&format!("{}{job}{end}", prefix.display())), &content)?;
+            }
+        }
+    }
+    if let (Some(records), Some(parquet)) = (&options.records, &options.parquet) {
+        parquet::convert_file(records, parquet)?;
+    }
+    Ok(())
+}
+
+/// Converts the records of an earlier run, also of one that was killed.
+fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
+    let summary = parquet::convert_file(records, to)?;
+    match format {
+        Format::Json => output::json(json!({
+            "records": summary.records,
+            "segments": summary.segments,
+            "dropped": summary.dropped,
+            "torn_tail_bytes": summary.torn_tail_bytes,
+            "damaged_bytes": summary.damaged_bytes,
+            "whole": summary.is_whole(),
+        })),
+        Format::Table => output::line(&format!(
+            "{} records of {} segments written to {}; {} were dropped by the run, {} bytes at the end and {} in the middle \
+             could not be used",
+            summary.records,
+            summary.segments,
+            to.display(),
+            summary.dropped,
+            summary.torn_tail_bytes,
+            summary.damaged_bytes
+        )),
+    }
+}
+
+fn show_list(format: Format) -> Result<()> {
+    let names = measure::list();
+    match format {
+        Format::Json => {
+            let list: Vec<Value> = names.iter().map(|(name, what)| json!({ "name": name, "what": what })).collect();
+            output::json(json!({ "experiments": list }))
+        }
+        Format::Table => {
+            let rows: Vec<Vec<String>> = names.into_iter().map(|(name, what)| vec![name, what.to_owned()]).collect();
+            output::line(&output::table(&["experiment", "what it shows"], 2, &rows))
+        }
+    }
+}
+
+/// Shows a report; a finding where I/Os failed.
+fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
+    match format {
+        Format::Json => output::json(json!({
+            "experiment": report.name,
+            "what": report.what,
+            "target": target,
+            "partial": report.partial,
+            "failures": report.failures,
+            "conditions": report.conditions,
+            "notes": report.notes,
+            "result": report.json,
+        }))?,
+        Format::Table => output::line(&report_table(report))?,
+    }
+    if report.failures == 0 {
+        return Ok(());
+    }
+    Err(finding(format!("{} I/Os failed or never came back", report.failures)))
+}
+
+/// A finding where I/Os failed.
+fn verdict(results: &[JobResult]) -> Result<()> {
+    let failed: u64 = results.iter().map(|result| result.failures.count).sum();
+    let hung: u32 = results.iter().map(|result| result.hung).sum();
+    if failed + u64::from(hung) == 0 {
+        return Ok(());
+    }
+    Err(finding(format!("{failed} I/Os failed and {hung} never came back; the result says where")))
+}
+
+/// The plan that the command line asks for; that of an experiment is the base of its jobs.
+fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
+    let file = options.job.as_deref().filter(|_| !named);
+    let mut plan = match (file, options.diskspd.is_empty(), options.set.is_empty()) {
+        (Some(path), true, true) if !path.exists() => {
+            bail!("{} is neither a file nor an experiment; `forebay bench --list` names these", path.display())
+        }
+        (Some(path), true, true) => job::load(path)?,
+        (None, false, true) => from_diskspd(options)?,
+        (None, true, _) => from_settings(&options.set)?,
+        _ => bail!("a job file, --set and DiskSpd's options exclude one another: give one of them"),
+    };
+    apply(&mut plan, options)?;
+    Ok(plan)
+}
+
+/// DiskSpd's options; its `-c` makes the file where there is none.
+fn from_diskspd(options: &BenchOptions) -> Result<Plan> {
+    let parsed = diskspd::parse(&options.diskspd)?;
+    if let (Some(bytes), Some(Ok(Target::Path(path)))) =
+        (parsed.create_bytes, options.target.as_deref().map(str::parse::<Target>))
+        && !path.exists()
+    {
+        FileDevice::create_file(&path, bytes).with_context(|| format!("cannot make {}", path.display()))?;
+    }
+    Ok(parsed.plan)
+}
+
+/// What the command line says of every job.
+fn apply(plan: &mut Plan, options: &BenchOptions) -> Result<()> {
+    let runtime = options.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?;
+    let warmup = options.warmup.as_deref().map(|text| time_ns("--warmup", text)).transpose()?;
+    for job in plan.groups.iter_mut().flatten() {
+        job.end.after_ns = runtime.or(job.end.after_ns);
+        job.warmup_ns = warmup.unwrap_or(job.warmup_ns);
+        job.seed = options.seed.unwrap_or(job.seed);
+    }
+    Ok(validate(plan)?)
+}
+
+/// A job of `KEY=VALUE` settings: the keys of a TOML job file; values need no quotes.
+fn from_settings(settings: &[String]) -> Result<Plan> {
+    let mut text = String::from("[[job]]\n");
+    for setting in settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("--set {setting:?} is not of the form KEY=VALUE, e.g. --set depth=16");
+        };
+        let is_toml = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok();
+        let value = if is_toml { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
+        text.push_str(&format!("{} = {value}\n", key.trim()));
+    }
+    Ok(toml_file::parse(&text, "--set")?)
+}
+
+fn write(path: &Path, content: &str) -> Result<()> {
+    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,64 @@
+//! `forebay check SPEC --target URI`.
+
+use crate::cli::CheckOptions;
+use crate::finding::finding;
+use crate::measure::{Session, SessionOptions, time_ns};
+use crate::output::{self, Format};
+use anyhow::{Context, Result};
+use forebay_bench::spec::{self, Conditioning, Outcome, Spec};
+use serde_json::json;
+
+/// Intervals of the shortest run: clustering of stalls is seen between intervals, not within.
+const INTERVALS: u64 = 40;
+/// Bounds of an interval in nanoseconds.
+const INTERVAL_NS: (u64, u64) = (10_000_000, 1_000_000_000);
+
+/// Checks a spec sheet.
+///
+/// # Errors
+/// What could not be done; a finding where a promise is broken.
+pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
+    if options.list {
+        let names = Spec::builtin();
+        return match format {
+            Format::Json => output::json(json!({ "sheets": names })),
+            Format::Table => output::line(&names.join("\n")),
+        };
+    }
+    let name = options.spec.as_deref().context("SPEC is missing")?;
+    let target = options.target.as_deref().context("--target is missing")?;
+    let spec = Spec::load(name)?;
+    let runtime_ns = options.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?;
+    let shortest_ns = spec
+        .promises
+        .iter()
+        .filter(|promise| promise.own_end)
+        .filter_map(|promise| promise.job.end.after_ns)
+        .chain(runtime_ns)
+        .min();
+    let interval_ns = (shortest_ns.unwrap_or(spec::RUNTIME_NS) / INTERVALS).clamp(INTERVAL_NS.0, INTERVAL_NS.1);
+    let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: None };
+    let mut session = Session::new(target, settings)?;
+    let may_write = session.may_write();
+    if let Err(why) = &may_write {
+        eprintln!("forebay: promises about writes are left out: {why:#}");
+    }
+    let how = spec::CheckOptions {
+        runtime_ns,
+        conditioning: if options.skip_conditioning { Conditioning::Skip } else { Conditioning::AsSheet },
+        only: options.only.clone(),
+        rows: options.rows,
+        allow_writes: may_write.is_ok(),
+        ..spec::CheckOptions::default()
+    };
+    let report = spec::check(&mut session, &spec, &how)?;
+    match format {
+        Format::Json => output::json(serde_json::to_value(&report)?)?,
+        Format::Table => output::line(&spec::table(&report))?,
+    }
+    session.close()?;
+    match report.outcome {
+        Outcome::Fail => Err(finding(format!("{target} breaks a promise of {name}"))),
+        Outcome::Pass | Outcome::NotShown => Ok(()),
+    }
+}
