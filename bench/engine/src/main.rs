@@ -6,7 +6,8 @@
 
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, Device, DiskId};
-use forebay_device::{RamDevice, Random};
+use forebay_block::Random;
+use forebay_device::{RamDevice};
 use forebay_prism::ClassTable;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{format, format::NewDisk, open};

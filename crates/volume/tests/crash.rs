@@ -9,7 +9,8 @@
 mod world;
 
 use forebay_block::ClassId;
-use forebay_device::{Image, Random};
+use forebay_block::Random;
+use forebay_device::Image;
 use world::{BULK, Oracle, Shape, World};
 
 /// How a history is made.

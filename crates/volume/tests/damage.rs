@@ -5,8 +5,9 @@
 
 mod world;
 
+use forebay_block::Random;
+use forebay_device::Image;
 use forebay_device::instant::Store;
-use forebay_device::{Image, Random};
 use forebay_volume::RequestError;
 use forebay_volume::recovery::{MemberError, OpenError};
 use std::collections::BTreeSet;

@@ -6,8 +6,9 @@
 mod world;
 
 use forebay_block::IoErrorKind;
+use forebay_block::Random;
+use forebay_device::Image;
 use forebay_device::faulty::{Fault, Target};
-use forebay_device::{Image, Random};
 use forebay_volume::RequestError;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{MemberError, OpenError};

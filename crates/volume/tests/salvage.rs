@@ -5,7 +5,8 @@
 mod world;
 
 use forebay_block::DiskId;
-use forebay_device::{Image, Random};
+use forebay_block::Random;
+use forebay_device::Image;
 use forebay_volume::recovery::{OpenError, salvage};
 use forebay_volume::{Op, Pool, Request, RequestError};
 use world::{Oracle, Shape, World, boxed, tags};

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 /// The most devices on top of each other that are followed.
 const LAYERS_MAX: usize = 16;
-/// The most that is read of a file of sysfs or procfs, in bytes; one line of `stat` is under 400, a table of mounts of a
-/// machine full of containers may have thousands of lines.
+/// The most that is read of a file of sysfs or procfs, in bytes: one line of `stat` is under 400, but the table of
+/// mounts on a machine full of containers may have thousands of lines.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// Where the kernel shows its devices; another place in tests.
@@ -178,6 +178,15 @@ impl Places {
                 Err(LayerError::Several { name: name_of(directory), parts: names.join(", ") })
             }
         }
+    }
+
+    /// Whether counting is switched off for a device (`queue/iostats`; of a partition, its disk's): drivers that leave
+    /// counting to the block layer then stand still.
+    pub(super) fn counts_not(&self, layer: &Layer) -> bool {
+        let Ok(directory) = self.directory((layer.major, layer.minor)) else { return false };
+        let disk = if directory.join("partition").exists() { directory.parent() } else { Some(directory.as_path()) };
+        let switch = disk.and_then(|disk| read_text(&disk.join("queue/iostats")).ok());
+        switch.is_some_and(|text| text.trim() == "0")
     }
 
     /// What the drive at the bottom is.

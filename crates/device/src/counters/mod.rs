@@ -162,6 +162,15 @@ impl Counters {
         if !silent.is_empty() {
             counters.leave_out(Source::Kernel, format!("{} has none that can be read", silent.join(", ")));
         }
+        let off: Vec<&str> =
+            counters.layers.iter().filter(|layer| places.counts_not(layer)).map(|layer| layer.name.as_str()).collect();
+        if !off.is_empty() {
+            let names = off.join(", ");
+            counters.leave_out(
+                Source::Kernel,
+                format!("{names} may stand still: its queue/iostats in sysfs is 0, write 1"),
+            );
+        }
         match ended {
             Some(error) => counters.leave_out_drive(&error),
             None => counters.ask_drive(places, earlier),

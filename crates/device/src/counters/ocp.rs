@@ -1,8 +1,8 @@
 //! The SMART / Health Information Extended log page (C0h) of the Open Compute Project: what reached the medium.
 //!
 //! Layout: OCP Datacenter NVMe SSD Specification 2.0, "SMART / Health Information Extended (Log Identifier C0h)",
-//! SMART-1 (bytes written to the medium, the drive's own included) and SMART-2 (bytes read from it); the same offsets as
-//! `SCAO_*` in nvme-cli's plugins/ocp/ocp-smart-extended-log.h. C0h is among the vendors' own numbers, so another
+//! SMART-1 (bytes written to the medium, the drive's own included) and SMART-2 (bytes read from it); the same offsets
+//! as `SCAO_*` in nvme-cli's plugins/ocp/ocp-smart-extended-log.h. C0h is among the vendors' own numbers, so another
 //! vendor's page may lie there: only the GUID tells.
 
 use super::page::{Page, number};

@@ -95,6 +95,18 @@ fn an_array_is_not_followed_and_says_so() {
 }
 
 #[test]
+fn counting_that_is_switched_off_is_seen() {
+    let sys = FakeSys::new();
+    sys.device("a/nvme0n1", "259:0", &[("stat", STAT), ("queue/iostats", "0\n")]);
+    sys.device("a/nvme0n1/nvme0n1p1", "259:1", &[("stat", STAT), ("partition", "1\n")]);
+    sys.device("a/sda", "8:0", &[("stat", STAT), ("queue/iostats", "1\n")]);
+    let off =
+        |number| sys.places().descend(number).0.iter().map(|one| sys.places().counts_not(one)).collect::<Vec<_>>();
+    assert_eq!(off((259, 1)), [true, true]);
+    assert_eq!(off((8, 0)), [false]);
+}
+
+#[test]
 fn a_btrfs_of_several_devices_is_known() {
     let sys = FakeSys::new();
     let devices = sys.root.path().join("fs/btrfs/0123-4567/devices");

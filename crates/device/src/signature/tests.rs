@@ -3,7 +3,8 @@
 use super::*;
 use crate::file::{FileDevice, FileOptions, OpenMode};
 use crate::instant::Store;
-use crate::{Image, ImageDevice, Random};
+use crate::{Image, ImageDevice};
+use forebay_block::Random;
 use std::process::Command;
 
 const SIZE: u64 = 8 << 20;

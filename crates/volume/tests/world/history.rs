@@ -2,7 +2,8 @@
 
 use super::{BULK, Oracle, Shape, World};
 use forebay_block::ClassId;
-use forebay_device::{Image, Random};
+use forebay_block::Random;
+use forebay_device::Image;
 
 /// What a random operation may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

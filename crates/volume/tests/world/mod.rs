@@ -4,8 +4,9 @@
 pub mod anatomy;
 pub mod history;
 
+use forebay_block::Random;
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Request as DeviceRequest};
-use forebay_device::{FaultyDevice, Image, Random, ReorderDevice, VolatileDevice, image::ImageDevice};
+use forebay_device::{FaultyDevice, Image, ReorderDevice, VolatileDevice, image::ImageDevice};
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::engine::Faults;
 use forebay_volume::layout::plan::{PoolOptions, plan};

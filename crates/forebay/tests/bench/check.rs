@@ -1,0 +1,153 @@
+//! `forebay check`: promises that hold, that are broken, and that cannot be judged.
+
+use super::*;
+
+/// A sheet of promises about 4 KiB random reads.
+fn sheet(promises: &[(&str, &str)]) -> String {
+    let mut text = String::from("[drive]\nname = \"Nothing\"\ncapacity = \"1GiB\"\nkind = \"xpoint\"\n");
+    for (number, (job, promise)) in promises.iter().enumerate() {
+        text.push_str(&format!(
+            "\n[[promise]]\nname = \"promise {number}\"\nsource = \"this test\"\n\
+             job = {{ rw = \"randread\", size = \"4KiB\", warmup = \"0s\", {job} }}\n{promise}\n"
+        ));
+    }
+    text
+}
+
+const HALF_A_SECOND: &str = "runtime = \"500ms\"";
+
+fn check(sheet: &str, target: &str, more: &[&str]) -> Output {
+    forebay(&[&["check", sheet, "--target", target, "--output", "json"][..], more].concat())
+}
+
+#[track_caller]
+fn verdicts(report: &Value) -> Vec<&str> {
+    report["promises"].as_array().unwrap().iter().map(|promise| promise["verdict"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn promises_that_hold_pass() {
+    let place = Place::new();
+    let sheet = place.write(
+        "s.toml",
+        &sheet(&[
+            (HALF_A_SECOND, "measure = \"mean\"\nat_most = \"10ms\""),
+            (HALF_A_SECOND, "measure = \"iops\"\nat_least = 100"),
+            (HALF_A_SECOND, "measure = \"median\"\nat_most = \"10ms\""),
+            (HALF_A_SECOND, "measure = \"bytes_per_second\"\nat_least = \"1MB/s\""),
+            (HALF_A_SECOND, "measure = \"p99\"\nat_most = \"1s\""),
+        ]),
+    );
+    for target in [NULL, RAM] {
+        let report = json(&good(&check(&sheet, target, &[])));
+        assert_eq!(report["schema_version"], 1);
+        assert_eq!(verdicts(&report), ["pass"; 5], "{target}: {report}");
+        assert_eq!(report["outcome"], "pass", "{target}");
+        assert_eq!(report["runs"].as_array().unwrap().len(), 1, "the same job runs once");
+    }
+    let table = good(&forebay(&["check", &sheet, "--target", NULL]));
+    assert!(table.contains("| pass") && table.trim_end().lines().last().unwrap().contains("pass"), "{table}");
+}
+
+#[test]
+fn broken_promises_fail() {
+    let place = Place::new();
+    let text = sheet(&[
+        (HALF_A_SECOND, "measure = \"mean\"\nat_most = \"1ns\""),
+        (HALF_A_SECOND, "measure = \"iops\"\nat_least = 100"),
+        (HALF_A_SECOND, "measure = \"iops\"\nat_least = 1000000000000"),
+    ]);
+    let sheet = place.write("s.toml", &text);
+    let output = check(&sheet, RAM, &[]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let report = json(&out(&output));
+    assert_eq!(verdicts(&report), ["fail", "pass", "fail"], "{report}");
+    assert_eq!(report["outcome"], "fail");
+    assert!(err(&output).contains("breaks a promise"), "{}", err(&output));
+    let table = forebay(&["check", &sheet, "--target", RAM]);
+    assert_eq!(code(&table), 1);
+    assert!(out(&table).contains("FAIL"), "{}", out(&table));
+    // What was asked for alone decides.
+    good(&check(&sheet, RAM, &["--only", "promise 1"]));
+}
+
+#[test]
+fn too_few_samples_neither_pass_nor_fail() {
+    let place = Place::new();
+    let sheet = place.write("s.toml", &sheet(&[("ios = 1000", "measure = \"p99.999\"\nat_most = \"10s\"")]));
+    let report = json(&good(&check(&sheet, NULL, &[])));
+    assert_eq!((verdicts(&report), &report["outcome"]), (vec!["too_few_samples"], &"not_shown".into()));
+    let promise = &report["promises"][0];
+    assert_eq!(promise["needed_more"], 368_888 - 1000, "{promise}");
+    assert!(promise["measured"]["value"].is_null(), "{promise}");
+    let table = good(&forebay(&["check", &sheet, "--target", NULL]));
+    assert!(table.contains("too few samples") && table.contains("not shown"), "{table}");
+}
+
+#[test]
+fn writes_are_left_out_where_something_would_be_lost() {
+    let scene = Scene::new().created();
+    let text = sheet(&[
+        (HALF_A_SECOND, "measure = \"iops\"\nat_least = 1"),
+        (HALF_A_SECOND, "measure = \"iops\"\nat_least = 1"),
+    ]);
+    let at = text.rfind("randread").unwrap();
+    let text = format!("{}randwrite{}", &text[..at], &text[at + "randread".len()..]);
+    let sheet = scene.path("s.toml");
+    std::fs::write(&sheet, text).unwrap();
+    let (sheet, fast) = (sheet.to_str().unwrap(), scene.path("fast.img"));
+    let before = std::fs::read(&fast).unwrap();
+    let output = check(sheet, fast.to_str().unwrap(), &[]);
+    let report = json(&good(&output));
+    assert_eq!(verdicts(&report), ["pass", "not_run"], "{report}");
+    assert_eq!(report["outcome"], "not_shown");
+    assert!(err(&output).contains("Forebay pool"), "{}", err(&output));
+    assert!(std::fs::read(&fast).unwrap() == before, "it was written to");
+    let report = json(&good(&check(sheet, fast.to_str().unwrap(), &["--destroy-data"])));
+    assert_eq!(verdicts(&report), ["pass", "pass"], "{report}");
+    assert!(std::fs::read(&fast).unwrap() != before, "nothing was written");
+}
+
+#[test]
+fn sheets_and_options_that_are_wrong_are_refused() {
+    let place = Place::new();
+    let wrong = |from: &str, to: &str| {
+        let text = sheet(&[(HALF_A_SECOND, "measure = \"mean\"\nat_most = \"1s\"")]);
+        assert!(text.contains(from));
+        place.write("s.toml", &text.replace(from, to))
+    };
+    for (from, to, parts) in [
+        ("measure = \"mean\"", "measure = \"meen\"", &["s.toml:10:", "meen", "mean"][..]),
+        ("measure = \"mean\"", "measure = \"max\"", &["s.toml", "max"]),
+        ("at_most", "at_mots", &["s.toml:11:1", "at_mots", "at_most"]),
+        ("at_most = \"1s\"", "at_most = \"1s\"\nat_least = \"1s\"", &["at_most", "at_least"]),
+        ("at_most = \"1s\"", "at_most = \"1 parsec\"", &["s.toml:11:", "parsec"]),
+        ("source = \"this test\"\n", "", &["s.toml", "source"]),
+        ("size = \"4KiB\"", "siez = \"4KiB\"", &["s.toml:9:", "siez", "size"]),
+    ] {
+        refused(&check(&wrong(from, to), NULL, &[]), 2, parts);
+    }
+    refused(&check("nothing.toml", NULL, &[]), 2, &["nothing.toml", "p4800x"]);
+    refused(&forebay(&["check", "p4800x"]), 2, &["--target"]);
+    refused(&check("p4800x", "/nonexistent/x", &[]), 2, &["/nonexistent/x"]);
+    refused(&check("p4800x", NULL, &["--runtime", "1 banana"]), 2, &["--runtime"]);
+    refused(&check("p4800x", NULL, &["--only", "no such promise"]), 2, &["no such promise"]);
+    let list = json(&good(&forebay(&["check", "--list", "--output", "json"])));
+    assert!(list["sheets"].as_array().unwrap().len() >= 9, "{list}");
+}
+
+#[test]
+fn ctrl_c_leaves_a_report() {
+    let place = Place::new();
+    let text = sheet(&[
+        ("runtime = \"60s\"", "measure = \"iops\"\nat_least = 1"),
+        ("depth = 2, runtime = \"60s\"", "measure = \"iops\"\nat_least = 1"),
+    ]);
+    let sheet = place.write("s.toml", &text);
+    let run = Running::start(&["check", &sheet, "--target", NULL, "--output", "json"]);
+    std::thread::sleep(Duration::from_millis(800));
+    run.signal(rustix::process::Signal::INT);
+    let report = json(&good(&run.end()));
+    assert_eq!(report["outcome"], "not_shown");
+    assert_eq!(verdicts(&report)[1], "not_run", "{report}");
+}

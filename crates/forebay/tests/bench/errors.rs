@@ -1,0 +1,171 @@
+//! What is refused, and in which words: exit code 2, nothing done, and what to do instead.
+
+use super::*;
+use std::os::unix::fs::FileExt;
+
+/// An ext4 superblock, as far as it takes to be recognised: blocks, magic, and a feature that ext3 has not (extents).
+fn make_ext4(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let zeros = [0; 1024];
+    file.write_all_at(&zeros, 1024).unwrap();
+    file.write_all_at(&4096_u32.to_le_bytes(), 1024 + 0x04).unwrap();
+    file.write_all_at(&2_u32.to_le_bytes(), 1024 + 0x18).unwrap();
+    file.write_all_at(&[0x53, 0xef], 1024 + 0x38).unwrap();
+    file.write_all_at(&0x40_u32.to_le_bytes(), 1024 + 0x60).unwrap();
+}
+
+#[test]
+fn a_file_system_is_refused_by_name_and_left_alone() {
+    let place = Place::new();
+    make_ext4(&place.path("target.img"));
+    let before = std::fs::read(place.target()).unwrap();
+    for load in [
+        &["--set", "rw=randwrite", "--runtime", "100ms"][..],
+        &["--set", "mix={ read = 1, trim = 1 }"],
+        &["-b4k", "-w1", "-d1"],
+        &["write-saturation", "--quick"],
+        &["--condition", "random=1"],
+        &["--condition", "purge"],
+    ] {
+        let output = bench(&place.target(), load);
+        refused(&output, 2, &["target.img", "ext4", "--destroy-data"]);
+        assert_eq!(out(&output), "", "{load:?}");
+        assert!(std::fs::read(place.target()).unwrap() == before, "{load:?} has changed the file");
+    }
+    // Reading it is no danger.
+    measured(&place.target(), &["--set", "ios=10", "--warmup", "0s"]);
+    assert!(std::fs::read(place.target()).unwrap() == before, "reading has changed the file");
+    let result = measured(&place.target(), &["--set", "rw=randwrite", "--set", "ios=10", "--destroy-data"]);
+    assert_eq!(jobs_of(&result)[0]["ios"], 10);
+    assert!(std::fs::read(place.target()).unwrap() != before, "nothing was written");
+}
+
+#[test]
+fn a_later_job_that_writes_is_refused_before_the_first_has_run() {
+    let place = Place::new();
+    make_ext4(&place.path("target.img"));
+    let jobs =
+        "[defaults]\nruntime = \"20s\"\n[[job]]\nname = \"r\"\n[[job]]\nname = \"w\"\nrw = \"write\"\nafter = \"r\"\n";
+    let started = Instant::now();
+    let output = bench(&place.target(), &[&place.write("j.toml", jobs)]);
+    refused(&output, 2, &["ext4", "--destroy-data"]);
+    assert!(started.elapsed() < Duration::from_secs(10), "twenty seconds of reads came first");
+}
+
+#[test]
+fn a_pool_of_ours_is_refused() {
+    let scene = Scene::new().created();
+    let fast = scene.path("fast.img");
+    let output = bench(fast.to_str().unwrap(), &["--set", "rw=randwrite", "--set", "ios=10"]);
+    refused(&output, 2, &["fast.img", "Forebay pool", "--destroy-data"]);
+    good(&forebay(&["verify", scene.config()]));
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_what_is() {
+    let place = Place::new();
+    let target = place.target();
+    let directory = place.directory.path().to_str().unwrap().to_owned();
+    let jobs = [
+        ("key.toml", "[[job]]\nname = \"a\"\niodepth = 4\ndeph = 4\n"),
+        ("size.toml", "[[job]]\n\nsize = \"4KB5\"\n"),
+        ("empty.toml", ""),
+        ("broken.toml", "[[job]\n"),
+        ("key.fio", "[a]\nsize=1m\niodetph=4\n"),
+        ("value.fio", "[a]\nsize=1m\nrw=randred\n"),
+    ];
+    let paths: Vec<String> = jobs.iter().map(|(name, text)| place.write(name, text)).collect();
+    for (target, more, parts) in [
+        (&*target, &[&*paths[0]][..], &["key.toml:3:1", "iodepth", "depth"][..]),
+        (&target, &[&paths[1]], &["size.toml:3:", "4KB5", "KiB"]),
+        (&target, &[&paths[2]], &["empty.toml", "[[job]]"]),
+        (&target, &[&paths[3]], &["broken.toml:1:"]),
+        (&target, &[&paths[4]], &["key.fio:3", "iodetph", "iodepth"]),
+        (&target, &[&paths[5]], &["value.fio:3", "randred", "randread"]),
+        (&target, &["nothing.toml"], &["nothing.toml", "--list"]),
+        (&target, &["--set", "deph=1"], &["deph", "depth"]),
+        (&target, &["--set", "depth"], &["depth", "KEY=VALUE"]),
+        (&target, &["--set", "depth=0"], &["depth", "1 to 65536"]),
+        (&target, &["--set", "threads=99999"], &["threads", "1024"]),
+        (&target, &["--set", "size=0"], &["size", "1 byte"]),
+        (&target, &["--set", "size=64MiB"], &["size", "32 MiB"]),
+        (&target, &["--set", "size=32MiB"], &["33554432", "16777216"]),
+        (&target, &["--set", "region={ offset = \"1TiB\" }"], &["region"]),
+        (&target, &["--set", "arrival=constant"], &["rate"]),
+        (&target, &["--set", "rate=fast"], &["rate", "fast"]),
+        (&target, &["--set", "rw=randrd"], &["randread"]),
+        (&target, &["--runtime", "1 banana"], &["--runtime", "banana", "ms"]),
+        (&target, &["--interval", "1us"], &["--interval", "1ms"]),
+        (&target, &["--percentiles", "101"], &["101"]),
+        (&target, &["--set", "depth=1", "-b4k"], &["--set", "DiskSpd"]),
+        (&target, &["-b4k", "-y9"], &["-y9"]),
+        (&target, &["-b4q"], &["-b", "4q"]),
+        (&target, &["--records", &target, "--set", "ios=1"], &["target.img", "never overwritten"]),
+        ("/nonexistent/x", &["--set", "ios=1"], &["/nonexistent/x", "does not exist"]),
+        (&directory, &["--set", "ios=1"], &["neither a regular file nor a block device"]),
+        (&target, &["photo-ingest"], &["target.img", "directory"]),
+        ("nul:?size=1GiB", &["--set", "ios=1"], &["nul", "null:"]),
+        ("null:?size=big", &["--set", "ios=1"], &["big"]),
+        ("pool:/nonexistent.toml", &["--set", "ios=1"], &["/nonexistent.toml"]),
+        ("nbd+unix:///?socket=/nonexistent.sock", &["--set", "ios=1"], &["/nonexistent.sock"]),
+    ] {
+        let output = bench(target, more);
+        refused(&output, 2, parts);
+        assert_eq!(out(&output), "", "{more:?}");
+    }
+    refused(&forebay(&["bench"]), 2, &["--target"]);
+    refused(&forebay(&["bench", "--parquet", "x"]), 2, &["--records"]);
+    refused(&forebay(&["bench", "--target", NULL, "--output", "yaml"]), 2, &["json"]);
+    let empty = place.write("empty.img", "");
+    refused(&bench(&empty, &["--set", "ios=1"]), 2, &["empty.img", "truncate -s"]);
+    refused(&bench(&place.write("tiny.img", &"x".repeat(1000)), &["--set", "ios=1"]), 2, &["512", "4096"]);
+}
+
+/// A part of a message that stands in it twice.
+fn said_twice(text: &str) -> Option<&str> {
+    let parts: Vec<&str> = text.trim().split(": ").collect();
+    let long = |part: &&&str| part.len() > 12;
+    parts
+        .iter()
+        .enumerate()
+        .filter(|(_, part)| long(part))
+        .find_map(|(at, part)| parts[at + 1..].contains(part).then_some(*part))
+}
+
+#[test]
+fn no_message_says_the_same_twice() {
+    let place = Place::new();
+    let tiny = place.write("tiny.img", &"x".repeat(1000));
+    let mixed = place.write("d.toml", "[[job]]\nrw = \"write\"\nverify = true\nduplicates = 10\n");
+    for output in [
+        bench(&tiny, &["--set", "ios=1"]),
+        bench(NULL, &["--records", "/nonexistent/x", "--set", "ios=1"]),
+        bench(&place.target(), &[&mixed]),
+        bench("/nonexistent/x", &["qd-sweep", "--quick"]),
+        bench("nbd+unix:///?socket=/nonexistent.sock", &["--set", "ios=1"]),
+        forebay(&["bench", "--records", "/nonexistent/x", "--parquet", "/nonexistent/y"]),
+        forebay(&["check", "p4800x", "--target", "/nonexistent/x"]),
+    ] {
+        assert_eq!(code(&output), 2, "{}", err(&output));
+        for line in err(&output).lines() {
+            assert_eq!(said_twice(line), None, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_costs_no_result() {
+    let place = Place::new();
+    let nowhere = place.text("missing/x");
+    for (option, path, part) in [
+        ("--fio-json", "/dev/full", "No space left"),
+        ("--fio-json", &nowhere, "No such file"),
+        ("--fio-logs", &nowhere, "No such file"),
+    ] {
+        let output = bench(NULL, &["--runtime", "100ms", "--warmup", "0s", option, path]);
+        refused(&output, 2, &[path, part]);
+        // Nothing is measured, or the result is not lost with its copy.
+        let text = out(&output);
+        assert!(option == "--fio-logs" || path == nowhere || !text.is_empty(), "{option} {path}: the result is lost");
+    }
+}

@@ -1,0 +1,301 @@
+//! Loads from the command line: DiskSpd's options, `--set`, arrivals; and the shape of their results.
+
+use super::*;
+
+/// The guide's lines, as it prints them.
+const GUIDE: [&str; 7] = [
+    "-d600 -b4k -w0 -r -o4 -t8 -h -L #1",
+    "-d600 -b4k -w100 -r -o4 -t8 -h -L #1",
+    "-d600 -b4k -w30 -r -o4 -t8 -h -L #1",
+    "-d600 -b64k -w0 -r -o4 -t8 -h -L #1",
+    "-d600 -b64k -w100 -r -o4 -t8 -h -L #1",
+    "-d600 -b4k -w0 -r -o1 -t1 -h -L #1",
+    "-d600 -b4k -w100 -r -o1 -t1 -h -L #1",
+];
+
+fn guide_lines_on(target: &str) {
+    for line in GUIDE {
+        let mut arguments: Vec<&str> = line.split(' ').collect();
+        arguments.extend(["--runtime", "150ms", "--warmup", "0s"]);
+        let output = bench(target, &arguments);
+        let result = json(&good(&output));
+        let job = &jobs_of(&result)[0];
+        assert!(job["ios"].as_u64().unwrap() > 100, "{line}: {job}");
+        let (threads, depth) = if line.contains("-t8") { (8, 4) } else { (1, 1) };
+        assert_eq!((&job["job"]["threads"], &job["job"]["depth"]), (&threads.into(), &depth.into()), "{line}");
+        let size = if line.contains("-b64k") { 65_536 } else { 4096 };
+        assert_eq!(job["bytes"].as_u64(), job["ios"].as_u64().map(|ios| ios * size), "{line}");
+        let kinds: Vec<&str> =
+            job["kinds"].as_array().unwrap().iter().map(|kind| kind["kind"].as_str().unwrap()).collect();
+        let expected: &[&str] = match line {
+            line if line.contains("-w0 ") => &["read"],
+            line if line.contains("-w100") => &["write"],
+            _ => &["read", "write"],
+        };
+        assert_eq!(kinds, expected, "{line}");
+        assert_eq!(job["job"]["pattern"], "random", "{line}");
+        assert_eq!(result["target"], target, "#1 selects no disk");
+        assert!(err(&output).contains("#1"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn the_guides_lines_run_on_nothing() {
+    guide_lines_on(NULL);
+}
+
+#[test]
+fn the_guides_lines_run_on_a_file() {
+    guide_lines_on(&Place::new().target());
+}
+
+#[test]
+fn write_shares_are_as_asked() {
+    let result = measured(NULL, &["-b4k", "-w30", "-r", "-o4", "-t2", "-d1", "-W0"]);
+    let job = &jobs_of(&result)[0];
+    let (writes, all) = (job["kinds"][1]["ios"].as_f64().unwrap(), job["ios"].as_f64().unwrap());
+    assert!((writes / all - 0.3).abs() < 4.0 * (0.21 / all).sqrt(), "{writes} of {all}");
+}
+
+#[test]
+fn reading_leaves_a_file_as_it_is() {
+    let place = Place::new();
+    let before = std::fs::read(place.target()).unwrap();
+    let result = measured(&place.target(), &["--set", "depth=8", "--runtime", "200ms", "--warmup", "0s"]);
+    assert!(jobs_of(&result)[0]["ios"].as_u64().unwrap() > 0);
+    assert!(std::fs::read(place.target()).unwrap() == before, "reading has changed the file");
+    // Also where it could not be written to.
+    std::fs::set_permissions(place.target(), std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
+    measured(&place.target(), &["--set", "ios=10", "--warmup", "0s"]);
+}
+
+#[test]
+fn writing_writes_just_the_region() {
+    let place = Place::new();
+    let before = std::fs::read(place.target()).unwrap();
+    let settings = ["rw=randwrite", "ios=500", "depth=4", "region={ offset = \"4MiB\", size = \"1MiB\" }", "warmup=0s"];
+    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    let result = measured(&place.target(), &arguments);
+    assert_eq!(jobs_of(&result)[0]["ios"], 500);
+    let after = std::fs::read(place.target()).unwrap();
+    let (begin, end) = (4 << 20, 5 << 20);
+    assert!(after.len() == before.len() && after[..begin] == before[..begin] && after[end..] == before[end..]);
+    assert!(after[begin..end] != before[begin..end], "nothing was written");
+}
+
+#[test]
+fn percentiles_are_withheld_then_open_then_bounded() {
+    for (ios, status, needed_more) in
+        [(29_955, "withheld", Some(1)), (29_956, "open", None), (36_887, "open", None), (36_888, "bounded", None)]
+    {
+        let limit = format!("ios={ios}");
+        let result = measured(NULL, &["--set", &limit, "--set", "warmup=0s"]);
+        let found = percentile(latency(&jobs_of(&result)[0]), 99.99);
+        assert_eq!((&found["status"], found["samples_needed_more"].as_u64()), (&status.into(), needed_more), "{ios}");
+        assert_eq!(found["value"].is_null(), status == "withheld", "{ios}: {found}");
+        assert_eq!(found["high"].is_null(), status != "bounded", "{ios}: {found}");
+        let (low, value, high) = (found["low"].as_u64(), found["value"].as_u64(), found["high"].as_u64());
+        assert!(low <= value && high.is_none_or(|high| value <= Some(high)), "{found}");
+    }
+    // A table says the same.
+    let table = good(&forebay(&["bench", "--target", NULL, "--set", "ios=29955", "--set", "warmup=0s"]));
+    assert!(table.contains("withheld") && table.contains("p99.99 needs 1 more"), "{table}");
+}
+
+#[test]
+fn chosen_percentiles_are_shown() {
+    let result = measured(NULL, &["--set", "ios=100000", "--set", "warmup=0s", "--percentiles", "50,99.95,99.999,max"]);
+    let latency = latency(&jobs_of(&result)[0]);
+    let shown: Vec<(f64, &str)> = latency["percentiles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["percentile"].as_f64().unwrap(), entry["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(shown, [(50.0, "bounded"), (99.95, "bounded"), (99.999, "withheld")]);
+    assert_eq!(percentile(latency, 99.999)["samples_needed_more"], 299_573 - 100_000);
+}
+
+#[test]
+fn the_json_tells_everything_of_a_run() {
+    let place = Place::new();
+    let result = measured(
+        &place.target(),
+        &["--set", "rw=randrw", "--set", "depth=4", "--runtime", "400ms", "--warmup", "0s", "--interval", "100ms"],
+    );
+    assert_eq!(result["schema_version"], 1);
+    let job = &jobs_of(&result)[0];
+    for key in ["name", "job", "target", "duration_s", "ios", "bytes", "iops", "bytes_per_second", "depth", "cpu"] {
+        assert!(!job[key].is_null(), "{key}");
+    }
+    for key in ["littles_law", "own_cost_ns_per_io", "kinds", "bursts", "failures", "intervals", "interval_s"] {
+        assert!(!job[key].is_null(), "{key}");
+    }
+    assert!(job["partial"].is_null() && job["open_loop"].is_null() && job["verified_units"].is_null());
+    assert_eq!(job["failures"]["count"], 0);
+    assert!(job["own_cost_ns_per_io"].as_f64().unwrap() > 0.0);
+    let (mut ios, mut bytes) = (0, 0);
+    for kind in job["kinds"].as_array().unwrap() {
+        ios += kind["ios"].as_u64().unwrap();
+        bytes += kind["bytes"].as_u64().unwrap();
+        for part in ["total", "device", "submission"] {
+            let latency = &kind["latency_ns"][part];
+            assert_eq!(latency["samples"], kind["ios"], "{part}");
+            let (min, mean, max) = (&latency["min"], &latency["mean"], &latency["max"]);
+            assert!(min.as_f64() <= mean.as_f64() && mean.as_f64() <= max.as_f64(), "{part}: {latency}");
+            let values: Vec<u64> =
+                latency["percentiles"].as_array().unwrap().iter().filter_map(|entry| entry["value"].as_u64()).collect();
+            assert!(values.is_sorted() && values.len() > 5, "{part}: {values:?}");
+        }
+        let mean = |part: &str| kind["latency_ns"][part]["mean"].as_f64().unwrap();
+        // Three digits of a histogram.
+        let parts = mean("device") + mean("submission");
+        assert!((parts / mean("total") - 1.0).abs() < 0.01, "{parts} against {}", mean("total"));
+    }
+    assert_eq!((job["ios"].as_u64(), job["bytes"].as_u64()), (Some(ios), Some(bytes)));
+    let seconds = job["duration_s"].as_f64().unwrap();
+    assert!((job["iops"].as_f64().unwrap() * seconds / ios as f64 - 1.0).abs() < 1e-6);
+    assert!((0.4..0.6).contains(&seconds), "{seconds}");
+    let intervals = job["intervals"].as_array().unwrap();
+    assert!((3..=5).contains(&intervals.len()), "{}", intervals.len());
+    let in_intervals: u64 = intervals.iter().map(|row| row["ios"].as_u64().unwrap()).sum();
+    assert!(in_intervals <= ios && in_intervals * 2 > ios, "{in_intervals} of {ios}");
+}
+
+#[test]
+fn littles_law_holds_or_is_not_judged() {
+    let place = Place::new();
+    let target = place.target();
+    for more in [["--set", "ios=10"], ["--runtime", "500ms"]] {
+        for depth in ["depth=1", "depth=16"] {
+            for warmup in ["warmup=0s", "warmup=200ms"] {
+                let arguments = [&more[..], &["--set", depth, "--set", warmup]].concat();
+                let result = measured(&target, &arguments);
+                let law = &jobs_of(&result)[0]["littles_law"];
+                let verdict = law["verdict"].as_str().unwrap();
+                assert!(!verdict.contains("broken"), "{arguments:?}: {law}");
+            }
+        }
+    }
+}
+
+/// Arrivals that the target does not decide.
+fn open_loop(arrival: &str) -> Value {
+    let arrival = format!("arrival={arrival}");
+    let settings = ["rate=50000", "depth=256", "warmup=100ms", &arrival];
+    let mut arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    arguments.extend(["--runtime", "1s"]);
+    let result = measured(NULL, &arguments);
+    jobs_of(&result)[0].clone()
+}
+
+#[test]
+fn an_open_loop_issues_what_was_scheduled() {
+    for arrival in ["constant", "poisson"] {
+        let job = open_loop(arrival);
+        let open = &job["open_loop"];
+        let (scheduled, issued) = (open["scheduled"].as_f64().unwrap(), open["issued"].as_f64().unwrap());
+        assert_eq!(scheduled, issued, "{arrival}: {open}");
+        assert_eq!(job["ios"], open["issued"], "{arrival}: {open}");
+        let rate = open["issued_per_second"].as_f64().unwrap();
+        assert!((rate / 50_000.0 - 1.0).abs() <= 4.0 / scheduled.sqrt(), "{arrival}: {rate}");
+        assert!(arrival != "constant" || scheduled == 50_000.0, "{scheduled}");
+    }
+}
+
+#[test]
+fn throttled_arrivals_keep_the_rate() {
+    let arguments = ["--set", "arrival=throttled", "--set", "rate=2000", "--set", "warmup=0s", "--runtime", "1s"];
+    let result = measured(NULL, &arguments);
+    let job = &jobs_of(&result)[0];
+    assert!((1900..=2100).contains(&job["ios"].as_u64().unwrap()), "{}", job["ios"]);
+    assert!(job["open_loop"].is_null());
+}
+
+#[test]
+fn a_seed_repeats_a_load() {
+    let place = Place::new();
+    let mut contents = Vec::new();
+    for seed in ["5", "5", "6"] {
+        std::fs::write(place.target(), vec![0; 16 << 20]).unwrap();
+        measured(&place.target(), &["--set", "rw=randwrite", "--set", "ios=200", "--warmup", "0s", "--seed", seed]);
+        contents.push(std::fs::read(place.target()).unwrap());
+    }
+    assert!(contents[0] == contents[1], "the same seed wrote something else");
+    assert!(contents[0] != contents[2], "another seed wrote the same");
+}
+
+#[test]
+fn fio_json_agrees_with_our_own() {
+    let place = Place::new();
+    let fio = place.text("out.json");
+    let more = ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=4", "--set", "threads=2"];
+    let arguments = [&more[..], &["--runtime", "300ms", "--warmup", "0s", "--fio-json", &fio]].concat();
+    let ours = measured(&place.target(), &arguments);
+    let ours = &jobs_of(&ours)[0];
+    let theirs = json(&std::fs::read_to_string(&fio).unwrap());
+    assert!(theirs["fio version"].as_str().unwrap().starts_with("fio-3."));
+    let job = &jobs_of(&theirs)[0];
+    assert_eq!((&job["job options"]["rw"], &job["job options"]["iodepth"]), (&"randrw".into(), &"4".into()));
+    assert_eq!((&job["job options"]["bs"], &job["job options"]["numjobs"]), (&"4k".into(), &"2".into()));
+    for (kind, name) in [(0, "read"), (1, "write")] {
+        let (ours, theirs) = (&ours["kinds"][kind], &job[name]);
+        assert_eq!(ours["kind"], name);
+        assert_eq!(ours["ios"], theirs["total_ios"]);
+        assert_eq!(ours["bytes"], theirs["io_bytes"]);
+        assert_eq!(ours["iops"], theirs["iops"]);
+        for (part, of_fio) in [("total", "lat_ns"), ("device", "clat_ns"), ("submission", "slat_ns")] {
+            let (ours, theirs) = (&ours["latency_ns"][part], &theirs[of_fio]);
+            assert_eq!(
+                [&ours["samples"], &ours["min"], &ours["max"], &ours["mean"]],
+                [&theirs["N"], &theirs["min"], &theirs["max"], &theirs["mean"]],
+                "{part}"
+            );
+            assert_eq!(percentile(ours, 50.0)["value"], theirs["percentile"]["50.000000"], "{part}");
+            assert_eq!(percentile(ours, 99.0)["value"], theirs["percentile"]["99.000000"], "{part}");
+            let bins: u64 = theirs["bins"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+            assert_eq!(theirs["N"], bins, "{part}");
+        }
+    }
+    let shares: f64 = ["latency_ns", "latency_us", "latency_ms"]
+        .iter()
+        .flat_map(|unit| job[unit].as_object().unwrap().values().map(|share| share.as_f64().unwrap()))
+        .sum();
+    assert!((shares - 100.0).abs() < 0.5, "{shares}");
+}
+
+#[test]
+fn fio_logs_have_a_line_an_interval() {
+    let place = Place::new();
+    let prefix = place.text("randread-iodepth-4-numjobs-1");
+    let more = ["--set", "depth=4", "--runtime", "500ms", "--warmup", "0s", "--interval", "100ms"];
+    measured(NULL, &[&more[..], &["--fio-logs", &prefix]].concat());
+    for kind in ["bw", "iops", "lat"] {
+        let log = std::fs::read_to_string(format!("{prefix}_{kind}.1.log")).unwrap();
+        let times: Vec<u64> = log.lines().map(|line| line.split(", ").next().unwrap().parse().unwrap()).collect();
+        assert!((4..=6).contains(&times.len()) && times.is_sorted() && times[0] == 100, "{kind}: {log}");
+        assert!(log.lines().all(|line| line.split(", ").count() == 5 && line.split(", ").nth(2) == Some("0")), "{log}");
+    }
+}
+
+#[test]
+fn targets_and_settings_are_compared() {
+    let more = ["--rounds", "3", "--runtime", "100ms", "--warmup", "0s", "--set", "depth=1"];
+    let result = measured(NULL, &[&more[..], &["--against", RAM]].concat());
+    assert_eq!((&result["schema_version"], &result["failures"]), (&1.into(), &0.into()));
+    assert!(result["result"].is_object(), "{result}");
+    let result = measured(RAM, &[&more[..], &["--against-set", "size=64KiB"]].concat());
+    assert!(result["result"].is_object(), "{result}");
+}
+
+#[test]
+fn experiments_are_listed_and_one_runs() {
+    let list = json(&good(&forebay(&["bench", "--list", "--output", "json"])));
+    let names: Vec<&str> =
+        list["experiments"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    for name in ["qd-sweep", "snia-iops", "wait-methods", "photo-ingest"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let result = measured(RAM, &["qd-sweep", "--quick", "--runtime", "50ms", "--depth-max", "4"]);
+    assert_eq!((&result["experiment"], &result["partial"]), (&"qd-sweep".into(), &false.into()));
+}

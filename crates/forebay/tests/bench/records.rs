@@ -1,0 +1,94 @@
+//! A record of every I/O: written, converted, and what remains of them after a kill.
+
+use super::*;
+use rustix::process::Signal;
+
+/// Converts; what the program says of it.
+#[track_caller]
+fn converted(place: &Place, records: &str) -> Value {
+    let parquet = place.text("converted.parquet");
+    let output = forebay(&["bench", "--records", records, "--parquet", &parquet, "--output", "json"]);
+    let found = json(&good(&output));
+    let bytes = std::fs::read(parquet).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "this is no Parquet file");
+    found
+}
+
+/// A run of 200,000 recorded I/Os; its records.
+fn recorded(place: &Place) -> String {
+    let (records, parquet) = (place.text("r.fbt"), place.text("r.parquet"));
+    let more = ["--set", "ios=200000", "--set", "rw=randrw", "--set", "warmup=0s", "--set", "depth=4"];
+    let result = measured(NULL, &[&more[..], &["--records", &records, "--parquet", &parquet]].concat());
+    let job = &jobs_of(&result)[0];
+    let (ios, dropped) = (job["ios"].as_u64().unwrap(), job["records_dropped"].as_u64().unwrap());
+    let found = converted(place, &records);
+    assert_eq!((found["records"].as_u64(), &found["dropped"]), (Some(ios - dropped), &dropped.into()));
+    assert_eq!(
+        (&found["whole"], &found["torn_tail_bytes"], &found["damaged_bytes"]),
+        (&(dropped == 0).into(), &0.into(), &0.into())
+    );
+    let of_run = std::fs::read(parquet).unwrap();
+    assert!(of_run == std::fs::read(place.path("converted.parquet")).unwrap(), "converted differently afterwards");
+    records
+}
+
+#[test]
+fn records_are_converted_whole_torn_and_damaged() {
+    let place = Place::new();
+    let records = recorded(&place);
+    let bytes = std::fs::read(&records).unwrap();
+    let all = converted(&place, &records)["records"].as_u64().unwrap();
+
+    let torn = place.text("torn.fbt");
+    std::fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
+    let found = converted(&place, &torn);
+    let left = found["records"].as_u64().unwrap();
+    assert!(0 < left && left < all, "{left} of {all}");
+    assert!(found["torn_tail_bytes"].as_u64().unwrap() > 0 && found["whole"] == false, "{found}");
+
+    let damaged = place.text("damaged.fbt");
+    let mut changed = bytes.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    std::fs::write(&damaged, &changed).unwrap();
+    let parquet = place.text("converted.parquet");
+    let output = forebay(&["bench", "--records", &damaged, "--parquet", &parquet, "--output", "json"]);
+    // Damage in the middle is a finding, whatever the code of a torn end.
+    assert_ne!(code(&output), 2, "{}", err(&output));
+    let found = json(&out(&output));
+    let left = found["records"].as_u64().unwrap();
+    assert!(0 < left && left < all && found["whole"] == false, "{left} of {all}");
+    assert!(found["damaged_bytes"].as_u64().unwrap() > 0, "{found}");
+}
+
+#[test]
+fn records_survive_a_kill() {
+    let place = Place::new();
+    let records = place.text("r.fbt");
+    let more = ["--set", "rate=200000", "--set", "depth=64", "--warmup", "0s", "--runtime", "60s"];
+    let run = Running::start(&[&["bench", "--target", NULL, "--records", &records][..], &more].concat());
+    // Several segments.
+    let size = || std::fs::metadata(&records).map_or(0, |found| found.len());
+    wait_until("the second segment", || size() > 6 << 20);
+    run.signal(Signal::KILL);
+    let output = run.end();
+    assert_eq!(output.status.code(), None);
+    let found = converted(&place, &records);
+    assert!(found["records"].as_u64().unwrap() > 65_536, "{found}");
+}
+
+#[test]
+fn what_are_no_records_is_refused() {
+    let place = Place::new();
+    let target = place.target();
+    let parquet = place.text("x.parquet");
+    refused(&forebay(&["bench", "--records", &target, "--parquet", &parquet]), 2, &["target.img"]);
+    refused(&forebay(&["bench", "--records", "/nonexistent/x", "--parquet", &parquet]), 2, &["/nonexistent/x"]);
+    assert!(!Path::new(&parquet).exists());
+    let records = place.text("r.fbt");
+    measured(NULL, &["--set", "ios=10", "--records", &records]);
+    let before = std::fs::read(&records).unwrap();
+    refused(&bench(NULL, &["--set", "ios=10", "--records", &records]), 2, &["r.fbt", "never overwritten"]);
+    assert!(std::fs::read(&records).unwrap() == before);
+    refused(&forebay(&["bench", "--records", &records, "--parquet", "/dev/full"]), 2, &["/dev/full"]);
+}
