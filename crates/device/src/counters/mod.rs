@@ -51,7 +51,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A source without counters, and why.
+/// A source without counters, or with counters not to be trusted, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Which.

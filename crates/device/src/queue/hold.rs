@@ -64,8 +64,8 @@ impl Hold {
                 return Ok(Arc::clone(&held.file));
             }
         }
-        // A description of its own for writing: a block device is claimed by open(2), and NFS wants an exclusive lock
-        // on a file that is open for writing (fs/nfs/file.c, nfs_flock).
+        // A description of its own for writing: a block device is claimed by open(2), and NFS takes an exclusive lock
+        // only on a file that is open for writing (flock(2), "NFS details").
         let file = open::open_holder(&self.path, mode)?;
         if let Some(held) = holder.as_mut() {
             // No less atomic than a conversion by flock(2), which gives the old lock up first, too.

@@ -11,6 +11,7 @@ use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, T
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::Queue;
 use forebay_device::Target;
+use forebay_device::counters::Counters;
 use forebay_device::queue::NullQueue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -193,6 +194,12 @@ impl Session {
     /// Why not.
     pub fn may_write(&self) -> Result<()> {
         self.target.may_write(self.options.destroy_data)
+    }
+
+    /// The counters of the drive below the target, where it has a path.
+    pub fn counters(&self) -> Option<Counters> {
+        let target: Target = self.name.parse().ok()?;
+        target.path().map(Counters::read)
     }
 
     /// The tool's own cost for a job, in nanoseconds an I/O.

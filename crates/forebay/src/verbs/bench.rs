@@ -14,6 +14,7 @@ use forebay_bench::output::{fio, fio_log};
 use forebay_bench::run::JobResult;
 use forebay_bench::stats::percentile::Level;
 use forebay_bench::telemetry::parquet;
+use forebay_device::counters::Difference;
 use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -86,7 +87,9 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
         levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
         ..Reporting::default()
     };
+    let before = session.counters();
     let results = session.run(plan, "")?;
+    let counters = before.map(|before| Difference::between(&before, &before.read_again()));
     let own_costs: Vec<Option<f64>> = results
         .iter()
         .map(|result| session.own_cost_ns(&result.job, result.target_bytes).ok().filter(|&ns| ns > 0.0))
@@ -100,7 +103,8 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .zip(&own_costs)
                 .map(|(result, own_cost)| summary::job(result, *own_cost, &reporting))
                 .collect();
-            output::json(json!({ "target": name, "notes": plan.notes, "jobs": jobs }))?;
+            let counters = counters.as_ref().map(counters_json);
+            output::json(json!({ "target": name, "notes": plan.notes, "jobs": jobs, "drive_counters": counters }))?;
         }
         Format::Table => {
             let tables: Vec<String> = results
@@ -109,10 +113,29 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .map(|(result, own_cost)| job_table(&name, result, *own_cost, &reporting))
                 .collect();
             output::line(&tables.join("\n\n"))?;
+            if let Some(table) = counters.as_ref().and_then(counters_table) {
+                output::line(&table)?;
+            }
         }
     }
     session.close()?;
     verdict(&results)
+}
+
+/// The drive's own counters over the whole run, others' I/O included.
+fn counters_json(counters: &Difference) -> Value {
+    let values = counters.values().into_iter();
+    let change = |(name, before, after): (&'static str, Option<u64>, Option<u64>)| {
+        (name.to_owned(), json!({ "before": before, "after": after, "change": counters.change(name) }))
+    };
+    json!({ "values": values.map(change).collect::<serde_json::Map<_, _>>(), "left_out": counters.left_out() })
+}
+
+fn counters_table(counters: &Difference) -> Option<String> {
+    let moved = counters.rows().into_iter().filter(|(_, before, after, _)| before != after);
+    let rows: Vec<Vec<String>> = moved.map(|(name, before, after, change)| vec![name, before, after, change]).collect();
+    let table = output::table(&["drive counter (all users of the drive)", "before", "after", "change"], 1, &rows);
+    (!rows.is_empty()).then(|| format!("\n{table}"))
 }
 
 fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {
