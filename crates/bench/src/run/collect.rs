@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Intervals that may be open at once: workers that stand still do not make the others' figures pile up.
 const OPEN_MAX: usize = 64;
 /// Blocks of time that a job's latencies are kept by.
-const BLOCKS: usize = 128;
+const BLOCKS: usize = 64;
 /// Windows of the burst rows, in fine intervals (milliseconds).
 const BURST_WINDOWS: [usize; 4] = [1, 10, 100, 1000];
 

@@ -218,6 +218,9 @@ impl Group {
             .region
             .resolve(facts.size_bytes, facts.logical_block_bytes)
             .map_err(|error| named(error.to_string()))?;
+        if let Some(cpu) = forbidden_cpu(&job.cpus) {
+            return Err(named(format!("this process may not run on CPU {cpu}: name others, or none")));
+        }
         if queues.len() != job.threads as usize {
             return Err(named(format!("{} queues for {} threads", queues.len(), job.threads)));
         }
@@ -373,7 +376,13 @@ fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {
     worker.run();
 }
 
-/// Pins this thread. CPUs that do not exist were refused before; one that went away meanwhile is no reason to fail.
+/// The first CPU that this process may not run on; none where the system does not tell.
+fn forbidden_cpu(cpus: &[u32]) -> Option<u32> {
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
+    cpus.iter().copied().find(|&cpu| !allowed.is_set(cpu as usize).unwrap_or(false))
+}
+
+/// Pins this thread. CPUs that it may not run on were refused before; one that went away meanwhile is no reason to fail.
 fn pin(cpu: u32) {
     let mut set = nix::sched::CpuSet::new();
     if set.set(cpu as usize).is_ok() {

@@ -18,7 +18,6 @@ const COUNTERS: usize = ((VALUE_BITS - HALF_BITS) as usize + 1) << HALF_BITS;
 #[derive(Clone, Debug)]
 pub struct Tally {
     counts: Box<[u32]>,
-    count: u64,
     sum_ns: u64,
     min_ns: u64,
     max_ns: u64,
@@ -53,7 +52,7 @@ impl Tally {
     #[must_use]
     pub fn new() -> Self {
         let counts = vec![0; COUNTERS].into_boxed_slice();
-        Self { counts, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self { counts, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
     /// Counts a latency in nanoseconds.
@@ -61,16 +60,15 @@ impl Tally {
     pub fn record(&mut self, latency_ns: u64) {
         let value = latency_ns.min(VALUE_MAX);
         self.counts[index_of(value)] += 1;
-        self.count += 1;
         self.sum_ns += value;
         self.min_ns = self.min_ns.min(value);
         self.max_ns = self.max_ns.max(value);
     }
 
-    /// Latencies counted.
+    /// Latencies counted: added up here, so that counting them costs nothing.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts[self.used()].iter().map(|&count| u64::from(count)).sum()
     }
 
     /// Sum of the latencies in nanoseconds.
@@ -84,27 +82,27 @@ impl Tally {
         for index in other.used() {
             self.counts[index] = self.counts[index].saturating_add(other.counts[index]);
         }
-        self.count += other.count;
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
     fn used(&self) -> std::ops::Range<usize> {
-        if self.count == 0 { 0..0 } else { index_of(self.min_ns)..index_of(self.max_ns) + 1 }
+        if self.min_ns > self.max_ns { 0..0 } else { index_of(self.min_ns)..index_of(self.max_ns) + 1 }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         let used = self.used();
         self.counts[used].fill(0);
-        (self.count, self.sum_ns, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);
+        (self.sum_ns, self.min_ns, self.max_ns) = (0, u64::MAX, 0);
     }
 
     /// Value at a share of the counts, 0.0 to 1.0, in nanoseconds; 0 where nothing was counted.
     #[must_use]
     pub fn quantile_ns(&self, share: f64) -> u64 {
-        let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let count = self.count();
+        let rank = ((share * count as f64).ceil() as u64).clamp(1, count.max(1));
         let mut seen = 0;
         for index in self.used() {
             seen += u64::from(self.counts[index]);
@@ -142,9 +140,6 @@ impl Latencies {
 
     /// Adds what a thread counted in an interval.
     pub fn add(&mut self, tally: &Tally) {
-        if tally.count == 0 {
-            return;
-        }
         add_to(&mut self.histogram, tally);
         self.sum_ns += u128::from(tally.sum_ns);
         self.min_ns = self.min_ns.min(tally.min_ns);

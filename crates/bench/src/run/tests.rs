@@ -312,3 +312,15 @@ fn what_does_not_fit_is_refused_before_any_io() {
     let error = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("job"), "{error}");
 }
+
+#[test]
+fn a_cpu_that_is_not_there_is_refused() {
+    let clock = VirtualClock::default();
+    let queue = Scripted::new(&clock, 1, fixed(1000));
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let job = Job { cpus: vec![1023], ..job(1, 0.1) };
+    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let error = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("CPU 1023"), "{error}");
+}

@@ -43,8 +43,9 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         eprintln!("forebay: note: {note}");
     }
     let interval_ns = time_ns("--interval", &options.interval)?;
-    if interval_ns < 1_000_000 {
-        bail!("--interval {}: at least 1ms", options.interval);
+    // A worker counts an interval in 32 bits per latency.
+    if !(1_000_000..=60_000_000_000).contains(&interval_ns) {
+        bail!("--interval {}: 1ms to 60s", options.interval);
     }
     let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
     let mut session = Session::new(target, settings.clone())?;
