@@ -198,7 +198,7 @@ pub struct BenchOptions {
     /// Time before measurement begins, e.g. 2s
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<String>,
-    /// Seed of everything random
+    /// Seed of places, kinds, sizes and times; content differs from run to run, so that no drive recognises it
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Percentiles, e.g. 50,99,99.999

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let found = error.downcast_ref::<finding::Finding>().is_some();
-            eprintln!("forebay: {error:#}");
+            eprintln!("forebay: {}", output::chain(&error));
             ExitCode::from(if found { 1 } else { 2 })
         }
     }

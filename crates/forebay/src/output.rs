@@ -94,6 +94,18 @@ pub fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
+/// An error with its causes, each said once: many messages already name their cause.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Whether stderr may carry colours: a terminal, and nobody set NO_COLOR (<https://no-color.org>).
 pub fn colours() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -120,6 +132,12 @@ mod tests {
         assert_eq!(time(1_500), "1.5 us");
         assert_eq!(time(2_500_000), "2.50 ms");
         assert_eq!(ratio(None), "-");
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let error = anyhow::anyhow!("no such file").context("cannot open x: no such file").context("target x");
+        assert_eq!(chain(&error), "target x: cannot open x: no such file");
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Default for Reporting {
 pub fn little(result: &JobResult) -> Check {
     little::check(Measured {
         mean_depth: result.depth_mean,
-        completions: result.ios(),
+        completions: result.kinds.iter().map(|kind| kind.ios + kind.errors).sum(),
         elapsed_ns: result.duration_ns,
         mean_latency_ns: result.service_mean_ns,
     })

@@ -246,8 +246,7 @@ impl Collector {
         let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !all_spent;
         let window_end = if end_known { self.window.end_ns } else { self.ended_ns.max(begin) };
         let duration_ns = window_end.max(self.last_completion_ns).saturating_sub(begin);
-        let depth_span = duration_ns.min(self.window.depth_until_ns() - begin);
-        let ios: u64 = self.kinds.iter().flatten().map(|kind| kind.ios).sum();
+        let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let partial = if interrupted {
             Some(Partial::Interrupted)
@@ -280,8 +279,8 @@ impl Collector {
             intervals: self.rows,
             interval_ns: self.interval_ns,
             bursts: self.bursts.into_iter().flatten().collect(),
-            depth_mean: if depth_span == 0 { 0.0 } else { self.depth_integral as f64 / depth_span as f64 },
-            service_mean_ns: if ios == 0 { 0.0 } else { service as f64 / ios as f64 },
+            depth_mean: if duration_ns == 0 { 0.0 } else { self.depth_integral as f64 / duration_ns as f64 },
+            service_mean_ns: if ended == 0 { 0.0 } else { service as f64 / ended as f64 },
             cpu_ns: self.cpu_ns,
             failures: self.failures,
             open: self.job.arrival.is_open().then_some(OpenLoop {

@@ -29,9 +29,9 @@ pub struct JobResult {
     pub interval_ns: u64,
     /// Throughput of short times.
     pub bursts: Vec<BurstRow>,
-    /// Mean number of I/Os in flight over the window: measured at every change, not derived.
+    /// Mean number of measured I/Os in flight: integrated over every change, not derived.
     pub depth_mean: f64,
-    /// Mean time from the first touch to the end of an I/O, over all kinds, in nanoseconds.
+    /// Mean time from the first touch to the end of an I/O, over all kinds, failed ones included, in nanoseconds.
     pub service_mean_ns: f64,
     /// Processor time of the threads within the window, user and system, in nanoseconds.
     pub cpu_ns: (u64, u64),

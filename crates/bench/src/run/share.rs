@@ -22,7 +22,8 @@ pub struct KindShare {
     pub device: Tally,
     /// Both.
     pub total: Tally,
-    /// Sum of the times from the first touch to the end, for Little's law: an open loop's wait is not in it.
+    /// Sum of the times from the first touch to the end, also of I/Os that failed, for Little's law: an open loop's
+    /// wait is not in it.
     pub service_sum_ns: u64,
 }
 
@@ -46,7 +47,7 @@ pub struct Share {
     pub kinds: [Option<Box<KindShare>>; OpKind::ALL.len()],
     /// Completions by millisecond of the interval; the last one takes what comes later.
     pub fine: Vec<Fine>,
-    /// Integral of the I/Os in flight over time, in I/O-nanoseconds, within the measurement. 64 bits last for a
+    /// Integral of the measured I/Os in flight over time, in I/O-nanoseconds, within the measurement. 64 bits last for a
     /// minute of 10^8 I/Os in flight.
     pub depth_integral: u64,
     /// I/Os that an open loop handed over later than intended by more than 100 us with a slot free: the tool's own

@@ -32,12 +32,6 @@ impl Window {
         intended_ns >= self.begin_ns && intended_ns < self.end_ns
     }
 
-    /// Until when the depth is integrated: to the last completion, unless a cool-down keeps others in flight.
-    #[must_use]
-    pub fn depth_until_ns(&self) -> u64 {
-        if self.stop_ns == self.end_ns { u64::MAX } else { self.end_ns }
-    }
-
     /// Until when an open loop that has fallen behind goes on with what was scheduled within the window: as long again
     /// as the window, so that a target which is too slow by half is still measured whole.
     #[must_use]

@@ -136,6 +136,8 @@ pub struct Worker<Q, C> {
     batch: Vec<u32>,
     done: Vec<Done>,
     in_flight: u64,
+    /// Of these, measured: what Little's law is held against.
+    measured_in_flight: u64,
     /// Since when a slot has been free without interruption.
     free_since_ns: u64,
     depth_since_ns: u64,
@@ -174,6 +176,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             batch: Vec::with_capacity(count as usize),
             done: Vec::with_capacity(count as usize),
             in_flight: 0,
+            measured_in_flight: 0,
             free_since_ns: 0,
             depth_since_ns: parts.window.begin_ns,
             attention_ns: 0,
@@ -281,6 +284,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             }
             self.account_depth(created);
             self.in_flight += 1;
+            self.measured_in_flight += u64::from(measured);
             self.slots[slot as usize] = Slot {
                 intended_ns: intended,
                 created_ns: created,
@@ -358,6 +362,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let mut done = std::mem::take(&mut self.done);
         for Done { slot, error } in done.drain(..) {
             let io = self.slots[slot as usize];
+            self.measured_in_flight -= u64::from(io.measured);
             if let Some(error) = error {
                 self.failed(now, &io, &error);
             } else {
@@ -425,6 +430,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if io.measured {
             if let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] {
                 kind.errors += 1;
+                kind.service_sum_ns += now - io.created_ns;
             }
             self.record(now, io, true);
         }
@@ -458,15 +464,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// Time spent at the present depth, within the window.
+    /// Time spent at the present depth of measured I/Os.
     #[inline]
     fn account_depth(&mut self, now: u64) {
-        if now > self.depth_since_ns {
-            let until = now.min(self.parts.window.depth_until_ns());
-            let span = until.saturating_sub(self.depth_since_ns);
-            self.parts.share.depth_integral += span * self.in_flight;
-            self.depth_since_ns = now;
-        }
+        self.parts.share.depth_integral += now.saturating_sub(self.depth_since_ns) * self.measured_in_flight;
+        self.depth_since_ns = now;
     }
 
     /// Hands the interval's figures to the coordinator, and goes on with an empty share where one is there.

@@ -58,7 +58,7 @@ pub fn experiment(session: &mut Session, named: Experiment, base: Job, options: 
     // Why it may not be written to says more than that writes are needed.
     match (result, may_write) {
         (Err(error @ experiment::ExperimentError::NeedsWrites { .. }), Err(why)) => {
-            Err(anyhow::Error::new(error).context(format!("{why:#}")))
+            Err(anyhow::Error::new(error).context(output::chain(&why)))
         }
         (result, _) => Ok(result?),
     }

@@ -3,6 +3,7 @@
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::own_cost_ns;
+use crate::output;
 use anyhow::{Context, Result};
 use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::model::{Job, Plan};
@@ -108,6 +109,10 @@ impl Session {
     /// # Errors
     /// What could not be begun.
     pub fn run(&self, plan: &Plan, prefix: &str) -> Result<Vec<JobResult>> {
+        // Before anything runs: a refusal of the last job should not come after the work of the first.
+        if plan.groups.iter().flatten().any(|job| job.mix.is_destructive()) {
+            self.may_write()?;
+        }
         let mut spill = self.options.records.as_deref().map(|path| self.spill(path, plan)).transpose()?;
         let mut results = Vec::new();
         let mut first = 0;
@@ -223,11 +228,11 @@ impl Session {
 impl Driver for Session {
     fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError> {
         self.live.step(step);
-        self.run_group(jobs, 0, None, &format!("{step}: ")).map_err(|error| DriverError(format!("{error:#}")))
+        self.run_group(jobs, 0, None, &format!("{step}: ")).map_err(|error| DriverError(output::chain(&error)))
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {
-        self.target.size_bytes().map_err(|error| DriverError(format!("{error:#}")))
+        self.target.size_bytes().map_err(|error| DriverError(output::chain(&error)))
     }
 
     fn is_stopped(&self) -> bool {

@@ -13,7 +13,7 @@ use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::output::{fio, fio_log};
 use forebay_bench::run::JobResult;
 use forebay_bench::stats::percentile::Level;
-use forebay_bench::telemetry::parquet;
+use forebay_bench::telemetry::{Summary, parquet};
 use forebay_device::counters::Difference;
 use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};
@@ -95,7 +95,6 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
         .iter()
         .map(|result| session.own_cost_ns(&result.job, result.target_bytes).ok().filter(|&ns| ns > 0.0))
         .collect();
-    write_files(&results, options)?;
     let name = session.name().to_owned();
     match format {
         Format::Json => {
@@ -119,6 +118,8 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             }
         }
     }
+    // After the result was shown: a file that cannot be written does not cost it.
+    write_files(&results, options)?;
     session.close()?;
     verdict(&results)
 }
@@ -153,14 +154,19 @@ fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {
         }
     }
     if let (Some(records), Some(parquet)) = (&options.records, &options.parquet) {
-        parquet::convert_file(records, parquet)?;
+        to_parquet(records, parquet)?;
     }
     Ok(())
 }
 
+fn to_parquet(records: &Path, to: &Path) -> Result<Summary> {
+    let converted = parquet::convert_file(records, to);
+    converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))
+}
+
 /// Converts the records of an earlier run, also of one that was killed.
 fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
-    let summary = parquet::convert_file(records, to)?;
+    let summary = to_parquet(records, to)?;
     match format {
         Format::Json => output::json(json!({
             "records": summary.records,
@@ -180,7 +186,12 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             summary.torn_tail_bytes,
             summary.damaged_bytes
         )),
+    }?;
+    // A torn end is what a kill leaves; damage in the middle is not.
+    if summary.damaged_bytes > 0 {
+        return Err(finding(format!("{} is damaged: {} bytes", records.display(), summary.damaged_bytes)));
     }
+    Ok(())
 }
 
 fn show_list(format: Format) -> Result<()> {

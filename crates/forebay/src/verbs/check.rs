@@ -41,7 +41,7 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
     let mut session = Session::new(target, settings)?;
     let may_write = session.may_write();
     if let Err(why) = &may_write {
-        eprintln!("forebay: promises about writes are left out: {why:#}");
+        eprintln!("forebay: promises about writes are left out: {}", output::chain(why));
     }
     let how = spec::CheckOptions {
         runtime_ns,

@@ -67,7 +67,7 @@ fn what_is_not_understood_is_refused_with_what_is() {
     let target = place.target();
     let directory = place.directory.path().to_str().unwrap().to_owned();
     let jobs = [
-        ("key.toml", "[[job]]\nname = \"a\"\niodepth = 4\ndeph = 4\n"),
+        ("key.toml", "[[job]]\nname = \"a\"\n\ndeph = 4\n"),
         ("size.toml", "[[job]]\n\nsize = \"4KB5\"\n"),
         ("empty.toml", ""),
         ("broken.toml", "[[job]\n"),
@@ -76,7 +76,7 @@ fn what_is_not_understood_is_refused_with_what_is() {
     ];
     let paths: Vec<String> = jobs.iter().map(|(name, text)| place.write(name, text)).collect();
     for (target, more, parts) in [
-        (&*target, &[&*paths[0]][..], &["key.toml:3:1", "iodepth", "depth"][..]),
+        (&*target, &[&*paths[0]][..], &["key.toml:4:1", "`deph`", "`depth`"][..]),
         (&target, &[&paths[1]], &["size.toml:3:", "4KB5", "KiB"]),
         (&target, &[&paths[2]], &["empty.toml", "[[job]]"]),
         (&target, &[&paths[3]], &["broken.toml:1:"]),
@@ -93,12 +93,12 @@ fn what_is_not_understood_is_refused_with_what_is() {
         (&target, &["--set", "region={ offset = \"1TiB\" }"], &["region"]),
         (&target, &["--set", "arrival=constant"], &["rate"]),
         (&target, &["--set", "rate=fast"], &["rate", "fast"]),
-        (&target, &["--set", "rw=randrd"], &["randread"]),
+        (&target, &["--set", "rw=randrd"], &["randrd", "`randrw`"]),
         (&target, &["--runtime", "1 banana"], &["--runtime", "banana", "ms"]),
         (&target, &["--interval", "1us"], &["--interval", "1ms"]),
         (&target, &["--percentiles", "101"], &["101"]),
         (&target, &["--set", "depth=1", "-b4k"], &["--set", "DiskSpd"]),
-        (&target, &["-b4k", "-y9"], &["-y9"]),
+        (&target, &["-b4k", "-x9"], &["-x9"]),
         (&target, &["-b4q"], &["-b", "4q"]),
         (&target, &["--records", &target, "--set", "ios=1"], &["target.img", "never overwritten"]),
         ("/nonexistent/x", &["--set", "ios=1"], &["/nonexistent/x", "does not exist"]),
