@@ -343,7 +343,7 @@ impl Default for Job {
             cpus: Vec::new(),
             wait: WaitMethod::Sleep,
             access: Access::default(),
-            single_submission: false,
+            single_submission: true,
         }
     }
 }

@@ -163,7 +163,7 @@ impl Collector {
         while let Some((&first, _)) = self.open.first_key_value()
             && (first < all || self.open.len() > OPEN_MAX)
         {
-            self.close_first();
+            self.close_first(self.window.end_ns - self.window.begin_ns);
         }
     }
 
@@ -190,7 +190,8 @@ impl Collector {
         }
     }
 
-    fn close_first(&mut self) {
+    /// Closes the oldest open interval; bursts are counted where it lies whole within `measured_ns`.
+    fn close_first(&mut self, measured_ns: u64) {
         let Some((index, interval)) = self.open.pop_first() else { return };
         let mut all = Tally::new();
         for (kind, tally) in interval.totals.iter().enumerate() {
@@ -207,7 +208,7 @@ impl Collector {
         let latency_ns = [mean, quantile(0.5), quantile(0.99), quantile(0.999), quantile(1.0)];
         // Several shares of one interval may come late, after it was closed: they make a row of their own.
         self.rows.push(IntervalRow { begin_ns: index * self.interval_ns, latency_ns, ..interval.row });
-        let whole = (index + 1).saturating_mul(self.interval_ns) <= self.window.end_ns - self.window.begin_ns;
+        let whole = (index + 1).saturating_mul(self.interval_ns) <= measured_ns;
         if whole {
             self.count_bursts(&interval.fine);
         }
@@ -238,14 +239,14 @@ impl Collector {
 
     /// The result.
     pub fn finish(mut self, target: super::TargetFacts, interrupted: bool) -> JobResult {
-        while !self.open.is_empty() {
-            self.close_first();
-        }
         let begin = self.window.begin_ns;
         let all_spent = self.spent == self.reached.len();
         let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !all_spent;
         let window_end = if end_known { self.window.end_ns } else { self.ended_ns.max(begin) };
         let duration_ns = window_end.max(self.last_completion_ns).saturating_sub(begin);
+        while !self.open.is_empty() {
+            self.close_first(duration_ns.min(self.window.end_ns - begin));
+        }
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let partial = if interrupted {

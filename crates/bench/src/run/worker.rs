@@ -264,7 +264,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 break;
             }
             let next = self.parts.generator.next();
-            let intended = if self.open { due } else { created };
+            // Closed: since the slots were free, also where others were handed over in between.
+            let intended = if self.open { due } else { now };
             let measured = self.parts.window.measures(intended);
             self.parts.pace.take(created, next.len_bytes);
             self.parts.bursts.take(created);

@@ -265,7 +265,7 @@ impl Options {
             "text" => {}
             "xml" => {
                 self.xml = true;
-                self.note("-Rxml: there is no XML here; --json writes all results.");
+                self.note("-Rxml: there is no XML here; --output json writes all results.");
             }
             _ if value.starts_with('p') => {
                 return Err(JobError::unsupported(PLACE, "-Rp (show the profile, run nothing)", "leave it out"));

@@ -46,7 +46,7 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
         cpus: text.cpus.unwrap_or_default(),
         wait,
         access: Access { calls, buffered: text.buffered.unwrap_or(false), dsync: text.dsync.unwrap_or(false) },
-        single_submission: text.single_submission.unwrap_or(false),
+        single_submission: text.single_submission.unwrap_or(true),
         name,
     })
 }
