@@ -4,10 +4,10 @@
 //!
 //! cargo run --release --manifest-path bench/engine/Cargo.toml [ROUNDS [SECONDS]]
 
+use forebay_block::Random;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, Device, DiskId};
-use forebay_block::Random;
-use forebay_device::{RamDevice};
+use forebay_device::RamDevice;
 use forebay_prism::ClassTable;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{format, format::NewDisk, open};

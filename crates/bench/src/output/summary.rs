@@ -135,7 +135,7 @@ pub fn verdict(verdict: little::Verdict) -> &'static str {
 #[must_use]
 pub fn window_ns(result: &JobResult) -> u64 {
     match (result.job.end.after_ns, result.partial) {
-        (Some(after_ns), None) => after_ns,
+        (Some(after_ns), None) if result.duration_ns >= after_ns => after_ns,
         _ => result.duration_ns,
     }
 }

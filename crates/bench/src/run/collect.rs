@@ -37,6 +37,8 @@ struct OpenInterval {
     sum_ns: u128,
     totals: [Option<Box<Tally>>; OpKind::ALL.len()],
     fine: Vec<Fine>,
+    /// Its millisecond counts, or the figures of some worker, are not those of this interval alone.
+    is_lumped: bool,
 }
 
 /// Figures of a job while it runs.
@@ -50,6 +52,10 @@ pub struct Collector {
     /// Interval that each worker is in; `u64::MAX` where it has ended.
     reached: Vec<u64>,
     rows: Vec<IntervalRow>,
+    /// The newest closed interval holds figures of later ones.
+    was_lumped: bool,
+    interrupted: bool,
+    ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
     depth_integral: u128,
     late: u64,
@@ -80,6 +86,9 @@ impl Collector {
             open: BTreeMap::new(),
             reached: vec![0; workers],
             rows: Vec::new(),
+            was_lumped: false,
+            interrupted: false,
+            ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
             depth_integral: 0,
             late: 0,
@@ -115,6 +124,7 @@ impl Collector {
         self.no_slot += share.no_slot;
         self.last_completion_ns = self.last_completion_ns.max(share.last_completion_ns);
         let interval = self.open.entry(share.interval).or_default();
+        interval.is_lumped |= share.is_lumped;
         for (kind, found) in OpKind::ALL.into_iter().zip(&share.kinds) {
             let Some(found) = found else { continue };
             let totals = self.kinds[kind as usize].get_or_insert_with(|| {
@@ -157,12 +167,16 @@ impl Collector {
             sum.bytes += fine.bytes;
         }
         if let Some(reached) = self.reached.get_mut(worker) {
-            *reached = share.interval + 1;
+            *reached = share.interval + u64::from(!share.is_last);
         }
         let all = self.reached.iter().copied().min().unwrap_or(u64::MAX);
         while let Some((&first, _)) = self.open.first_key_value()
             && (first < all || self.open.len() > OPEN_MAX)
         {
+            if let (true, Some(early)) = (first >= all, self.open.get_mut(&first)) {
+                // A worker stands still: what it will bring is missing.
+                early.is_lumped = true;
+            }
             self.close_first(self.window.end_ns - self.window.begin_ns);
         }
     }
@@ -178,6 +192,8 @@ impl Collector {
         self.issued += end.issued;
         self.hung += end.hung;
         self.gave_up |= end.gave_up;
+        self.interrupted |= end.interrupted;
+        self.ended += 1;
         self.spent += usize::from(end.spent);
         self.cpu_ns.0 += end.cpu_ns.0;
         self.cpu_ns.1 += end.cpu_ns.1;
@@ -206,15 +222,36 @@ impl Collector {
         let mean = interval.sum_ns.checked_div(u128::from(all.count())).unwrap_or(0) as u64;
         let quantile = |share| all.quantile_ns(share);
         let latency_ns = [mean, quantile(0.5), quantile(0.99), quantile(0.999), quantile(1.0)];
-        // Several shares of one interval may come late, after it was closed: they make a row of their own.
-        self.rows.push(IntervalRow { begin_ns: index * self.interval_ns, latency_ns, ..interval.row });
-        let whole = (index + 1).saturating_mul(self.interval_ns) <= measured_ns;
+        let begin_ns = index * self.interval_ns;
+        // Several shares of one interval may come late, after it was closed.
+        if let Some(row) =
+            self.rows.iter_mut().rev().take_while(|row| row.begin_ns >= begin_ns).find(|row| row.begin_ns == begin_ns)
+        {
+            row.add(&IntervalRow { begin_ns, latency_ns, ..interval.row });
+            return;
+        }
+        // Where nobody looked at the time, as within a call that stood still, nothing ended.
+        let interval_ns = self.interval_ns;
+        let is_whole = |index: u64| (index + 1).saturating_mul(interval_ns) <= measured_ns;
+        let next = self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1);
+        let was_lumped = std::mem::replace(&mut self.was_lumped, interval.is_lumped);
+        let nothing = vec![Fine::default(); interval.fine.len()];
+        for missing in (next..index).filter(|_| !was_lumped) {
+            self.rows.push(IntervalRow { begin_ns: missing * self.interval_ns, ..IntervalRow::default() });
+            if is_whole(missing) {
+                self.count_bursts(&nothing);
+            }
+        }
+        self.rows.push(IntervalRow { begin_ns, latency_ns, ..interval.row });
+        let whole = is_whole(index) && !interval.is_lumped;
         if whole {
             self.count_bursts(&interval.fine);
         }
     }
 
     fn count_bursts(&mut self, fine: &[Fine]) {
+        // The last one is shorter where the interval is no multiple of it.
+        let fine = &fine[..fine.len().min((self.interval_ns / FINE_NS) as usize)];
         for (row, window) in self.bursts.iter_mut().zip(BURST_WINDOWS) {
             let window_ns = window as u64 * FINE_NS;
             for part in fine.chunks_exact(window) {
@@ -238,7 +275,10 @@ impl Collector {
     }
 
     /// The result.
-    pub fn finish(mut self, target: super::TargetFacts, interrupted: bool) -> JobResult {
+    pub fn finish(mut self, target: super::TargetFacts) -> JobResult {
+        // A worker that died has not said its end.
+        let died = self.ended < self.reached.len();
+        let interrupted = self.interrupted;
         let begin = self.window.begin_ns;
         let all_spent = self.spent == self.reached.len();
         let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !all_spent;
@@ -247,11 +287,13 @@ impl Collector {
         while !self.open.is_empty() {
             self.close_first(duration_ns.min(self.window.end_ns - begin));
         }
+        // In a cool-down, rows behind the last measured completion say nothing.
+        self.rows.retain(|row| row.begin_ns < duration_ns);
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let partial = if interrupted {
             Some(Partial::Interrupted)
-        } else if self.gave_up {
+        } else if self.gave_up || died {
             Some(Partial::GaveUp)
         } else if self.hung > 0 {
             Some(Partial::Hung)

@@ -225,6 +225,26 @@ mod tests {
     }
 
     #[test]
+    fn threads_never_write_the_same_nor_what_was_read() {
+        let job = Job { verify: false, ..job(4096, 1) };
+        let content = JobContent::new(&job, (0, 1 << 20), &Maps::new(7)).unwrap();
+        let write = Next { kind: OpKind::Write, offset_bytes: 8192, len_bytes: 4096 };
+        let read = Next { kind: OpKind::Read, ..write };
+        let mut written = Vec::new();
+        for thread in 0..2 {
+            let (mut worker, mut buffer) = (content.worker(thread, 1), vec![0; 4096]);
+            worker.before(0, &write, &mut buffer);
+            written.push(buffer.clone());
+            worker.before(0, &read, &mut buffer);
+            buffer.fill(0);
+            worker.before(0, &write, &mut buffer);
+            assert!(buffer[2048..].iter().any(|&byte| byte != 0), "zeros that were read are written");
+            written.push(buffer);
+        }
+        assert!((0..4).all(|a| (0..a).all(|b| written[a] != written[b])), "written twice");
+    }
+
+    #[test]
     fn jobs_that_would_accuse_each_other_are_refused() {
         let maps = Maps::new(7);
         maps.get(&job(4096, 1), (0, 1 << 20)).unwrap();

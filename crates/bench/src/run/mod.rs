@@ -178,8 +178,7 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     }
     group.collect(&messages, clock, start_ns, observer);
     threads.into_iter().for_each(|thread| drop(thread.join()));
-    let interrupted = stop.load(Ordering::Relaxed);
-    Ok(group.jobs.into_iter().map(|running| running.collector.finish(running.facts, interrupted)).collect())
+    Ok(group.jobs.into_iter().map(|running| running.collector.finish(running.facts)).collect())
 }
 
 /// A job under way.
@@ -369,7 +368,7 @@ fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {
     }
     let (clock, start_ns) = (parts.clock.clone(), parts.window.start_ns);
     let worker = Worker::new(parts);
-    while clock.now_ns() < start_ns {
+    while clock.now_ns() < start_ns && !worker.is_stopped() {
         let left = start_ns - clock.now_ns().min(start_ns);
         if left > 200_000 { clock.sleep_ns((left - 100_000).min(50_000_000)) } else { std::hint::spin_loop() }
     }

@@ -62,7 +62,10 @@ impl Pace {
             }
             Arrival::Times { speed, .. } => {
                 let mine = times.iter().skip(worker as usize).step_by(workers.max(1) as usize);
-                Self::Times { times_ns: mine.map(|&time| begin_ns + (time as f64 / speed) as u64).collect(), next: 0 }
+                Self::Times {
+                    times_ns: mine.map(|&time| begin_ns.saturating_add((time as f64 / speed) as u64)).collect(),
+                    next: 0,
+                }
             }
         }
     }
@@ -79,6 +82,31 @@ impl Pace {
             Self::Closed => 0,
             Self::Throttled { next_ns, .. } | Self::Open { next_ns, .. } => *next_ns as u64,
             Self::Times { times_ns, next } => times_ns.get(*next).copied().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// How many are due from `begin_ns` to `end_ns`: the first ten million are counted, what is beyond follows from the
+    /// mean distance.
+    #[cold]
+    pub fn count_rest(&mut self, begin_ns: u64, end_ns: u64) -> u64 {
+        const COUNTED_MAX: u32 = 10_000_000;
+        let mut count = 0;
+        for _ in 0..COUNTED_MAX {
+            let due = self.due_ns();
+            if due >= end_ns {
+                return count;
+            }
+            count += u64::from(due >= begin_ns);
+            self.take(due, 0);
+        }
+        match self {
+            Self::Open { next_ns, interval_ns, .. } => {
+                count + ((end_ns as f64 - next_ns.max(begin_ns as f64)) / *interval_ns).max(0.0).ceil() as u64
+            }
+            Self::Times { times_ns, next } => {
+                count + times_ns[*next..].iter().filter(|&&due| (begin_ns..end_ns).contains(&due)).count() as u64
+            }
+            Self::Closed | Self::Throttled { .. } => count,
         }
     }
 
@@ -177,6 +205,14 @@ mod tests {
         // One second behind: a tenth of it may be made up for.
         pace.take(1_000_000_000, 4096);
         assert_eq!(pace.due_ns(), 901_000_000);
+    }
+
+    #[test]
+    fn threads_share_a_throttle() {
+        let arrival = Arrival::Throttled { iops: Some(1000.0), bytes_per_second: None };
+        assert_eq!(schedule(&mut Pace::new(&arrival, 0, 4, 0, 1, &[]), 3), [0, 4_000_000, 8_000_000]);
+        let arrival = Arrival::Throttled { iops: None, bytes_per_second: Some(4_096_000.0) };
+        assert_eq!(schedule(&mut Pace::new(&arrival, 3, 4, 0, 1, &[]), 3), [0, 4_000_000, 8_000_000]);
     }
 
     #[test]

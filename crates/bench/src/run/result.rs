@@ -140,6 +140,23 @@ pub struct OpenLoop {
     pub no_slot: u64,
 }
 
+impl IntervalRow {
+    /// Adds what came late. Quantiles cannot be added: the worse ones stand.
+    pub fn add(&mut self, late: &Self) {
+        let ios = self.ios + late.ios;
+        if ios > 0 {
+            let sum = u128::from(self.latency_ns[0]) * u128::from(self.ios)
+                + u128::from(late.latency_ns[0]) * u128::from(late.ios);
+            let mean = (sum / u128::from(ios)) as u64;
+            let worse = |at: usize| self.latency_ns[at].max(late.latency_ns[at]);
+            self.latency_ns = [mean, worse(1), worse(2), worse(3), worse(4)];
+        }
+        (self.ios, self.bytes, self.errors) = (ios, self.bytes + late.bytes, self.errors + late.errors);
+        self.read = (self.read.0 + late.read.0, self.read.1 + late.read.1);
+        self.write = (self.write.0 + late.write.0, self.write.1 + late.write.1);
+    }
+}
+
 impl JobResult {
     /// I/Os that succeeded.
     #[must_use]

@@ -55,6 +55,10 @@ pub struct Share {
     pub late: u64,
     /// Times that an open loop wanted to hand over and had no slot free.
     pub no_slot: u64,
+    /// Figures of later intervals are in it too: the coordinator lagged.
+    pub is_lumped: bool,
+    /// The worker's last: its interval may not be over.
+    pub is_last: bool,
     /// Last completion of a measured I/O, in nanoseconds of the clock.
     pub last_completion_ns: u64,
 }
@@ -67,7 +71,18 @@ impl Share {
             shares[kind as usize] = Some(Box::default());
         }
         let fine = vec![Fine::default(); interval_ns.div_ceil(FINE_NS).max(1) as usize];
-        Self { worker, interval: 0, kinds: shares, fine, depth_integral: 0, late: 0, no_slot: 0, last_completion_ns: 0 }
+        Self {
+            worker,
+            interval: 0,
+            kinds: shares,
+            fine,
+            depth_integral: 0,
+            late: 0,
+            no_slot: 0,
+            is_lumped: false,
+            is_last: false,
+            last_completion_ns: 0,
+        }
     }
 
     /// Empties it for another use.
@@ -79,6 +94,28 @@ impl Share {
             kind.total.clear();
         }
         self.fine.fill(Fine::default());
+        self.is_lumped = false;
         (self.depth_integral, self.late, self.no_slot, self.last_completion_ns) = (0, 0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emptied_share_is_as_a_new_one() {
+        let mut share = Share::new(3, &[OpKind::Read, OpKind::Flush], 10_000_000);
+        let empty = format!("{share:?}");
+        for kind in share.kinds.iter_mut().flatten() {
+            (kind.ios, kind.bytes, kind.errors, kind.service_sum_ns) = (1, 2, 3, 4);
+            kind.submission.record(5_000_000);
+            kind.device.record(5_000_000);
+            kind.total.record(5_000_000);
+        }
+        share.fine[9] = Fine { ios: 5, bytes: 6 };
+        (share.depth_integral, share.late, share.no_slot, share.last_completion_ns) = (7, 8, 9, 10);
+        share.clear();
+        assert!(format!("{share:?}") == empty, "something was left");
     }
 }

@@ -5,6 +5,9 @@ use crate::job::model::{End, Mix, Pattern, SizeMix, Sizes};
 use forebay_block::{Done, Io, IoError, IoErrorKind, OpKind, WaitMethod};
 use std::sync::atomic::AtomicU64;
 
+mod rows;
+mod verify;
+
 /// What a reading of the virtual clock costs: time goes on, also for those who spin.
 const TICK_NS: u64 = 50;
 
@@ -130,6 +133,96 @@ fn waiting_methods_find_the_same() {
     }
 }
 
+/// A target whose calls take time: 1 us to take an I/O, 20 us to hand over, or all of it where it is synchronous.
+struct Costly {
+    inner: Scripted,
+    is_synchronous: bool,
+    kicks: Arc<AtomicU64>,
+}
+
+impl Queue for Costly {
+    fn slots(&self) -> u32 {
+        self.inner.slots()
+    }
+    fn buffer_bytes(&self) -> usize {
+        self.inner.buffer_bytes()
+    }
+    fn buffer(&mut self, slot: u32) -> &mut [u8] {
+        self.inner.buffer(slot)
+    }
+    fn submit(&mut self, io: &Io) {
+        self.inner.clock.sleep_ns(1_000);
+        self.inner.submit(io);
+        if self.is_synchronous {
+            self.inner.clock.advance_to(self.inner.waiting[0].0);
+        }
+    }
+    fn kick(&mut self) {
+        self.kicks.fetch_add(1, Ordering::SeqCst);
+        self.inner.clock.sleep_ns(20_000);
+    }
+    fn reap(&mut self, done: &mut Vec<Done>) {
+        self.inner.reap(done);
+    }
+    fn wait(&mut self, timeout_ns: u64) {
+        self.inner.wait(timeout_ns);
+    }
+    fn is_synchronous(&self) -> bool {
+        self.is_synchronous
+    }
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+}
+
+fn run_on_costly(job: Job, is_synchronous: bool, script: Script) -> (JobResult, u64) {
+    let (clock, kicks) = (VirtualClock::default(), Arc::new(AtomicU64::new(0)));
+    let queue = Costly { inner: Scripted::new(&clock, job.depth, script), is_synchronous, kicks: kicks.clone() };
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut results = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap();
+    (results.pop().unwrap(), kicks.load(Ordering::SeqCst))
+}
+
+#[test]
+fn each_latency_lies_between_its_own_two_stamps() {
+    let close = |found: &Latencies, truth: u64| {
+        assert!(found.min_ns().abs_diff(truth) < 500, "{} of {truth}", found.min_ns());
+        assert!((found.mean_ns() - truth as f64).abs() < 500.0, "{} of {truth}", found.mean_ns());
+    };
+    for single_submission in [false, true] {
+        // 1 us to take and 20 us to hand over; the target's 200 us begin when it has been taken.
+        let (result, _) = run_on_costly(Job { single_submission, ..job(1, 0.2) }, false, fixed(200_000));
+        let read = result.kind(OpKind::Read).unwrap();
+        close(&read.submission, 21_000);
+        close(&read.device, 180_000);
+        close(&read.total, 201_000);
+    }
+    // A call that carries it out is the target's time as a whole.
+    let (result, _) = run_on_costly(job(1, 0.2), true, fixed(200_000));
+    let read = result.kind(OpKind::Read).unwrap();
+    assert!(read.submission.max_ns() < 500, "{}", read.submission.max_ns());
+    close(&read.device, 201_000);
+    close(&read.total, 201_000);
+    // In an open loop that is behind, the wait for a slot is part of submission.
+    let open = Job { arrival: Arrival::Constant { iops: 10_000.0 }, warmup_ns: 0, ..job(1, 0.1) };
+    let (result, _) = run_on_costly(open, false, fixed(200_000));
+    let read = result.kind(OpKind::Read).unwrap();
+    assert!(read.submission.max_ns() > 50_000_000, "{}", read.submission.max_ns());
+    assert!((read.submission.mean_ns() + read.device.mean_ns() - read.total.mean_ns()).abs() < 1.0);
+}
+
+#[test]
+fn single_submission_hands_over_each_io_alone() {
+    // All four end at the same time, and so are ready together.
+    let script = || -> Script { Box::new(|now, _| (1_000_000 - now % 1_000_000, None)) };
+    let (batch, kicks) = run_on_costly(Job { single_submission: false, warmup_ns: 0, ..job(4, 0.2) }, false, script());
+    assert!((batch.ios() / 4..=batch.ios() / 4 + 4).contains(&kicks), "{kicks} for {}", batch.ios());
+    let (single, kicks) = run_on_costly(Job { single_submission: true, warmup_ns: 0, ..job(4, 0.2) }, false, script());
+    assert!((single.ios()..=single.ios() + 4).contains(&kicks), "{kicks} for {}", single.ios());
+}
+
 /// A target that answers in 20 us, and stands still for 100 ms once a second.
 fn stalling() -> Script {
     Box::new(|now, _| {
@@ -180,6 +273,39 @@ fn an_open_loop_that_is_too_fast_for_its_target_says_what_it_left_out() {
     assert!((900..1100).contains(&open.issued), "{}", open.issued);
     assert_eq!(result.ios(), open.issued);
     assert!(result.total().max_ns() > 8_000_000_000);
+}
+
+#[test]
+fn lateness_of_the_tool_is_not_the_targets() {
+    // The thread stands still for 5 ms while slots are free: four I/Os are handed over 4, 3, 2 and 1 ms late.
+    let clock = VirtualClock::default();
+    let (mut number, still) = (0, clock.clone());
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        if number == 500 {
+            still.sleep_ns(5_000_000);
+        }
+        (10_000, None)
+    });
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let opened = Opened { queues: vec![Scripted::new(&clock, 8, script)], facts };
+    let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(8, 1.0) };
+    let assignment = Assignment { job: open, opened, recorders: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
+    let open = result.open.unwrap();
+    assert_eq!(open.no_slot, 0);
+    assert!((4..=5).contains(&open.late), "{}", open.late);
+    // A target that stands still with all slots taken is not the tool's doing.
+    let slow = run_on(Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(1, 2.0) }, stalling());
+    assert_eq!(slow.open.unwrap().late, 0);
+}
+
+#[test]
+fn a_pause_may_be_slept() {
+    let think = Some(crate::job::model::Think { time_ns: 90_000, compute: false });
+    let result = run_on(Job { think, ..job(1, 1.0) }, fixed(10_000));
+    assert!((result.iops() / 10_000.0 - 1.0).abs() < 0.02, "{}", result.iops());
 }
 
 #[test]
@@ -246,6 +372,86 @@ fn a_number_of_ios_or_bytes_or_passes_ends_a_job() {
     }
 }
 
+/// A job's workers as they would begin, none of them run.
+fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
+    let clock = VirtualClock::default();
+    let queues = (0..job.threads).map(|_| Scripted::new(&clock, job.depth, fixed(10_000))).collect();
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let assignment = Assignment { job, opened: Opened { queues, facts }, recorders: Vec::new() };
+    let mut group = Group { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
+    let (stop, (to, _messages), mut workers) = (Arc::new(AtomicBool::new(false)), channel(), Vec::new());
+    group.add(assignment, &clock, 0, &Settings::default(), &stop, &to, &mut workers).unwrap();
+    workers.into_iter().map(|(parts, _)| parts).collect()
+}
+
+#[test]
+fn threads_share_what_a_job_may_do() {
+    let end = End { after_ios: Some(1001), after_bytes: Some(4096 * 1003), ..End::default() };
+    let budgets: Vec<_> = workers_of(Job { threads: 4, end, ..job(2, 1.0) }).iter().map(|parts| parts.budget).collect();
+    assert_eq!(budgets.iter().map(|&(ios, _)| ios).collect::<Vec<_>>(), [251, 250, 250, 250]);
+    assert_eq!(budgets.iter().map(|&(_, bytes)| bytes).sum::<u64>(), 4096 * 1003);
+}
+
+#[test]
+fn threads_have_random_schedules_of_their_own() {
+    let arrival = Arrival::Poisson { iops: 1000.0 };
+    let mut begins: Vec<u64> =
+        workers_of(Job { threads: 8, arrival, ..job(1, 1.0) }).iter().map(|parts| parts.pace.due_ns()).collect();
+    begins.sort_unstable();
+    begins.dedup();
+    assert_eq!(begins.len(), 8);
+}
+
+#[test]
+fn what_is_not_measured_takes_nothing_from_what_a_job_may_do() {
+    // A thousand I/Os of warm-up come first.
+    for (end, ios) in [
+        (End { after_ios: Some(1001), ..End::default() }, 1001),
+        (End { after_bytes: Some(8192 * 777), ..End::default() }, 777),
+    ] {
+        let size = SizeMix::fixed(8192);
+        let sizes = Sizes { read: size.clone(), write: size.clone(), trim: size };
+        let result = run_on(Job { sizes, end, ..job(1, 1.0) }, fixed(10_000));
+        assert_eq!((result.ios(), result.bytes()), (ios, ios * 8192), "{end:?}");
+    }
+}
+
+#[test]
+fn what_workers_found_is_added_up() {
+    use super::collect::Collector;
+    use super::worker::WorkerEnd;
+    let window = Window::new(0, 0, Some(5_000_000_000), 0);
+    let arrival = Arrival::Constant { iops: 1.0 };
+    let mut collector = Collector::new(Job { threads: 2, arrival, ..job(1, 5.0) }, window, 1_000_000_000);
+    for worker in 0..2 {
+        let mut share = Share::new(worker, &[OpKind::Read], 1_000_000_000);
+        (share.late, share.no_slot) = (2, 3);
+        collector.add(worker, &share);
+        let mut end = WorkerEnd {
+            worker,
+            scheduled: 10,
+            issued: 9,
+            hung: 2 - worker as u32,
+            // One had made all that it might, the other went on to the end.
+            spent: worker == 0,
+            ended_ns: 1_000_000_000,
+            cpu_ns: (100, 10),
+            records_dropped: 4,
+            judged: Some(crate::data::verify::Judged { whole: 5, partly: 6, unjudged: 7 }),
+            ..WorkerEnd::default()
+        };
+        end.failures.add_mismatch(0, 4096, 1, "wrong".to_owned());
+        collector.end(worker, end);
+    }
+    let result = collector.finish(TargetFacts::default());
+    assert_eq!(result.open, Some(OpenLoop { scheduled: 20, issued: 18, late: 4, no_slot: 6 }));
+    assert_eq!((result.hung, result.cpu_ns, result.records_dropped), (3, (200, 20), 8));
+    assert_eq!((result.failures.count, result.failures.mismatches, result.failures.first.len()), (2, 2, 2));
+    let judged = result.judged.unwrap();
+    assert_eq!((judged.whole, judged.partly, judged.unjudged), (10, 12, 14));
+    assert_eq!(result.duration_ns, 5_000_000_000);
+}
+
 #[test]
 fn a_stall_at_the_end_is_not_cut_off() {
     let script: Script = Box::new(|now, _| (if now > 900_000_000 { 3_000_000_000 } else { 10_000 }, None));
@@ -298,6 +504,58 @@ fn kinds_have_figures_of_their_own() {
 }
 
 #[test]
+fn the_user_ends_a_run_with_what_is_known() {
+    let clock = VirtualClock::default();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut number, by_user) = (0, stop.clone());
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        by_user.fetch_or(number == 5000, Ordering::SeqCst);
+        (10_000, None)
+    });
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let opened = Opened { queues: vec![Scripted::new(&clock, 2, script)], facts };
+    let job = Job { warmup_ns: 0, ..job(2, 100.0) };
+    let assignment = Assignment { job, opened, recorders: Vec::new() };
+    let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
+    assert_eq!(result.partial, Some(Partial::Interrupted));
+    assert!((5000..5004).contains(&result.ios()), "{}", result.ios());
+    // Its time is the time that it ran, not what was allowed.
+    assert!((24_000_000..27_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
+}
+
+#[test]
+fn a_job_begins_late_and_cools_down_unmeasured() {
+    const SECOND: u64 = 1_000_000_000;
+    let first = Arc::new(AtomicU64::new(u64::MAX));
+    let last = Arc::new(AtomicU64::new(0));
+    let (earliest, latest) = (first.clone(), last.clone());
+    let script: Script = Box::new(move |now, _| {
+        earliest.fetch_min(now, Ordering::SeqCst);
+        latest.fetch_max(now, Ordering::SeqCst);
+        (100_000, None)
+    });
+    let result = run_on(Job { start_delay_ns: 3 * SECOND, cooldown_ns: SECOND, ..job(1, 1.0) }, script);
+    assert!((9_980..=10_000).contains(&result.ios()), "{}", result.ios());
+    assert!((SECOND..SECOND + 200_000).contains(&result.duration_ns), "{}", result.duration_ns);
+    assert!((0.99..=1.0).contains(&result.depth_mean), "{}", result.depth_mean);
+    let (first, last) = (first.load(Ordering::SeqCst), last.load(Ordering::SeqCst));
+    assert!((3 * SECOND..3 * SECOND + 100_000_000).contains(&first), "{first}");
+    assert!((5 * SECOND..5 * SECOND + 100_000_000).contains(&last), "{last}");
+}
+
+#[test]
+fn failed_ios_take_part_in_littles_law() {
+    let mut number = 0;
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        if number % 100 == 0 { (5_000_000, Some(IoErrorKind::Medium)) } else { (10_000, None) }
+    });
+    let check = crate::output::summary::little(&run_on(job(1, 1.0), script));
+    assert_eq!(check.verdict, crate::stats::little::Verdict::Holds, "{check:?}");
+}
+
+#[test]
 fn what_does_not_fit_is_refused_before_any_io() {
     let clock = VirtualClock::default();
     let facts = TargetFacts { size_bytes: 4096, logical_block_bytes: 512, ..TargetFacts::default() };
@@ -311,6 +569,86 @@ fn what_does_not_fit_is_refused_before_any_io() {
     let stop = Arc::new(AtomicBool::new(false));
     let error = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("job"), "{error}");
+}
+
+/// A file of records in memory.
+#[derive(Clone, Default)]
+struct InMemory(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl crate::telemetry::SpillTarget for InMemory {
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
+    }
+    fn sync(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn records_say_what_became_of_each_io() {
+    use crate::telemetry::{Header, Reader, Record, Spill, SpillOptions};
+    let header = Header { run_id: [7; 16], begin_unix_ns: 0, jobs: vec!["job".to_owned()], metadata: "{}".to_owned() };
+    let memory = InMemory::default();
+    let options = SpillOptions { chunk_records: 4096, chunks_per_thread: 4, threads: 1 };
+    let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header, options).unwrap();
+    let clock = VirtualClock::default();
+    let mut number = 0;
+    // Each needs longer than the schedule allows it, and one in ten fails.
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        (1_100_000, (number % 10 == 0).then_some(IoErrorKind::Medium))
+    });
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let assignment = Assignment {
+        job: Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(1, 1.0) },
+        opened: Opened { queues: vec![Scripted::new(&clock, 1, script)], facts },
+        recorders: vec![spill.recorder(0, 0).unwrap()],
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
+    assert!(spill.finish(Duration::from_secs(30)).is_clean);
+    let bytes = memory.0.lock().unwrap().clone();
+    let mut reader = Reader::new(&*bytes).unwrap();
+    let mut records: Vec<Record> = Vec::new();
+    while let Some(segment) = reader.next_segment().unwrap() {
+        records.extend_from_slice(&segment.records);
+    }
+    assert_eq!((records.len(), result.ios(), result.kinds[0].errors), (1000, 900, 100));
+    for (at, record) in (0..).zip(&records) {
+        assert_eq!(record.intended_ns, LEAD_NS + TICK_NS + at * 1_000_000);
+        assert!((1_099_000..1_101_000).contains(&(record.completed_ns - record.submitted_ns)), "{record:?}");
+        assert_eq!((record.depth, record.len_bytes, record.kind), (1, 4096, OpKind::Read));
+        assert_eq!(record.failed, at % 10 == 9, "{record:?}");
+    }
+    // The last one waited for the hundred milliseconds by which all before it were late.
+    let last = records[999];
+    assert!((99_000_000..101_500_000).contains(&(last.submitted_ns - last.intended_ns)), "{last:?}");
+}
+
+#[test]
+fn processor_time_is_that_of_the_window() {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let used_ms = || getrusage(UsageWho::RUSAGE_THREAD).unwrap().user_time().num_milliseconds();
+    let burn = move || {
+        let begin = used_ms();
+        while used_ms() < begin + 100 {
+            std::hint::spin_loop();
+        }
+    };
+    // A hundred milliseconds of work before the window, as much within.
+    let mut number = 0;
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        if number == 10 || number == 150 {
+            burn();
+        }
+        (1_000_000, None)
+    });
+    let result = run_on(Job { warmup_ns: 100_000_000, ..job(1, 0.1) }, script);
+    let used = result.cpu_ns.0;
+    assert!((90_000_000..180_000_000).contains(&used), "{used}");
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub struct WorkerEnd {
     pub gave_up: bool,
     /// Ended because its I/Os or bytes were made, not because the time was over.
     pub spent: bool,
+    /// Ended because the user said so.
+    pub interrupted: bool,
     /// When the last measured I/O was handed over, or the end of the window where that is known.
     pub ended_ns: u64,
     /// Processor time of the thread within the window, user and system, in nanoseconds.
@@ -151,6 +153,7 @@ pub struct Worker<Q, C> {
     over_since_ns: u64,
     idle_since_ns: u64,
     cpu_begin: Option<(u64, u64)>,
+    cpu_end: Option<(u64, u64)>,
     synchronous: bool,
     open: bool,
     end: WorkerEnd,
@@ -187,11 +190,17 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             over_since_ns: 0,
             idle_since_ns: 0,
             cpu_begin: None,
+            cpu_end: None,
             synchronous: parts.queue.is_synchronous(),
             open: parts.pace.is_open(),
             end: WorkerEnd { worker: parts.worker, ..WorkerEnd::default() },
             parts,
         }
+    }
+
+    /// Whether the user has ended the run.
+    pub fn is_stopped(&self) -> bool {
+        self.parts.stop.load(Ordering::Relaxed)
     }
 
     /// Makes the load until the job is over, and tells the coordinator.
@@ -223,7 +232,12 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 break;
             }
             now = self.parts.clock.now_ns();
+            let stuck = self.free.is_empty() && self.parts.window.stop_ns == u64::MAX;
+            if stuck && now > Window::drain_until_ns(self.idle_since_ns) {
+                self.stop(self.idle_since_ns);
+            }
             if self.over && now > Window::drain_until_ns(self.over_since_ns) {
+                self.account_depth(self.over_since_ns.max(self.depth_since_ns));
                 self.end.hung = self.in_flight as u32;
                 break;
             }
@@ -238,6 +252,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// Makes what is due at `now`; true where anything was.
     fn issue(&mut self, now: u64) -> bool {
         if self.parts.stop.load(Ordering::Relaxed) {
+            self.end.interrupted = true;
             self.stop(now);
             return false;
         }
@@ -250,12 +265,13 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let mut created = now;
         while let Some(&slot) = self.free.last() {
             let due = self.parts.pace.due_ns();
-            if due > created || self.parts.bursts.resume_ns > created {
+            let stop_ns = self.parts.window.stop_ns;
+            // A schedule may have nothing more to come, long before the end or ever.
+            if self.open && due >= stop_ns && (created >= stop_ns || stop_ns == u64::MAX) {
+                self.stop(created);
                 break;
             }
-            if self.open && (due >= self.parts.window.stop_ns || created >= self.parts.window.give_up_ns()) {
-                self.count_unissued();
-                self.stop(created);
+            if due > created || self.parts.bursts.resume_ns > created {
                 break;
             }
             if self.parts.budget.0 == 0 || self.parts.budget.1 == 0 {
@@ -265,7 +281,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             }
             let next = self.parts.generator.next();
             // Closed: since the slots were free, also where others were handed over in between.
-            let intended = if self.open { due } else { now };
+            let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
             self.parts.pace.take(created, next.len_bytes);
             self.parts.bursts.take(created);
@@ -296,8 +312,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 kind: next.kind,
                 measured,
             };
-            if self.open && created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS && measured {
-                self.parts.share.late += 1;
+            if self.open && measured && created.saturating_sub(due) > LATE_NS {
+                self.parts.share.no_slot += u64::from(self.free_since_ns > due);
+                self.parts.share.late += u64::from(created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS);
             }
             self.batch.push(slot);
             let io = Io { slot, kind: next.kind, len_bytes: next.len_bytes, offset_bytes: next.offset_bytes };
@@ -312,9 +329,6 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 created = self.parts.clock.now_ns();
             }
         }
-        if self.open && self.free.is_empty() && self.parts.pace.due_ns() <= created {
-            self.parts.share.no_slot += 1;
-        }
         !self.batch.is_empty() && {
             self.hand_over();
             true
@@ -327,15 +341,17 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if self.cpu_begin.is_none() && now >= self.parts.window.begin_ns {
             self.cpu_begin = Some(thread_cpu_ns());
         }
-        if !self.open && now >= self.parts.window.stop_ns {
+        // An open loop ends with its schedule; one that has fallen behind, with or without a slot free, is given up.
+        let end_ns = if self.open { self.parts.window.give_up_ns() } else { self.parts.window.stop_ns };
+        if now >= end_ns {
             self.stop(now);
         }
-        let begun = self.cpu_begin.is_some();
-        self.attention_ns = match (begun, self.open) {
-            (false, _) => self.parts.window.begin_ns,
-            (true, false) => self.parts.window.stop_ns,
-            (true, true) => u64::MAX,
-        };
+        if self.cpu_end.is_none() && now >= self.parts.window.end_ns {
+            self.cpu_end = Some(thread_cpu_ns());
+        }
+        let Window { begin_ns, end_ns: window_end_ns, .. } = self.parts.window;
+        let marks = [begin_ns, window_end_ns, end_ns];
+        self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
     }
 
     #[inline(always)]
@@ -373,7 +389,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 if let Some(content) = &mut self.parts.content {
                     let buffer = self.parts.queue.buffer(slot);
                     if let Err(what) = content.after(slot, &io.next(), buffer) {
-                        let at = now - self.parts.window.start_ns;
+                        let at = now.saturating_sub(self.parts.window.start_ns);
                         self.end.failures.add_mismatch(io.offset_bytes, io.len_bytes, at, what);
                         self.give_up_after_failures(now);
                     }
@@ -423,12 +439,13 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     #[cold]
     fn failed(&mut self, now: u64, io: &Slot, error: &forebay_block::IoError) {
-        let at = now - self.parts.window.start_ns;
+        let at = now.saturating_sub(self.parts.window.start_ns);
         self.end.failures.add_error(io.kind, io.offset_bytes, io.len_bytes, at, error);
         if let Some(content) = &mut self.parts.content {
             content.failed(&io.next());
         }
         if io.measured {
+            self.parts.share.last_completion_ns = now;
             if let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] {
                 kind.errors += 1;
                 kind.service_sum_ns += now - io.created_ns;
@@ -475,34 +492,29 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// Hands the interval's figures to the coordinator, and goes on with an empty share where one is there.
     #[cold]
     fn rotate(&mut self, now: u64) {
-        self.account_depth(now);
         let passed = (now - self.parts.window.begin_ns) / self.parts.interval_ns;
         self.interval_end_ns = self.parts.window.begin_ns + (passed + 1) * self.parts.interval_ns;
         // Where the coordinator lags, the figures stay and go with the next interval: nothing is lost.
-        if let Ok(empty) = self.parts.from.try_recv() {
-            let full = std::mem::replace(&mut self.parts.share, empty);
-            self.parts.share.interval = passed;
-            // The coordinator outlives its workers.
-            let _ = self.parts.to.send(Message::Share(full));
-            self.fine = 0;
-            self.fine_end_ns = self.parts.window.begin_ns + passed * self.parts.interval_ns + FINE_NS;
-        }
+        let Ok(empty) = self.parts.from.try_recv() else {
+            self.parts.share.is_lumped = true;
+            return;
+        };
+        let full = std::mem::replace(&mut self.parts.share, empty);
+        self.parts.share.interval = passed;
+        // The coordinator outlives its workers.
+        let _ = self.parts.to.send(Message::Share(full));
+        self.fine = 0;
+        self.fine_end_ns = self.parts.window.begin_ns + passed * self.parts.interval_ns + FINE_NS;
     }
 
     fn stop(&mut self, now: u64) {
         if !self.over {
             self.over = true;
             self.over_since_ns = now;
-        }
-    }
-
-    /// The rest of an open loop's schedule within the window, which will not be handed over.
-    fn count_unissued(&mut self) {
-        // Bounded: a schedule advances by a positive distance each time.
-        while self.parts.window.measures(self.parts.pace.due_ns()) {
-            let due = self.parts.pace.due_ns();
-            self.parts.pace.take(due, 0);
-            self.end.scheduled += 1;
+            // Waiting for what hangs is not work.
+            if self.cpu_end.is_none() {
+                self.cpu_end = Some(thread_cpu_ns());
+            }
         }
     }
 
@@ -529,14 +541,20 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     fn finish_run(mut self) {
         let (user, system) = thread_cpu_ns();
+        let (user, system) = self.cpu_end.unwrap_or((user, system));
         if let Some((user_before, system_before)) = self.cpu_begin {
             self.end.cpu_ns = (user.saturating_sub(user_before), system.saturating_sub(system_before));
         }
-        self.end.scheduled += self.end.issued;
+        self.end.scheduled = self.end.issued;
+        if self.open && !self.end.spent {
+            let Window { begin_ns, end_ns, .. } = self.parts.window;
+            self.end.scheduled += self.parts.pace.count_rest(begin_ns, end_ns.min(self.over_since_ns));
+        }
         self.end.judged = self.parts.content.as_ref().and_then(WorkerContent::judged);
         if let Some(recorder) = self.parts.recorder.take() {
             self.end.records_dropped = recorder.finish().dropped;
         }
+        self.parts.share.is_last = true;
         let _ = self.parts.to.send(Message::Share(self.parts.share));
         let _ = self.parts.to.send(Message::End(Box::new(self.end)));
     }

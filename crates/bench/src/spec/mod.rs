@@ -3,7 +3,7 @@
 //!
 //! A sheet ([`Spec`]) is read by [`Spec::load`] from a TOML file or from the sheets that are built in; [`check`] runs
 //! what it asks and judges each promise; [`table`] writes the [`CheckReport`] for people, serde for programs.
-//! [`format`] is the reference of a sheet's keys, `docs/check.md` the guide.
+//! [`mod@format`] is the reference of a sheet's keys, `docs/check.md` the guide.
 
 mod check;
 mod error;

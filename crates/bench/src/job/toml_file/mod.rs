@@ -1,4 +1,4 @@
-//! Our own job files. [`format`] is the reference of their keys.
+//! Our own job files. [`mod@format`] is the reference of their keys.
 //!
 //! ```toml
 //! [defaults]
