@@ -163,7 +163,14 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         let ios = up_to((at + 1) * interval_ns) - up_to(at * interval_ns);
         let latency_ns =
             [mean_ns as u64, mean_ns as u64, (mean_ns * 1.1) as u64, (mean_ns * 1.1) as u64, (mean_ns * 1.1) as u64];
-        IntervalRow { begin_ns: at * interval_ns, ios, bytes: ios * io_bytes, latency_ns, ..IntervalRow::default() }
+        IntervalRow {
+            begin_ns: at * interval_ns,
+            length_ns: interval_ns,
+            ios,
+            bytes: ios * io_bytes,
+            latency_ns,
+            ..IntervalRow::default()
+        }
     };
     let first = Failure { kind, offset_bytes: 8192, len_bytes: 4096, at_ns: 5, what: "EIO".to_owned() };
     JobResult {

@@ -2,7 +2,7 @@
 //! programs around fio read our results. What we know and fio has no field for is in our own JSON only.
 
 use crate::job::model::{Calls, Job, Pattern};
-use crate::run::{IntervalRow, JobResult, KindResult, Latencies, per_second};
+use crate::run::{Direction, IntervalRow, JobResult, KindResult, Latencies, per_second};
 use forebay_block::OpKind;
 use serde_json::{Map, Value, json};
 
@@ -102,7 +102,7 @@ fn job(result: &JobResult) -> Value {
         "job options": options(&result.job),
         "read": direction(result, &reads, |row| row.read),
         "write": direction(result, &writes, |row| row.write),
-        "trim": direction(result, &trims, |_| (0, 0)),
+        "trim": direction(result, &trims, |_| Direction::default()),
         "sync": {
             "total_ios": flushes.iter().map(|kind| kind.ios).sum::<u64>(),
             "lat_ns": latency(&merged(&flushes, |kind| &kind.total)),
@@ -130,18 +130,18 @@ fn merged(kinds: &[&KindResult], of: impl Fn(&KindResult) -> &Latencies) -> Late
     all
 }
 
-fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow) -> (u64, u64)) -> Value {
+fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow) -> Direction) -> Value {
     let ios: u64 = kinds.iter().map(|kind| kind.ios).sum();
     let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
     let rate = per_second(bytes, result.duration_ns);
     let rows: Vec<(f64, f64)> = if ios == 0 {
         Vec::new()
     } else {
-        let of_row = |row| {
-            let (ios, bytes) = of(row);
-            (per_second(ios, result.interval_ns), per_second(bytes, result.interval_ns) / 1024.0)
+        let of_row = |row: &IntervalRow| {
+            let Direction { ios, bytes, .. } = of(row);
+            (per_second(ios, row.length_ns), per_second(bytes, row.length_ns) / 1024.0)
         };
-        result.intervals.iter().map(of_row).collect()
+        result.rated_intervals().map(of_row).collect()
     };
     let [iops, kib] = [0, 1].map(|column| {
         let values: Vec<f64> = rows.iter().map(|row| if column == 0 { row.0 } else { row.1 }).collect();

@@ -12,19 +12,22 @@ pub fn files(result: &JobResult) -> Vec<(String, String)> {
     let mut iops = String::new();
     let mut latency = String::new();
     let kinds = [(OpKind::Read, 0), (OpKind::Write, 1)];
-    for row in &result.intervals {
-        let at_ms = (row.begin_ns + result.interval_ns) / 1_000_000;
+    for row in result.rated_intervals() {
+        let at_ms = (row.begin_ns + row.length_ns) / 1_000_000;
         for (kind, direction) in kinds {
-            let (ios, bytes) = if kind == OpKind::Read { row.read } else { row.write };
+            let way = if kind == OpKind::Read { row.read } else { row.write };
             let used = result.kind(kind).is_some() || (direction == 1 && result.kind(OpKind::WriteFua).is_some());
             if !used {
                 continue;
             }
-            let rate = per_second(bytes, result.interval_ns) / 1024.0;
+            let rate = per_second(way.bytes, row.length_ns) / 1024.0;
             // Writing to a String cannot fail.
             let _ = writeln!(bandwidth, "{at_ms}, {}, {direction}, 0, 0", rate as u64);
-            let _ = writeln!(iops, "{at_ms}, {}, {direction}, 0, 0", per_second(ios, result.interval_ns) as u64);
-            let _ = writeln!(latency, "{at_ms}, {}, {direction}, 0, 0", row.latency_ns[0]);
+            let _ = writeln!(iops, "{at_ms}, {}, {direction}, 0, 0", per_second(way.ios, row.length_ns) as u64);
+            // fio leaves an interval out where nothing ended: a latency of 0 would be a lie.
+            if way.ios > 0 {
+                let _ = writeln!(latency, "{at_ms}, {}, {direction}, 0, 0", way.mean_ns());
+            }
         }
     }
     let named = [("bw", bandwidth), ("iops", iops), ("lat", latency)];

@@ -218,6 +218,7 @@ fn interval(row: &IntervalRow) -> Value {
     let [mean, median, p99, p999, max] = row.latency_ns;
     json!({
         "begin_s": row.begin_ns as f64 / 1e9,
+        "length_s": row.length_ns as f64 / 1e9,
         "ios": row.ios,
         "bytes": row.bytes,
         "errors": row.errors,

@@ -1,7 +1,7 @@
 //! Adding up what workers hand in: totals, intervals, bursts.
 
 use super::failures::Failures;
-use super::result::{BurstRow, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
+use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
 use super::share::{FINE_NS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
 use super::window::Window;
@@ -49,6 +49,8 @@ pub struct Collector {
     interval_ns: u64,
     kinds: [Option<Box<KindTotals>>; OpKind::ALL.len()],
     open: BTreeMap<u64, OpenInterval>,
+    /// Failed I/Os in the shares of each worker that has not ended.
+    live_errors: Vec<u64>,
     /// Interval that each worker is in; `u64::MAX` where it has ended.
     reached: Vec<u64>,
     rows: Vec<IntervalRow>,
@@ -84,6 +86,7 @@ impl Collector {
             interval_ns,
             kinds: Default::default(),
             open: BTreeMap::new(),
+            live_errors: vec![0; workers],
             reached: vec![0; workers],
             rows: Vec::new(),
             was_lumped: false,
@@ -107,14 +110,19 @@ impl Collector {
         }
     }
 
+    /// When it is measured is known.
+    pub fn begin(&mut self, window: Window) {
+        self.window = window;
+    }
+
     /// The newest closed interval.
     pub fn last_row(&self) -> Option<&IntervalRow> {
         self.rows.last()
     }
 
-    /// Failures so far, of workers that have ended.
+    /// Failures so far: of workers that have ended all, of the others the measured I/Os that the target refused.
     pub fn failures(&self) -> u64 {
-        self.failures.count + self.kinds.iter().flatten().map(|kind| kind.errors).sum::<u64>()
+        self.failures.count + self.live_errors.iter().sum::<u64>()
     }
 
     /// Adds a share; `worker` is the worker's number within the job.
@@ -125,6 +133,7 @@ impl Collector {
         self.last_completion_ns = self.last_completion_ns.max(share.last_completion_ns);
         let interval = self.open.entry(share.interval).or_default();
         interval.is_lumped |= share.is_lumped;
+        interval.row.length_ns = interval.row.length_ns.max(share.span.saturating_mul(self.interval_ns));
         for (kind, found) in OpKind::ALL.into_iter().zip(&share.kinds) {
             let Some(found) = found else { continue };
             let totals = self.kinds[kind as usize].get_or_insert_with(|| {
@@ -152,10 +161,9 @@ impl Collector {
             let direction = match kind {
                 OpKind::Read => &mut interval.row.read,
                 OpKind::Write | OpKind::WriteFua => &mut interval.row.write,
-                OpKind::Trim | OpKind::Flush | OpKind::Fsync => &mut (0, 0),
+                OpKind::Trim | OpKind::Flush | OpKind::Fsync => &mut Direction::default(),
             };
-            direction.0 += found.ios;
-            direction.1 += found.bytes;
+            direction.add(Direction { ios: found.ios, bytes: found.bytes, latency_sum_ns: found.total.sum_ns() });
             interval.sum_ns += u128::from(found.total.sum_ns());
             interval.totals[kind as usize].get_or_insert_with(Box::default).add(&found.total);
         }
@@ -168,6 +176,9 @@ impl Collector {
         }
         if let Some(reached) = self.reached.get_mut(worker) {
             *reached = share.interval + u64::from(!share.is_last);
+        }
+        if let Some(errors) = self.live_errors.get_mut(worker) {
+            *errors += share.kinds.iter().flatten().map(|kind| kind.errors).sum::<u64>();
         }
         let all = self.reached.iter().copied().min().unwrap_or(u64::MAX);
         while let Some((&first, _)) = self.open.first_key_value()
@@ -185,6 +196,9 @@ impl Collector {
     pub fn end(&mut self, worker: usize, end: WorkerEnd) {
         if let Some(reached) = self.reached.get_mut(worker) {
             *reached = u64::MAX;
+        }
+        if let Some(errors) = self.live_errors.get_mut(worker) {
+            *errors = 0;
         }
         self.failures.merge(end.failures);
         self.ended_ns = self.ended_ns.max(end.ended_ns);
@@ -237,7 +251,8 @@ impl Collector {
         let was_lumped = std::mem::replace(&mut self.was_lumped, interval.is_lumped);
         let nothing = vec![Fine::default(); interval.fine.len()];
         for missing in (next..index).filter(|_| !was_lumped) {
-            self.rows.push(IntervalRow { begin_ns: missing * self.interval_ns, ..IntervalRow::default() });
+            let begin_ns = missing * self.interval_ns;
+            self.rows.push(IntervalRow { begin_ns, length_ns: self.interval_ns, ..IntervalRow::default() });
             if is_whole(missing) {
                 self.count_bursts(&nothing);
             }
@@ -289,6 +304,9 @@ impl Collector {
         }
         // In a cool-down, rows behind the last measured completion say nothing.
         self.rows.retain(|row| row.begin_ns < duration_ns);
+        if let Some(last) = self.rows.last_mut() {
+            last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
+        }
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let partial = if interrupted {

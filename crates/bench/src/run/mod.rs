@@ -5,6 +5,7 @@ mod collect;
 mod content;
 mod failures;
 mod pace;
+mod remarks;
 mod result;
 mod share;
 mod tally;
@@ -13,7 +14,7 @@ mod worker;
 
 pub use clock::{Clock, TscClock};
 pub use failures::{Failure, Failures};
-pub use result::{BurstRow, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
+pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
 pub use tally::{Latencies, Tally};
 
 use crate::job::model::{Arrival, Job};
@@ -34,8 +35,9 @@ use std::time::Duration;
 use window::Window;
 use worker::{Message, Worker, WorkerParts};
 
-/// Time between the making of threads and the begin of the load, in nanoseconds.
+/// Time between the making of threads and the begin of the load, in nanoseconds, and what each thread adds to it.
 const LEAD_NS: u64 = 20_000_000;
+const LEAD_PER_THREAD_NS: u64 = 200_000;
 /// Empty shares that a worker may have ready.
 const SHARES: usize = 3;
 /// How often the observer is told, at least.
@@ -158,11 +160,20 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     let (to, messages) = channel();
     let mut group = Group { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
     let mut workers = Vec::new();
-    let start_ns = clock.now_ns() + LEAD_NS;
     for assignment in assignments {
-        group.add(assignment, clock, start_ns, settings, stop, &to, &mut workers)?;
+        group.add(assignment, clock, settings, stop, &to, &mut workers)?;
     }
     drop(to);
+    // Only now: reading a trace's times or a map of what was written takes its time, which no schedule may lose.
+    let start_ns = clock.now_ns() + LEAD_NS + workers.len() as u64 * LEAD_PER_THREAD_NS;
+    for running in &mut group.jobs {
+        running.window = running.window.later(start_ns);
+        running.collector.begin(running.window);
+    }
+    for (parts, _) in &mut workers {
+        parts.window = parts.window.later(start_ns);
+        parts.pace.begin_at(parts.window.start_ns);
+    }
     let mut threads = Vec::new();
     for (number, (parts, cpu)) in workers.into_iter().enumerate() {
         let body = move || start(parts, cpu);
@@ -199,19 +210,19 @@ struct Group {
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
 
 impl Group {
-    #[allow(clippy::too_many_arguments)]
+    /// Makes a job's workers, with times as if the run began at 0.
     fn add<Q: Queue + 'static, C: Clock>(
         &mut self,
         assignment: Assignment<Q>,
         clock: &C,
-        start_ns: u64,
         settings: &Settings,
         stop: &Arc<AtomicBool>,
         to: &Sender<Message>,
         workers: &mut Vec<Ready<Q, C>>,
     ) -> Result<(), RunError> {
         let Assignment { job, opened, recorders } = assignment;
-        let Opened { queues, facts } = opened;
+        let Opened { queues, mut facts } = opened;
+        facts.notes.extend(remarks::remarks(&job));
         let named = |what: String| RunError::Job { job: job.name.clone(), what };
         let region = job
             .region
@@ -229,7 +240,7 @@ impl Group {
             .transpose()
             .map_err(|source| RunError::Content { job: job.name.clone(), source })?;
         let times = times(&job)?;
-        let window = Window::new(start_ns + job.start_delay_ns, job.warmup_ns, job.end.after_ns, job.cooldown_ns);
+        let window = Window::new(job.start_delay_ns, job.warmup_ns, job.end.after_ns, job.cooldown_ns);
         let kinds: Vec<_> = job.mix.kinds().collect();
         let mut recorders = recorders.into_iter();
         for (thread, queue) in (0..job.threads).zip(queues) {
@@ -251,7 +262,7 @@ impl Group {
                 depth: job.depth,
                 clock: clock.clone(),
                 generator,
-                pace: Pace::new(&job.arrival, thread, job.threads, window.start_ns, seed, &times),
+                pace: Pace::new(&job.arrival, thread, job.threads, seed, &times),
                 bursts: Bursts::new(job.burst),
                 think: job.think,
                 content: content.as_ref().map(|content| content.worker(thread, job.depth)),

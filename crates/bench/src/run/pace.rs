@@ -34,39 +34,47 @@ pub enum Pace {
         times_ns: Vec<u64>,
         /// The next one's index.
         next: usize,
+        /// What they count from.
+        begin_ns: u64,
     },
 }
 
 impl Pace {
-    /// The schedule of worker `worker` of `workers` that begins at `begin_ns`. `times` of a trace are dealt out in turn.
-    pub fn new(arrival: &Arrival, worker: u32, workers: u32, begin_ns: u64, seed: u64, times: &[u64]) -> Self {
-        let (begin, share) = (begin_ns as f64, f64::from(workers.max(1)));
+    /// The schedule of worker `worker` of `workers`, from 0 on. `times` of a trace are dealt out in turn.
+    pub fn new(arrival: &Arrival, worker: u32, workers: u32, seed: u64, times: &[u64]) -> Self {
+        let share = f64::from(workers.max(1));
         match arrival {
             Arrival::Closed => Self::Closed,
             Arrival::Throttled { iops, bytes_per_second } => Self::Throttled {
                 per_io_ns: iops.map_or(0.0, |iops| 1e9 * share / iops),
                 per_byte_ns: bytes_per_second.map_or(0.0, |bytes| 1e9 * share / bytes),
-                next_ns: begin,
+                next_ns: 0.0,
             },
             Arrival::Constant { iops } => {
                 let interval_ns = 1e9 * share / iops;
                 // Workers take turns, so that all together are as even as one.
-                let next_ns = begin + interval_ns * f64::from(worker) / share;
+                let next_ns = interval_ns * f64::from(worker) / share;
                 Self::Open { next_ns, interval_ns, poisson: false, random: Random::new(seed) }
             }
             Arrival::Poisson { iops } => {
                 let mut random = Random::new(seed);
                 let interval_ns = 1e9 * share / iops;
-                let next_ns = begin + exponential(&mut random) * interval_ns;
+                let next_ns = exponential(&mut random) * interval_ns;
                 Self::Open { next_ns, interval_ns, poisson: true, random }
             }
             Arrival::Times { speed, .. } => {
                 let mine = times.iter().skip(worker as usize).step_by(workers.max(1) as usize);
-                Self::Times {
-                    times_ns: mine.map(|&time| begin_ns.saturating_add((time as f64 / speed) as u64)).collect(),
-                    next: 0,
-                }
+                Self::Times { times_ns: mine.map(|&time| (time as f64 / speed) as u64).collect(), next: 0, begin_ns: 0 }
             }
+        }
+    }
+
+    /// Begins at `begin_ns` instead of at 0: known when all that takes its time is ready.
+    pub fn begin_at(&mut self, begin_ns: u64) {
+        match self {
+            Self::Closed => {}
+            Self::Throttled { next_ns, .. } | Self::Open { next_ns, .. } => *next_ns += begin_ns as f64,
+            Self::Times { begin_ns: begin, .. } => *begin += begin_ns,
         }
     }
 
@@ -81,7 +89,9 @@ impl Pace {
         match self {
             Self::Closed => 0,
             Self::Throttled { next_ns, .. } | Self::Open { next_ns, .. } => *next_ns as u64,
-            Self::Times { times_ns, next } => times_ns.get(*next).copied().unwrap_or(u64::MAX),
+            Self::Times { times_ns, next, begin_ns } => {
+                times_ns.get(*next).map_or(u64::MAX, |time| time.saturating_add(*begin_ns))
+            }
         }
     }
 
@@ -103,8 +113,9 @@ impl Pace {
             Self::Open { next_ns, interval_ns, .. } => {
                 count + ((end_ns as f64 - next_ns.max(begin_ns as f64)) / *interval_ns).max(0.0).ceil() as u64
             }
-            Self::Times { times_ns, next } => {
-                count + times_ns[*next..].iter().filter(|&&due| (begin_ns..end_ns).contains(&due)).count() as u64
+            Self::Times { times_ns, next, begin_ns: origin } => {
+                let within = |time: &&u64| (begin_ns..end_ns).contains(&time.saturating_add(*origin));
+                count + times_ns[*next..].iter().filter(within).count() as u64
             }
             Self::Closed | Self::Throttled { .. } => count,
         }
@@ -139,7 +150,7 @@ fn exponential(random: &mut Random) -> f64 {
 pub struct Bursts {
     burst: Option<Burst>,
     left: u64,
-    /// No I/O before.
+    /// No I/O before; `u64::MAX` while a burst is in flight that was handed over whole.
     pub resume_ns: u64,
 }
 
@@ -149,15 +160,24 @@ impl Bursts {
         Self { burst, left: burst.map_or(0, |burst| burst.ios), resume_ns: 0 }
     }
 
-    /// One I/O was handed over at `now_ns`.
+    /// One I/O was handed over.
     #[inline]
-    pub fn take(&mut self, now_ns: u64) {
+    pub fn take(&mut self) {
         if let Some(burst) = self.burst {
             self.left -= 1;
             if self.left == 0 {
                 self.left = burst.ios;
-                self.resume_ns = now_ns + burst.pause_ns;
+                self.resume_ns = u64::MAX;
             }
+        }
+    }
+
+    /// At `now_ns` nothing is in flight any more. The pause begins with the end of the burst's last I/O, as fio's does
+    /// (backend.c, `handle_thinktime`, which lets all I/Os end first).
+    #[inline]
+    pub fn all_done(&mut self, now_ns: u64) {
+        if let (Some(burst), u64::MAX) = (self.burst, self.resume_ns) {
+            self.resume_ns = now_ns.saturating_add(burst.pause_ns);
         }
     }
 }
@@ -176,11 +196,16 @@ mod tests {
             .collect()
     }
 
+    fn at(begin_ns: u64, mut pace: Pace) -> Pace {
+        pace.begin_at(begin_ns);
+        pace
+    }
+
     #[test]
     fn constant_intervals_interleave_over_workers() {
         let arrival = Arrival::Constant { iops: 1000.0 };
         let mut all: Vec<u64> =
-            (0..4).flat_map(|worker| schedule(&mut Pace::new(&arrival, worker, 4, 5_000, 1, &[]), 25)).collect();
+            (0..4).flat_map(|worker| schedule(&mut at(5_000, Pace::new(&arrival, worker, 4, 1, &[])), 25)).collect();
         all.sort_unstable();
         let expected: Vec<u64> = (0..100).map(|i| 5_000 + i * 1_000_000).collect();
         assert_eq!(all, expected);
@@ -188,7 +213,7 @@ mod tests {
 
     #[test]
     fn poisson_has_its_mean_and_its_deviation() {
-        let mut pace = Pace::new(&Arrival::Poisson { iops: 10_000.0 }, 0, 1, 0, 7, &[]);
+        let mut pace = Pace::new(&Arrival::Poisson { iops: 10_000.0 }, 0, 1, 7, &[]);
         let times = schedule(&mut pace, 100_000);
         let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -200,7 +225,7 @@ mod tests {
     #[test]
     fn a_throttle_lets_the_average_through_and_no_more() {
         let arrival = Arrival::Throttled { iops: Some(1000.0), bytes_per_second: Some(1e9) };
-        let mut pace = Pace::new(&arrival, 0, 1, 0, 1, &[]);
+        let mut pace = Pace::new(&arrival, 0, 1, 1, &[]);
         assert_eq!(schedule(&mut pace, 3), [0, 1_000_000, 2_000_000]);
         // One second behind: a tenth of it may be made up for.
         pace.take(1_000_000_000, 4096);
@@ -210,15 +235,15 @@ mod tests {
     #[test]
     fn threads_share_a_throttle() {
         let arrival = Arrival::Throttled { iops: Some(1000.0), bytes_per_second: None };
-        assert_eq!(schedule(&mut Pace::new(&arrival, 0, 4, 0, 1, &[]), 3), [0, 4_000_000, 8_000_000]);
+        assert_eq!(schedule(&mut Pace::new(&arrival, 0, 4, 1, &[]), 3), [0, 4_000_000, 8_000_000]);
         let arrival = Arrival::Throttled { iops: None, bytes_per_second: Some(4_096_000.0) };
-        assert_eq!(schedule(&mut Pace::new(&arrival, 3, 4, 0, 1, &[]), 3), [0, 4_000_000, 8_000_000]);
+        assert_eq!(schedule(&mut Pace::new(&arrival, 3, 4, 1, &[]), 3), [0, 4_000_000, 8_000_000]);
     }
 
     #[test]
     fn a_traces_times_are_dealt_out_and_scaled() {
         let arrival = Arrival::Times { path: "x".into(), speed: 2.0 };
-        let mut pace = Pace::new(&arrival, 1, 2, 10, 1, &[100, 200, 300, 400, 500]);
+        let mut pace = at(10, Pace::new(&arrival, 1, 2, 1, &[100, 200, 300, 400, 500]));
         assert_eq!(schedule(&mut pace, 2), [110, 210]);
         assert_eq!(pace.due_ns(), u64::MAX);
     }
@@ -226,9 +251,14 @@ mod tests {
     #[test]
     fn bursts_pause_between() {
         let mut bursts = Bursts::new(Some(Burst { ios: 2, pause_ns: 50 }));
-        bursts.take(100);
+        bursts.take();
+        bursts.all_done(100);
         assert_eq!(bursts.resume_ns, 0);
-        bursts.take(110);
-        assert_eq!(bursts.resume_ns, 160);
+        bursts.take();
+        assert_eq!(bursts.resume_ns, u64::MAX);
+        bursts.all_done(130);
+        assert_eq!(bursts.resume_ns, 180);
+        bursts.all_done(150);
+        assert_eq!(bursts.resume_ns, 180);
     }
 }

@@ -98,6 +98,8 @@ pub struct KindResult {
 pub struct IntervalRow {
     /// Begin, in nanoseconds since the measurement's.
     pub begin_ns: u64,
+    /// Length in nanoseconds: that of an interval, but the last may be shorter, and one that took in others is longer.
+    pub length_ns: u64,
     /// I/Os completed.
     pub ios: u64,
     /// Bytes.
@@ -106,10 +108,35 @@ pub struct IntervalRow {
     pub errors: u64,
     /// Total latency: mean, median, p99, p99.9 and greatest, in nanoseconds.
     pub latency_ns: [u64; 5],
-    /// By kind, of reads and of writes: I/Os and bytes.
-    pub read: (u64, u64),
+    /// Of reads.
+    pub read: Direction,
     /// Of writes, FUA or not.
-    pub write: (u64, u64),
+    pub write: Direction,
+}
+
+/// What went one way in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Direction {
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of total latencies in nanoseconds.
+    pub latency_sum_ns: u64,
+}
+
+impl Direction {
+    pub(super) fn add(&mut self, other: Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(other.latency_sum_ns);
+    }
+
+    /// Mean total latency in nanoseconds; 0 of none.
+    #[must_use]
+    pub fn mean_ns(&self) -> u64 {
+        self.latency_sum_ns.checked_div(self.ios).unwrap_or(0)
+    }
 }
 
 /// Throughput of windows of one length.
@@ -152,8 +179,9 @@ impl IntervalRow {
             self.latency_ns = [mean, worse(1), worse(2), worse(3), worse(4)];
         }
         (self.ios, self.bytes, self.errors) = (ios, self.bytes + late.bytes, self.errors + late.errors);
-        self.read = (self.read.0 + late.read.0, self.read.1 + late.read.1);
-        self.write = (self.write.0 + late.write.0, self.write.1 + late.write.1);
+        self.length_ns = self.length_ns.max(late.length_ns);
+        self.read.add(late.read);
+        self.write.add(late.write);
     }
 }
 
@@ -188,6 +216,11 @@ impl JobResult {
         let mut all = Latencies::new();
         self.kinds.iter().filter(|kind| kind.kind.has_data()).for_each(|kind| all.merge(&kind.total));
         all
+    }
+
+    /// Intervals that a rate can be said of: not the few I/Os that ended behind the window, in a time that is none.
+    pub fn rated_intervals(&self) -> impl Iterator<Item = &IntervalRow> {
+        self.intervals.iter().filter(|row| row.length_ns >= self.interval_ns / 2)
     }
 
     /// Figures of a kind.

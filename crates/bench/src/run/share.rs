@@ -43,6 +43,8 @@ pub struct Share {
     pub worker: usize,
     /// Interval of the measurement, from 0.
     pub interval: u64,
+    /// Intervals that it spans: more than one where the coordinator lagged or nothing ended meanwhile.
+    pub span: u64,
     /// Figures by [`OpKind`]; empty for kinds that the job has not.
     pub kinds: [Option<Box<KindShare>>; OpKind::ALL.len()],
     /// Completions by millisecond of the interval; the last one takes what comes later.
@@ -74,6 +76,7 @@ impl Share {
         Self {
             worker,
             interval: 0,
+            span: 1,
             kinds: shares,
             fine,
             depth_integral: 0,
@@ -95,6 +98,7 @@ impl Share {
         }
         self.fine.fill(Fine::default());
         self.is_lumped = false;
+        self.span = 1;
         (self.depth_integral, self.late, self.no_slot, self.last_completion_ns) = (0, 0, 0, 0);
     }
 }

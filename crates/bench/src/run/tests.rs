@@ -380,7 +380,7 @@ fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
     let assignment = Assignment { job, opened: Opened { queues, facts }, recorders: Vec::new() };
     let mut group = Group { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
     let (stop, (to, _messages), mut workers) = (Arc::new(AtomicBool::new(false)), channel(), Vec::new());
-    group.add(assignment, &clock, 0, &Settings::default(), &stop, &to, &mut workers).unwrap();
+    group.add(assignment, &clock, &Settings::default(), &stop, &to, &mut workers).unwrap();
     workers.into_iter().map(|(parts, _)| parts).collect()
 }
 
@@ -479,6 +479,74 @@ fn think_time_and_bursts_make_pauses() {
     // Ten in 100 us, then a pause: in the busiest millisecond no more than twenty.
     let millisecond = result.bursts[0];
     assert!((10_000.0..=20_000.0).contains(&millisecond.iops_max), "{millisecond:?}");
+}
+
+/// A pause of 1 ms after four I/Os of 3 ms each that are in flight together: 4 in 4 ms. Counted from the hand-over, the
+/// target would never have rested.
+#[test]
+fn regression_a_pause_begins_when_the_burst_is_over() {
+    let burst = Some(crate::job::model::Burst { ios: 4, pause_ns: 1_000_000 });
+    let result = run_on(Job { burst, ..job(8, 1.0) }, fixed(3_000_000));
+    assert!((result.iops() / 1000.0 - 1.0).abs() < 0.02, "{}", result.iops());
+    assert!((result.depth_mean - 3.0).abs() < 0.05, "{}", result.depth_mean);
+}
+
+/// Handing a clock to the first worker takes a second, as reading a long trace does.
+#[derive(Default)]
+struct SlowToPrepare(VirtualClock, Arc<AtomicBool>);
+
+impl Clone for SlowToPrepare {
+    fn clone(&self) -> Self {
+        if !self.1.swap(true, Ordering::SeqCst) {
+            self.0.sleep_ns(1_000_000_000);
+        }
+        Self(self.0.clone(), self.1.clone())
+    }
+}
+
+impl Clock for SlowToPrepare {
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns()
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.0.sleep_ns(ns);
+    }
+}
+
+#[test]
+fn regression_slow_preparation_is_not_in_the_schedule() {
+    let clock = SlowToPrepare::default();
+    let queue = Scripted::new(&clock.0, 4, fixed(10_000));
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let job = Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(4, 0.5) };
+    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
+    let open = result.open.unwrap();
+    assert_eq!((open.scheduled, open.issued, open.late), (500, 500, 0));
+    assert!(result.total().max_ns() < 20_000, "{}", result.total().max_ns());
+}
+
+/// The target hangs; the user has waited a second for it and ends the run: the result is there after 5 more, not after 60.
+#[test]
+fn regression_the_user_does_not_wait_for_what_hangs() {
+    let clock = VirtualClock::default();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ends, mut made) = (stop.clone(), 0);
+    let script: Script = Box::new(move |_, _| {
+        made += 1;
+        ends.store(made >= 100, Ordering::SeqCst);
+        (if made >= 100 { u64::MAX / 2 } else { 10_000_000 }, None)
+    });
+    let queue = Scripted::new(&clock, 1, script);
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let assignment =
+        Assignment { job: job(1, 30.0), opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
+    assert_eq!((result.partial, result.hung), (Some(Partial::Interrupted), 1));
+    let lasted = clock.0.load(Ordering::SeqCst);
+    assert!((6_000_000_000..7_000_000_000).contains(&lasted), "{lasted}");
 }
 
 #[test]
@@ -616,7 +684,7 @@ fn records_say_what_became_of_each_io() {
     }
     assert_eq!((records.len(), result.ios(), result.kinds[0].errors), (1000, 900, 100));
     for (at, record) in (0..).zip(&records) {
-        assert_eq!(record.intended_ns, LEAD_NS + TICK_NS + at * 1_000_000);
+        assert_eq!(record.intended_ns, LEAD_NS + LEAD_PER_THREAD_NS + TICK_NS + at * 1_000_000);
         assert!((1_099_000..1_101_000).contains(&(record.completed_ns - record.submitted_ns)), "{record:?}");
         assert_eq!((record.depth, record.len_bytes, record.kind), (1, 4096, OpKind::Read));
         assert_eq!(record.failed, at % 10 == 9, "{record:?}");

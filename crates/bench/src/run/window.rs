@@ -2,6 +2,8 @@
 
 /// Longest that I/Os in flight are waited for after the end, in nanoseconds.
 const DRAIN_NS: u64 = 60_000_000_000;
+/// The same after the user has ended the run: someone waits for it.
+const DRAIN_INTERRUPTED_NS: u64 = 5_000_000_000;
 
 /// Times of a job in nanoseconds of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,17 @@ impl Window {
         Self { start_ns, begin_ns, end_ns, stop_ns: end_ns.saturating_add(cooldown_ns) }
     }
 
+    /// The same, `by_ns` later.
+    #[must_use]
+    pub fn later(&self, by_ns: u64) -> Self {
+        Self {
+            start_ns: self.start_ns.saturating_add(by_ns),
+            begin_ns: self.begin_ns.saturating_add(by_ns),
+            end_ns: self.end_ns.saturating_add(by_ns),
+            stop_ns: self.stop_ns.saturating_add(by_ns),
+        }
+    }
+
     /// Whether an I/O intended at that time is measured.
     #[inline]
     #[must_use]
@@ -41,8 +54,8 @@ impl Window {
 
     /// When I/Os that began before `stopped_ns` are given up.
     #[must_use]
-    pub fn drain_until_ns(stopped_ns: u64) -> u64 {
-        stopped_ns.saturating_add(DRAIN_NS)
+    pub fn drain_until_ns(stopped_ns: u64, is_interrupted: bool) -> u64 {
+        stopped_ns.saturating_add(if is_interrupted { DRAIN_INTERRUPTED_NS } else { DRAIN_NS })
     }
 }
 
@@ -59,5 +72,6 @@ mod tests {
         }
         let endless = Window::new(100, 50, None, 30);
         assert!(endless.measures(u64::MAX - 1));
+        assert_eq!((window.later(5), endless.later(5).end_ns), (Window::new(105, 50, Some(1000), 30), u64::MAX));
     }
 }

@@ -25,9 +25,11 @@ use super::content::WorkerContent;
 const SLEEP_MAX_NS: u64 = 50_000_000;
 /// A sleeping thread wakes some 50 us late (timer slack, scheduler); a schedule is waited for by spinning from so many
 /// nanoseconds before.
-const WAKE_MARGIN_NS: u64 = 150_000;
+pub const WAKE_MARGIN_NS: u64 = 150_000;
 /// Handed over later than this with a slot free, an I/O of an open loop is late by the tool's fault.
 const LATE_NS: u64 = 100_000;
+/// I/Os counted in one share, about.
+const LUMPED_MAX: u64 = 1 << 31;
 /// After so many failures in one worker the target is given up.
 const FAILURES_MAX: u64 = 1000;
 
@@ -233,10 +235,17 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             }
             now = self.parts.clock.now_ns();
             let stuck = self.free.is_empty() && self.parts.window.stop_ns == u64::MAX;
-            if stuck && now > Window::drain_until_ns(self.idle_since_ns) {
+            let interrupted = self.is_stopped();
+            if interrupted && !self.end.interrupted {
+                // Also where the job was over by itself and something hangs: what is there now is the result.
+                self.end.interrupted = true;
+                self.stop(now);
+                self.over_since_ns = now;
+            }
+            if stuck && now > Window::drain_until_ns(self.idle_since_ns, interrupted) {
                 self.stop(self.idle_since_ns);
             }
-            if self.over && now > Window::drain_until_ns(self.over_since_ns) {
+            if self.over && now > Window::drain_until_ns(self.over_since_ns, interrupted) {
                 self.account_depth(self.over_since_ns.max(self.depth_since_ns));
                 self.end.hung = self.in_flight as u32;
                 break;
@@ -284,7 +293,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
             self.parts.pace.take(created, next.len_bytes);
-            self.parts.bursts.take(created);
+            self.parts.bursts.take();
             if measured {
                 self.parts.budget.0 -= 1;
                 self.parts.budget.1 = self.parts.budget.1.saturating_sub(u64::from(next.len_bytes));
@@ -325,8 +334,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 return true;
             }
             if self.parts.single_submission {
-                self.hand_over();
-                created = self.parts.clock.now_ns();
+                // What comes next is made at once: no stamp of its own.
+                created = self.hand_over();
             }
         }
         !self.batch.is_empty() && {
@@ -355,12 +364,13 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     }
 
     #[inline(always)]
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self) -> u64 {
         self.parts.queue.kick();
         let submitted = self.parts.clock.now_ns();
         for slot in self.batch.drain(..) {
             self.slots[slot as usize].submitted_ns = submitted;
         }
+        submitted
     }
 
     fn finish(&mut self, now: u64) {
@@ -375,6 +385,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.in_flight -= self.done.len() as u64;
         if self.free.is_empty() || self.synchronous {
             self.free_since_ns = now;
+        }
+        if self.in_flight == 0 {
+            self.parts.bursts.all_done(now);
         }
         let mut done = std::mem::take(&mut self.done);
         for Done { slot, error } in done.drain(..) {
@@ -414,10 +427,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let Some(kind) = &mut share.kinds[io.kind as usize] else { return };
         kind.ios += 1;
         kind.bytes += u64::from(io.len_bytes);
-        kind.submission.record(io.submitted_ns - io.intended_ns);
-        kind.device.record(now - io.submitted_ns);
-        kind.total.record(now - io.intended_ns);
-        kind.service_sum_ns += now - io.created_ns;
+        // Counters of two cores may differ by some counts: a thread that was moved between two stamps saw no time pass.
+        kind.submission.record(io.submitted_ns.saturating_sub(io.intended_ns));
+        kind.device.record(now.saturating_sub(io.submitted_ns));
+        kind.total.record(now.saturating_sub(io.intended_ns));
+        kind.service_sum_ns += now.saturating_sub(io.created_ns);
         self.record(now, io, false);
     }
 
@@ -448,7 +462,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.parts.share.last_completion_ns = now;
             if let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] {
                 kind.errors += 1;
-                kind.service_sum_ns += now - io.created_ns;
+                kind.service_sum_ns += now.saturating_sub(io.created_ns);
             }
             self.record(now, io, true);
         }
@@ -494,11 +508,15 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     fn rotate(&mut self, now: u64) {
         let passed = (now - self.parts.window.begin_ns) / self.parts.interval_ns;
         self.interval_end_ns = self.parts.window.begin_ns + (passed + 1) * self.parts.interval_ns;
-        // Where the coordinator lags, the figures stay and go with the next interval: nothing is lost.
-        let Ok(empty) = self.parts.from.try_recv() else {
+        // Where the coordinator lags, the figures stay and go with the next interval: nothing is lost. Where it stands
+        // still for so long that counters of 32 bits could run over, it is waited for.
+        let counted: u64 = self.parts.share.kinds.iter().flatten().map(|kind| kind.ios).sum();
+        let empty = if counted < LUMPED_MAX { self.parts.from.try_recv().ok() } else { self.parts.from.recv().ok() };
+        let Some(empty) = empty else {
             self.parts.share.is_lumped = true;
             return;
         };
+        self.parts.share.span = if self.parts.share.is_lumped { passed - self.parts.share.interval } else { 1 };
         let full = std::mem::replace(&mut self.parts.share, empty);
         self.parts.share.interval = passed;
         // The coordinator outlives its workers.

@@ -1,7 +1,7 @@
 //! The part of a result that a promise is about.
 
 use super::measure::Op;
-use crate::run::{IntervalRow, JobResult, KindResult, Latencies};
+use crate::run::{Direction, IntervalRow, JobResult, KindResult, Latencies};
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
 use hdrhistogram::Histogram;
@@ -73,7 +73,7 @@ pub(super) fn counts(result: &JobResult, op: Op, bytes: bool) -> Vec<u64> {
 }
 
 fn count_of(row: &IntervalRow, op: Op, bytes: bool) -> u64 {
-    let of = |side: (u64, u64)| if bytes { side.1 } else { side.0 };
+    let of = |side: Direction| if bytes { side.bytes } else { side.ios };
     match op {
         Op::All => of(row.read) + of(row.write),
         Op::Read => of(row.read),

@@ -213,7 +213,7 @@ impl Session {
     /// Where the job cannot be run at all.
     pub fn own_cost_ns(&self, job: &Job, target_bytes: u64) -> Result<f64> {
         self.live.step("measuring the tool itself");
-        own_cost_ns(job, target_bytes)
+        own_cost_ns(job, target_bytes, self.options.records.is_some())
     }
 
     /// Ends it.

@@ -7,6 +7,8 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
     use super::collect::Collector;
     let kinds: Vec<OpKind> = job.mix.kinds().collect();
     let window = Window::new(1_000_000, job.warmup_ns, job.end.after_ns, job.cooldown_ns);
+    let mut pace = Pace::new(&job.arrival, 0, 1, 1, &[]);
+    pace.begin_at(window.start_ns);
     let (to, messages) = channel();
     let (give, from) = channel();
     (0..1000).for_each(|_| give.send(Box::new(Share::new(0, &kinds, interval_ns))).unwrap());
@@ -16,7 +18,7 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
         depth: job.depth,
         clock: clock.clone(),
         generator: Generator::new(&job, (0, 1 << 30), 0).unwrap(),
-        pace: Pace::new(&job.arrival, 0, 1, window.start_ns, 1, &[]),
+        pace,
         bursts: Bursts::new(job.burst),
         think: job.think,
         content: None,
@@ -56,11 +58,15 @@ fn intervals_hold_what_ended_in_them() {
     // 100 us in the first second of the measurement, 200 us in the next and 300 us in the third.
     let script: Script = Box::new(|now, _| (now.saturating_sub(11_000_000) / SECOND * 100_000 + 100_000, None));
     let result = drive(one_a_millisecond(2.5), &clock, Scripted::new(&clock, 32, script), SECOND);
-    let rows: Vec<_> =
-        result.intervals.iter().map(|row| (row.begin_ns / SECOND, row.ios, row.bytes, row.read)).collect();
-    let row = |at: u64, ios: u64| (at, ios, ios * 8192, (ios, ios * 8192));
-    assert_eq!(rows, [row(0, 1000), row(1, 1000), row(2, 500)]);
-    assert!(result.intervals.iter().all(|row| row.write == (0, 0)));
+    let rows: Vec<_> = result
+        .intervals
+        .iter()
+        .map(|row| (row.begin_ns / SECOND, row.length_ns, row.ios, row.bytes, row.read.ios))
+        .collect();
+    let row = |at: u64, length_ns: u64, ios: u64| (at, length_ns, ios, ios * 8192, ios);
+    assert_eq!(rows, [row(0, SECOND, 1000), row(1, SECOND, 1000), row(2, SECOND / 2, 500)]);
+    assert!(result.intervals.iter().all(|row| row.read.bytes == row.bytes && row.write == Direction::default()));
+    assert!(result.intervals.iter().all(|row| row.read.mean_ns() == row.latency_ns[0]));
     for (row, truth) in result.intervals.iter().zip([100_000, 200_000, 300_000]) {
         assert!(row.latency_ns.iter().all(|found| (truth..truth + 1000).contains(found)), "{row:?}");
     }

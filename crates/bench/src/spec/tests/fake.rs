@@ -19,7 +19,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
     let (mut number, mut service_ns) = (0_u32, 0_u128);
     for second in 0..seconds {
         let mut parts: HashMap<u8, Tally> = HashMap::new();
-        let mut row = IntervalRow { begin_ns: second * SECOND_NS, ..IntervalRow::default() };
+        let mut row = IntervalRow { begin_ns: second * SECOND_NS, length_ns: SECOND_NS, ..IntervalRow::default() };
         for latency_ns in latencies(second) {
             let mut at = number % sum;
             number += 1;
@@ -34,7 +34,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
             row.ios += 1;
             row.bytes += 4096;
             let side = if kind == OpKind::Read { &mut row.read } else { &mut row.write };
-            *side = (side.0 + 1, side.1 + 4096);
+            (side.ios, side.bytes) = (side.ios + 1, side.bytes + 4096);
         }
         for (kind, (total, blocks)) in &mut totals {
             let mut part = Latencies::new();

@@ -120,7 +120,7 @@ fn a_stall_counts_as_seconds_without_io() {
     tail.intervals.push(crate::run::IntervalRow {
         begin_ns: 10_000_000_000,
         ios: 4,
-        read: (4, 0),
+        read: crate::run::Direction { ios: 4, ..Default::default() },
         ..Default::default()
     });
     let found = figure(&tail, Measure::Iops, Op::All, Bound::AtLeast(1.0), Confidence::P95);
