@@ -185,7 +185,7 @@ impl Engine {
 
     fn disks_changed(&mut self) {
         self.tell_prism_disks();
-        self.checkpoint.reserve = self.meta_reserve();
+        self.reserve_for_map();
         self.request_checkpoint(false);
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct CheckpointState {
     pub dirtied: usize,
     /// Slots kept for pages.
     pub reserve: u64,
+    /// Slots that the map may still grow into.
+    pub growth: u64,
     /// See `Engine::prefers_fast`.
     pub bypass_debt: u64,
     /// A band became full.
@@ -100,6 +102,12 @@ impl Engine {
         self.checkpoint.requested = true;
         self.checkpoint.clean = clean;
         self.checkpoint.not_before_ns = 0;
+    }
+
+    /// Checkpoints given up since the start.
+    #[must_use]
+    pub fn checkpoints_given_up(&self) -> u64 {
+        self.counters.checkpoint_errors
     }
 
     /// Number of the last durable checkpoint.
@@ -311,7 +319,7 @@ impl Engine {
         state.shadow = Some(shadow);
         state.start = start.0;
         self.reserve_page_slots();
-        self.checkpoint.reserve = self.meta_reserve();
+        self.reserve_for_map();
     }
 
     /// Takes the slots that the pages of this checkpoint will need.

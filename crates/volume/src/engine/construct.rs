@@ -117,13 +117,14 @@ impl Engine {
             woken: Vec::new(),
             read_only: None,
             now_ns: 0,
+            told_ns: 0,
             options,
             superblock,
         };
         engine.stats.resize(engine.prism.table().classes().len().max(engine.stats.len()), Default::default());
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
-        engine.checkpoint.reserve = engine.meta_reserve();
+        engine.reserve_for_map();
         engine.checkpoint.summaries_due = true;
         engine.tell_prism_disks();
         engine

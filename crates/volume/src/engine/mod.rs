@@ -27,7 +27,7 @@ pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
 pub(crate) use freed::{Freed, FreedQueue};
 pub use options::{EngineOptions, Faults};
-pub use status::{Counters, Status, TierStatus};
+pub use status::{Activity, Counters, Status, TierStatus};
 
 use crate::journal::Journal;
 use crate::layout::page::PageRef;
@@ -129,6 +129,8 @@ pub struct Engine {
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
     pub(crate) now_ns: u64,
+    /// What the clock showed at the last tick.
+    told_ns: u64,
 }
 
 impl Engine {
@@ -142,9 +144,11 @@ impl Engine {
         self.completions.pop_front()
     }
 
-    /// Advances the engine's clock (nanoseconds of any monotonic origin) and lets lazy work start.
+    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is told
+    /// here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
-        self.now_ns = now_ns;
+        self.now_ns = self.now_ns.saturating_add(now_ns.saturating_sub(self.told_ns));
+        self.told_ns = now_ns;
         self.lazy_watermark();
         self.mover_tick();
     }

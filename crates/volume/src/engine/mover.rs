@@ -100,6 +100,12 @@ pub(crate) struct MoverState {
 }
 
 impl Engine {
+    /// Whether a destage job, and whether a collection job is under way.
+    pub(crate) fn moving(&self) -> (bool, bool) {
+        let kind = self.mover.job.as_ref().map(|job| job.kind);
+        (kind == Some(JobKind::Destage), matches!(kind, Some(JobKind::Collect { .. })))
+    }
+
     /// Lets the mover try again what it had put off.
     pub(crate) fn mover_tick(&mut self) {
         if self.now_ns.saturating_sub(self.mover.avoided_since_ns) >= AVOID_NS {

@@ -1,7 +1,7 @@
 //! Where the blocks of a write go: class, policy, and how full the tiers are.
 
 use super::Engine;
-use crate::map::index::INDEX_SPAN_BYTES;
+use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::Place;
 use smallvec::SmallVec;
@@ -17,14 +17,32 @@ impl Engine {
         (2 * self.dirty_limit() as u64 + pages + 16).min(self.slots.total() / 2)
     }
 
-    /// Slots that data may still take: free ones less those that the map needs to be written at all.
-    pub(crate) fn data_slots_free(&self) -> u64 {
+    /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must
+    /// not take them, or blocks written for the first time would find no page although there is room for them.
+    pub(crate) fn map_growth(&self) -> u64 {
+        let missing: u64 = self.disks.values().map(Disk::leaves_missing).sum();
+        missing.min((self.slots.total() / 2).saturating_sub(self.meta_reserve()))
+    }
+
+    /// Keeps slots back for the map as the disks are now.
+    pub(crate) fn reserve_for_map(&mut self) {
+        self.checkpoint.reserve = self.meta_reserve();
+        self.checkpoint.growth = self.map_growth();
+    }
+
+    /// Slots that new map pages may still take: free ones less those that the map needs to be written at all.
+    fn page_slots_free(&self) -> u64 {
         self.slots.free().saturating_sub(self.checkpoint.reserve + self.checkpoint.new_leaves)
+    }
+
+    /// Slots that data may still take: less those that the map may grow into, too.
+    pub(crate) fn data_slots_free(&self) -> u64 {
+        self.page_slots_free().saturating_sub(self.checkpoint.growth.saturating_sub(self.checkpoint.new_leaves))
     }
 
     /// Whether the leaf in a frame would need a page of its own and there is no slot for it.
     pub(crate) fn lacks_page_slot(&self, frame: u32) -> bool {
-        !self.frames.get(frame).dirty && self.data_slots_free() <= self.executing as u64 && self.is_new_leaf(frame)
+        !self.frames.get(frame).dirty && self.page_slots_free() <= self.executing as u64 && self.is_new_leaf(frame)
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.

@@ -163,7 +163,84 @@ pub struct Status {
     pub flush_failed: bool,
 }
 
+/// What an engine does at the moment: where a power cut would meet it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Staged data goes to bands.
+    pub destage: bool,
+    /// A band is collected.
+    pub collection: bool,
+    /// A checkpoint is written.
+    pub checkpoint: bool,
+    /// A map page is read.
+    pub page_in: bool,
+    /// A map page is written.
+    pub page_out: bool,
+    /// A device is flushed.
+    pub flush: bool,
+    /// A freed band is trimmed.
+    pub trim: bool,
+    /// Requests wait for space or for the journal.
+    pub stalled: bool,
+}
+
 impl Engine {
+    /// What is under way, by kind.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        use super::Pending;
+        let (destage, collection) = self.moving();
+        let mut found = Activity {
+            destage,
+            collection,
+            checkpoint: self.checkpoint.is_active(),
+            stalled: !self.stalled.is_empty(),
+            ..Activity::default()
+        };
+        for (_, pending) in &self.pending {
+            match pending {
+                Pending::PageIn { .. } => found.page_in = true,
+                Pending::PageOut { .. } => found.page_out = true,
+                Pending::Flush { .. } | Pending::MoverFlush => found.flush = true,
+                Pending::Trim { .. } => found.trim = true,
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// What must be true at any time, as far as it can be told at once.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn audit(&self) -> Result<(), String> {
+        let fast: u64 = self.stats.iter().map(|class| class.fast_blocks).sum();
+        let capacity: u64 = self.stats.iter().map(|class| class.capacity_blocks).sum();
+        let used = self.slots.total() - self.slots.free();
+        let room = self.bands.count() as u64 * u64::from(self.bands.data_blocks());
+        let limits = [
+            (fast <= used, "blocks on the fast tier are more than slots in use", fast, used),
+            (capacity <= room, "blocks on the capacity tier are more than bands hold", capacity, room),
+            (self.bands.valid_blocks() <= room, "valid blocks are more than bands hold", self.bands.valid_blocks(), room),
+            (
+                self.frames.resident() <= self.frames.limit(),
+                "leaves resident are more than may be",
+                self.frames.resident() as u64,
+                self.frames.limit() as u64,
+            ),
+            (
+                self.journal.used_bytes() <= self.journal.len_bytes(),
+                "the journal holds more than its length",
+                self.journal.used_bytes(),
+                self.journal.len_bytes(),
+            ),
+        ];
+        match limits.into_iter().find(|(is_true, ..)| !is_true) {
+            Some((_, what, found, limit)) => Err(format!("{what}: {found} of {limit}")),
+            None => Ok(()),
+        }
+    }
+
     /// What is under way, in words, for reports of requests that do not end.
     #[must_use]
     pub fn describe(&self) -> String {

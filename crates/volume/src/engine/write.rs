@@ -5,9 +5,10 @@ use super::paging::Leaf;
 use super::{Engine, Pending};
 use crate::layout::batch::{Record, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
+use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
+use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
 use forebay_prism::{Direction, Intent};
 use smallvec::SmallVec;
 
@@ -37,6 +38,11 @@ impl Engine {
             return self.fail_piece(id, RequestError::ReadOnly(reason));
         }
         let create = !matches!(piece.kind, PieceKind::Clear { unmap: true });
+        if self.is_full_of_changes() && self.is_absent(disk, leaf) {
+            // Its leaf would be read to find that it may not be changed yet, and by then another's may be needed: while
+            // a checkpoint takes its time, waiting pieces would read leaves in turns for ever.
+            return self.stall(id, Wants::Checkpoint);
+        }
         let frame = match self.require_leaf(disk, leaf, id, create) {
             Leaf::Wait => return,
             // Nothing is mapped here: there is nothing to unmap.
@@ -68,8 +74,17 @@ impl Engine {
     /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
     /// by the leaves dirtied before and during one checkpoint.
     pub(crate) fn may_dirty(&self, frame: u32) -> bool {
-        self.frames.get(frame).dirty && !self.frames.get(frame).frozen
-            || self.checkpoint.dirtied + self.executing < self.dirty_limit()
+        self.frames.get(frame).dirty && !self.frames.get(frame).frozen || !self.is_full_of_changes()
+    }
+
+    /// Whether as many leaves are dirty, or about to be, as may be.
+    fn is_full_of_changes(&self) -> bool {
+        self.checkpoint.dirtied + self.executing >= self.dirty_limit()
+    }
+
+    /// Whether a leaf lies on the device and nowhere else.
+    fn is_absent(&self, disk: DiskId, leaf: u64) -> bool {
+        self.disk(disk).is_some_and(|disk| disk.frame(leaf) == NO_FRAME && disk.leaf(leaf).0.location != 0)
     }
 
     /// Tries parked pieces again, in order, as long as they get on.

@@ -1,0 +1,121 @@
+//! Threads that each keep a number of I/Os in flight, in virtual time.
+
+use super::latency::Latencies;
+use crate::host::{Profile, Thread};
+use crate::ssd::{Command, Op, Ssd};
+use forebay_block::Random;
+use serde::Deserialize;
+
+/// Where the next I/O goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// Anywhere, aligned to its size.
+    #[default]
+    Random,
+    /// After the one before it of the same thread; threads begin at equal parts of the drive.
+    Sequential,
+}
+
+/// What the threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Threads, each on a core of its own; 1 to 1024.
+    pub threads: u32,
+    /// I/Os that each keeps in flight; 1 to 4096.
+    pub depth: u32,
+    /// Share of reads, in percent.
+    pub read_percent: u8,
+    /// Bytes of an I/O, a multiple of 512.
+    pub size_bytes: u32,
+    /// Where they go.
+    #[serde(default)]
+    pub pattern: Pattern,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Latencies of reads.
+    pub reads: Latencies,
+    /// Latencies of writes.
+    pub writes: Latencies,
+    /// Latencies of both.
+    pub all: Latencies,
+    /// Virtual time of the measurement, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// I/Os that run before anything is counted: enough for queues to fill and for the threads to lose step.
+const WARM_UP_IOS: u64 = 20_000;
+
+/// Runs `ios` I/Os after a warm-up and says how they went. The same arguments give the same figures.
+///
+/// Numbers outside the ranges of [`Workload`] are taken as the nearest one inside.
+pub fn closed_loop(ssd: &mut dyn Ssd, profile: &Profile, workload: &Workload, seed: u64, ios: u64) -> Figures {
+    let threads = workload.threads.clamp(1, 1024);
+    let depth = workload.depth.clamp(1, 4096);
+    let size = u64::from(workload.size_bytes.max(512) / 512 * 512);
+    let places = (ssd.capacity_bytes() / size).max(1);
+    let mut random = Random::new(seed);
+    let mut hosts: Vec<_> = (0..threads).map(|_| Thread::new(profile, random.next_u64())).collect();
+    let mut next: Vec<u64> =
+        (0..threads).map(|thread| u64::from(thread) * (places / u64::from(threads))).collect();
+    // By tag: when the application began to submit it, and whether it is a read.
+    let mut flying = vec![(0_u64, false); (threads * depth) as usize];
+    let mut issue = |host: &mut Thread, ssd: &mut dyn Ssd, flying: &mut [(u64, bool)], tag: u32| {
+        let thread = (tag / depth) as usize;
+        let place = match workload.pattern {
+            Pattern::Random => random.below(places),
+            Pattern::Sequential => {
+                next[thread] = (next[thread] + 1) % places;
+                next[thread]
+            }
+        };
+        let read = random.below(100) < u64::from(workload.read_percent);
+        let from_ns = host.now_ns();
+        let at_ns = host.submit(from_ns);
+        flying[tag as usize] = (from_ns, read);
+        let op = if read { Op::Read } else { Op::Write };
+        let command = Command { tag: tag.into(), op, offset_bytes: place * size, len_bytes: size as u32, stream: 0 };
+        ssd.submit(at_ns, command);
+    };
+    for tag in 0..threads * depth {
+        issue(&mut hosts[(tag / depth) as usize], ssd, &mut flying, tag);
+    }
+    let (mut reads, mut writes) = (Latencies::default(), Latencies::default());
+    let mut done = Vec::with_capacity(flying.len());
+    let (mut ended, mut begin_ns, mut end_ns) = (0_u64, 0, 0);
+    while ended < WARM_UP_IOS + ios {
+        let now_ns = ssd.next_event_ns();
+        if now_ns == u64::MAX {
+            break;
+        }
+        ssd.advance(now_ns, &mut done);
+        for one in done.drain(..) {
+            let tag = one.tag as u32;
+            let host = &mut hosts[(tag / depth) as usize];
+            let seen_ns = host.sees(one.at_ns);
+            let (from_ns, read) = flying[tag as usize];
+            ended += 1;
+            if ended <= WARM_UP_IOS {
+                begin_ns = one.at_ns;
+            } else if ended <= WARM_UP_IOS + ios {
+                let kind = if read { &mut reads } else { &mut writes };
+                kind.record(seen_ns - from_ns);
+                end_ns = one.at_ns;
+            }
+            issue(host, ssd, &mut flying, tag);
+        }
+    }
+    let elapsed_ns = end_ns.saturating_sub(begin_ns).max(1);
+    let mut all = reads.clone();
+    all.add(&writes);
+    let iops = all.count() as f64 * 1e9 / elapsed_ns as f64;
+    Figures { iops, bytes_per_s: iops * size as f64, reads, writes, all, elapsed_ns }
+}

@@ -1,0 +1,128 @@
+//! Latencies counted in buckets of a 512th of their size.
+
+/// Buckets for each doubling.
+const STEPS: u64 = 512;
+/// Doublings above the exact range; 2^40 ns is 18 minutes.
+const DOUBLINGS: usize = 31;
+
+/// A histogram of latencies in nanoseconds. Exact below 512 ns, then to within 0.2 %; above 18 minutes all is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    counts: Vec<u64>,
+    count: u64,
+    sum_ns: u128,
+    max_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self { counts: vec![0; (STEPS as usize) * (DOUBLINGS + 1)], count: 0, sum_ns: 0, max_ns: 0 }
+    }
+}
+
+impl Latencies {
+    /// Counts one.
+    pub fn record(&mut self, latency_ns: u64) {
+        let index = Self::index(latency_ns).min(self.counts.len() - 1);
+        self.counts[index] += 1;
+        self.count += 1;
+        self.sum_ns += u128::from(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest, in nanoseconds; 0 where there is none.
+    #[must_use]
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// Mean in nanoseconds; `None` where there is none.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// The latency that all but one in `one_in` stay at or below, in nanoseconds: 2 gives the median, 100 the 99th
+    /// percentile. `None` where fewer than ten samples lie above it: there is no such figure then.
+    #[must_use]
+    pub fn all_but_one_in(&self, one_in: u64) -> Option<u64> {
+        let above = self.count / one_in.max(1);
+        if above < 10 {
+            return None;
+        }
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate().rev() {
+            seen += count;
+            if seen > above {
+                return Some(Self::middle_ns(index));
+            }
+        }
+        None
+    }
+
+    fn index(latency_ns: u64) -> usize {
+        if latency_ns < STEPS {
+            return latency_ns as usize;
+        }
+        let doubling = u64::from(latency_ns.ilog2() - STEPS.ilog2());
+        ((doubling + 1) * STEPS + (latency_ns >> doubling) - STEPS) as usize
+    }
+
+    fn middle_ns(index: usize) -> u64 {
+        let index = index as u64;
+        if index < STEPS {
+            return index;
+        }
+        let doubling = index / STEPS - 1;
+        ((index % STEPS + STEPS) << doubling) + (1 << doubling) / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_narrow_and_in_order() {
+        let mut last = 0;
+        for latency_ns in (0..4000).chain((1..40).map(|bit| (1 << bit) + 12_345)) {
+            let index = Latencies::index(latency_ns);
+            let middle = Latencies::middle_ns(index);
+            assert!(middle.abs_diff(latency_ns) <= latency_ns / 512, "{latency_ns} {middle}");
+            if latency_ns < 4000 {
+                assert!(index == last || index == last + 1, "{latency_ns}");
+                last = index;
+            }
+        }
+    }
+
+    #[test]
+    fn says_no_percentile_without_samples_for_it() {
+        let mut latencies = Latencies::default();
+        for ns in 1..=999 {
+            latencies.record(ns);
+        }
+        assert_eq!(latencies.all_but_one_in(100), None);
+        latencies.record(1000);
+        let p99 = latencies.all_but_one_in(100).unwrap();
+        assert!((989..=991).contains(&p99), "{p99}");
+        assert_eq!(latencies.mean_ns(), Some(500.5));
+        assert_eq!(latencies.all_but_one_in(1000), None);
+    }
+}

@@ -1,0 +1,14 @@
+//! SSDs in virtual time: what a drive does with commands, by its parts, to the nanosecond.
+//!
+//! A model holds no data and knows no clock: it is told when a command arrives, and says when it ends. The same commands
+//! at the same times with the same seed give the same nanoseconds for ever.
+
+#![forbid(unsafe_code)]
+
+pub mod conformance;
+pub mod endurance;
+pub mod host;
+pub mod nand;
+pub mod preset;
+pub mod ssd;
+pub mod xpoint;

@@ -1,0 +1,133 @@
+//! A past without time: the map and the blocks are filled as they would be, and nothing is simulated.
+
+use super::Nand;
+use super::ftl::{Ftl, Purpose};
+use super::shape::NONE;
+use crate::ssd::Past;
+use forebay_block::Random;
+
+/// A row that is being filled.
+#[derive(Clone, Copy)]
+struct Filling {
+    base: u32,
+    units: u32,
+}
+
+struct Aging<'a> {
+    ftl: &'a mut Ftl,
+    host: Vec<Filling>,
+    collect: Vec<Filling>,
+    /// Erased blocks that collection keeps.
+    keep: u32,
+    turn: u32,
+}
+
+impl Aging<'_> {
+    fn place(&mut self, group: u32, unit: u32, purpose: Purpose) -> bool {
+        let open = if purpose == Purpose::Collect { &mut self.collect } else { &mut self.host };
+        let open = &mut open[group as usize];
+        if open.base == NONE {
+            let Some(row) = self.ftl.take_row(group, purpose) else { return false };
+            *open = Filling { base: row.base, units: 0 };
+        }
+        let physical = open.base + open.units;
+        open.units += 1;
+        let full = open.units == self.ftl.shape.row_units;
+        let base = open.base;
+        if full {
+            open.base = NONE;
+        }
+        let old = self.ftl.map[unit as usize];
+        if old != NONE {
+            self.ftl.invalidate(old);
+        }
+        self.ftl.bind(unit, physical);
+        if full {
+            self.ftl.finish_row(base);
+        }
+        true
+    }
+
+    fn write(&mut self, unit: u32) {
+        // Groups take rows in turn; one that is full of valid data is passed over.
+        for _ in 0..self.ftl.shape.groups {
+            let group = self.turn;
+            let placed = self.place(group, unit, Purpose::Stream(0));
+            if !placed || self.host[group as usize].base == NONE {
+                self.turn = (group + 1) % self.ftl.shape.groups;
+                while self.ftl.free_blocks(group) <= self.keep && self.collect(group) {}
+            }
+            if placed {
+                return;
+            }
+        }
+    }
+
+    /// Empties one block of a group; false where that gains nothing.
+    fn collect(&mut self, group: u32) -> bool {
+        let Some(block) = self.ftl.take_victim(group, false) else { return false };
+        let base = block * self.ftl.shape.block_units;
+        for physical in base..base + self.ftl.shape.block_units {
+            if self.ftl.valid_of(block) == 0 {
+                break;
+            }
+            if let Some(unit) = self.ftl.holds(physical) {
+                self.place(group, unit, Purpose::Collect);
+            }
+        }
+        self.ftl.begin_erase(block, 1);
+        self.ftl.end_erase(block);
+        true
+    }
+
+    /// Completes rows that are filled in part.
+    fn complete(&mut self) {
+        for open in self.host.iter_mut().chain(&mut self.collect) {
+            if open.base == NONE {
+                continue;
+            }
+            for physical in open.base + open.units..open.base + self.ftl.shape.row_units {
+                self.ftl.leave(physical);
+            }
+            let base = std::mem::replace(&mut open.base, NONE);
+            self.ftl.finish_row(base);
+        }
+    }
+}
+
+impl Nand {
+    pub(super) fn live_through(&mut self, past: Past) {
+        let counters = self.counters;
+        let erases = self.erases().wrapping_sub(self.erases_before);
+        // Nothing may be in flight, by the contract: a new drive takes the place of this one.
+        let Ok(mut fresh) = Self::new(self.config.clone()) else { return };
+        let units = (f64::from(self.shape.logical_units) * past.filled.clamp(0.0, 1.0)) as u32;
+        let random = (f64::from(units) * past.random_passes.clamp(0.0, 1000.0)) as u64;
+        let none = Filling { base: NONE, units: 0 };
+        let groups = self.shape.groups;
+        let mut aging = Aging {
+            ftl: &mut fresh.ftl,
+            host: vec![none; groups as usize],
+            collect: vec![none; groups as usize],
+            keep: u32::midpoint(self.config.ftl.collect_below_blocks, self.config.ftl.reserve_blocks),
+            turn: 0,
+        };
+        for unit in 0..units {
+            aging.write(unit);
+        }
+        let mut draw = Random::new(self.config.seed ^ 0x0061_6765);
+        for _ in 0..random {
+            let unit = draw.below(u64::from(units)) as u32;
+            aging.write(unit);
+        }
+        aging.complete();
+        fresh.ftl.forget_wear();
+        fresh.counters = counters;
+        for group in 0..groups {
+            fresh.refresh(group);
+        }
+        // Erases that were counted before stay counted, against a drive that has none: the difference wraps around.
+        fresh.erases_before = 0u64.wrapping_sub(erases);
+        *self = fresh;
+    }
+}

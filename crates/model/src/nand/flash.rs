@@ -1,0 +1,448 @@
+//! Dies and channels: what waits, what runs, and when the bus is held.
+//!
+//! A channel is held for commands and data only, never while an array reads, programs or erases. A die does one thing
+//! at a time; host reads go first, up to a bound on how long the rest may wait, and may interrupt programs and erases.
+
+use super::config::{Config, Housekeeping, Suspend, Timing, UNIT_BYTES, Weak};
+use super::events::{Event, Events};
+use super::shape::{NONE, Shape};
+
+/// What an operation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpKind {
+    /// Read for a command of the host; `owner` is the command.
+    Read,
+    /// Read of a piece of the map; `owner` is the command that waits.
+    MapRead,
+    /// Read-ahead; `base` is the first logical unit.
+    Prefetch,
+    /// Read of units that collection moves; `owner` is the group, `head` the list of moves.
+    CollectRead,
+    /// Program of buffered units; `head` is the list of buffer slots.
+    HostProgram,
+    /// Program of moved units; `head` is the list of moves.
+    CollectProgram,
+    /// Erase of one die's part of block `base`.
+    Erase,
+}
+
+/// An operation of one die.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    pub kind: OpKind,
+    pub die: u16,
+    /// Units that are moved over the channel.
+    pub units: u16,
+    pub owner: u32,
+    /// First physical unit, or what the kind says.
+    pub base: u32,
+    pub head: u32,
+    /// Time of the array.
+    pub array_ns: u64,
+    queued_ns: u64,
+    next: u32,
+    loaded: u16,
+    suspends: u8,
+}
+
+impl Op {
+    pub(super) fn new(kind: OpKind, die: u32, array_ns: u64) -> Self {
+        Self {
+            kind,
+            die: die as u16,
+            units: 0,
+            owner: NONE,
+            base: NONE,
+            head: NONE,
+            array_ns,
+            queued_ns: 0,
+            next: NONE,
+            loaded: 0,
+            suspends: 0,
+        }
+    }
+
+    fn is_program(&self) -> bool {
+        matches!(self.kind, OpKind::HostProgram | OpKind::CollectProgram)
+    }
+
+    fn is_read(&self) -> bool {
+        !self.is_program() && self.kind != OpKind::Erase
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: Queue = Queue { head: NONE, tail: NONE };
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// The page register is being loaded, and the die can do nothing else meanwhile.
+    Loading,
+    Array,
+    /// Data go out or wait for the channel.
+    Out,
+}
+
+#[derive(Clone, Copy)]
+struct Die {
+    reads: Queue,
+    background: Queue,
+    phase: Phase,
+    generation: u16,
+    running: u32,
+    end_ns: u64,
+    /// The program whose data are in the page register or on their way to it.
+    loading: u32,
+    loaded: bool,
+    suspended: u32,
+    suspended_ns: u64,
+    remaining_ns: u64,
+}
+
+/// All dies and channels.
+pub(super) struct Flash {
+    ops: Vec<Op>,
+    free: u32,
+    dies: Vec<Die>,
+    bus_free_ns: Vec<u64>,
+    read_ns: Vec<u64>,
+    program_ns: Vec<u64>,
+    pub(super) erase_ns: u64,
+    slc_read_ns: u64,
+    slc_program_ns: u64,
+    weak: Vec<Weak>,
+    unit_ns: u64,
+    command_ns: u64,
+    burst_units: u16,
+    cache_program: bool,
+    cache_read: bool,
+    suspend: Option<Suspend>,
+    wait_max_ns: u64,
+    housekeeping: Option<Housekeeping>,
+    page_units: u32,
+}
+
+/// Nanoseconds that `bytes` take, rounded up.
+pub(super) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s)) as u64
+}
+
+impl Flash {
+    pub(super) fn new(config: &Config, shape: &Shape) -> Self {
+        let Timing { read_ns, program_ns, weak, suspend, .. } = config.timing.clone();
+        let t = &config.timing;
+        let die = Die {
+            reads: EMPTY,
+            background: EMPTY,
+            phase: Phase::Idle,
+            generation: 0,
+            running: NONE,
+            end_ns: 0,
+            loading: NONE,
+            loaded: false,
+            suspended: NONE,
+            suspended_ns: 0,
+            remaining_ns: 0,
+        };
+        Self {
+            ops: Vec::new(),
+            free: NONE,
+            dies: vec![die; shape.dies as usize],
+            bus_free_ns: vec![0; shape.channels as usize],
+            read_ns,
+            program_ns,
+            erase_ns: t.erase_ns,
+            slc_read_ns: config.slc.map_or(1, |s| s.read_ns),
+            slc_program_ns: config.slc.map_or(1, |s| s.program_ns),
+            weak,
+            unit_ns: transfer_ns(UNIT_BYTES, t.bus_bytes_per_s),
+            command_ns: t.command_ns,
+            burst_units: (u64::from(t.burst_bytes) / UNIT_BYTES) as u16,
+            cache_program: t.cache_program,
+            cache_read: t.cache_read,
+            suspend,
+            wait_max_ns: t.background_wait_max_ns,
+            housekeeping: config.housekeeping,
+            page_units: shape.page_units,
+        }
+    }
+
+    /// Array time of reading the page of physical unit `unit`, which is page `page` of its block.
+    pub(super) fn read_time_ns(&self, unit: u32, page: u32, slc: bool) -> u64 {
+        let base = if slc { self.slc_read_ns } else { self.read_ns[page as usize % self.read_ns.len()] };
+        if self.weak.is_empty() || slc {
+            return base;
+        }
+        // A page's weakness is a property of its place: a hash (the finaliser of MurmurHash3, public domain) of it.
+        let mut h = unit / self.page_units;
+        h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
+        h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
+        h ^= h >> 16;
+        let mut place = ((u64::from(h) * 1_000_000) >> 32) as u32;
+        for weak in &self.weak {
+            if place < weak.pages_ppm {
+                return base + weak.extra_ns;
+            }
+            place -= weak.pages_ppm;
+        }
+        base
+    }
+
+    /// Array time of programming page `page` of a block.
+    pub(super) fn program_time_ns(&self, page: u32, slc: bool) -> u64 {
+        if slc { self.slc_program_ns } else { self.program_ns[page as usize % self.program_ns.len()] }
+    }
+
+    pub(super) fn op(&self, id: u32) -> &Op {
+        &self.ops[id as usize]
+    }
+
+    /// Gives an operation that has ended back.
+    pub(super) fn release(&mut self, id: u32) {
+        self.ops[id as usize].next = self.free;
+        self.free = id;
+    }
+
+    /// Queues an operation at its die.
+    pub(super) fn submit(&mut self, mut op: Op, now_ns: u64, events: &mut Events) {
+        op.queued_ns = now_ns;
+        let id = self.free;
+        let id = if id == NONE {
+            self.ops.push(op);
+            (self.ops.len() - 1) as u32
+        } else {
+            self.free = self.ops[id as usize].next;
+            op.next = NONE;
+            self.ops[id as usize] = op;
+            id
+        };
+        let urgent = matches!(op.kind, OpKind::Read | OpKind::MapRead);
+        let foreground = urgent || op.kind == OpKind::Prefetch;
+        let die = &mut self.dies[op.die as usize];
+        let queue = if foreground { &mut die.reads } else { &mut die.background };
+        if queue.tail == NONE {
+            queue.head = id;
+        } else {
+            self.ops[queue.tail as usize].next = id;
+        }
+        queue.tail = id;
+        if urgent && die.phase == Phase::Array {
+            self.interrupt(op.die, now_ns, events);
+        } else {
+            self.pick(op.die, now_ns, 0, events);
+        }
+    }
+
+    fn interrupt(&mut self, d: u16, now_ns: u64, events: &mut Events) {
+        let Some(suspend) = self.suspend else { return };
+        let die = &mut self.dies[d as usize];
+        let op = &mut self.ops[die.running as usize];
+        let allowed = if op.is_program() { suspend.program } else { op.kind == OpKind::Erase && suspend.erase };
+        // An operation that ends before it could be interrupted is waited for.
+        if !allowed || op.suspends >= suspend.times_max || die.end_ns <= now_ns + suspend.enter_ns {
+            return;
+        }
+        if now_ns.saturating_sub(op.queued_ns) > self.wait_max_ns && op.suspends > 0 {
+            return;
+        }
+        op.suspends += 1;
+        die.suspended = die.running;
+        die.suspended_ns = now_ns;
+        die.remaining_ns = die.end_ns - now_ns;
+        die.running = NONE;
+        die.phase = Phase::Idle;
+        die.generation = die.generation.wrapping_add(1);
+        self.pick(d, now_ns, suspend.enter_ns, events);
+    }
+
+    /// Begins what is next on a die that is free.
+    fn pick(&mut self, d: u16, now_ns: u64, delay_ns: u64, events: &mut Events) {
+        self.load(d, now_ns, events);
+        let die = &mut self.dies[d as usize];
+        if die.phase != Phase::Idle {
+            return;
+        }
+        let head = die.background.head;
+        let (waits, ready) = if die.suspended != NONE {
+            (now_ns - die.suspended_ns, true)
+        } else if head != NONE {
+            let op = &self.ops[head as usize];
+            (now_ns - op.queued_ns, !op.is_program() || (die.loaded && die.loading == head))
+        } else {
+            (0, false)
+        };
+        if die.reads.head != NONE && !(ready && waits > self.wait_max_ns) {
+            let id = die.reads.head;
+            die.reads.head = self.ops[id as usize].next;
+            if die.reads.head == NONE {
+                die.reads.tail = NONE;
+            }
+            self.begin(d, id, now_ns, delay_ns, events);
+        } else if die.suspended != NONE {
+            let resume_ns = self.suspend.map_or(0, |s| s.resume_ns);
+            die.running = die.suspended;
+            die.suspended = NONE;
+            die.phase = Phase::Array;
+            die.end_ns = now_ns + resume_ns + die.remaining_ns;
+            events.push(die.end_ns, Event::ArrayEnd { die: d, generation: die.generation });
+        } else if ready {
+            die.background.head = self.ops[head as usize].next;
+            if die.background.head == NONE {
+                die.background.tail = NONE;
+            }
+            if die.loading == head {
+                die.loading = NONE;
+                die.loaded = false;
+            }
+            self.begin(d, head, now_ns, delay_ns, events);
+            // Its data are out of the page register: the next page can come.
+            self.load(d, now_ns, events);
+        }
+    }
+
+    fn begin(&mut self, d: u16, id: u32, now_ns: u64, delay_ns: u64, events: &mut Events) {
+        let channel = d as usize % self.bus_free_ns.len();
+        let op = &mut self.ops[id as usize];
+        op.next = NONE;
+        // The command of a program went before its data.
+        let commanded_ns = if op.is_program() {
+            now_ns
+        } else {
+            let at = now_ns.max(self.bus_free_ns[channel]) + self.command_ns;
+            self.bus_free_ns[channel] = at;
+            at
+        };
+        let array_ns = op.array_ns;
+        let start_ns = (commanded_ns + delay_ns).max(self.housekept_until_ns(d, now_ns));
+        let die = &mut self.dies[d as usize];
+        die.running = id;
+        die.phase = Phase::Array;
+        die.end_ns = start_ns + array_ns;
+        events.push(die.end_ns, Event::ArrayEnd { die: d, generation: die.generation });
+    }
+
+    /// When the drive's own periodic work lets go of a die; 0 where it is not there.
+    fn housekept_until_ns(&self, d: u16, now_ns: u64) -> u64 {
+        let Some(h) = self.housekeeping else { return 0 };
+        let turn = now_ns / h.interval_ns;
+        let began_ns = turn * h.interval_ns;
+        if now_ns - began_ns < h.busy_ns && turn % self.dies.len() as u64 == u64::from(d) {
+            began_ns + h.busy_ns
+        } else {
+            0
+        }
+    }
+
+    /// Loads the page register for the next program where that is possible.
+    fn load(&mut self, d: u16, now_ns: u64, events: &mut Events) {
+        let die = &mut self.dies[d as usize];
+        let head = die.background.head;
+        if die.loading != NONE || head == NONE || !self.ops[head as usize].is_program() {
+            return;
+        }
+        if !self.cache_program {
+            let waits_ns = now_ns - self.ops[head as usize].queued_ns;
+            if die.phase != Phase::Idle
+                || die.suspended != NONE
+                || (die.reads.head != NONE && waits_ns <= self.wait_max_ns)
+            {
+                return;
+            }
+            die.phase = Phase::Loading;
+        }
+        die.loading = head;
+        die.loaded = false;
+        self.ops[head as usize].loaded = 0;
+        self.burst(d, head, now_ns, self.command_ns, events);
+    }
+
+    fn burst(&mut self, d: u16, id: u32, now_ns: u64, command_ns: u64, events: &mut Events) {
+        let channel = d as usize % self.bus_free_ns.len();
+        let op = &mut self.ops[id as usize];
+        let units = self.burst_units.min(op.units - op.loaded);
+        op.loaded += units;
+        let end_ns = now_ns.max(self.bus_free_ns[channel]) + command_ns + u64::from(units) * self.unit_ns;
+        self.bus_free_ns[channel] = end_ns;
+        events.push(end_ns, Event::Burst(d));
+    }
+
+    /// A part of a page is in the register.
+    pub(super) fn burst_end(&mut self, d: u16, now_ns: u64, events: &mut Events) {
+        let die = &mut self.dies[d as usize];
+        let id = die.loading;
+        let op = &self.ops[id as usize];
+        if op.loaded < op.units {
+            self.burst(d, id, now_ns, 0, events);
+            return;
+        }
+        die.loaded = true;
+        if die.phase == Phase::Loading {
+            // A read that came while the register was loaded waits for the program, or interrupts it.
+            die.phase = Phase::Idle;
+            die.background.head = op.next;
+            if die.background.head == NONE {
+                die.background.tail = NONE;
+            }
+            die.loading = NONE;
+            die.loaded = false;
+            self.begin(d, id, now_ns, 0, events);
+            let head = self.dies[d as usize].reads.head;
+            if head != NONE && matches!(self.ops[head as usize].kind, OpKind::Read | OpKind::MapRead) {
+                self.interrupt(d, now_ns, events);
+            }
+            return;
+        }
+        self.pick(d, now_ns, 0, events);
+    }
+
+    /// The array of a die is through. A program or an erase has ended then: it is returned.
+    pub(super) fn array_end(&mut self, d: u16, generation: u16, now_ns: u64, events: &mut Events) -> Option<u32> {
+        let die = &mut self.dies[d as usize];
+        if die.generation != generation || die.phase != Phase::Array {
+            return None;
+        }
+        let id = die.running;
+        let op = &self.ops[id as usize];
+        if !op.is_read() {
+            die.running = NONE;
+            die.phase = Phase::Idle;
+            self.pick(d, now_ns, 0, events);
+            return Some(id);
+        }
+        let channel = d as usize % self.bus_free_ns.len();
+        let start_ns = now_ns.max(self.bus_free_ns[channel]);
+        let end_ns = start_ns + u64::from(op.units) * self.unit_ns;
+        self.bus_free_ns[channel] = end_ns;
+        die.phase = Phase::Out;
+        events.push(end_ns, Event::BusEnd(id));
+        if self.cache_read {
+            if start_ns == now_ns {
+                self.die_free(d, now_ns, events);
+            } else {
+                events.push(start_ns, Event::DieFree(d));
+            }
+        }
+        None
+    }
+
+    /// The register of a die is free for the next operation.
+    pub(super) fn die_free(&mut self, d: u16, now_ns: u64, events: &mut Events) {
+        let die = &mut self.dies[d as usize];
+        die.running = NONE;
+        die.phase = Phase::Idle;
+        self.pick(d, now_ns, 0, events);
+    }
+
+    /// The data of a read are off the die.
+    pub(super) fn bus_end(&mut self, id: u32, now_ns: u64, events: &mut Events) {
+        if !self.cache_read {
+            self.die_free(self.ops[id as usize].die, now_ns, events);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The drives that come with the crate.
+
+use super::config::{Config, ConfigError};
+
+/// Names and texts of the presets; the source of every number is in its comments.
+pub const PRESETS: [(&str, &str); 10] = [
+    ("p3700", include_str!("../../presets/p3700.toml")),
+    ("micron9100", include_str!("../../presets/micron9100.toml")),
+    ("p4500", include_str!("../../presets/p4500.toml")),
+    ("p4510", include_str!("../../presets/p4510.toml")),
+    ("p4610", include_str!("../../presets/p4610.toml")),
+    ("p4320", include_str!("../../presets/p4320.toml")),
+    ("960evo", include_str!("../../presets/960evo.toml")),
+    ("tlc", include_str!("../../presets/tlc.toml")),
+    ("qlc", include_str!("../../presets/qlc.toml")),
+    ("slc", include_str!("../../presets/slc.toml")),
+];
+
+impl Config {
+    /// A preset by its name.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownPreset`] where there is none of that name.
+    pub fn preset(name: &str) -> Result<Self, ConfigError> {
+        let (_, text) = PRESETS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .ok_or_else(|| ConfigError::UnknownPreset(name.to_owned()))?;
+        Self::from_toml(text)
+    }
+}

@@ -1,0 +1,169 @@
+//! Drives by name: each a TOML file in `presets/`, with the source of every number.
+
+use crate::nand::{self, Nand};
+use crate::ssd::Ssd;
+use crate::xpoint::{self, XPoint};
+
+/// The XPoint drives' texts.
+const XPOINT: [(&str, &str); 2] =
+    [("p4800x", include_str!("../presets/p4800x.toml")), ("800p", include_str!("../presets/800p.toml"))];
+
+/// Names of all drives with a line about each, in the order in which lists show them.
+pub const NAMES: [(&str, &str); 12] = [
+    ("p4800x", "Intel Optane SSD DC P4800X 375 GB: XPoint, PCIe 3.0 x4"),
+    ("800p", "Intel Optane SSD 800P 118 GB: XPoint, PCIe 3.0 x2"),
+    ("p3700", "Intel SSD DC P3700 800 GB: MLC"),
+    ("micron9100", "Micron 9100 MAX 2.4 TB: MLC, 40 % spare"),
+    ("p4500", "Intel SSD DC P4500: TLC"),
+    ("p4510", "Intel SSD DC P4510: TLC"),
+    ("p4610", "Intel SSD DC P4610: TLC, more spare"),
+    ("p4320", "Intel SSD D5-P4320: QLC"),
+    ("960evo", "Samsung SSD 960 EVO: TLC with a single-level cache, for clients"),
+    ("tlc", "a modern TLC drive of no maker"),
+    ("qlc", "a modern QLC drive of no maker"),
+    ("slc", "a modern low-latency SLC drive of no maker"),
+];
+
+/// A drive's parts, of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drive {
+    /// XPoint.
+    XPoint(xpoint::Config),
+    /// NAND flash.
+    Nand(Box<nand::Config>),
+}
+
+/// Why there is no such drive.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum PresetError {
+    /// No preset has this name.
+    #[error("there is no model {name:?}{}; models: {}", near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default(), list())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest name there is, where one is near.
+        near: Option<&'static str>,
+    },
+    /// The parts cannot be an XPoint drive.
+    #[error("model: {0}")]
+    XPoint(#[from] xpoint::ConfigError),
+    /// The parts cannot be a NAND drive.
+    #[error("model: {0}")]
+    Nand(#[from] nand::ConfigError),
+}
+
+fn list() -> String {
+    NAMES.map(|(name, _)| name).join(", ")
+}
+
+impl Drive {
+    /// A drive of [`NAMES`].
+    ///
+    /// # Errors
+    /// [`PresetError::Unknown`], with the nearest name; the others would be a fault of a preset.
+    pub fn named(name: &str) -> Result<Self, PresetError> {
+        if let Some((_, text)) = XPOINT.iter().find(|(known, _)| *known == name) {
+            return Ok(Self::XPoint(xpoint::Config::from_toml(text)?));
+        }
+        if nand::PRESETS.iter().any(|(known, _)| *known == name) {
+            return Ok(Self::Nand(Box::new(nand::Config::preset(name)?)));
+        }
+        Err(PresetError::Unknown { name: name.to_owned(), near: nearest(name, &NAMES.map(|(name, _)| name)) })
+    }
+
+    /// The same drive with another capacity, in bytes; each kind says what stays.
+    ///
+    /// # Errors
+    /// [`PresetError::Nand`] where a NAND drive cannot be made so small or so large.
+    pub fn scaled(self, size_bytes: u64) -> Result<Self, PresetError> {
+        match self {
+            Self::XPoint(config) => Ok(Self::XPoint(config.scaled(size_bytes))),
+            Self::Nand(config) => Ok(Self::Nand(Box::new(config.scaled(size_bytes)?))),
+        }
+    }
+
+    /// Capacity that the host will see, in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        match self {
+            Self::XPoint(config) => config.capacity_bytes,
+            Self::Nand(config) => config.capacity_bytes,
+        }
+    }
+
+    /// The drive, as it leaves the factory.
+    ///
+    /// # Errors
+    /// [`PresetError`] where its parts cannot be a drive.
+    pub fn build(self, seed: u64) -> Result<Box<dyn Ssd>, PresetError> {
+        match self {
+            Self::XPoint(config) => Ok(Box::new(XPoint::new(config, seed)?)),
+            Self::Nand(config) => Ok(Box::new(Nand::new(nand::Config { seed, ..*config })?)),
+        }
+    }
+}
+
+/// The nearest of `names` to `name`, where one is near: a third of its letters at most differ.
+pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let (distance, near) =
+        names.iter().map(|near| (distance(name, near), *near)).min_by_key(|(distance, _)| *distance)?;
+    (distance <= near.len().max(3) / 3).then_some(near)
+}
+
+/// Letters to insert, remove or replace to come from one to the other (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    // Names are short; what is typed may be anything.
+    let from: Vec<char> = from.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=from.len()).collect();
+    for (line, letter) in to.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = line + 1;
+        for (column, other) in from.iter().enumerate() {
+            let replaced = corner + usize::from(letter != *other);
+            corner = row[column + 1];
+            row[column + 1] = replaced.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[from.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::{Command, Op};
+
+    #[test]
+    fn every_preset_is_a_drive() {
+        assert_eq!(NAMES.len(), XPOINT.len() + nand::PRESETS.len());
+        for (name, about) in NAMES {
+            assert!(!about.is_empty());
+            let whole = Drive::named(name).unwrap();
+            assert!(whole.capacity_bytes() > 50_000_000_000, "{name}");
+            let size_bytes = 4 << 30;
+            let mut ssd = whole.scaled(size_bytes).unwrap().build(1).unwrap();
+            assert!(ssd.capacity_bytes().abs_diff(size_bytes) < size_bytes / 10, "{name}");
+            let command = Command { tag: 7, op: Op::Write, offset_bytes: 4096, len_bytes: 4096, stream: 0 };
+            ssd.submit(1000, command);
+            let mut done = Vec::new();
+            ssd.advance(1_000_000_000, &mut done);
+            assert_eq!(done.len(), 1, "{name}");
+            assert_eq!(done[0].tag, 7);
+            assert!(done[0].at_ns > 1000);
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_nearest() {
+        let near = |name: &str| match Drive::named(name) {
+            Err(PresetError::Unknown { near, .. }) => near.map(str::to_owned),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(near("p4800").as_deref(), Some("p4800x"));
+        assert_eq!(near("p4511").as_deref(), Some("p4510"));
+        assert_eq!(near("800").as_deref(), Some("800p"));
+        assert_eq!(near("floppy-drive"), None);
+        assert_eq!(near(""), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

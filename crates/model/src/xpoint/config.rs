@@ -1,0 +1,186 @@
+//! What an XPoint drive is made of, as its preset says it.
+
+use serde::Deserialize;
+
+/// Unit of the controller: what it stripes over the dies, in bytes.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// Parts of a drive and their times. Read from TOML; unknown keys are refused.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Capacity that the host sees, in bytes; a multiple of 4096.
+    pub capacity_bytes: u64,
+    /// Media channels, 1 to 64.
+    pub channels: u32,
+    /// Dies at each channel, 1 to 64.
+    pub dies_per_channel: u32,
+    /// Channels over which one 4 KiB block is striped, one die at each; divides `channels`.
+    pub stripe_channels: u32,
+    /// Fixed time of a command in controller and link that no other command waits for, half of it before the media and
+    /// half after, in nanoseconds.
+    pub controller_ns: u64,
+    /// Least time between two commands that the controller takes, in nanoseconds.
+    pub command_interval_ns: u64,
+    /// Commands that the controller works at once, 1 to 65536; others wait in their queues, in the order of arrival.
+    pub commands: u32,
+    /// More fixed time for a command that is not whole aligned blocks: the controller's firmware works in place of its
+    /// hardware path. In nanoseconds.
+    pub slow_path_ns: u64,
+    /// Payload of the link towards the host, in bytes a second.
+    pub link_read_bytes_per_s: u64,
+    /// Payload of the link towards the drive, in bytes a second.
+    pub link_write_bytes_per_s: u64,
+    /// Time that a block's data holds its channels when read, in nanoseconds.
+    pub channel_read_ns: u64,
+    /// Time that a block's data holds its channels when written, in nanoseconds.
+    pub channel_write_ns: u64,
+    /// Time in which a channel turns from one direction to the other, in nanoseconds.
+    pub turnaround_ns: u64,
+    /// Time from the start of a read in the dies to data in their registers, in nanoseconds.
+    pub die_read_ns: u64,
+    /// Time after a read in which the dies cannot start anything else, in nanoseconds.
+    pub die_read_recovery_ns: u64,
+    /// Time from data in the registers of the dies to the write's being in the cells, in nanoseconds.
+    pub die_write_ns: u64,
+    /// Time after a write in which the dies cannot start anything else, in nanoseconds.
+    pub die_write_recovery_ns: u64,
+    /// Data registers of a die, 1 to 8: with two, data moves while the dies work on the next block.
+    pub registers: u32,
+    /// Upkeep of the media in the background.
+    pub refresh: Refresh,
+    /// Moving of data so that all places wear alike.
+    pub levelling: Levelling,
+}
+
+/// Wear levelling: after so many writes to a set of dies the set is held while data in it is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Levelling {
+    /// Blocks written to a set between two moves; 0: never.
+    pub every_writes: u64,
+    /// How long a move holds the set, in nanoseconds.
+    pub length_ns: u64,
+    /// Bytes that a move writes, a multiple of 4096.
+    pub moved_bytes: u64,
+}
+
+/// Background refresh: each set of dies is held for a while, again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refresh {
+    /// Time between two refreshes of one set of dies, in nanoseconds; 0: none.
+    pub period_ns: u64,
+    /// How long one holds the set, in nanoseconds; shorter than the period.
+    pub length_ns: u64,
+    /// How many times as often it runs after a long time without power, 1 to 1000.
+    pub fast_factor: u64,
+    /// For how long it then runs so, in nanoseconds.
+    pub fast_for_ns: u64,
+    /// Whether the drive was long without power before time 0.
+    #[serde(default)]
+    pub after_long_power_off: bool,
+}
+
+/// Why a configuration cannot be a drive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Not TOML, an unknown key, or a value of another type.
+    #[error("cannot read the preset of an XPoint drive: {0}")]
+    Syntax(String),
+    /// A number is outside its range.
+    #[error("{key} is {value}, allowed are {least} to {most}")]
+    Range {
+        /// Key in the TOML.
+        key: &'static str,
+        /// What it says.
+        value: u64,
+        /// Least allowed.
+        least: u64,
+        /// Most allowed.
+        most: u64,
+    },
+    /// Two numbers do not fit each other.
+    #[error("{0}")]
+    Unfit(&'static str),
+}
+
+/// Longest time that a part may take, so that sums of times cannot overflow: one minute.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+impl Config {
+    /// Reads and checks a preset.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where it is not TOML of this form, or cannot be a drive.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The same parts with another capacity, rounded down to whole blocks, at least one. The number of channels and dies
+    /// stays: what changes on real drives of one family is how much each die holds or how many modules there are.
+    #[must_use]
+    pub fn scaled(mut self, size_bytes: u64) -> Self {
+        self.capacity_bytes = (size_bytes / BLOCK_BYTES).max(1) * BLOCK_BYTES;
+        self
+    }
+
+    /// Sets of dies that work together on one block.
+    #[must_use]
+    pub fn sets(&self) -> u32 {
+        self.channels / self.stripe_channels.max(1) * self.dies_per_channel
+    }
+
+    /// Refuses what cannot be a drive.
+    ///
+    /// # Errors
+    /// [`ConfigError`], with the key and its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let range = |key, value: u64, least, most| {
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::Range { key, value, least, most })
+            }
+        };
+        range("capacity_bytes", self.capacity_bytes, BLOCK_BYTES, 1 << 60)?;
+        range("channels", self.channels.into(), 1, 64)?;
+        range("dies_per_channel", self.dies_per_channel.into(), 1, 64)?;
+        range("stripe_channels", self.stripe_channels.into(), 1, self.channels.into())?;
+        range("commands", self.commands.into(), 1, 65536)?;
+        range("levelling.moved_bytes", self.levelling.moved_bytes, 0, 1 << 40)?;
+        range("registers", self.registers.into(), 1, 8)?;
+        range("link_read_bytes_per_s", self.link_read_bytes_per_s, 1_000_000, 1 << 40)?;
+        range("link_write_bytes_per_s", self.link_write_bytes_per_s, 1_000_000, 1 << 40)?;
+        for (key, value) in [
+            ("controller_ns", self.controller_ns),
+            ("command_interval_ns", self.command_interval_ns),
+            ("slow_path_ns", self.slow_path_ns),
+            ("channel_read_ns", self.channel_read_ns),
+            ("channel_write_ns", self.channel_write_ns),
+            ("turnaround_ns", self.turnaround_ns),
+            ("die_read_ns", self.die_read_ns),
+            ("die_read_recovery_ns", self.die_read_recovery_ns),
+            ("die_write_ns", self.die_write_ns),
+            ("die_write_recovery_ns", self.die_write_recovery_ns),
+            ("levelling.length_ns", self.levelling.length_ns),
+            ("refresh.length_ns", self.refresh.length_ns),
+        ] {
+            range(key, value, 0, LONGEST_NS)?;
+        }
+        range("refresh.fast_factor", self.refresh.fast_factor, 1, 1000)?;
+        if self.capacity_bytes % BLOCK_BYTES != 0 {
+            return Err(ConfigError::Unfit("capacity_bytes is not a multiple of 4096"));
+        }
+        if self.channels % self.stripe_channels != 0 {
+            return Err(ConfigError::Unfit("stripe_channels does not divide channels"));
+        }
+        let refresh = &self.refresh;
+        if refresh.period_ns != 0 && refresh.period_ns / refresh.fast_factor <= refresh.length_ns {
+            return Err(ConfigError::Unfit("refresh.length_ns is not below refresh.period_ns / refresh.fast_factor"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! What happens next in the drive: a heap of small events, in the order of their times, then of their making.
+
+use super::media::Direction;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// A command is at the controller.
+    Arrive { slot: u32 },
+    /// A command goes on to the media.
+    Hand { slot: u32 },
+    /// A set has the data of a block in its registers.
+    Sensed { slot: u32, set: u32, direction: Direction },
+    /// A block is in the cells of its set.
+    Written { slot: u32, set: u32 },
+    /// A set can start something again.
+    SetFree { set: u32 },
+    /// A block's data is across the bus.
+    Moved { slot: u32, set: u32, direction: Direction },
+    /// The host can see the end of a command.
+    Complete { slot: u32 },
+}
+
+/// The events to come.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, What)>>,
+    made: u64,
+}
+
+impl Events {
+    pub(super) fn push(&mut self, at_ns: u64, what: What) {
+        self.heap.push(Reverse((at_ns, self.made, what)));
+        self.made += 1;
+    }
+
+    /// The next one, where it is not after `to_ns`.
+    pub(super) fn pop(&mut self, to_ns: u64) -> Option<(u64, What)> {
+        if self.next_ns() > to_ns {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((at_ns, _, what))| (at_ns, what))
+    }
+
+    pub(super) fn next_ns(&self) -> u64 {
+        self.heap.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns)
+    }
+}

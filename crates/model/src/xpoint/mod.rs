@@ -1,0 +1,275 @@
+//! XPoint drives: 4 KiB blocks striped over dies that work together, written in place, with nothing to collect.
+//!
+//! A block occupies one die at each channel of its stripe. These dies always work on the same block, so they are one
+//! *set* here, and the channels of a stripe are one *bus*. A command waits for the controller, for its sets (each does
+//! one thing at a time), for the bus (one transfer at a time, turning round between directions) and for the link.
+//! A write ends when it is in the cells. Dies need time after each access before the next; what comes to the same set
+//! meanwhile waits: that, refresh and wear levelling are where tails come from.
+
+mod config;
+mod event;
+mod media;
+#[cfg(test)]
+mod tests;
+
+pub use config::{BLOCK_BYTES, Config, ConfigError, Levelling, Refresh};
+
+use crate::ssd::{Command, Counters, Done, Op, Past, Ssd};
+use event::{Events, What};
+use std::collections::VecDeque;
+use media::{Direction, Media};
+
+/// A command inside the drive.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    tag: u64,
+    op: Op,
+    offset_bytes: u64,
+    len_bytes: u32,
+    /// Blocks that are handed to the media already.
+    handed: u32,
+    /// Blocks whose transfer is still to come.
+    left: u32,
+    /// When the last of its data is through the link to the host.
+    through_ns: u64,
+}
+
+impl Slot {
+    fn first_block(&self) -> u64 {
+        self.offset_bytes / BLOCK_BYTES
+    }
+
+    fn blocks(&self) -> u32 {
+        let end = self.offset_bytes + u64::from(self.len_bytes);
+        (end.div_ceil(BLOCK_BYTES) - self.first_block()) as u32
+    }
+
+    /// Bytes of the command in its `index`th block.
+    fn bytes_in(&self, index: u32) -> u64 {
+        let block = (self.first_block() + u64::from(index)) * BLOCK_BYTES;
+        let end = self.offset_bytes + u64::from(self.len_bytes);
+        end.min(block + BLOCK_BYTES) - self.offset_bytes.max(block)
+    }
+
+    fn is_aligned(&self) -> bool {
+        (self.offset_bytes | u64::from(self.len_bytes)) % BLOCK_BYTES == 0
+    }
+}
+
+/// An XPoint drive in virtual time. What it remembers of commands is bounded by what the host keeps in flight.
+#[derive(Debug)]
+pub struct XPoint {
+    config: Config,
+    events: Events,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Commands that the controller works, and those that it has not taken yet.
+    working: u32,
+    waiting: VecDeque<u32>,
+    media: Media,
+    /// From when the controller can take the next command.
+    controller_free_ns: u64,
+    /// From when the link to the host is free, and the one to the drive.
+    to_host_free_ns: u64,
+    to_drive_free_ns: u64,
+    counters: Counters,
+    lifetime_written_bytes: u64,
+    /// What wear levelling had written when the counters were set to 0.
+    moved_before_bytes: u64,
+    /// Picoseconds of the link for a byte, each way.
+    to_host_ps: u64,
+    to_drive_ps: u64,
+}
+
+impl XPoint {
+    /// A drive of these parts. The seed decides when in its period each set of dies is refreshed first, and nothing else.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where the parts cannot be a drive.
+    pub fn new(config: Config, seed: u64) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            events: Events::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            working: 0,
+            waiting: VecDeque::new(),
+            media: Media::new(&config, seed),
+            controller_free_ns: 0,
+            to_host_free_ns: 0,
+            to_drive_free_ns: 0,
+            counters: Counters::default(),
+            lifetime_written_bytes: 0,
+            moved_before_bytes: 0,
+            to_host_ps: 1_000_000_000_000 / config.link_read_bytes_per_s,
+            to_drive_ps: 1_000_000_000_000 / config.link_write_bytes_per_s,
+            config,
+        })
+    }
+
+    fn happen(&mut self, now_ns: u64, what: What, done: &mut Vec<Done>) {
+        match what {
+            What::Arrive { slot } => self.arrive(now_ns, slot),
+            What::Hand { slot } => self.hand(now_ns, slot),
+            What::Sensed { slot, set, direction } => self.media.sensed(now_ns, slot, set, direction, &mut self.events),
+            What::Written { slot, set } => {
+                self.media.written(now_ns, set, &mut self.events);
+                self.block_ends(now_ns, slot);
+            }
+            What::SetFree { set } => self.media.set_free(now_ns, set, &mut self.events),
+            What::Moved { slot, set, direction } => self.moved(now_ns, slot, set, direction),
+            What::Complete { slot } => {
+                done.push(Done { tag: self.slots[slot as usize].tag, at_ns: now_ns });
+                self.free.push(slot);
+                self.working -= 1;
+                if let Some(slot) = self.waiting.pop_front() {
+                    self.take(now_ns, slot);
+                }
+            }
+        }
+    }
+
+    /// A command is in its queue.
+    fn arrive(&mut self, now_ns: u64, slot: u32) {
+        if self.working < self.config.commands {
+            self.take(now_ns, slot);
+        } else {
+            self.waiting.push_back(slot);
+        }
+    }
+
+    /// The controller takes a command as soon as it can.
+    fn take(&mut self, now_ns: u64, slot: u32) {
+        self.working += 1;
+        let taken_ns = now_ns.max(self.controller_free_ns);
+        self.controller_free_ns = taken_ns + self.config.command_interval_ns;
+        let command = &self.slots[slot as usize];
+        let len = u64::from(command.len_bytes);
+        let mut ready_ns = taken_ns + self.config.controller_ns / 2;
+        match command.op {
+            Op::Flush | Op::Trim => {
+                // Nothing to do in the media: what was acknowledged is durable, and a place is written over as it is.
+                let what = What::Complete { slot };
+                self.events.push(ready_ns + self.config.controller_ns.div_ceil(2), what);
+                return;
+            }
+            Op::Read => self.counters.host_read_bytes += len,
+            Op::Write => self.counters.host_written_bytes += len,
+        }
+        if !command.is_aligned() {
+            ready_ns += self.config.slow_path_ns;
+        }
+        if command.op == Op::Write {
+            // Its data is fetched block by block; the first is there after its own time on the link.
+            let begin_ns = ready_ns.max(self.to_drive_free_ns);
+            self.to_drive_free_ns = begin_ns + len * self.to_drive_ps / 1000;
+            ready_ns = begin_ns + command.bytes_in(0) * self.to_drive_ps / 1000;
+        }
+        self.events.push(ready_ns, What::Hand { slot });
+    }
+
+    /// Blocks go to their sets: of a read all, of a write the one whose data is there.
+    fn hand(&mut self, now_ns: u64, slot: u32) {
+        let command = self.slots[slot as usize];
+        let blocks = command.blocks();
+        let last = if command.op == Op::Read { blocks } else { command.handed + 1 };
+        for index in command.handed..last {
+            let whole = command.bytes_in(index) == BLOCK_BYTES;
+            let direction = match command.op {
+                Op::Write if whole => Direction::Write,
+                // What is around a part of a block must be read before the block can be written.
+                Op::Write => Direction::ReadToModify,
+                _ => Direction::Read,
+            };
+            if command.op == Op::Write {
+                self.counters.media_written_bytes += BLOCK_BYTES;
+                self.lifetime_written_bytes += BLOCK_BYTES;
+            }
+            self.media.queue(now_ns, command.first_block() + u64::from(index), slot, direction, &mut self.events);
+        }
+        self.slots[slot as usize].handed = last;
+        if last < blocks {
+            self.events.push(now_ns + command.bytes_in(last) * self.to_drive_ps / 1000, What::Hand { slot });
+        }
+    }
+
+    /// A block's data is across the bus.
+    fn moved(&mut self, now_ns: u64, slot: u32, set: u32, direction: Direction) {
+        self.media.moved(now_ns, slot, set, direction, &mut self.events);
+        if direction == Direction::Read {
+            let command = &mut self.slots[slot as usize];
+            let bytes = u64::from(command.len_bytes).min(BLOCK_BYTES);
+            let begin_ns = now_ns.max(self.to_host_free_ns);
+            self.to_host_free_ns = begin_ns + bytes * self.to_host_ps / 1000;
+            command.through_ns = self.to_host_free_ns;
+            self.block_ends(now_ns, slot);
+        }
+    }
+
+    /// A block of a command is done in the media.
+    fn block_ends(&mut self, now_ns: u64, slot: u32) {
+        let command = &mut self.slots[slot as usize];
+        command.left -= 1;
+        if command.left == 0 {
+            let at_ns = command.through_ns.max(now_ns) + self.config.controller_ns.div_ceil(2);
+            self.events.push(at_ns, What::Complete { slot });
+        }
+    }
+}
+
+impl Ssd for XPoint {
+    fn capacity_bytes(&self) -> u64 {
+        self.config.capacity_bytes
+    }
+
+    fn submit(&mut self, at_ns: u64, command: Command) {
+        let mut entry = Slot {
+            tag: command.tag,
+            op: command.op,
+            offset_bytes: command.offset_bytes,
+            len_bytes: command.len_bytes,
+            handed: 0,
+            left: 0,
+            through_ns: 0,
+        };
+        entry.left = entry.blocks();
+        if command.len_bytes == 0 && command.op != Op::Trim {
+            // No data, nothing for the media: an NVMe command moves at least one sector, so this is a flush in effect.
+            entry.op = Op::Flush;
+        }
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = entry;
+            slot
+        } else {
+            self.slots.push(entry);
+            (self.slots.len() - 1) as u32
+        };
+        self.events.push(at_ns, What::Arrive { slot });
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.events.next_ns()
+    }
+
+    fn advance(&mut self, to_ns: u64, done: &mut Vec<Done>) {
+        while let Some((now_ns, what)) = self.events.pop(to_ns) {
+            self.happen(now_ns, what, done);
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        // Wear is levelled over the whole media, so the most worn block is as worn as the mean.
+        let moved_bytes = self.media.moved_bytes();
+        let cycles_max = (self.lifetime_written_bytes + moved_bytes).div_ceil(self.config.capacity_bytes);
+        let media_written_bytes = self.counters.media_written_bytes + moved_bytes - self.moved_before_bytes;
+        Counters { media_written_bytes, erases: 0, cycles_max, ..self.counters }
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+        self.moved_before_bytes = self.media.moved_bytes();
+    }
+
+    /// Changes nothing: what was written before has no effect on media that is written in place.
+    fn age(&mut self, _past: Past) {}
+}

@@ -1,0 +1,86 @@
+//! What the lives have met, so that nobody has to believe that they met anything.
+
+use crate::fault::FaultKind;
+use forebay_volume::engine::Activity;
+use std::collections::BTreeMap;
+
+/// Counts by name, and the marks that must all be above 0 for a campaign to have meant something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// What every campaign of some length must have met.
+pub const MARKS: [&str; 16] = [
+    "power cuts",
+    "power cuts in recovery",
+    "power cuts in a clean stop",
+    "power cuts with destage under way",
+    "power cuts with collection under way",
+    "power cuts with a checkpoint under way",
+    "power cuts with a map page being read",
+    "power cuts with a map page being written",
+    "power cuts with a flush under way",
+    "power cuts with a trim under way",
+    "power cuts with writes waiting for space",
+    "power cuts with a change of disks not yet durable",
+    "recoveries",
+    "recoveries that dropped blocks",
+    "recoveries with holes in the journal",
+    "verifications",
+];
+
+impl Coverage {
+    /// Counts one.
+    pub fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// The power fails while the engine does this.
+    pub fn power_cut(&mut self, activity: &Activity) {
+        self.count("power cuts");
+        let marks = [
+            (activity.destage, "power cuts with destage under way"),
+            (activity.collection, "power cuts with collection under way"),
+            (activity.checkpoint, "power cuts with a checkpoint under way"),
+            (activity.page_in, "power cuts with a map page being read"),
+            (activity.page_out, "power cuts with a map page being written"),
+            (activity.flush, "power cuts with a flush under way"),
+            (activity.trim, "power cuts with a trim under way"),
+            (activity.stalled, "power cuts with writes waiting for space"),
+        ];
+        marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, mark)| self.count(mark));
+    }
+
+    /// A fault struck so often in a round, and the round and the recovery after it were good.
+    pub fn survived(&mut self, kind: FaultKind, strikes: u64) {
+        if strikes > 0 {
+            *self.counts.entry(kind.name()).or_default() += strikes;
+        }
+    }
+
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        for (what, count) in &other.counts {
+            *self.counts.entry(what).or_default() += count;
+        }
+    }
+
+    /// How often.
+    #[must_use]
+    pub fn of(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+
+    /// All counts, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counts.iter().map(|(&what, &count)| (what, count))
+    }
+
+    /// Marks and faults that were never met.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let faults = FaultKind::ALL.into_iter().map(FaultKind::name);
+        MARKS.into_iter().chain(faults).filter(|what| self.of(what) == 0).collect()
+    }
+}

@@ -1,0 +1,25 @@
+//! The simulator: the volume in virtual time over devices that lose power, lie and die, and an oracle that knows what
+//! must, may and must not be read.
+//!
+//! A *life* follows from its seed: a pool of random, tiny geometry, and rounds of use, each ended by a power cut or a
+//! clean stop. A failing life replays exactly, with a log, and is shrunk to what matters.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod coverage;
+pub mod device;
+pub mod fault;
+pub mod life;
+pub mod medium;
+pub mod oracle;
+mod power;
+pub mod scenario;
+pub mod shrink;
+mod world;
+
+pub use clock::VirtualClock;
+pub use coverage::{Coverage, MARKS};
+pub use life::{Failure, Lived, live};
+pub use power::Power;
+pub use scenario::Scenario;

@@ -1,0 +1,296 @@
+//! A pool's whole life: rounds of use, each ended by a power cut or a clean stop, each begun by recovery.
+
+use crate::clock::VirtualClock;
+use crate::coverage::Coverage;
+use crate::device::{Manners, SimDevice, Timing};
+use crate::fault::FaultKind;
+use crate::oracle::Oracle;
+use crate::power::Power;
+use crate::scenario::{End, Round, Scenario, Shape};
+use crate::world::{FIRST, Halt, Memory, World, boxed};
+use forebay_block::Geometry;
+use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::recovery::{format, format::NewDisk, open};
+use forebay_volume::{EngineOptions, verify::verify};
+use std::collections::BTreeMap;
+
+/// Largest memory that an engine of these sizes may ask for, in bytes.
+const MEMORY_LIMIT_BYTES: u64 = 64 << 20;
+
+/// When a life begins, in nanoseconds.
+const BEGIN_NS: u64 = 1_000_000_000_000_000;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// In which round, from 0.
+    pub round: usize,
+    /// What was being done.
+    pub doing: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "round {}, {}: {}", self.round, self.doing, self.what)
+    }
+}
+
+/// How a life went.
+#[derive(Debug, Default)]
+pub struct Lived {
+    /// What it met.
+    pub coverage: Coverage,
+    /// What broke, if anything.
+    pub failure: Option<Failure>,
+    /// What happened, where it was asked for.
+    pub log: Vec<String>,
+}
+
+struct Life<'a> {
+    shape: &'a Shape,
+    devices: Vec<SimDevice>,
+    clock: VirtualClock,
+    power: Power,
+    memory: Memory,
+    coverage: Coverage,
+    log: Option<Vec<String>>,
+}
+
+/// Lives a scenario.
+#[must_use]
+pub fn live(scenario: &Scenario, with_log: bool) -> Lived {
+    let mut life = match Life::begin(&scenario.shape, with_log) {
+        Ok(life) => life,
+        Err(what) => {
+            let failure = Failure { round: 0, doing: "formatting".into(), what };
+            return Lived { failure: Some(failure), ..Lived::default() };
+        }
+    };
+    let mut failure = None;
+    for (number, round) in scenario.rounds.iter().enumerate() {
+        life.say(|| format!("round {number}: {} steps, {:?}, faults {:?}", round.steps.len(), round.end, round.faults));
+        if let Err((doing, what)) = life.round(round) {
+            failure = Some(Failure { round: number, doing: doing.to_owned(), what });
+            break;
+        }
+        if round.is_silently_faulty() {
+            break;
+        }
+    }
+    Lived { coverage: life.coverage, failure, log: life.log.unwrap_or_default() }
+}
+
+type Wrong = (&'static str, String);
+
+impl Shape {
+    fn options(&self) -> EngineOptions {
+        EngineOptions {
+            memory_limit_bytes: MEMORY_LIMIT_BYTES,
+            frames: Some(self.frames),
+            unflushed_limit_bytes: self.unflushed_limit_bytes,
+            job_blocks: self.job_blocks,
+            destage_above_percent: self.destage_above_percent,
+            bypass_below_percent: self.bypass_below_percent,
+            ..EngineOptions::default()
+        }
+    }
+
+    fn geometries(&self) -> Vec<Geometry> {
+        let of = |size_bytes: u64, at: usize| Geometry {
+            size_bytes,
+            logical_block_bytes: self.sector_bytes[at],
+            optimal_band_bytes: None,
+            volatile_cache: self.is_volatile[at],
+            discards: at == 1 && self.discards,
+        };
+        let capacity = self.capacity_bytes.iter().map(|&size_bytes| of(size_bytes, 1));
+        [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
+    }
+}
+
+fn classes() -> Vec<ClassSpec> {
+    vec![ClassSpec::new("bulk", Place::Capacity)]
+}
+
+impl<'a> Life<'a> {
+    fn begin(shape: &'a Shape, with_log: bool) -> Result<Self, String> {
+        let (clock, power) = (VirtualClock::default(), Power::default());
+        // Room for steps back.
+        clock.advance_to(BEGIN_NS);
+        let geometries = shape.geometries();
+        let devices: Vec<SimDevice> = geometries
+            .iter()
+            .enumerate()
+            .map(|(at, geometry)| SimDevice::new(&format!("d{at}"), geometry.clone(), &clock, &power))
+            .collect();
+        let options = PoolOptions {
+            name: "simulated".into(),
+            band_bytes: Some(shape.band_bytes),
+            journal_bytes: Some(shape.journal_bytes),
+        };
+        let uuids: Vec<[u8; 16]> = (1..=geometries.len() as u8).map(|at| [at; 16]).collect();
+        let superblock =
+            plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
+        let table = ClassTable::from_configured(&classes()).map_err(|error| error.to_string())?;
+        let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes }];
+        format(&mut boxed(&devices), &superblock, table, &disks, true, shape.options())
+            .map_err(|error| error.to_string())?;
+        devices.iter().for_each(SimDevice::write_back);
+        let memory = Memory { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None };
+        let log = with_log.then(Vec::new);
+        Ok(Self { shape, devices, clock, power, memory, coverage: Coverage::default(), log })
+    }
+
+    fn say(&mut self, what: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            log.push(what());
+        }
+    }
+
+    fn switch_on(&self, round: &Round) {
+        self.power.restore();
+        for (at, device) in self.devices.iter().enumerate() {
+            let tier = at.min(1);
+            let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let (least, most) = round.timing_ns[tier];
+            let timing = Timing::Between(least, most);
+            device.start(seed, timing, Manners { after_discard: round.after_discard, keep: round.keep });
+        }
+    }
+
+    fn cut_power(&self) {
+        self.devices.iter().for_each(SimDevice::power_cut);
+    }
+
+    fn round(&mut self, round: &Round) -> Result<(), Wrong> {
+        for &effects in &round.recovery_cuts {
+            self.switch_on(round);
+            self.power.fail_after(u64::from(effects));
+            let opened = open(&mut boxed(&self.devices), 1, &classes(), self.shape.options());
+            let is_cut = self.power.is_off();
+            if let (Err(error), false) = (&opened, is_cut) {
+                return Err(("opening the pool", error.to_string()));
+            }
+            drop(opened);
+            self.cut_power();
+            if is_cut {
+                self.coverage.count("power cuts in recovery");
+                self.say(|| format!("power cut in recovery after {effects} effects"));
+            }
+        }
+        self.use_pool(round)?;
+        if round.is_silently_faulty() {
+            return self.after_lies(round);
+        }
+        // What cannot be read is no damage of the pool's.
+        if round.verify && !self.devices.iter().any(SimDevice::has_bad_sectors) {
+            self.verify(round)?;
+        }
+        Ok(())
+    }
+
+    fn use_pool(&mut self, round: &Round) -> Result<(), Wrong> {
+        self.switch_on(round);
+        let mut list = boxed(&self.devices);
+        let opened = open(&mut list, 1, &classes(), self.shape.options());
+        let (engine, report) = opened.map_err(|error| ("opening the pool", error.to_string()))?;
+        self.coverage.count("recoveries");
+        if report.dropped_blocks > 0 {
+            self.coverage.count("recoveries that dropped blocks");
+        }
+        if report.holes > 0 {
+            self.coverage.count("recoveries with holes in the journal");
+        }
+        let before = self.struck();
+        let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
+        world.log = self.log.take();
+        let said = Self::inhabit(&mut world, round, &mut self.coverage);
+        let (log, activity, is_open) = (world.log.take(), world.activity(), world.is_disk_change_open());
+        drop(world);
+        self.log = log;
+        match said {
+            Ok(()) => {}
+            Err((_, Halt::PowerOff)) => {
+                self.coverage.power_cut(&activity);
+                if is_open {
+                    self.coverage.count("power cuts with a change of disks not yet durable");
+                }
+                if matches!(round.end, End::PowerCutInStop { .. }) {
+                    self.coverage.count("power cuts in a clean stop");
+                }
+            }
+            Err((doing, Halt::Broken(what))) => return Err((doing, what)),
+        }
+        for (kind, strikes) in self.struck() {
+            self.coverage.survived(kind, strikes - before.get(&kind).copied().unwrap_or(0));
+        }
+        self.cut_power();
+        Ok(())
+    }
+
+    fn inhabit(
+        world: &mut World<'_>,
+        round: &Round,
+        coverage: &mut Coverage,
+    ) -> Result<(), (&'static str, Halt)> {
+        world.find_second().map_err(|halt| ("looking for disks after recovery", halt))?;
+        world.survey().map_err(|halt| ("reading what survived", halt))?;
+        coverage.count("surveys");
+        world.plan_faults(round);
+        if round.is_silently_faulty() {
+            world.errors_allowed = true;
+            world.memory.oracle.be_lenient();
+        }
+        for step in &round.steps {
+            world.step(step).map_err(|halt| ("requests", halt))?;
+            world.settle(round.depth).map_err(|halt| ("requests", halt))?;
+        }
+        match round.end {
+            End::PowerCut { effects } => world.run_out(effects).map_err(|halt| ("requests", halt)),
+            End::Stop => world.stop().map_err(|halt| ("a clean stop", halt)),
+            End::PowerCutInStop { effects } => {
+                world.settle(0).map_err(|halt| ("requests", halt))?;
+                world.stop_until(effects).map_err(|halt| ("a clean stop", halt))
+            }
+        }
+    }
+
+    fn struck(&self) -> BTreeMap<FaultKind, u64> {
+        let mut all = BTreeMap::new();
+        for device in &self.devices {
+            device.struck().into_iter().for_each(|(kind, strikes)| *all.entry(kind).or_default() += strikes);
+        }
+        all
+    }
+
+    /// Offline verification of what a power cut left finds nothing.
+    fn verify(&mut self, round: &Round) -> Result<(), Wrong> {
+        self.switch_on(round);
+        let mut findings = Vec::new();
+        let summary = verify(&mut boxed(&self.devices), 1, self.shape.options(), &mut |finding| findings.push(finding));
+        summary.map_err(|error| ("verifying", error.to_string()))?;
+        self.coverage.count("verifications");
+        if findings.is_empty() { Ok(()) } else { Err(("verifying", format!("{findings:?}"))) }
+    }
+
+    /// Devices lied. The pool may refuse to open and may answer with errors, but it never answers with what was not
+    /// written, and says so rather than panicking.
+    fn after_lies(&mut self, round: &Round) -> Result<(), Wrong> {
+        self.switch_on(round);
+        let mut list = boxed(&self.devices);
+        let Ok((engine, _)) = open(&mut list, 1, &classes(), self.shape.options()) else {
+            self.coverage.count("pools refused after devices lied");
+            return Ok(());
+        };
+        self.memory.maybe = None;
+        let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
+        world.errors_allowed = true;
+        match world.survey() {
+            Ok(()) | Err(Halt::PowerOff) => Ok(()),
+            Err(Halt::Broken(what)) => Err(("reading after devices lied", what)),
+        }
+    }
+}

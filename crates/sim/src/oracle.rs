@@ -1,0 +1,259 @@
+//! Knows, for each block, what must, may and must not be read.
+//!
+//! Every write carries tags of its own in each sector, so that content names the write it came from. A block's versions
+//! stand in the order in which requests were submitted, which is the order in which the volume promises them to take
+//! effect. Time is counted in events: a version that was acknowledged before a flush was submitted is durable when that
+//! flush has completed.
+
+use std::collections::BTreeMap;
+
+/// Eight sectors of a block; each is filled with its tag, and 0 is zeros.
+pub type Content = [u32; 8];
+/// A disk's number and a block's on it.
+pub type Place = (u16, u64);
+
+/// Fills a sector with a tag.
+pub fn fill(tag: u32, sector: &mut [u8]) {
+    for word in sector.chunks_exact_mut(4) {
+        word.copy_from_slice(&tag.to_le_bytes());
+    }
+}
+
+/// The tag of a sector; `None` where it is not filled with one.
+#[must_use]
+pub fn tag_of(sector: &[u8]) -> Option<u32> {
+    let (first, rest) = sector.split_first_chunk::<4>()?;
+    rest.chunks_exact(4).all(|word| word == first).then_some(u32::from_le_bytes(*first))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    content: Content,
+    /// Event at which it was acknowledged; `u64::MAX` while it is not.
+    acknowledged: u64,
+    /// Durable when it was acknowledged (FUA).
+    is_durable: bool,
+}
+
+/// Versions that a request made: place, and the version's number in the block's history.
+pub type Made = Vec<(Place, usize)>;
+
+#[derive(Clone, Debug)]
+struct History {
+    list: Vec<Version>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { list: vec![Version { content: [0; 8], acknowledged: 0, is_durable: true }] }
+    }
+}
+
+impl History {
+    /// The oldest version that may still be seen after a power cut.
+    fn durable(&self, flushed: u64) -> usize {
+        let is_durable =
+            |version: &Version| version.acknowledged <= flushed || version.is_durable && version.acknowledged != u64::MAX;
+        self.list.iter().rposition(is_durable).unwrap_or(0)
+    }
+
+    /// The oldest version that a read may see which begins now.
+    fn current(&self) -> usize {
+        self.list.iter().rposition(|version| version.acknowledged != u64::MAX).unwrap_or(0)
+    }
+}
+
+/// The oracle.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    blocks: BTreeMap<Place, History>,
+    event: u64,
+    /// What was acknowledged up to this event is durable.
+    flushed: u64,
+    /// Ranges lost their promise of being new enough: damage that devices did in silence.
+    is_lenient: bool,
+}
+
+/// What the oracle has against something.
+pub type Objection = String;
+
+impl Oracle {
+    /// From now on old content is no objection, as devices lie; content that was never written still is.
+    pub fn be_lenient(&mut self) {
+        self.is_lenient = true;
+    }
+
+    /// A request changes sectors of a disk, from `sector` on.
+    pub fn change(&mut self, disk: u16, sector: u64, tags: &[u32]) -> Made {
+        let mut made = Made::new();
+        let mut at = 0;
+        while at < tags.len() {
+            let position = sector + at as u64;
+            let (block, within) = (position / 8, (position % 8) as usize);
+            let count = (8 - within).min(tags.len() - at);
+            let history = self.blocks.entry((disk, block)).or_default();
+            let mut content = history.list[history.list.len() - 1].content;
+            content[within..within + count].copy_from_slice(&tags[at..at + count]);
+            history.list.push(Version { content, acknowledged: u64::MAX, is_durable: false });
+            made.push(((disk, block), history.list.len() - 1));
+            at += count;
+        }
+        made
+    }
+
+    /// The request was answered with success.
+    pub fn acknowledge(&mut self, made: &Made, is_durable: bool) {
+        self.event += 1;
+        let event = self.event;
+        for &(place, number) in made {
+            let Some(history) = self.blocks.get_mut(&place) else { continue };
+            if let Some(version) = history.list.get_mut(number) {
+                (version.acknowledged, version.is_durable) = (event, is_durable);
+            }
+        }
+    }
+
+    /// A flush is submitted: what it will make durable.
+    #[must_use]
+    pub fn flush_begins(&self) -> u64 {
+        self.event
+    }
+
+    /// That flush was answered with success.
+    pub fn flushed(&mut self, event: u64) {
+        self.flushed = self.flushed.max(event);
+    }
+
+    /// A read of the block begins: the oldest version it may see.
+    #[must_use]
+    pub fn read_begins(&self, place: Place) -> usize {
+        self.blocks.get(&place).map_or(0, History::current)
+    }
+
+    /// A read that began at `since` saw this tag in sector `within` of the block.
+    ///
+    /// # Errors
+    /// Where it may not.
+    pub fn saw(&self, place: Place, within: usize, tag: Option<u32>, since: usize) -> Result<(), Objection> {
+        let Some(tag) = tag else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
+        let Some(history) = self.blocks.get(&place) else {
+            return if tag == 0 { Ok(()) } else { Err(format!("disk {} block {}: {tag:#x}, never written", place.0, place.1)) };
+        };
+        let from = if self.is_lenient { 0 } else { since };
+        if history.list[from.min(history.list.len() - 1)..].iter().any(|version| version.content[within] == tag) {
+            return Ok(());
+        }
+        let older = history.list.iter().any(|version| version.content[within] == tag);
+        let word = if older { "an older version" } else { "not of this block" };
+        Err(format!("disk {} block {} sector {within}: {tag:#x} is {word}", place.0, place.1))
+    }
+
+    /// All blocks that were ever touched.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        self.blocks.keys().copied().collect()
+    }
+
+    /// After a power cut a block reads as `content`: from now on that is all it was ever.
+    ///
+    /// # Errors
+    /// Where it may not.
+    pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<(), Objection> {
+        let Some(content) = content else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
+        let (flushed, is_lenient) = (self.flushed, self.is_lenient);
+        let history = self.blocks.entry(place).or_default();
+        let from = if is_lenient { 0 } else { history.durable(flushed) };
+        if !history.list[from..].iter().any(|version| version.content == content) {
+            let older = history.list[..from].iter().any(|version| version.content == content);
+            let word = if older { "OLDER than what was flushed" } else { "never written like that" };
+            let allowed: Vec<Content> = history.list[from..].iter().map(|version| version.content).collect();
+            return Err(format!("disk {} block {}: {content:x?} is {word}; allowed: {allowed:x?}", place.0, place.1));
+        }
+        if !is_lenient {
+            *history = History { list: vec![Version { content, acknowledged: 0, is_durable: true }] };
+        }
+        Ok(())
+    }
+
+    /// After a restart everything read is durable, and nothing else is known.
+    pub fn restarted(&mut self) {
+        if !self.is_lenient {
+            (self.event, self.flushed) = (0, 0);
+        }
+    }
+
+    /// A disk is gone, or does not exist yet.
+    pub fn forget_disk(&mut self, disk: u16) {
+        self.blocks.retain(|place, _| place.0 != disk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Place = (1, 7);
+
+    fn write(oracle: &mut Oracle, tag: u32) -> Made {
+        oracle.change(1, 56, &[tag; 8])
+    }
+
+    #[test]
+    fn what_was_flushed_must_survive_and_what_came_later_may() {
+        let mut oracle = Oracle::default();
+        let old = write(&mut oracle, 1);
+        oracle.acknowledge(&old, false);
+        let flush = oracle.flush_begins();
+        let between = write(&mut oracle, 2);
+        oracle.acknowledge(&between, false);
+        oracle.flushed(flush);
+        for (tag, allowed) in [(0, false), (1, true), (2, true), (3, false)] {
+            assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
+        }
+        assert!(oracle.survived(AT, None).is_err());
+    }
+
+    #[test]
+    fn a_fua_write_survives_without_a_flush_and_covers_what_was_before() {
+        let mut oracle = Oracle::default();
+        let old = write(&mut oracle, 1);
+        oracle.acknowledge(&old, false);
+        let fua = write(&mut oracle, 2);
+        oracle.acknowledge(&fua, true);
+        assert!(oracle.clone().survived(AT, Some([1; 8])).is_err());
+        assert!(oracle.survived(AT, Some([2; 8])).is_ok());
+    }
+
+    #[test]
+    fn a_fua_write_that_was_not_acknowledged_promises_nothing() {
+        let mut oracle = Oracle::default();
+        write(&mut oracle, 2);
+        assert!(oracle.clone().survived(AT, Some([0; 8])).is_ok());
+        assert!(oracle.survived(AT, Some([2; 8])).is_ok());
+    }
+
+    #[test]
+    fn a_read_sees_what_was_acknowledged_before_it_or_something_newer() {
+        let mut oracle = Oracle::default();
+        let first = write(&mut oracle, 1);
+        oracle.acknowledge(&first, false);
+        let since = oracle.read_begins(AT);
+        write(&mut oracle, 2);
+        assert!(oracle.saw(AT, 3, Some(0), since).is_err());
+        assert!(oracle.saw(AT, 3, Some(1), since).is_ok());
+        assert!(oracle.saw(AT, 3, Some(2), since).is_ok());
+        assert!(oracle.saw(AT, 3, None, since).is_err());
+        assert!(oracle.saw((1, 8), 0, Some(0), 0).is_ok());
+        assert!(oracle.saw((1, 8), 0, Some(2), 0).is_err());
+    }
+
+    #[test]
+    fn what_survived_is_all_there_was() {
+        let mut oracle = Oracle::default();
+        let first = write(&mut oracle, 1);
+        oracle.acknowledge(&first, false);
+        oracle.survived(AT, Some([0; 8])).unwrap();
+        oracle.restarted();
+        assert!(oracle.survived(AT, Some([1; 8])).is_err(), "what was gone came back");
+    }
+}

@@ -1,0 +1,47 @@
+//! Power that all devices of a world share, counted in what they carry out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The mains.
+#[derive(Clone, Debug)]
+pub struct Power(Arc<[AtomicU64; 2]>);
+
+impl Default for Power {
+    fn default() -> Self {
+        Self(Arc::new([AtomicU64::new(0), AtomicU64::new(u64::MAX)]))
+    }
+}
+
+impl Power {
+    /// Requests that devices have carried out.
+    #[must_use]
+    pub fn effects(&self) -> u64 {
+        self.0[0].load(Ordering::Relaxed)
+    }
+
+    /// Fails after `effects` more requests have been carried out.
+    pub fn fail_after(&self, effects: u64) {
+        self.0[1].store(self.effects().saturating_add(effects), Ordering::Relaxed);
+    }
+
+    /// Whether it has failed.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.effects() >= self.0[1].load(Ordering::Relaxed)
+    }
+
+    /// On again, for as long as nothing else is said.
+    pub fn restore(&self) {
+        self.0[1].store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// A request is carried out, if there is power for it.
+    pub(crate) fn carry_out(&self) -> bool {
+        let is_on = !self.is_off();
+        if is_on {
+            self.0[0].fetch_add(1, Ordering::Relaxed);
+        }
+        is_on
+    }
+}

@@ -1,0 +1,141 @@
+//! A failing life made short: whatever can be left out, with the failure still there, is left out.
+
+use crate::life::{Failure, live};
+use crate::scenario::{End, Round, Scenario, Step};
+
+/// Lives that are tried, at most.
+const TRIES_MAX: u32 = 3000;
+
+struct Shrinker<'a> {
+    best: Scenario,
+    failure: Failure,
+    tries: u32,
+    fails: &'a mut dyn FnMut(&Scenario) -> Option<Failure>,
+}
+
+impl Shrinker<'_> {
+    /// Keeps a smaller life where it fails too.
+    fn offer(&mut self, smaller: Scenario) -> bool {
+        if self.tries >= TRIES_MAX || smaller == self.best {
+            return false;
+        }
+        self.tries += 1;
+        let Some(failure) = (self.fails)(&smaller) else { return false };
+        (self.best, self.failure) = (smaller, failure);
+        true
+    }
+
+    fn with_round(&mut self, at: usize, change: impl FnOnce(&mut Round)) -> bool {
+        let mut smaller = self.best.clone();
+        match smaller.rounds.get_mut(at) {
+            Some(round) => change(round),
+            None => return false,
+        }
+        self.offer(smaller)
+    }
+
+    fn rounds(&mut self) {
+        let last = self.failure.round + 1;
+        let mut smaller = self.best.clone();
+        smaller.rounds.truncate(last);
+        self.offer(smaller);
+        let mut at = 0;
+        while at < self.best.rounds.len() {
+            let mut smaller = self.best.clone();
+            smaller.rounds.remove(at);
+            if smaller.rounds.is_empty() || !self.offer(smaller) {
+                at += 1;
+            }
+        }
+    }
+
+    /// Steps of one round: halves, quarters, ... and then single ones.
+    fn steps(&mut self, at: usize) {
+        let mut chunk = self.best.rounds[at].steps.len().div_ceil(2);
+        while chunk > 0 {
+            let mut from = 0;
+            while from < self.best.rounds.get(at).map_or(0, |round| round.steps.len()) {
+                let cut = |round: &mut Round| {
+                    let end = (from + chunk).min(round.steps.len());
+                    round.steps.drain(from..end);
+                };
+                if !self.with_round(at, cut) {
+                    from += chunk;
+                }
+            }
+            chunk /= 2;
+        }
+    }
+
+    fn details(&mut self, at: usize) {
+        self.with_round(at, |round| round.recovery_cuts.clear());
+        for number in (0..self.best.rounds[at].recovery_cuts.len()).rev() {
+            self.with_round(at, |round| {
+                round.recovery_cuts.remove(number);
+            });
+        }
+        for number in (0..self.best.rounds[at].faults.len()).rev() {
+            self.with_round(at, |round| {
+                round.faults.remove(number);
+            });
+        }
+        self.with_round(at, |round| round.depth = 1);
+        self.with_round(at, |round| round.verify = false);
+        self.with_round(at, |round| round.timing_ns = [(1000, 1000); 2]);
+        for effects in 0..8 {
+            if self.with_round(at, |round| {
+                if let End::PowerCut { effects: old } | End::PowerCutInStop { effects: old } = &mut round.end {
+                    *old = effects.min(*old);
+                }
+            }) {
+                break;
+            }
+        }
+        for number in 0..self.best.rounds[at].steps.len() {
+            self.with_round(at, |round| match &mut round.steps[number] {
+                Step::Write { sectors, .. } | Step::Clear { sectors, .. } | Step::Read { sectors, .. } => {
+                    *sectors = (*sectors).min(8);
+                }
+                Step::Idle(ns) => *ns = (*ns).min(1_000_000),
+                _ => {}
+            });
+        }
+    }
+}
+
+/// The shortest life found that fails as well, and how it fails. The failure may be another one: what matters is that
+/// it is one. Panics count as failures where `fails` says so.
+pub fn shrink(
+    scenario: &Scenario,
+    failure: Failure,
+    fails: &mut dyn FnMut(&Scenario) -> Option<Failure>,
+) -> (Scenario, Failure) {
+    let mut shrinker = Shrinker { best: scenario.clone(), failure, tries: 0, fails };
+    loop {
+        let before = shrinker.best.clone();
+        shrinker.rounds();
+        for at in (0..shrinker.best.rounds.len()).rev() {
+            shrinker.steps(at);
+        }
+        for at in 0..shrinker.best.rounds.len() {
+            shrinker.details(at);
+        }
+        if shrinker.best == before || shrinker.tries >= TRIES_MAX {
+            return (shrinker.best, shrinker.failure);
+        }
+    }
+}
+
+/// Lives a scenario; a panic is a failure too.
+#[must_use]
+pub fn fails(scenario: &Scenario) -> Option<Failure> {
+    match std::panic::catch_unwind(|| live(scenario, false)) {
+        Ok(lived) => lived.failure,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+            let what = format!("panic: {}", text.unwrap_or_default());
+            Some(Failure { round: scenario.rounds.len().saturating_sub(1), doing: "anything".into(), what })
+        }
+    }
+}
