@@ -8,6 +8,7 @@ pub mod geometry;
 pub mod ident;
 pub mod queue;
 pub mod random;
+pub mod virtual_time;
 
 pub use buf::{Buf, SharedBuf};
 pub use device::{Completion, Device, IoError, IoErrorKind, Op, Request, Vectored};
@@ -15,6 +16,7 @@ pub use geometry::Geometry;
 pub use ident::{ClassId, DiskId};
 pub use queue::{Done, Io, OpKind, Queue, WaitMethod};
 pub use random::Random;
+pub use virtual_time::{VirtualClock, VirtualQueue};
 
 /// Unit of mapping and of atomicity, in bytes.
 pub const BLOCK_BYTES: usize = 4096;

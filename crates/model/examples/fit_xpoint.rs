@@ -80,7 +80,8 @@ impl Candidate {
         for row in test.rows(&figures) {
             let Some(error) = row.error_percent else { continue };
             // Medians have no limit of their own, but say where the bulk is.
-            let allowed = row.measure.target_percent().unwrap_or(if row.measure == Measure::MedianUs { 10.0 } else { 30.0 });
+            let allowed =
+                row.measure.target_percent().unwrap_or(if row.measure == Measure::MedianUs { 10.0 } else { 30.0 });
             let miss = match row.relation {
                 Relation::Is => error,
                 Relation::AtMost => error.max(0.0),

@@ -153,8 +153,7 @@ pub fn pool(fast: &Tier, capacity: &Tier) -> Result<Effective, EnduranceError> {
         }
     };
     let (of_fast, of_capacity) = (host_pb(fast)?, host_pb(capacity)?);
-    let (epbw, limit) =
-        if of_fast < of_capacity { (of_fast, Limit::Fast) } else { (of_capacity, Limit::Capacity) };
+    let (epbw, limit) = if of_fast < of_capacity { (of_fast, Limit::Fast) } else { (of_capacity, Limit::Capacity) };
     let edpwd = epbw * 1e15 / capacity.life.capacity_bytes / DAYS_A_YEAR / capacity.life.years;
     Ok(Effective { epbw, edpwd, limit })
 }

@@ -11,17 +11,24 @@ fn main() {
     for seed in from..from + count {
         let scenario = Scenario::random(seed);
         let failure = match std::panic::catch_unwind(|| forebay_sim::live(&scenario, false)) {
-            Ok(lived) => { coverage.add(&lived.coverage); lived.failure }
+            Ok(lived) => {
+                coverage.add(&lived.coverage);
+                lived.failure
+            }
             Err(_) => shrink::fails(&scenario),
         };
         if let Some(failure) = failure {
             failures += 1;
             let text = failure.to_string();
             println!("seed {seed}: {}", &text[..text.len().min(400)]);
-            if failures >= 20 { break; }
+            if failures >= 20 {
+                break;
+            }
         }
     }
-    for (what, n) in coverage.iter() { println!("{n:>9} {what}"); }
+    for (what, n) in coverage.iter() {
+        println!("{n:>9} {what}");
+    }
     println!("missing {:?}", coverage.missing());
     println!("{:.1} s, {failures} failures", begin.elapsed().as_secs_f64());
 }

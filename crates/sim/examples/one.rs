@@ -9,11 +9,18 @@ fn main() {
     let doing = failure.doing.clone();
     let begin = std::time::Instant::now();
     let (small, failure) = shrink::shrink(&scenario, failure, &mut |s| {
-        if begin.elapsed().as_secs() > 60 { return None; }
+        if begin.elapsed().as_secs() > 60 {
+            return None;
+        }
         shrink::fails(s).filter(|f| f.doing == doing)
     });
-    println!("{:?}", small.shape); for r in &small.rounds { println!("{r:?}"); }
-println!("{failure}");
+    println!("{:?}", small.shape);
+    for r in &small.rounds {
+        println!("{r:?}");
+    }
+    println!("{failure}");
     let lived = forebay_sim::live(&small, true);
-    for line in lived.log.iter().rev().take(80).collect::<Vec<_>>().into_iter().rev() { println!("{line}"); }
+    for line in lived.log.iter().rev().take(80).collect::<Vec<_>>().into_iter().rev() {
+        println!("{line}");
+    }
 }

@@ -1,9 +1,9 @@
 //! A device in virtual time: requests end when their time has come, in any order, with the faults that were planned.
 
-use crate::clock::VirtualClock;
 use crate::fault::{Fault, FaultKind};
 use crate::medium::{Medium, SECTOR_BYTES};
 use crate::power::Power;
+use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, Vectored};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod clock;
 mod coverage;
 pub mod device;
 pub mod fault;
@@ -18,7 +17,6 @@ pub mod scenario;
 pub mod shrink;
 mod world;
 
-pub use clock::VirtualClock;
 pub use coverage::{Coverage, MARKS};
 pub use life::{Failure, Lived, live};
 pub use power::Power;

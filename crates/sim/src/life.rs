@@ -1,6 +1,5 @@
 //! A pool's whole life: rounds of use, each ended by a power cut or a clean stop, each begun by recovery.
 
-use crate::clock::VirtualClock;
 use crate::coverage::Coverage;
 use crate::device::{Manners, SimDevice, Timing};
 use crate::fault::FaultKind;
@@ -9,6 +8,7 @@ use crate::power::Power;
 use crate::scenario::{End, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, boxed};
 use forebay_block::Geometry;
+use forebay_block::VirtualClock;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{format, format::NewDisk, open};
@@ -231,11 +231,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn inhabit(
-        world: &mut World<'_>,
-        round: &Round,
-        coverage: &mut Coverage,
-    ) -> Result<(), (&'static str, Halt)> {
+    fn inhabit(world: &mut World<'_>, round: &Round, coverage: &mut Coverage) -> Result<(), (&'static str, Halt)> {
         world.find_second().map_err(|halt| ("looking for disks after recovery", halt))?;
         world.survey().map_err(|halt| ("reading what survived", halt))?;
         coverage.count("surveys");

@@ -25,13 +25,7 @@ impl Medium {
     /// All zeros.
     #[must_use]
     pub fn new(size_bytes: usize) -> Self {
-        Self {
-            durable: vec![0; size_bytes],
-            seen: vec![0; size_bytes],
-            dirty: BTreeMap::new(),
-            writes: 0,
-            flushing: 0,
-        }
+        Self { durable: vec![0; size_bytes], seen: vec![0; size_bytes], dirty: BTreeMap::new(), writes: 0, flushing: 0 }
     }
 
     /// Size in bytes.

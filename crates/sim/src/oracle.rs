@@ -52,8 +52,9 @@ impl Default for History {
 impl History {
     /// The oldest version that may still be seen after a power cut.
     fn durable(&self, flushed: u64) -> usize {
-        let is_durable =
-            |version: &Version| version.acknowledged <= flushed || version.is_durable && version.acknowledged != u64::MAX;
+        let is_durable = |version: &Version| {
+            version.acknowledged <= flushed || version.is_durable && version.acknowledged != u64::MAX
+        };
         self.list.iter().rposition(is_durable).unwrap_or(0)
     }
 
@@ -137,7 +138,11 @@ impl Oracle {
     pub fn saw(&self, place: Place, within: usize, tag: Option<u32>, since: usize) -> Result<(), Objection> {
         let Some(tag) = tag else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
         let Some(history) = self.blocks.get(&place) else {
-            return if tag == 0 { Ok(()) } else { Err(format!("disk {} block {}: {tag:#x}, never written", place.0, place.1)) };
+            return if tag == 0 {
+                Ok(())
+            } else {
+                Err(format!("disk {} block {}: {tag:#x}, never written", place.0, place.1))
+            };
         };
         let from = if self.is_lenient { 0 } else { since };
         if history.list[from.min(history.list.len() - 1)..].iter().any(|version| version.content[within] == tag) {

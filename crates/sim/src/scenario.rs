@@ -286,7 +286,9 @@ impl Mood {
             },
             _ => match random.below(8) {
                 0 => Step::Settle,
-                1 => Step::ClockStep(pick(random, &[-3_600_000_000_000, -1_000_000, 60_000_000_000, 86_400_000_000_000])),
+                1 => {
+                    Step::ClockStep(pick(random, &[-3_600_000_000_000, -1_000_000, 60_000_000_000, 86_400_000_000_000]))
+                }
                 2 => Step::Idle(2_000_000_000),
                 _ => Step::Idle(random.below(20_000_000)),
             },

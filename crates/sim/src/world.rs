@@ -1,11 +1,11 @@
 //! One round of a life: a pool between switching on and the end of power, and everything it says held against the
 //! oracle.
 
-use crate::clock::VirtualClock;
 use crate::device::SimDevice;
 use crate::oracle::{Content, Made, Oracle, Place, fill, tag_of};
 use crate::power::Power;
 use crate::scenario::{CLASSES, Round, Step};
+use forebay_block::VirtualClock;
 use forebay_block::{Buf, ClassId, Device, DiskId};
 use forebay_prism::class::ClassChange;
 use forebay_volume::engine::Activity;
@@ -135,10 +135,21 @@ impl<'a> World<'a> {
         self.pool.engine.disk_named(FIRST).map_or(DiskId(0), |disk| disk.id)
     }
 
-    fn submit(&mut self, disk: DiskId, sector: u64, sectors: u64, op: Op, fua: bool, tag: Option<ClassId>, flight: Flight) {
+    fn submit(
+        &mut self,
+        disk: DiskId,
+        sector: u64,
+        sectors: u64,
+        op: Op,
+        fua: bool,
+        tag: Option<ClassId>,
+        flight: Flight,
+    ) {
         let token = self.next_token;
         self.next_token += 1;
-        self.note(|| format!("submit {token}: {} disk {} sector {sector}+{sectors} fua {fua} {tag:?}", word(&op), disk.0));
+        self.note(|| {
+            format!("submit {token}: {} disk {} sector {sector}+{sectors} fua {fua} {tag:?}", word(&op), disk.0)
+        });
         self.flights.insert(token, (flight, self.clock.now_ns()));
         let (offset_bytes, len_bytes) = (sector * 512, sectors * 512);
         self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag });
@@ -460,7 +471,9 @@ impl<'a> World<'a> {
 
     fn judge(&mut self, completion: Completion) -> Result<(), Halt> {
         let Completion { token, result } = completion;
-        self.note(|| format!("end of {token}: {}", result.as_ref().map_or_else(ToString::to_string, |_| "good".into())));
+        self.note(|| {
+            format!("end of {token}: {}", result.as_ref().map_or_else(ToString::to_string, |_| "good".into()))
+        });
         let Some((flight, _)) = self.flights.remove(&token) else {
             return Err(broken(&format!("request {token} was answered twice")));
         };

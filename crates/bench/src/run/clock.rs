@@ -12,6 +12,16 @@ pub trait Clock: Clone + Send + 'static {
     fn sleep_ns(&self, ns: u64);
 }
 
+impl Clock for forebay_block::VirtualClock {
+    fn now_ns(&self) -> u64 {
+        Self::now_ns(self)
+    }
+
+    fn sleep_ns(&self, ns: u64) {
+        self.advance_to(Self::now_ns(self).saturating_add(ns));
+    }
+}
+
 /// The processor's time-stamp counter, scaled to nanoseconds; the operating system's monotonic clock where there is no
 /// steady counter. About 10 ns a reading instead of some 25 of clock_gettime(2).
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ mod remarks;
 mod result;
 mod share;
 mod tally;
+mod virtual_run;
 mod window;
 mod worker;
 
@@ -16,6 +17,7 @@ pub use clock::{Clock, TscClock};
 pub use failures::{Failure, Failures};
 pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
 pub use tally::{Latencies, Tally};
+pub use virtual_run::run_virtual;
 
 use crate::job::model::{Arrival, Job};
 use crate::pattern::{Generator, PatternError};
@@ -157,23 +159,10 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     stop: &Arc<AtomicBool>,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<JobResult>, RunError> {
-    let (to, messages) = channel();
-    let mut group = Group { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
-    let mut workers = Vec::new();
-    for assignment in assignments {
-        group.add(assignment, clock, settings, stop, &to, &mut workers)?;
-    }
-    drop(to);
+    let (mut group, mut workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
     // Only now: reading a trace's times or a map of what was written takes its time, which no schedule may lose.
     let start_ns = clock.now_ns() + LEAD_NS + workers.len() as u64 * LEAD_PER_THREAD_NS;
-    for running in &mut group.jobs {
-        running.window = running.window.later(start_ns);
-        running.collector.begin(running.window);
-    }
-    for (parts, _) in &mut workers {
-        parts.window = parts.window.later(start_ns);
-        parts.pace.begin_at(parts.window.start_ns);
-    }
+    group.begin_at(start_ns, &mut workers);
     let mut threads = Vec::new();
     for (number, (parts, cpu)) in workers.into_iter().enumerate() {
         let body = move || start(parts, cpu);
@@ -189,7 +178,7 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     }
     group.collect(&messages, clock, start_ns, observer);
     threads.into_iter().for_each(|thread| drop(thread.join()));
-    Ok(group.jobs.into_iter().map(|running| running.collector.finish(running.facts)).collect())
+    Ok(group.results())
 }
 
 /// A job under way.
@@ -209,7 +198,74 @@ struct Group {
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
 
+/// What a group, its workers and their messages are made as.
+type Prepared<Q, C> = (Group, Vec<Ready<Q, C>>, Receiver<Message>);
+
 impl Group {
+    /// Makes all that jobs need, with times as if the run began at 0.
+    fn prepare<Q: Queue + 'static, C: Clock>(
+        assignments: Vec<Assignment<Q>>,
+        clock: &C,
+        settings: &Settings,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Prepared<Q, C>, RunError> {
+        let (to, messages) = channel();
+        let mut group = Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
+        let mut workers = Vec::new();
+        for assignment in assignments {
+            group.add(assignment, clock, settings, stop, &to, &mut workers)?;
+        }
+        Ok((group, workers, messages))
+    }
+
+    /// The run begins at `start_ns`.
+    fn begin_at<Q, C>(&mut self, start_ns: u64, workers: &mut [Ready<Q, C>]) {
+        for running in &mut self.jobs {
+            running.window = running.window.later(start_ns);
+            running.collector.begin(running.window);
+        }
+        for (parts, _) in workers {
+            parts.window = parts.window.later(start_ns);
+            parts.pace.begin_at(parts.window.start_ns);
+        }
+    }
+
+    /// Takes what a worker says; true where it was its last word.
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Share(mut share) => {
+                let worker = share.worker;
+                let (job, number) = self.of_worker[worker];
+                self.jobs[job].collector.add(number, &share);
+                share.clear();
+                // A worker that has ended takes none.
+                let _ = self.empties[worker].send(share);
+                false
+            }
+            Message::End(end) => {
+                let (job, number) = self.of_worker[end.worker];
+                self.jobs[job].collector.end(number, *end);
+                true
+            }
+        }
+    }
+
+    /// Where the run is at `now_ns`.
+    fn progress(&self, start_ns: u64, now_ns: u64) -> Progress {
+        let end = self.jobs.iter().map(|job| job.window.stop_ns).max().filter(|&end| end != u64::MAX);
+        let of = |job: &Running| (job.name.clone(), job.collector.last_row().copied(), job.collector.failures());
+        Progress {
+            elapsed_s: now_ns.saturating_sub(start_ns) as f64 / 1e9,
+            total_s: end.map(|end| (end - start_ns) as f64 / 1e9),
+            jobs: self.jobs.iter().map(of).collect(),
+        }
+    }
+
+    /// The results.
+    fn results(self) -> Vec<JobResult> {
+        self.jobs.into_iter().map(|running| running.collector.finish(running.facts)).collect()
+    }
+
     /// Makes a job's workers, with times as if the run began at 0.
     fn add<Q: Queue + 'static, C: Clock>(
         &mut self,
@@ -291,25 +347,11 @@ impl Group {
         start_ns: u64,
         observer: &mut dyn FnMut(&Progress),
     ) {
-        let end = self.jobs.iter().map(|job| job.window.stop_ns).max().filter(|&end| end != u64::MAX);
-        let total_s = end.map(|end| (end - start_ns) as f64 / 1e9);
         let mut told_ns = 0;
         let mut left = self.of_worker.len();
         while left > 0 {
             match messages.recv_timeout(LOOK_EVERY) {
-                Ok(Message::Share(mut share)) => {
-                    let worker = share.worker;
-                    let (job, number) = self.of_worker[worker];
-                    self.jobs[job].collector.add(number, &share);
-                    share.clear();
-                    // A worker that has ended takes none.
-                    let _ = self.empties[worker].send(share);
-                }
-                Ok(Message::End(end)) => {
-                    let (job, number) = self.of_worker[end.worker];
-                    self.jobs[job].collector.end(number, *end);
-                    left -= 1;
-                }
+                Ok(message) => left -= usize::from(self.take(message)),
                 Err(RecvTimeoutError::Timeout) => {}
                 // A worker that died took its sender with it; what the others said is known.
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -317,15 +359,7 @@ impl Group {
             let now = clock.now_ns();
             if now.saturating_sub(told_ns) >= 500_000_000 {
                 told_ns = now;
-                let jobs = self
-                    .jobs
-                    .iter()
-                    .map(|job| (job.name.clone(), job.collector.last_row().copied(), job.collector.failures()));
-                observer(&Progress {
-                    elapsed_s: now.saturating_sub(start_ns) as f64 / 1e9,
-                    total_s,
-                    jobs: jobs.collect(),
-                });
+                observer(&self.progress(start_ns, now));
             }
         }
     }

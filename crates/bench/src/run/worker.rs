@@ -71,6 +71,20 @@ pub struct WorkerEnd {
     pub judged: Option<Judged>,
 }
 
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Something moved: more may follow at once.
+    Moved,
+    /// Nothing to do until time passes or something finishes.
+    Idle {
+        /// When that was seen, in nanoseconds of the clock.
+        now_ns: u64,
+    },
+    /// The job is over for this worker.
+    Over,
+}
+
 /// An I/O in flight.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -207,55 +221,69 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     /// Makes the load until the job is over, and tells the coordinator.
     pub fn run(mut self) {
-        let mut now = self.parts.clock.now_ns();
         loop {
-            let mut moved = false;
-            if self.in_flight > 0 {
-                self.parts.queue.reap(&mut self.done);
-                if !self.done.is_empty() {
-                    now = self.parts.clock.now_ns();
-                    self.finish(now);
-                    moved = true;
-                }
+            match self.turn() {
+                Turn::Moved => {}
+                Turn::Idle { now_ns } => self.wait(now_ns),
+                Turn::Over => break,
             }
-            if !self.over {
-                // In a closed loop the moment at which the next I/O is wanted is the end of the one before: a fresh
-                // stamp is needed only where something came between, or where time itself decides.
-                if !moved || self.open || self.parts.think.is_some() {
-                    now = self.parts.clock.now_ns();
-                }
-                moved |= self.issue(now);
-            }
-            if moved {
-                self.idle_since_ns = now;
-                continue;
-            }
-            if self.over && self.in_flight == 0 {
-                break;
-            }
-            now = self.parts.clock.now_ns();
-            let stuck = self.free.is_empty() && self.parts.window.stop_ns == u64::MAX;
-            let interrupted = self.is_stopped();
-            if interrupted && !self.end.interrupted {
-                // Also where the job was over by itself and something hangs: what is there now is the result.
-                self.end.interrupted = true;
-                self.stop(now);
-                self.over_since_ns = now;
-            }
-            if stuck && now > Window::drain_until_ns(self.idle_since_ns, interrupted) {
-                self.stop(self.idle_since_ns);
-            }
-            if self.over && now > Window::drain_until_ns(self.over_since_ns, interrupted) {
-                self.account_depth(self.over_since_ns.max(self.depth_since_ns));
-                self.end.hung = self.in_flight as u32;
-                break;
-            }
-            if now >= self.interval_end_ns {
-                self.rotate(now);
-            }
-            self.wait(now);
         }
         self.finish_run();
+    }
+
+    /// Goes on as far as it goes at once.
+    #[inline]
+    pub fn turn(&mut self) -> Turn {
+        let (mut now, mut moved) = (0, false);
+        if self.in_flight > 0 {
+            self.parts.queue.reap(&mut self.done);
+            if !self.done.is_empty() {
+                now = self.parts.clock.now_ns();
+                self.finish(now);
+                moved = true;
+            }
+        }
+        if !self.over {
+            // In a closed loop the moment at which the next I/O is wanted is the end of the one before: a fresh stamp is
+            // needed only where something came between, or where time itself decides.
+            if !moved || self.open || self.parts.think.is_some() {
+                now = self.parts.clock.now_ns();
+            }
+            moved |= self.issue(now);
+        }
+        if moved {
+            self.idle_since_ns = now;
+            return Turn::Moved;
+        }
+        if self.over && self.in_flight == 0 {
+            return Turn::Over;
+        }
+        self.look_at_time()
+    }
+
+    /// Nothing moved: what time alone brings.
+    fn look_at_time(&mut self) -> Turn {
+        let now = self.parts.clock.now_ns();
+        let stuck = self.free.is_empty() && self.parts.window.stop_ns == u64::MAX;
+        let interrupted = self.is_stopped();
+        if interrupted && !self.end.interrupted {
+            // Also where the job was over by itself and something hangs: what is there now is the result.
+            self.end.interrupted = true;
+            self.stop(now);
+            self.over_since_ns = now;
+        }
+        if stuck && now > Window::drain_until_ns(self.idle_since_ns, interrupted) {
+            self.stop(self.idle_since_ns);
+        }
+        if self.over && now > Window::drain_until_ns(self.over_since_ns, interrupted) {
+            self.account_depth(self.over_since_ns.max(self.depth_since_ns));
+            self.end.hung = self.in_flight as u32;
+            return Turn::Over;
+        }
+        if now >= self.interval_end_ns {
+            self.rotate(now);
+        }
+        Turn::Idle { now_ns: now }
     }
 
     /// Makes what is due at `now`; true where anything was.
@@ -542,12 +570,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             WaitMethod::Sleep => true,
             WaitMethod::Hybrid { spin_ns } => now - self.idle_since_ns >= spin_ns,
         };
-        let due = if self.over || self.free.is_empty() {
-            u64::MAX
-        } else {
-            self.parts.pace.due_ns().max(self.parts.bursts.resume_ns)
-        };
-        let until = due.saturating_sub(WAKE_MARGIN_NS).min(now.saturating_add(SLEEP_MAX_NS));
+        let until = self.due_ns().saturating_sub(WAKE_MARGIN_NS).min(now.saturating_add(SLEEP_MAX_NS));
         if !asleep || until <= now {
             std::hint::spin_loop();
         } else if self.in_flight > 0 {
@@ -557,7 +580,27 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    fn finish_run(mut self) {
+    /// When it wants to hand over the next I/O: `u64::MAX` where that is not for time to say.
+    pub fn due_ns(&self) -> u64 {
+        if self.over || self.free.is_empty() {
+            u64::MAX
+        } else {
+            self.parts.pace.due_ns().max(self.parts.bursts.resume_ns)
+        }
+    }
+
+    /// The queue below.
+    pub fn queue(&self) -> &Q {
+        &self.parts.queue
+    }
+
+    /// The queue below, to be moved on.
+    pub fn queue_mut(&mut self) -> &mut Q {
+        &mut self.parts.queue
+    }
+
+    /// Tells the coordinator what is left.
+    pub fn finish_run(mut self) {
         let (user, system) = thread_cpu_ns();
         let (user, system) = self.cpu_end.unwrap_or((user, system));
         if let Some((user_before, system_before)) = self.cpu_begin {

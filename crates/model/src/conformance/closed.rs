@@ -64,8 +64,7 @@ pub fn closed_loop(ssd: &mut dyn Ssd, profile: &Profile, workload: &Workload, se
     let places = (ssd.capacity_bytes() / size).max(1);
     let mut random = Random::new(seed);
     let mut hosts: Vec<_> = (0..threads).map(|_| Thread::new(profile, random.next_u64())).collect();
-    let mut next: Vec<u64> =
-        (0..threads).map(|thread| u64::from(thread) * (places / u64::from(threads))).collect();
+    let mut next: Vec<u64> = (0..threads).map(|thread| u64::from(thread) * (places / u64::from(threads))).collect();
     // By tag: when the application began to submit it, and whether it is a read.
     let mut flying = vec![(0_u64, false); (threads * depth) as usize];
     let mut issue = |host: &mut Thread, ssd: &mut dyn Ssd, flying: &mut [(u64, bool)], tag: u32| {

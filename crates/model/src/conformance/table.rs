@@ -243,8 +243,8 @@ pub fn run(options: Options, mut wanted: impl FnMut(&Test) -> bool) -> Result<Ve
             })
             .and_then(|drive| drive.build(options.seed));
         let mut ssd = drive.map_err(|source| ConformanceError::Drive { test: test.name.clone(), source })?;
-        let profile = Profile::named(&test.host)
-            .map_err(|source| ConformanceError::Host { test: test.name.clone(), source })?;
+        let profile =
+            Profile::named(&test.host).map_err(|source| ConformanceError::Host { test: test.name.clone(), source })?;
         let figures = test.figures(ssd.as_mut(), &profile, options);
         rows.extend(test.rows(&figures));
     }

@@ -94,7 +94,42 @@ fn the_800p_is_as_published() {
     near(run(random(1, 1, 0)).all.mean_ns().unwrap(), 18_000.0);
     near(run(random(1, 4, 100)).iops, 250_000.0);
     near(run(random(1, 4, 0)).iops, 145_000.0);
-    let large = |read_percent| Workload { size_bytes: 131_072, pattern: Pattern::Sequential, ..random(1, 8, read_percent) };
+    let large =
+        |read_percent| Workload { size_bytes: 131_072, pattern: Pattern::Sequential, ..random(1, 8, read_percent) };
     near(run(large(100)).bytes_per_s, 1.45e9);
     near(run(large(0)).bytes_per_s, 0.64e9);
+}
+
+#[test]
+fn the_written_predictions_cover_every_test() {
+    let written = prediction::written().unwrap();
+    let names: Vec<_> = written.iter().map(|one| (one.drive.as_str(), one.test.as_str(), one.host.as_str())).collect();
+    let tests = prediction::tests();
+    let wanted: Vec<_> =
+        tests.iter().map(|test| (test.drive.as_str(), test.name.as_str(), test.host.as_str())).collect();
+    assert_eq!(names, wanted);
+    for one in &written {
+        let order = [one.median_us, one.p99_us, one.p99_999_us];
+        assert!(one.iops > 0.0 && one.mean_us > 0.0 && order.is_sorted(), "{one:?}");
+    }
+}
+
+#[test]
+#[ignore = "tens of seconds: the same as examples/predict_flash.rs"]
+fn the_written_predictions_are_what_the_models_say() {
+    assert_eq!(prediction::text(Options { ios: 4_000_000, seed: 1 }).unwrap(), prediction::WRITTEN);
+}
+
+#[test]
+fn rows_are_judged_by_what_the_published_number_says() {
+    let mut test = published().unwrap().remove(0);
+    let figures = closed_loop(drive("p4800x").as_mut(), &Profile::named("none").unwrap(), &test.workload, 1, 2000);
+    let (iops, mean_us) = (Measure::Iops.of(&figures).unwrap(), Measure::MeanUs.of(&figures).unwrap());
+    test.published =
+        [(Measure::Iops, iops * 0.94), (Measure::P99_999Us, 1.0), (Measure::MeanUs, mean_us * 0.96)].into();
+    test.at_most = [(Measure::MeanUs, mean_us * 0.99)].into();
+    test.at_least = [(Measure::Iops, iops * 0.99)].into();
+    let within: Vec<_> = test.rows(&figures).iter().map(|row| row.within).collect();
+    // IOPS 6 % off, mean 4 % off, too few samples for the tail, above an upper bound, above a lower one.
+    assert_eq!(within, [Some(false), Some(true), None, Some(false), Some(true)]);
 }

@@ -8,9 +8,9 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
-pub use profile::{NAMES, Profile, ProfileError, Stall, Wait, names};
 #[cfg(test)]
 use profile::TEXTS;
+pub use profile::{NAMES, Profile, ProfileError, Stall, Wait, names};
 
 use forebay_block::Random;
 

@@ -118,10 +118,7 @@ pub const NAMES: [&str; 18] = [
 /// Names of all profiles with what each is.
 #[must_use]
 pub fn names() -> Vec<(&'static str, String)> {
-    NAMES
-        .iter()
-        .map(|&name| (name, Profile::named(name).map(|profile| profile.about).unwrap_or_default()))
-        .collect()
+    NAMES.iter().map(|&name| (name, Profile::named(name).map(|profile| profile.about).unwrap_or_default())).collect()
 }
 
 impl Profile {
@@ -161,11 +158,7 @@ impl Profile {
         /// A second: more than any host takes for a step.
         const LONGEST_NS: u64 = 1_000_000_000;
         let range = |key, value, least, most| {
-            if (least..=most).contains(&value) {
-                Ok(())
-            } else {
-                Err(ProfileError::Range { key, value, least, most })
-            }
+            if (least..=most).contains(&value) { Ok(()) } else { Err(ProfileError::Range { key, value, least, most }) }
         };
         range("submit_ns", self.submit_ns, 0, LONGEST_NS)?;
         range("complete_ns", self.complete_ns, 0, LONGEST_NS)?;

@@ -116,6 +116,9 @@ fn the_hosts_cost_alone_makes_the_published_spread() {
         sum_ns / 20_000
     };
     let (polled, sync, windows) = (mean("ladder-3.0ghz-polled"), mean("linux-anandtech-sync"), mean("windows-inbox"));
-    assert!(polled < 8000 && (8500..9400).contains(&sync) && (9500..12_000).contains(&windows), "{polled} {sync} {windows}");
+    assert!(
+        polled < 8000 && (8500..9400).contains(&sync) && (9500..12_000).contains(&windows),
+        "{polled} {sync} {windows}"
+    );
     assert_eq!(mean("none"), 6500);
 }

@@ -139,11 +139,7 @@ impl Config {
     /// [`ConfigError`], with the key and its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let range = |key, value: u64, least, most| {
-            if (least..=most).contains(&value) {
-                Ok(())
-            } else {
-                Err(ConfigError::Range { key, value, least, most })
-            }
+            if (least..=most).contains(&value) { Ok(()) } else { Err(ConfigError::Range { key, value, least, most }) }
         };
         range("capacity_bytes", self.capacity_bytes, BLOCK_BYTES, 1 << 60)?;
         range("channels", self.channels.into(), 1, 64)?;

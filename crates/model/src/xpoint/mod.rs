@@ -16,8 +16,8 @@ pub use config::{BLOCK_BYTES, Config, ConfigError, Levelling, Refresh};
 
 use crate::ssd::{Command, Counters, Done, Op, Past, Ssd};
 use event::{Events, What};
-use std::collections::VecDeque;
 use media::{Direction, Media};
+use std::collections::VecDeque;
 
 /// A command inside the drive.
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +198,8 @@ impl XPoint {
         self.media.moved(now_ns, slot, set, direction, &mut self.events);
         if direction == Direction::Read {
             let command = &mut self.slots[slot as usize];
-            let bytes = u64::from(command.len_bytes).min(BLOCK_BYTES);
+            // Which block it was does not matter to the link: each sends an equal part.
+            let bytes = u64::from(command.len_bytes.div_ceil(command.blocks()));
             let begin_ns = now_ns.max(self.to_host_free_ns);
             self.to_host_free_ns = begin_ns + bytes * self.to_host_ps / 1000;
             command.through_ns = self.to_host_free_ns;

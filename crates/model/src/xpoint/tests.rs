@@ -22,13 +22,7 @@ fn plain() -> Config {
         die_write_ns: 1600,
         die_write_recovery_ns: 10_000,
         registers: 2,
-        refresh: Refresh {
-            period_ns: 0,
-            length_ns: 0,
-            fast_factor: 1,
-            fast_for_ns: 0,
-            after_long_power_off: false,
-        },
+        refresh: Refresh { period_ns: 0, length_ns: 0, fast_factor: 1, fast_for_ns: 0, after_long_power_off: false },
         levelling: Levelling { every_writes: 0, length_ns: 0, moved_bytes: 0 },
     }
 }
@@ -111,8 +105,13 @@ fn the_controller_works_so_many_commands_at_once() {
 
 #[test]
 fn refresh_holds_a_set_and_idle_time_catches_up_with_it() {
-    let refresh =
-        Refresh { period_ns: 1_000_000, length_ns: 90_000, fast_factor: 10, fast_for_ns: 0, after_long_power_off: false };
+    let refresh = Refresh {
+        period_ns: 1_000_000,
+        length_ns: 90_000,
+        fast_factor: 10,
+        fast_for_ns: 0,
+        after_long_power_off: false,
+    };
     let held = |refresh: Refresh, upto: u64| {
         let reads: Vec<_> = (0..upto).map(|n| (n * 10_000, Op::Read, 0, 4096)).collect();
         let ends = ends(Config { refresh, ..plain() }, &reads);

@@ -1,0 +1,103 @@
+//! Runs in virtual time: one thread moves all workers in turns, each at a time of its own, and the device between them.
+//! The loop that makes the load is the very same as in real time.
+//!
+//! The order of events is that of their times: the worker with the lowest time goes first, and the device is moved no
+//! further than to the lowest time at which a worker could still hand something over. Same jobs, same seed, same device:
+//! same nanoseconds.
+
+use super::worker::{Turn, Worker};
+use super::{Assignment, Group, JobResult, Progress, RunError, Settings};
+use forebay_block::{VirtualClock, VirtualQueue};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How often the observer is told, in real time.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+/// Turns between two looks at the real clock.
+const TURNS_PER_LOOK: u32 = 4096;
+/// A worker looks at its own times (interval, window, drain) at least this often, in nanoseconds.
+const LOOK_NS: u64 = 50_000_000;
+
+struct Player<Q> {
+    worker: Worker<Q, VirtualClock>,
+    /// Its own time.
+    now_ns: u64,
+    /// When it goes on where nothing finishes before.
+    wakes_ns: u64,
+}
+
+impl<Q: VirtualQueue> Player<Q> {
+    /// When it goes on.
+    fn next_ns(&self) -> u64 {
+        self.wakes_ns.min(self.worker.queue().next_seen_ns()).max(self.now_ns)
+    }
+}
+
+/// Runs jobs at once in virtual time, until all are over or `stop` is set. The queues were made with clones of `clock`.
+///
+/// # Errors
+/// [`RunError`]; then no I/O was made.
+pub fn run_virtual<Q: VirtualQueue + 'static>(
+    assignments: Vec<Assignment<Q>>,
+    clock: &VirtualClock,
+    settings: &Settings,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Vec<JobResult>, RunError> {
+    let (mut group, mut ready, messages) = Group::prepare(assignments, clock, settings, stop)?;
+    let start_ns = clock.now_ns();
+    group.begin_at(start_ns, &mut ready);
+    let mut players: Vec<Player<Q>> = ready
+        .into_iter()
+        .map(|(parts, _)| {
+            let wakes_ns = parts.window.start_ns;
+            Player { worker: Worker::new(parts), now_ns: start_ns, wakes_ns }
+        })
+        .collect();
+    let (mut turns, mut told) = (0u32, Instant::now());
+    let mut latest_ns = start_ns;
+    while let Some((at, next_ns)) = soonest(&players) {
+        // The device goes first: what ends now may be what somebody waits for.
+        let event_ns = players.iter().map(|player| player.worker.queue().next_event_ns()).min().unwrap_or(u64::MAX);
+        if event_ns <= next_ns {
+            players.iter_mut().for_each(|player| player.worker.queue_mut().advance(event_ns));
+            continue;
+        }
+        let player = &mut players[at];
+        clock.show(next_ns);
+        let mut turn = Turn::Moved;
+        while turn == Turn::Moved {
+            turn = player.worker.turn();
+        }
+        player.now_ns = clock.now_ns();
+        player.wakes_ns = player.worker.due_ns().min(player.now_ns + LOOK_NS).max(player.now_ns + 1);
+        latest_ns = latest_ns.max(player.now_ns);
+        if turn == Turn::Over {
+            players.swap_remove(at).worker.finish_run();
+        }
+        for message in messages.try_iter() {
+            group.take(message);
+        }
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(TURNS_PER_LOOK) && told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            observer(&group.progress(start_ns, latest_ns));
+        }
+    }
+    for message in messages.try_iter() {
+        group.take(message);
+    }
+    // What comes after begins after.
+    clock.show(latest_ns);
+    Ok(group.results())
+}
+
+/// The worker that goes on first, and when.
+fn soonest<Q: VirtualQueue>(players: &[Player<Q>]) -> Option<(usize, u64)> {
+    let times = players.iter().enumerate().map(|(at, player)| (player.next_ns(), at));
+    times.min().map(|(next_ns, at)| (at, next_ns))
+}
+
+#[cfg(test)]
+mod tests;

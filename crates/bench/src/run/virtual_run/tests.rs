@@ -1,0 +1,126 @@
+use super::*;
+use crate::job::model::{Arrival, End, Job};
+use crate::run::{Opened, TargetFacts};
+use forebay_block::{Done, Io, Queue};
+use std::sync::Mutex;
+
+/// A device that serves one I/O after the other, 10 us each, for several queues.
+#[derive(Default)]
+struct Server {
+    waiting: Vec<(u64, usize, u32)>,
+    busy_until_ns: u64,
+    ended: Vec<(u64, usize, u32)>,
+}
+
+const SERVICE_NS: u64 = 10_000;
+const HOST_NS: u64 = 1_000;
+
+struct Line {
+    number: usize,
+    clock: VirtualClock,
+    server: Arc<Mutex<Server>>,
+    buffer: Vec<u8>,
+}
+
+impl Queue for Line {
+    fn slots(&self) -> u32 {
+        16
+    }
+    fn buffer_bytes(&self) -> usize {
+        4096
+    }
+    fn buffer(&mut self, _: u32) -> &mut [u8] {
+        &mut self.buffer
+    }
+    fn submit(&mut self, io: &Io) {
+        self.clock.show(self.clock.now_ns() + HOST_NS);
+        let mut server = self.server.lock().unwrap();
+        let begin = server.busy_until_ns.max(self.clock.now_ns());
+        server.busy_until_ns = begin + SERVICE_NS;
+        let end = server.busy_until_ns;
+        server.waiting.push((end, self.number, io.slot));
+    }
+    fn kick(&mut self) {}
+    fn reap(&mut self, done: &mut Vec<Done>) {
+        let (now, number) = (self.clock.now_ns(), self.number);
+        self.server.lock().unwrap().ended.retain(|&(end, queue, slot)| {
+            let mine = queue == number && end <= now;
+            if mine {
+                done.push(Done { slot, error: None });
+            }
+            !mine
+        });
+    }
+    fn wait(&mut self, _: u64) {}
+    fn in_flight(&self) -> u32 {
+        0
+    }
+}
+
+impl VirtualQueue for Line {
+    fn next_seen_ns(&self) -> u64 {
+        let server = self.server.lock().unwrap();
+        let mine = server.ended.iter().filter(|&&(_, queue, _)| queue == self.number);
+        mine.map(|&(end, ..)| end).min().unwrap_or(u64::MAX)
+    }
+    fn next_event_ns(&self) -> u64 {
+        self.server.lock().unwrap().waiting.iter().map(|&(end, ..)| end).min().unwrap_or(u64::MAX)
+    }
+    fn advance(&mut self, to_ns: u64) {
+        let mut server = self.server.lock().unwrap();
+        let (ended, waiting): (Vec<_>, Vec<_>) = server.waiting.drain(..).partition(|&(end, ..)| end <= to_ns);
+        server.waiting = waiting;
+        server.ended.extend(ended);
+    }
+}
+
+fn run_job(job: Job) -> JobResult {
+    let clock = VirtualClock::default();
+    let server = Arc::new(Mutex::new(Server::default()));
+    let line = |number| Line { number, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] };
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let opened = Opened { queues: (0..job.threads as usize).map(line).collect(), facts };
+    let assignment = Assignment { job, opened, recorders: Vec::new() };
+    let stop = Arc::new(AtomicBool::new(false));
+    run_virtual(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap()
+}
+
+fn job(threads: u32, depth: u32, seconds: u64) -> Job {
+    let end = End { after_ns: Some(seconds * 1_000_000_000), ..End::default() };
+    Job { threads, depth, end, ..Job::default() }
+}
+
+#[test]
+fn one_thread_sees_service_and_host_time() {
+    let result = run_job(job(1, 1, 10));
+    assert_eq!((result.total().min_ns(), result.total().max_ns()), (11_000, 11_000));
+    assert!((result.iops() / (1e9 / 11_000.0) - 1.0).abs() < 1e-4, "{}", result.iops());
+}
+
+#[test]
+fn threads_share_the_server_and_littles_law_holds() {
+    for (threads, depth) in [(4, 1), (4, 4), (3, 16)] {
+        let result = run_job(job(threads, depth, 2));
+        assert!((result.iops() / 100_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
+        let little = crate::output::summary::little(&result);
+        assert_eq!(little.verdict, crate::stats::little::Verdict::Holds, "{little:?}");
+    }
+}
+
+#[test]
+fn the_same_job_gives_the_same_nanoseconds() {
+    let once = || {
+        let result = run_job(Job { arrival: Arrival::Poisson { iops: 60_000.0 }, ..job(4, 16, 2) });
+        let total = result.total();
+        (result.ios(), total.mean_ns().to_bits(), total.max_ns(), total.quantile_ns(0.999), result.intervals)
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn an_open_loop_in_virtual_time_keeps_its_schedule() {
+    let result = run_job(Job { arrival: Arrival::Constant { iops: 50_000.0 }, ..job(2, 16, 4) });
+    let open = result.open.unwrap();
+    assert_eq!((open.scheduled, open.issued, open.late), (200_000, 200_000, 0));
+    assert!(result.total().max_ns() < 22_000, "{}", result.total().max_ns());
+}
