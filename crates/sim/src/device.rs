@@ -149,6 +149,7 @@ impl SimDevice {
         core.random = Random::new(seed);
         (core.timing, core.manners) = (timing, manners);
         core.faults.clear();
+        core.bad_sectors.clear();
         core.flights.clear();
         core.torn.clear();
         core.is_gone = false;
@@ -194,12 +195,6 @@ impl SimDevice {
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.core().next_ns()
-    }
-
-    /// Whether some of its sectors cannot be read.
-    #[must_use]
-    pub fn has_bad_sectors(&self) -> bool {
-        !self.core().bad_sectors.is_empty()
     }
 
     /// How often each fault has struck.

@@ -3,7 +3,7 @@
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
-    /// A read fails, and goes on failing until its first sector is written again.
+    /// A read fails, and goes on failing until its first sector is written again or the power comes back.
     ReadError,
     /// A write fails; nothing, all or some of its sectors are on the medium.
     WriteError,

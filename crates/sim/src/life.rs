@@ -185,8 +185,7 @@ impl<'a> Life<'a> {
         if round.is_silently_faulty() {
             return self.after_lies(round);
         }
-        // What cannot be read is no damage of the pool's.
-        if round.verify && !self.devices.iter().any(SimDevice::has_bad_sectors) {
+        if round.verify {
             self.verify(round)?;
         }
         Ok(())
@@ -208,7 +207,10 @@ impl<'a> Life<'a> {
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
         let said = Self::inhabit(&mut world, round, &mut self.coverage);
-        let (log, activity, is_open) = (world.log.take(), world.activity(), world.is_disk_change_open());
+        let (mut log, activity, is_open) = (world.log.take(), world.activity(), world.is_disk_change_open());
+        if let Some(log) = &mut log {
+            log.push(format!("the end of the round finds {activity:?}\n{}", world.pool.engine.describe()));
+        }
         drop(world);
         self.log = log;
         match said {

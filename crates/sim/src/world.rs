@@ -106,7 +106,7 @@ impl<'a> World<'a> {
             skew_ns: 0,
             done: Vec::new(),
             surveyed: Vec::new(),
-            errors_allowed: devices.iter().any(SimDevice::has_bad_sectors),
+            errors_allowed: false,
             strikes_before: harmful_strikes(devices),
             log: None,
             tick_ns: TICK_NS.0,

@@ -311,7 +311,10 @@ impl Compared {
     /// The row for people and the one for programs.
     fn judged(&self, comparing: &Comparing, names: &(String, String)) -> (Vec<String>, Value) {
         let whole: Vec<(f64, f64)> = self.rounds.iter().filter_map(|round| Some((round.0?, round.1?))).collect();
-        let found = if whole.len() < self.rounds.len() {
+        let found = if self.rounds.len() < 2 {
+            // Whether two runs of one thing differ as much cannot be seen in less.
+            Err(format!("no verdict: {} whole rounds, at least 2 are needed", self.rounds.len()))
+        } else if whole.len() < self.rounds.len() {
             let lacking = self.rounds.len() - whole.len();
             Err(format!("not compared: too few samples in {lacking} of {} rounds", self.rounds.len()))
         } else {

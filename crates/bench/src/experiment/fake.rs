@@ -191,6 +191,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
             })
             .to_vec(),
         depth_mean: done as f64 * mean_ns / duration_ns as f64,
+        depth_levels: [ios, 0, 0, 0, 0, 0, 0],
         service_mean_ns: mean_ns,
         cpu_ns: (ios * 1000, ios * 2000),
         failures: Failures {
@@ -198,7 +199,13 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
             mismatches: 0,
             first: if fate.failures > 0 { vec![first] } else { Vec::new() },
         },
-        open: job.arrival.is_open().then_some(OpenLoop { scheduled: ios, issued: ios, late: 0, no_slot: 0 }),
+        open: job.arrival.is_open().then_some(OpenLoop {
+            scheduled: ios,
+            issued: ios,
+            issued_ns: duration_ns,
+            late: 0,
+            no_slot: 0,
+        }),
         hung: 0,
         partial: fate.partial,
         records_dropped: 0,

@@ -155,7 +155,7 @@ fn judge(course: &mut Course<'_>, result: &JobResult, rate_iops: f64) {
         scheduled: open.scheduled,
         issued: open.issued,
         wanted_per_second: rate_iops,
-        elapsed_ns: window_ns(result),
+        elapsed_ns: open.issued_ns,
     });
     match verdict.verdict {
         Verdict::Kept | Verdict::NotJudged => {}

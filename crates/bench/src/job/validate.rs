@@ -263,7 +263,8 @@ fn check_end(at: &At<'_>, job: &Job) -> Result<(), JobError> {
     let end = job.end;
     let none =
         end.after_ns.is_none() && end.after_bytes.is_none() && end.after_ios.is_none() && end.after_passes.is_none();
-    at.ensure(!none, "runtime", || "nothing ends this job: give a runtime, bytes, ios or passes".to_owned())?;
+    let ends = !none || matches!(job.arrival, Arrival::Times { .. });
+    at.ensure(ends, "runtime", || "nothing ends this job: give a runtime, bytes, ios or passes".to_owned())?;
     if let Some(ns) = end.after_ns {
         at.time("runtime", ns, 1)?;
     }
@@ -275,7 +276,7 @@ fn check_end(at: &At<'_>, job: &Job) -> Result<(), JobError> {
         })?;
     }
     let counts_bytes = job.mix.kinds().any(|kind| kind.has_data() || kind == OpKind::Trim);
-    at.ensure(counts_bytes || end.after_ns.is_some() || end.after_ios.is_some(), "runtime", || {
+    at.ensure(counts_bytes || none || end.after_ns.is_some() || end.after_ios.is_some(), "runtime", || {
         "flushes move no bytes, so that bytes or passes never end this job: give a runtime or ios".to_owned()
     })
 }

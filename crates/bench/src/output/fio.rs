@@ -1,6 +1,7 @@
 //! fio's json+ (fio HOWTO, "JSON+ output"; fields as fio 3.33's stat.c writes them), so that fio-plot and the other
 //! programs around fio read our results. What we know and fio has no field for is in our own JSON only.
 
+use super::summary::DEPTH_LEVELS;
 use crate::job::model::{Calls, Job, Pattern};
 use crate::run::{Direction, IntervalRow, JobResult, KindResult, Latencies, per_second};
 use forebay_block::OpKind;
@@ -113,7 +114,7 @@ fn job(result: &JobResult) -> Value {
         "ctx": 0,
         "majf": 0,
         "minf": 0,
-        "iodepth_level": depth_levels(result.depth_mean),
+        "iodepth_level": depth_levels(&result.depth_levels),
         "latency_ns": distribution(&total, 1, 0),
         "latency_us": distribution(&total, 1000, 1000),
         "latency_ms": milliseconds(&total),
@@ -232,11 +233,9 @@ fn share_up_to(latencies: &Latencies, ns: u64) -> f64 {
     latencies.histogram.count_between(0, ns) as f64 * 100.0 / latencies.count() as f64
 }
 
-/// fio samples the depth at each submission; we integrate it, and give the level that the mean lies in.
-fn depth_levels(mean: f64) -> Value {
-    let levels = ["1", "2", "4", "8", "16", "32", ">=64"];
-    let reached = (mean.max(1.0).log2().round() as usize).min(levels.len() - 1);
-    let level =
-        |(at, level): (usize, &&str)| ((*level).to_owned(), Value::from(if at == reached { 100.0 } else { 0.0 }));
-    Value::Object(levels.iter().enumerate().map(level).collect())
+/// Shares in percent of the I/Os by the depth at their issue, in fio's classes (io_u.c, `io_u_mark_depth`).
+fn depth_levels(counts: &[u64; 7]) -> Value {
+    let all = counts.iter().sum::<u64>().max(1) as f64;
+    let level = |(name, &count): (&&str, &u64)| ((*name).to_owned(), Value::from(count as f64 * 100.0 / all));
+    Value::Object(DEPTH_LEVELS.iter().zip(counts).map(level).collect())
 }

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 /// Seed of the bootstrap behind clustered intervals: results of one run are always reported the same.
 const BOOTSTRAP_SEED: u64 = 1;
 
+/// Names of fio's classes of the depth at issue.
+pub const DEPTH_LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+
 /// How results are reported.
 #[derive(Clone, Debug)]
 pub struct Reporting {
@@ -55,7 +58,9 @@ pub fn percentiles(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &R
 pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) -> Value {
     let little = little(result);
     let ios = result.ios();
-    let per_io = |ns: u64| if ios == 0 { 0.0 } else { ns as f64 / ios as f64 };
+    let per_io = |ns: u64| (ios > 0).then(|| ns as f64 / ios as f64);
+    let is_judged = little.verdict != little::Verdict::NotJudged;
+    let ended: u64 = result.kinds.iter().map(|kind| kind.ios + kind.errors).sum();
     let mut value = json!({
         "name": result.job.name,
         "job": asked(&result.job),
@@ -69,12 +74,19 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "depth": {
             "asked": u64::from(result.job.threads) * u64::from(result.job.depth),
             "mean": result.depth_mean,
+            "wanted_mean": result.depth_wanted(),
+            "at_issue": depth_levels(result),
         },
+        "total_latency_mean_ns": result.total_mean_ns(),
+        "time_in_flight_mean_ns": (ended > 0).then_some(result.service_mean_ns),
         "littles_law": {
-            "implied_depth": little.implied_depth,
+            "completions": ended,
+            "completions_per_second": per_second(ended, result.duration_ns),
+            "time_in_flight_mean_ns": (ended > 0).then_some(result.service_mean_ns),
+            "implied_depth": is_judged.then_some(little.implied_depth),
             "measured_depth": result.depth_mean,
-            "deviation": little.deviation,
-            "tolerance": little.tolerance,
+            "deviation": is_judged.then_some(little.deviation),
+            "tolerance": is_judged.then_some(little.tolerance),
             "verdict": verdict(little.verdict),
         },
         "cpu": { "user_ns_per_io": per_io(result.cpu_ns.0), "system_ns_per_io": per_io(result.cpu_ns.1) },
@@ -110,6 +122,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
             "whole": judged.whole,
             "partly": judged.partly,
             "unjudged": judged.unjudged,
+            "wrong": judged.wrong,
         })),
         "records_dropped": result.records_dropped,
     });
@@ -131,6 +144,11 @@ pub fn verdict(verdict: little::Verdict) -> &'static str {
     }
 }
 
+/// I/Os that succeeded by the depth at their issue, in fio's classes.
+fn depth_levels(result: &JobResult) -> Value {
+    DEPTH_LEVELS.iter().zip(result.depth_levels).map(|(&level, ios)| (level.to_owned(), Value::from(ios))).collect()
+}
+
 /// Time within which an open loop's schedule lay, in nanoseconds.
 #[must_use]
 pub fn window_ns(result: &JobResult) -> u64 {
@@ -148,7 +166,7 @@ pub fn open_loop(result: &JobResult, open: &OpenLoop) -> open_loop::Check {
         // A trace has no rate: only its number of I/Os can be held to.
         _ => 0.0,
     };
-    let elapsed_ns = window_ns(result);
+    let elapsed_ns = open.issued_ns;
     open_loop::check(Arrivals { scheduled: open.scheduled, issued: open.issued, wanted_per_second, elapsed_ns })
 }
 
@@ -181,12 +199,13 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
 }
 
 fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Value {
+    let some = latencies.count() > 0;
     json!({
         "samples": latencies.count(),
-        "min": latencies.min_ns(),
-        "mean": latencies.mean_ns(),
-        "stddev": latencies.deviation_ns(),
-        "max": latencies.max_ns(),
+        "min": some.then(|| latencies.min_ns()),
+        "mean": some.then(|| latencies.mean_ns()),
+        "stddev": some.then(|| latencies.deviation_ns()),
+        "max": some.then(|| latencies.max_ns()),
         "confidence_percent": reporting.confidence.percent(),
         "percentiles": percentiles(latencies, blocks, reporting).iter().filter_map(percentile).collect::<Vec<_>>(),
     })
@@ -215,7 +234,7 @@ fn percentile(estimate: &PercentileEstimate) -> Option<Value> {
 }
 
 fn interval(row: &IntervalRow) -> Value {
-    let [mean, median, p99, p999, max] = row.latency_ns;
+    let [mean, median, p99, p999, max] = row.latency_ns.map(|ns| (row.ios > 0).then_some(ns));
     json!({
         "begin_s": row.begin_ns as f64 / 1e9,
         "length_s": row.length_ns as f64 / 1e9,

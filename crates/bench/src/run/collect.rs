@@ -2,7 +2,7 @@
 
 use super::failures::Failures;
 use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
-use super::share::{FINE_NS, Fine, Share};
+use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
 use super::window::Window;
 use super::worker::WorkerEnd;
@@ -60,6 +60,7 @@ pub struct Collector {
     ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
     depth_integral: u128,
+    depth_levels: [u64; DEPTH_LEVELS],
     late: u64,
     no_slot: u64,
     last_completion_ns: u64,
@@ -94,6 +95,7 @@ impl Collector {
             ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
             depth_integral: 0,
+            depth_levels: [0; DEPTH_LEVELS],
             late: 0,
             no_slot: 0,
             last_completion_ns: 0,
@@ -128,6 +130,9 @@ impl Collector {
     /// Adds a share; `worker` is the worker's number within the job.
     pub fn add(&mut self, worker: usize, share: &Share) {
         self.depth_integral += u128::from(share.depth_integral);
+        for (sum, found) in self.depth_levels.iter_mut().zip(share.depth_levels) {
+            *sum += found;
+        }
         self.late += share.late;
         self.no_slot += share.no_slot;
         self.last_completion_ns = self.last_completion_ns.max(share.last_completion_ns);
@@ -213,10 +218,7 @@ impl Collector {
         self.cpu_ns.1 += end.cpu_ns.1;
         self.records_dropped += end.records_dropped;
         if let Some(judged) = end.judged {
-            let all = self.judged.get_or_insert_default();
-            all.whole += judged.whole;
-            all.partly += judged.partly;
-            all.unjudged += judged.unjudged;
+            self.judged.get_or_insert_default().add(judged);
         }
     }
 
@@ -308,6 +310,13 @@ impl Collector {
             last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
         }
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
+        let open = self.job.arrival.is_open().then_some(OpenLoop {
+            scheduled: self.scheduled,
+            issued: self.issued,
+            issued_ns: issued_ns(window_end, self.ended_ns, begin),
+            late: self.late,
+            no_slot: self.no_slot,
+        });
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let partial = if interrupted {
             Some(Partial::Interrupted)
@@ -341,15 +350,11 @@ impl Collector {
             interval_ns: self.interval_ns,
             bursts: self.bursts.into_iter().flatten().collect(),
             depth_mean: if duration_ns == 0 { 0.0 } else { self.depth_integral as f64 / duration_ns as f64 },
+            depth_levels: self.depth_levels,
             service_mean_ns: if ended == 0 { 0.0 } else { service as f64 / ended as f64 },
             cpu_ns: self.cpu_ns,
             failures: self.failures,
-            open: self.job.arrival.is_open().then_some(OpenLoop {
-                scheduled: self.scheduled,
-                issued: self.issued,
-                late: self.late,
-                no_slot: self.no_slot,
-            }),
+            open,
             hung: self.hung,
             partial,
             records_dropped: self.records_dropped,
@@ -357,4 +362,12 @@ impl Collector {
             job: self.job,
         }
     }
+}
+
+/// The time in which an open loop's I/Os were handed over: the schedule's own where that was kept, longer where the loop
+/// fell behind. A hundredth is no falling behind: the last few came in a moment when the machine was busy.
+fn issued_ns(window_end: u64, last_ns: u64, begin: u64) -> u64 {
+    let window_ns = window_end.saturating_sub(begin);
+    let behind_ns = last_ns.saturating_sub(window_end);
+    window_ns + if behind_ns > window_ns / 100 { behind_ns } else { 0 }
 }

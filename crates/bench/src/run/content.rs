@@ -175,12 +175,11 @@ impl WorkerContent {
             OpKind::Trim => map.after_discard(offset_bytes, len_bytes),
             OpKind::Read => {
                 let data = &buffer[..len_bytes as usize];
-                let judged = map
-                    .check_read(data, offset_bytes, &self.views[slot as usize])
-                    .map_err(|mismatch| mismatch.to_string())?;
-                self.judged.whole += judged.whole;
-                self.judged.partly += judged.partly;
-                self.judged.unjudged += judged.unjudged;
+                let (judged, wrong) = map.judge_read(data, offset_bytes, &self.views[slot as usize]);
+                self.judged.add(judged);
+                if let Some(mismatch) = wrong {
+                    return Err(mismatch.to_string());
+                }
             }
             OpKind::Flush | OpKind::Fsync => {}
         }

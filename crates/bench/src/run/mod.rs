@@ -263,7 +263,12 @@ impl Group {
 
     /// The results.
     fn results(self) -> Vec<JobResult> {
-        self.jobs.into_iter().map(|running| running.collector.finish(running.facts)).collect()
+        let finish = |running: Running| {
+            let mut result = running.collector.finish(running.facts);
+            result.notes.extend(remarks::afterwards(&result));
+            result
+        };
+        self.jobs.into_iter().map(finish).collect()
     }
 
     /// Makes a job's workers, with times as if the run began at 0.
@@ -295,7 +300,13 @@ impl Group {
             .then(|| JobContent::new(&job, region, &settings.maps))
             .transpose()
             .map_err(|source| RunError::Content { job: job.name.clone(), source })?;
-        let times = times(&job)?;
+        let Times { times, disordered } = times(&job)?;
+        if disordered > 0 {
+            facts.notes.push(format!(
+                "{disordered} of the trace's {} times are smaller than one before them: they were sorted",
+                times.len()
+            ));
+        }
         let window = Window::new(job.start_delay_ns, job.warmup_ns, job.end.after_ns, job.cooldown_ns);
         let kinds: Vec<_> = job.mix.kinds().collect();
         let mut recorders = recorders.into_iter();
@@ -376,15 +387,24 @@ fn budget(job: &Job, region_bytes: u64, thread: u32) -> (u64, u64) {
     (job.end.after_ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, share))
 }
 
-/// The times of a trace in nanoseconds since its first, ascending; none where the job has another schedule.
-fn times(job: &Job) -> Result<Vec<u64>, RunError> {
+/// The times of a trace.
+#[derive(Debug, Default)]
+struct Times {
+    /// In nanoseconds since the first, ascending.
+    times: Vec<u64>,
+    /// How many stood behind a later one.
+    disordered: usize,
+}
+
+/// The times of a trace; none where the job has another schedule.
+fn times(job: &Job) -> Result<Times, RunError> {
     use std::io::BufRead;
     /// Times of one job: 128 MiB of memory.
     const TIMES_MAX: usize = 16 << 20;
-    let Arrival::Times { path, .. } = &job.arrival else { return Ok(Vec::new()) };
+    let Arrival::Times { path, .. } = &job.arrival else { return Ok(Times::default()) };
     let fail = |what: String| RunError::Times { job: job.name.clone(), path: path.clone(), what };
     let file = std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
-    let mut times = Vec::new();
+    let (mut times, mut latest, mut disordered) = (Vec::new(), 0, 0);
     for (number, line) in std::io::BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| fail(format!("line {}: {error}", number + 1)))?;
         let text = line.trim();
@@ -399,12 +419,15 @@ fn times(job: &Job) -> Result<Vec<u64>, RunError> {
         if times.len() == TIMES_MAX {
             return Err(fail(format!("more than {TIMES_MAX} times")));
         }
-        times.push((seconds * 1e9) as u64);
+        let time = (seconds * 1e9) as u64;
+        disordered += usize::from(time < latest);
+        latest = latest.max(time);
+        times.push(time);
     }
     times.sort_unstable();
     let first = times.first().copied().ok_or_else(|| fail("it has no times".to_owned()))?;
     times.iter_mut().for_each(|time| *time -= first);
-    Ok(times)
+    Ok(Times { times, disordered })
 }
 
 fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {

@@ -1,6 +1,7 @@
 //! What the user should know of how a job is run, because the figures carry it.
 
 use super::worker::WAKE_MARGIN_NS;
+use super::result::{JobResult, Partial};
 use crate::job::model::{Arrival, Job};
 use forebay_block::WaitMethod;
 
@@ -20,14 +21,60 @@ pub fn remarks(job: &Job) -> Vec<String> {
             distance_ns / 1e3
         ));
     }
-    if job.think.is_some() && job.depth > 1 {
+    // A thread that sleeps in a pause is woken by its other I/Os; one that computes is not.
+    if job.think.is_some_and(|think| think.compute) && job.depth > 1 {
         remarks.push(format!(
-            "think time at depth {}: while a thread thinks it sees none of its other I/Os end, and their latencies have that \
+            "think time that computes at depth {}: while a thread thinks it sees none of its other I/Os end, and their latencies have that \
              in them; threads = {} with depth = 1 keeps them apart",
             job.depth, job.depth
         ));
     }
     remarks
+}
+
+/// Remarks on what a job has not found, for its result.
+pub fn afterwards(result: &JobResult) -> Vec<String> {
+    [nothing_measured(result), nothing_verified(result)].into_iter().flatten().collect()
+}
+
+/// Why nothing was measured, where that is so.
+fn nothing_measured(result: &JobResult) -> Option<String> {
+    if result.has_measured() {
+        return None;
+    }
+    let job = &result.job;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let why = match (result.partial, result.open, &job.arrival) {
+        (Some(Partial::Interrupted), ..) => "the run was ended before the first measured I/O was complete".to_owned(),
+        (Some(Partial::GaveUp), ..) => "the target was given up before the measurement began".to_owned(),
+        (Some(Partial::Hung), ..) => "no I/O of the measurement ever came back".to_owned(),
+        (None, Some(open), Arrival::Times { .. }) if open.scheduled == 0 => format!(
+            "the trace was over before the measurement began: the warm-up takes its first {:.3} s; use warmup = \"0s\"",
+            seconds(job.warmup_ns)
+        ),
+        (None, Some(open), _) if open.scheduled == 0 => format!(
+            "the schedule has no I/O within the {:.3} s of measurement: a higher rate, or a longer run",
+            seconds(job.end.after_ns.unwrap_or(0))
+        ),
+        (None, Some(_), _) => "the target was so slow that nothing of the schedule could be handed over".to_owned(),
+        (None, None, _) => format!(
+            "none began within the {:.3} s of measurement: an I/O takes longer than that; a longer run",
+            seconds(job.end.after_ns.unwrap_or(0))
+        ),
+    };
+    Some(format!("NO I/O WAS MEASURED: {why}"))
+}
+
+/// That verifying judged nothing, where it was to.
+fn nothing_verified(result: &JobResult) -> Option<String> {
+    let judged = result.judged.filter(|_| result.has_verified_nothing())?;
+    Some(match judged.read() {
+        0 => "NOTHING WAS VERIFIED: nothing was read".to_owned(),
+        read => format!(
+            "NOTHING WAS VERIFIED: none of the {read} units read has a header of ours, and none was written in this run; \
+             write them first with verify = true, by the same sizes and alignment"
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -44,5 +91,7 @@ mod tests {
         let think = Some(Think { time_ns: 1000, compute: true });
         assert_eq!(remarks(&Job { think, depth: 1, ..Job::default() }), Vec::<String>::new());
         assert!(remarks(&Job { think, depth: 4, ..Job::default() })[0].contains("threads = 4"));
+        let asleep = Some(Think { time_ns: 1000, compute: false });
+        assert_eq!(remarks(&Job { think: asleep, depth: 4, ..Job::default() }), Vec::<String>::new());
     }
 }

@@ -31,7 +31,11 @@ pub struct JobResult {
     pub bursts: Vec<BurstRow>,
     /// Mean number of measured I/Os in flight: integrated over every change, not derived.
     pub depth_mean: f64,
-    /// Mean time from the first touch to the end of an I/O, over all kinds, failed ones included, in nanoseconds.
+    /// I/Os that succeeded by the depth at their issue, their thread's alone, themselves included: 1, 2 to 3, 4 to 7, 8 to
+    /// 15, 16 to 31, 32 to 63, 64 and more.
+    pub depth_levels: [u64; 7],
+    /// Mean time in flight: from being handed over (the begin of the call) to seen finished, over all kinds, failed ones
+    /// included, in nanoseconds. The wait of an I/O that was wanted and not yet handed over is not in it.
     pub service_mean_ns: f64,
     /// Processor time of the threads within the window, user and system, in nanoseconds.
     pub cpu_ns: (u64, u64),
@@ -161,6 +165,8 @@ pub struct OpenLoop {
     pub scheduled: u64,
     /// Of these, handed over.
     pub issued: u64,
+    /// Time in which these were handed over, in nanoseconds: the schedule's length, or longer where the loop fell behind.
+    pub issued_ns: u64,
     /// Handed over more than 100 us late although a slot was free: the tool's own doing.
     pub late: u64,
     /// Times that an I/O was due and no slot was free: the depth was too small for this rate and target.
@@ -190,6 +196,33 @@ impl JobResult {
     #[must_use]
     pub fn ios(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.ios).sum()
+    }
+
+    /// Whether any measured I/O has ended, well or not.
+    #[must_use]
+    pub fn has_measured(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.ios + kind.errors > 0)
+    }
+
+    /// Whether it was asked to verify what it reads, and nothing could be.
+    #[must_use]
+    pub fn has_verified_nothing(&self) -> bool {
+        let reads = self.job.mix.kinds().any(|kind| kind == OpKind::Read);
+        reads && self.judged.is_some_and(|judged| judged.read() == judged.unjudged)
+    }
+
+    /// Mean of the total latencies of all kinds, in nanoseconds; none where there are none.
+    #[must_use]
+    pub fn total_mean_ns(&self) -> Option<f64> {
+        let ios = self.ios();
+        let sum: f64 = self.kinds.iter().map(|kind| kind.total.mean_ns() * kind.total.count() as f64).sum();
+        (ios > 0).then(|| sum / ios as f64)
+    }
+
+    /// Mean number of I/Os that were wanted, in flight or not yet handed over: rate x mean of the total latencies.
+    #[must_use]
+    pub fn depth_wanted(&self) -> Option<f64> {
+        Some(self.iops() * self.total_mean_ns()? / 1e9)
     }
 
     /// Bytes of these.

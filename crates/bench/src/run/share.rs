@@ -7,6 +7,9 @@ use forebay_block::OpKind;
 /// Length of the finest interval for the throughput of bursts, in nanoseconds.
 pub const FINE_NS: u64 = 1_000_000;
 
+/// Classes of the depth at issue.
+pub const DEPTH_LEVELS: usize = 7;
+
 /// Figures of one kind of I/O.
 #[derive(Debug, Default)]
 pub struct KindShare {
@@ -52,6 +55,8 @@ pub struct Share {
     /// Integral of the measured I/Os in flight over time, in I/O-nanoseconds, within the measurement. 64 bits last for a
     /// minute of 10^8 I/Os in flight.
     pub depth_integral: u64,
+    /// I/Os that succeeded, by the depth at their issue: 1, 2 to 3, 4 to 7, ... 64 and more.
+    pub depth_levels: [u64; DEPTH_LEVELS],
     /// I/Os that an open loop handed over later than intended by more than 100 us with a slot free: the tool's own
     /// lateness.
     pub late: u64,
@@ -80,6 +85,7 @@ impl Share {
             kinds: shares,
             fine,
             depth_integral: 0,
+            depth_levels: [0; DEPTH_LEVELS],
             late: 0,
             no_slot: 0,
             is_lumped: false,
@@ -97,6 +103,7 @@ impl Share {
             kind.total.clear();
         }
         self.fine.fill(Fine::default());
+        self.depth_levels = [0; DEPTH_LEVELS];
         self.is_lumped = false;
         self.span = 1;
         (self.depth_integral, self.late, self.no_slot, self.last_completion_ns) = (0, 0, 0, 0);
@@ -119,6 +126,7 @@ mod tests {
         }
         share.fine[9] = Fine { ios: 5, bytes: 6 };
         (share.depth_integral, share.late, share.no_slot, share.last_completion_ns) = (7, 8, 9, 10);
+        share.depth_levels[3] = 4;
         share.clear();
         assert!(format!("{share:?}") == empty, "something was left");
     }

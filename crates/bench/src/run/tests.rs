@@ -5,7 +5,10 @@ use crate::job::model::{End, Mix, Pattern, SizeMix, Sizes};
 use forebay_block::{Done, Io, IoError, IoErrorKind, OpKind, WaitMethod};
 use std::sync::atomic::AtomicU64;
 
+mod overload;
 mod rows;
+mod thinking;
+mod traces;
 mod verify;
 
 /// What a reading of the virtual clock costs: time goes on, also for those who spin.
@@ -425,7 +428,7 @@ fn what_workers_found_is_added_up() {
     let mut collector = Collector::new(Job { threads: 2, arrival, ..job(1, 5.0) }, window, 1_000_000_000);
     for worker in 0..2 {
         let mut share = Share::new(worker, &[OpKind::Read], 1_000_000_000);
-        (share.late, share.no_slot) = (2, 3);
+        (share.late, share.no_slot, share.depth_levels[1]) = (2, 3, 4);
         collector.add(worker, &share);
         let mut end = WorkerEnd {
             worker,
@@ -437,19 +440,20 @@ fn what_workers_found_is_added_up() {
             ended_ns: 1_000_000_000,
             cpu_ns: (100, 10),
             records_dropped: 4,
-            judged: Some(crate::data::verify::Judged { whole: 5, partly: 6, unjudged: 7 }),
+            judged: Some(crate::data::verify::Judged { whole: 5, partly: 6, unjudged: 7, wrong: 8 }),
             ..WorkerEnd::default()
         };
         end.failures.add_mismatch(0, 4096, 1, "wrong".to_owned());
         collector.end(worker, end);
     }
     let result = collector.finish(TargetFacts::default());
-    assert_eq!(result.open, Some(OpenLoop { scheduled: 20, issued: 18, late: 4, no_slot: 6 }));
+    let open = OpenLoop { scheduled: 20, issued: 18, issued_ns: 5_000_000_000, late: 4, no_slot: 6 };
+    assert_eq!(result.open, Some(open));
     assert_eq!((result.hung, result.cpu_ns, result.records_dropped), (3, (200, 20), 8));
     assert_eq!((result.failures.count, result.failures.mismatches, result.failures.first.len()), (2, 2, 2));
     let judged = result.judged.unwrap();
-    assert_eq!((judged.whole, judged.partly, judged.unjudged), (10, 12, 14));
-    assert_eq!(result.duration_ns, 5_000_000_000);
+    assert_eq!((judged.whole, judged.partly, judged.unjudged, judged.wrong), (10, 12, 14, 16));
+    assert_eq!((result.duration_ns, result.depth_levels), (5_000_000_000, [0, 8, 0, 0, 0, 0, 0]));
 }
 
 #[test]

@@ -8,13 +8,14 @@
 use super::clock::Clock;
 use super::failures::Failures;
 use super::pace::{Bursts, Pace};
-use super::share::{FINE_NS, Share};
+use super::share::{DEPTH_LEVELS, FINE_NS, Share};
 use super::window::Window;
 use crate::data::verify::Judged;
 use crate::job::model::Think;
 use crate::pattern::{Generator, Next};
 use crate::telemetry::{Record, Recorder};
 use forebay_block::{Done, Io, IoErrorKind, OpKind, Queue, WaitMethod, checksum};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -30,6 +31,8 @@ pub const WAKE_MARGIN_NS: u64 = 150_000;
 const LATE_NS: u64 = 100_000;
 /// I/Os counted in one share, about.
 const LUMPED_MAX: u64 = 1 << 31;
+/// How often records that do not fill a chunk are handed to the spill: what a kill may take, about.
+const SPILL_NS: u64 = 1_000_000_000;
 /// After so many failures in one worker the target is given up.
 const FAILURES_MAX: u64 = 1000;
 
@@ -151,6 +154,8 @@ pub struct Worker<Q, C> {
     parts: WorkerParts<Q, C>,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Slots whose application sleeps, and until when: one after the other, since all pauses have the same length.
+    resting: VecDeque<(u64, u32)>,
     batch: Vec<u32>,
     done: Vec<Done>,
     in_flight: u64,
@@ -161,6 +166,8 @@ pub struct Worker<Q, C> {
     depth_since_ns: u64,
     /// Nothing but I/O before.
     attention_ns: u64,
+    /// When records are next handed over; never without any.
+    spill_ns: u64,
     interval_end_ns: u64,
     fine_end_ns: u64,
     fine: usize,
@@ -192,6 +199,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         Self {
             slots: vec![empty; count as usize],
             free: (0..count).rev().collect(),
+            resting: VecDeque::with_capacity(if parts.think.is_some() { count as usize } else { 0 }),
             batch: Vec::with_capacity(count as usize),
             done: Vec::with_capacity(count as usize),
             in_flight: 0,
@@ -199,6 +207,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             free_since_ns: 0,
             depth_since_ns: parts.window.begin_ns,
             attention_ns: 0,
+            spill_ns: parts.recorder.as_ref().map_or(u64::MAX, |_| parts.window.begin_ns.saturating_add(SPILL_NS)),
             interval_end_ns: parts.window.begin_ns.saturating_add(parts.interval_ns),
             fine_end_ns: parts.window.begin_ns.saturating_add(FINE_NS),
             fine: 0,
@@ -264,7 +273,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// Nothing moved: what time alone brings.
     fn look_at_time(&mut self) -> Turn {
         let now = self.parts.clock.now_ns();
-        let stuck = self.free.is_empty() && self.parts.window.stop_ns == u64::MAX;
+        let waits = self.free.is_empty() && self.resting.is_empty();
+        let stuck = waits && self.parts.window.stop_ns == u64::MAX;
+        if now >= self.spill_ns {
+            self.spill(now);
+        }
         let interrupted = self.is_stopped();
         if interrupted && !self.end.interrupted {
             // Also where the job was over by itself and something hangs: what is there now is the result.
@@ -299,12 +312,17 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 return false;
             }
         }
-        let mut created = now;
+        if !self.resting.is_empty() {
+            self.wake_rested(now);
+        }
+        let (mut created, mut made) = (now, false);
         while let Some(&slot) = self.free.last() {
             let due = self.parts.pace.due_ns();
             let stop_ns = self.parts.window.stop_ns;
             // A schedule may have nothing more to come, long before the end or ever.
-            if self.open && due >= stop_ns && (created >= stop_ns || stop_ns == u64::MAX) {
+            if self.open && due >= stop_ns && (created >= stop_ns || due == u64::MAX) {
+                // A trace that is over ends the job, whatever time was allowed.
+                self.end.spent |= due == u64::MAX;
                 self.stop(created);
                 break;
             }
@@ -353,22 +371,36 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 self.parts.share.no_slot += u64::from(self.free_since_ns > due);
                 self.parts.share.late += u64::from(created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS);
             }
-            self.batch.push(slot);
             let io = Io { slot, kind: next.kind, len_bytes: next.len_bytes, offset_bytes: next.offset_bytes };
             self.parts.queue.submit(&io);
             if self.synchronous {
                 // The next one waits for this one: it is made when this one has been seen finished.
-                self.batch.clear();
                 return true;
             }
+            made = true;
             if self.parts.single_submission {
+                self.parts.queue.kick();
                 // What comes next is made at once: no stamp of its own.
-                created = self.hand_over();
+                created = self.parts.clock.now_ns();
+                self.slots[slot as usize].submitted_ns = created;
+            } else {
+                self.batch.push(slot);
             }
         }
-        !self.batch.is_empty() && {
+        if !self.batch.is_empty() {
             self.hand_over();
-            true
+        }
+        made
+    }
+
+    /// Slots whose pause is over at `now` are free: their next I/O is wanted from now on.
+    #[cold]
+    fn wake_rested(&mut self, now: u64) {
+        while let Some(&(ready_ns, slot)) = self.resting.front()
+            && ready_ns <= now
+        {
+            self.resting.pop_front();
+            self.free.push(slot);
         }
     }
 
@@ -387,18 +419,29 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.cpu_end = Some(thread_cpu_ns());
         }
         let Window { begin_ns, end_ns: window_end_ns, .. } = self.parts.window;
-        let marks = [begin_ns, window_end_ns, end_ns];
+        if now >= self.spill_ns {
+            self.spill(now);
+        }
+        let marks = [begin_ns, window_end_ns, end_ns, self.spill_ns];
         self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
     }
 
-    #[inline(always)]
-    fn hand_over(&mut self) -> u64 {
+    /// What was gathered, in one call.
+    fn hand_over(&mut self) {
         self.parts.queue.kick();
         let submitted = self.parts.clock.now_ns();
         for slot in self.batch.drain(..) {
             self.slots[slot as usize].submitted_ns = submitted;
         }
-        submitted
+    }
+
+    /// What was recorded goes to the spill, so that a kill takes no more than about a second of it.
+    #[cold]
+    fn spill(&mut self, now: u64) {
+        if let Some(recorder) = &mut self.parts.recorder {
+            recorder.hand_over();
+        }
+        self.spill_ns = now.saturating_add(SPILL_NS);
     }
 
     fn finish(&mut self, now: u64) {
@@ -417,8 +460,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if self.in_flight == 0 {
             self.parts.bursts.all_done(now);
         }
-        let mut done = std::mem::take(&mut self.done);
-        for Done { slot, error } in done.drain(..) {
+        // All were seen at once: which comes first does not matter.
+        while let Some(Done { slot, error }) = self.done.pop() {
             let io = self.slots[slot as usize];
             self.measured_in_flight -= u64::from(io.measured);
             if let Some(error) = error {
@@ -436,12 +479,15 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                     }
                 }
                 if let Some(think) = self.parts.think {
-                    self.think(think, slot, &io);
+                    if !think.compute {
+                        self.resting.push_back((now.saturating_add(think.time_ns), slot));
+                        continue;
+                    }
+                    self.compute(think, slot, &io);
                 }
             }
             self.free.push(slot);
         }
-        self.done = done;
     }
 
     #[inline]
@@ -460,6 +506,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         kind.device.record(now.saturating_sub(io.submitted_ns));
         kind.total.record(now.saturating_sub(io.intended_ns));
         kind.service_sum_ns += now.saturating_sub(io.created_ns);
+        share.depth_levels[depth_level(io.depth)] += 1;
         self.record(now, io, false);
     }
 
@@ -508,12 +555,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// The application works on what it read, or pauses.
-    fn think(&mut self, think: Think, slot: u32, io: &Slot) {
-        if !think.compute {
-            self.parts.clock.sleep_ns(think.time_ns);
-            return;
-        }
+    /// The application works on what it read.
+    fn compute(&mut self, think: Think, slot: u32, io: &Slot) {
         let until = self.parts.clock.now_ns() + think.time_ns;
         let len = (io.len_bytes as usize).min(self.parts.queue.buffer_bytes());
         while self.parts.clock.now_ns() < until {
@@ -570,7 +613,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             WaitMethod::Sleep => true,
             WaitMethod::Hybrid { spin_ns } => now - self.idle_since_ns >= spin_ns,
         };
-        let until = self.due_ns().saturating_sub(WAKE_MARGIN_NS).min(now.saturating_add(SLEEP_MAX_NS));
+        // Where the application only sleeps, so do we, to the end of it: its core is to go to sleep as it would.
+        let rests = self.free.is_empty() && !self.resting.is_empty();
+        let asleep = asleep || rests && self.in_flight == 0;
+        let margin_ns = if rests { 0 } else { WAKE_MARGIN_NS };
+        let until = self.due_ns().saturating_sub(margin_ns).min(now.saturating_add(SLEEP_MAX_NS));
         if !asleep || until <= now {
             std::hint::spin_loop();
         } else if self.in_flight > 0 {
@@ -582,10 +629,10 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     /// When it wants to hand over the next I/O: `u64::MAX` where that is not for time to say.
     pub fn due_ns(&self) -> u64 {
-        if self.over || self.free.is_empty() {
-            u64::MAX
-        } else {
-            self.parts.pace.due_ns().max(self.parts.bursts.resume_ns)
+        let rested_ns = if self.free.is_empty() { self.resting.front().map(|&(ready_ns, _)| ready_ns) } else { Some(0) };
+        match rested_ns {
+            Some(rested_ns) if !self.over => rested_ns.max(self.parts.pace.due_ns()).max(self.parts.bursts.resume_ns),
+            _ => u64::MAX,
         }
     }
 
@@ -619,6 +666,14 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let _ = self.parts.to.send(Message::Share(self.parts.share));
         let _ = self.parts.to.send(Message::End(Box::new(self.end)));
     }
+}
+
+/// The class of a depth, as fio has them: 1, 2 to 3, 4 to 7, and so on; 64 and more are one (fio, io_u.c,
+/// `io_u_mark_depth`).
+#[inline]
+fn depth_level(depth: u16) -> usize {
+    let log2 = 15 - (depth | 1).leading_zeros() as usize;
+    log2.min(DEPTH_LEVELS - 1)
 }
 
 /// Processor time of this thread, user and system, in nanoseconds (getrusage(2), RUSAGE_THREAD).

@@ -3,7 +3,7 @@
 use super::figure::{Figure, figure};
 use super::measure::Op;
 use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PromiseReport, PublishedReport, RunReport};
-use super::select::{blocks, counts, latencies};
+use super::select::{blocks, bytes_of, counts, latencies};
 use super::sheet::{Before, Condition, Promise, PublishedRow, Spec};
 use super::verdict::{Judgement, Verdict, judge};
 use super::words;
@@ -12,6 +12,7 @@ use crate::job::model::{End, Job, Mix, Pattern, SizeMix, Sizes};
 use crate::output::summary;
 use crate::run::JobResult;
 use crate::stats::Confidence;
+use crate::stats::mean::INTERVALS_MIN;
 use crate::stats::percentile::{ByRank, Level, Reported, Share};
 use crate::stats::{little, steady};
 use forebay_block::OpKind;
@@ -21,6 +22,9 @@ pub const RUNTIME_NS: u64 = 600_000_000_000;
 
 /// Share by which the target's size may differ from the sheet's capacity before it is mentioned.
 const SIZE_SLACK: f64 = 0.1;
+
+/// Factor by which the sizes may differ before it is a warning: what holds for one of the two says little of the other.
+const SIZE_FACTOR: f64 = 2.0;
 
 /// What to do to the drive first.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,6 +88,12 @@ pub enum CheckError {
         /// Names of the promises.
         known: String,
     },
+    /// There is nothing to run.
+    #[error("nothing to check: {why}")]
+    NothingToCheck {
+        /// Why.
+        why: String,
+    },
     /// The target did not run a job.
     #[error("{step}: {source}")]
     Driver {
@@ -118,12 +128,20 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
         target_bytes,
         confidence_percent: options.confidence.percent(),
         outcome: Outcome::NotShown,
+        warnings: warnings(spec, target_bytes),
         notes: notes(spec, target_bytes),
         conditions: Vec::new(),
         promises: selected.iter().map(|promise| unjudged(promise)).collect(),
         runs: Vec::new(),
     };
     let runs = group(spec, &selected, options);
+    if !runs.iter().any(|run| options.allow_writes || !run.job.mix.is_destructive()) {
+        let why = match runs.len() {
+            0 => format!("{} promises nothing; --rows runs the tests of its published rows", spec.name),
+            _ => format!("all that is asked for of {} writes, and writes were not allowed", spec.name),
+        };
+        return Err(CheckError::NothingToCheck { why });
+    }
     let mut conditions = Conditions::new(spec, options);
     let mut failed_to_begin = None;
     for (at, run) in runs.iter().enumerate() {
@@ -175,9 +193,34 @@ fn select<'a>(spec: &'a Spec, options: &CheckOptions) -> Result<Vec<&'a Promise>
     Ok(selected)
 }
 
+/// Whether anything of what is asked for writes, what is done to the drive first included.
+#[must_use]
+pub fn writes(spec: &Spec, options: &CheckOptions) -> bool {
+    let Ok(selected) = select(spec, options) else { return false };
+    let conditions = match &options.conditioning {
+        Conditioning::AsSheet => spec.conditions.iter().map(|condition| &condition.job).collect(),
+        Conditioning::Skip => Vec::new(),
+        Conditioning::Jobs(jobs) => jobs.iter().collect::<Vec<_>>(),
+    };
+    let runs = group(spec, &selected, options);
+    conditions.into_iter().chain(runs.iter().map(|run| &run.job)).any(|job| job.mix.is_destructive())
+}
+
+fn warnings(spec: &Spec, target_bytes: u64) -> Vec<String> {
+    let capacity = spec.drive.capacity_bytes.unwrap_or(target_bytes).max(1) as f64;
+    let factor = (target_bytes as f64 / capacity).max(capacity / (target_bytes as f64).max(1.0));
+    let far = format!(
+        "this target is not the sheet's drive: it has {} GB, that one {} GB; verdicts are about this target alone",
+        words::gigabytes(target_bytes),
+        words::gigabytes(capacity as u64)
+    );
+    if factor > SIZE_FACTOR { vec![far] } else { Vec::new() }
+}
+
 fn notes(spec: &Spec, target_bytes: u64) -> Vec<String> {
     let mut notes = spec.drive.notes.clone();
     if let Some(capacity) = spec.drive.capacity_bytes
+        && warnings(spec, target_bytes).is_empty()
         && (target_bytes as f64 / capacity as f64 - 1.0).abs() > SIZE_SLACK
     {
         notes.push(format!(
@@ -326,7 +369,14 @@ fn unjudged(promise: &Promise) -> PromiseReport {
 fn judge_one(report: &mut PromiseReport, promise: &Promise, result: &JobResult, run: usize, confidence: Confidence) {
     let measured = figure(result, promise.measure, promise.op, promise.bound, confidence);
     let failed = failed(result);
+    // One rule for all promises of a run, however it ended: whether what is slow is one stall or a habit cannot be seen
+    // in fewer intervals.
+    let too_short = counts(result, Op::All, false).len() < INTERVALS_MIN;
     let judgement = match failed {
+        0 if too_short => {
+            let needed_more = measured.needed_more;
+            Judgement { verdict: Verdict::TooFewSamples, undecided: false, needed_more }
+        }
         0 => judge(promise.bound, &measured),
         // Latencies are of I/Os that succeeded; what failed keeps no promise.
         _ => Judgement { verdict: Verdict::Fail, undecided: false, needed_more: None },
@@ -370,7 +420,7 @@ fn run_report(result: JobResult, rows: &[PublishedRow], confidence: Confidence) 
         duration_s: result.duration_ns as f64 / 1e9,
         ios: total.count(),
         iops: crate::run::per_second(total.count(), result.duration_ns),
-        bytes_per_second: result.bytes_per_second(),
+        bytes_per_second: crate::run::per_second(bytes_of(&result, Op::All), result.duration_ns),
         mean_ns: (total.count() > 0).then(|| total.mean_ns()),
         median_ns: cell(500_000_000_000),
         p99_ns: cell(990_000_000_000),
@@ -437,16 +487,17 @@ fn is_steady(counts: &[u64]) -> Option<bool> {
 /// What was noticed on the way.
 fn remarks(report: &mut CheckReport) {
     for run in &report.runs {
-        let mut remark = |what: &str| report.notes.push(format!("{}: {what}", run.test));
+        let mut warn = |what: &str| report.warnings.push(format!("{}: {what}", run.test));
         if run.steady == Some(false) {
-            remark("not steady by SNIA's rule over the run's five parts: condition the drive, or run longer");
+            warn("not steady by SNIA's rule over the run's five parts: condition the drive, or run longer");
         }
         if run.littles_law_holds == Some(false) {
-            remark("Little's law does not hold for this row: something was measured wrongly, do not use it");
+            warn("Little's law does not hold for this row: something was measured wrongly, do not use it");
         }
         if let Some(partial) = run.partial {
-            remark(&format!("partial ({partial}): judged by what is known"));
+            warn(&format!("partial ({partial}): judged by what is known, by the same rules as a whole run"));
         }
+        let mut remark = |what: &str| report.notes.push(format!("{}: {what}", run.test));
         run.result.notes.iter().for_each(|note| remark(note));
     }
 }

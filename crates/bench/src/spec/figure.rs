@@ -1,8 +1,8 @@
 //! A figure of a run with its interval, or with what it lacks.
 
 use super::measure::{Bound, Measure, Op};
-use super::select::{blocks, counts, latencies};
-use crate::run::JobResult;
+use super::select::{blocks, bytes_of, counts, latencies};
+use crate::run::{JobResult, per_second};
 use crate::stats::Confidence;
 use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, bootstrap_mean};
 use crate::stats::mean::{INTERVALS_MIN, throughput};
@@ -43,17 +43,24 @@ pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound,
 fn rate(result: &JobResult, op: Op, bytes: bool, confidence: Confidence) -> Figure {
     let counts = counts(result, op, bytes);
     let samples = latencies(result, op).count();
-    match throughput(&counts, result.interval_ns, confidence, SEED) {
-        Some(rate) => Figure {
-            value: Some(rate.per_second),
-            low: Some(rate.interval.low.min(rate.per_second)),
-            high: Some(rate.interval.high.max(rate.per_second)),
+    // The same number as in the row of the run: all that was measured, in all of the time. Its interval comes from whole
+    // intervals, and holds it in any case.
+    let all = if bytes { bytes_of(result, op) } else { samples };
+    let value = (samples > 0).then(|| per_second(all, result.duration_ns));
+    match (value, throughput(&counts, result.interval_ns, confidence, SEED)) {
+        (Some(per_second), Some(rate)) => Figure {
+            value,
+            low: Some(rate.interval.low.min(per_second)),
+            high: Some(rate.interval.high.max(per_second)),
             samples,
             ..Figure::default()
         },
-        None => {
-            Figure { samples, needed_more: Some(for_parts(samples, counts.len(), INTERVALS_MIN)), ..Figure::default() }
-        }
+        _ => Figure {
+            value,
+            samples,
+            needed_more: Some(for_parts(samples, counts.len(), INTERVALS_MIN)),
+            ..Figure::default()
+        },
     }
 }
 

@@ -21,7 +21,7 @@ mod tests;
 mod verdict;
 mod words;
 
-pub use check::{CheckError, CheckOptions, Conditioning, RUNTIME_NS, check};
+pub use check::{CheckError, CheckOptions, Conditioning, RUNTIME_NS, check, writes};
 pub use error::SpecError;
 pub use figure::Figure;
 pub use library::MAX_SHEET_BYTES;

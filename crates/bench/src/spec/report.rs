@@ -23,6 +23,9 @@ pub struct CheckReport {
     pub confidence_percent: u32,
     /// All in one.
     pub outcome: Outcome,
+    /// What makes the verdicts worth less, to be shown before them: another drive than the sheet's, runs that were not
+    /// steady, runs cut short.
+    pub warnings: Vec<String>,
     /// What to know: the sheet's notes, and what was noticed.
     pub notes: Vec<String>,
     /// What was done to the drive first.

@@ -32,6 +32,11 @@ pub(super) fn latencies(result: &JobResult, op: Op) -> Latencies {
     all
 }
 
+/// Bytes.
+pub(super) fn bytes_of(result: &JobResult, op: Op) -> u64 {
+    kinds(result, op).map(|found| found.bytes).sum()
+}
+
 /// The same by block of time; none where the blocks of the kinds do not cover the same times.
 pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
     let parts: Vec<&Blocks> = kinds(result, op).map(|found| &found.blocks).collect();

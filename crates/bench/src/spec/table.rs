@@ -14,6 +14,10 @@ pub fn table(report: &CheckReport) -> String {
         report.drive,
         report.kind.as_ref().map_or_else(String::new, |kind| format!(" ({kind})"))
     )];
+    if !report.warnings.is_empty() {
+        let lines: Vec<String> = report.warnings.iter().map(|warning| format!("WARNING: {warning}")).collect();
+        parts.push(lines.join("\n"));
+    }
     if !report.promises.is_empty() {
         parts.push(promises(report));
         parts.push(reasons(report));

@@ -80,6 +80,20 @@ impl Recorder {
         self.next = 0;
     }
 
+    /// Hands what the chunk holds to the spill although it is not full, where another one is free: what the spill has
+    /// survives a kill. A ring keeps its own.
+    #[cold]
+    pub fn hand_over(&mut self) {
+        let Sink::Spill(outlet) = &mut self.sink else { return };
+        if self.next == 0 {
+            return;
+        }
+        // Nothing was dropped while there was a chunk, so it does not matter which of the two comes first.
+        if let Some(empty) = outlet.take_empty() {
+            outlet.hand_over(std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.next));
+        }
+    }
+
     /// What has become of the records so far.
     #[must_use]
     pub fn report(&self) -> RecorderReport {

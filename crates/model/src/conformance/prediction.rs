@@ -108,7 +108,7 @@ pub fn written() -> Result<Vec<Prediction>, ConformanceError> {
 pub fn text(options: Options) -> Result<String, ConformanceError> {
     let mut text = String::from(
         "# What the models of two flash drives say about 4 KiB at QD16 (4 threads x 4), on Linux as in spec-check.md, in their\n\
-         # steady state. The published rows of these tests were not used for anything here. Written by\n\
+         # steady state. Nothing was fitted to the published rows of these tests. Written by\n\
          # `cargo run --release -p forebay-model --example predict_flash`, which also compares.\n",
     );
     for test in tests() {

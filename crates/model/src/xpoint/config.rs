@@ -167,10 +167,10 @@ impl Config {
             range(key, value, 0, LONGEST_NS)?;
         }
         range("refresh.fast_factor", self.refresh.fast_factor, 1, 1000)?;
-        if self.capacity_bytes % BLOCK_BYTES != 0 {
+        if !self.capacity_bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(ConfigError::Unfit("capacity_bytes is not a multiple of 4096"));
         }
-        if self.channels % self.stripe_channels != 0 {
+        if !self.channels.is_multiple_of(self.stripe_channels) {
             return Err(ConfigError::Unfit("stripe_channels does not divide channels"));
         }
         let refresh = &self.refresh;

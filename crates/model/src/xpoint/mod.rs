@@ -52,8 +52,13 @@ impl Slot {
     }
 
     fn is_aligned(&self) -> bool {
-        (self.offset_bytes | u64::from(self.len_bytes)) % BLOCK_BYTES == 0
+        (self.offset_bytes | u64::from(self.len_bytes)).is_multiple_of(BLOCK_BYTES)
     }
+}
+
+/// Time of a link for so many bytes, up to 4 GiB of them.
+fn link_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    (bytes * 1_000_000_000).div_ceil(bytes_per_s)
 }
 
 /// An XPoint drive in virtual time. What it remembers of commands is bounded by what the host keeps in flight.
@@ -76,9 +81,6 @@ pub struct XPoint {
     lifetime_written_bytes: u64,
     /// What wear levelling had written when the counters were set to 0.
     moved_before_bytes: u64,
-    /// Picoseconds of the link for a byte, each way.
-    to_host_ps: u64,
-    to_drive_ps: u64,
 }
 
 impl XPoint {
@@ -101,8 +103,6 @@ impl XPoint {
             counters: Counters::default(),
             lifetime_written_bytes: 0,
             moved_before_bytes: 0,
-            to_host_ps: 1_000_000_000_000 / config.link_read_bytes_per_s,
-            to_drive_ps: 1_000_000_000_000 / config.link_write_bytes_per_s,
             config,
         })
     }
@@ -162,8 +162,8 @@ impl XPoint {
         if command.op == Op::Write {
             // Its data is fetched block by block; the first is there after its own time on the link.
             let begin_ns = ready_ns.max(self.to_drive_free_ns);
-            self.to_drive_free_ns = begin_ns + len * self.to_drive_ps / 1000;
-            ready_ns = begin_ns + command.bytes_in(0) * self.to_drive_ps / 1000;
+            self.to_drive_free_ns = begin_ns + link_ns(len, self.config.link_write_bytes_per_s);
+            ready_ns = begin_ns + link_ns(command.bytes_in(0), self.config.link_write_bytes_per_s);
         }
         self.events.push(ready_ns, What::Hand { slot });
     }
@@ -189,7 +189,10 @@ impl XPoint {
         }
         self.slots[slot as usize].handed = last;
         if last < blocks {
-            self.events.push(now_ns + command.bytes_in(last) * self.to_drive_ps / 1000, What::Hand { slot });
+            self.events.push(
+                now_ns + link_ns(command.bytes_in(last), self.config.link_write_bytes_per_s),
+                What::Hand { slot },
+            );
         }
     }
 
@@ -201,7 +204,7 @@ impl XPoint {
             // Which block it was does not matter to the link: each sends an equal part.
             let bytes = u64::from(command.len_bytes.div_ceil(command.blocks()));
             let begin_ns = now_ns.max(self.to_host_free_ns);
-            self.to_host_free_ns = begin_ns + bytes * self.to_host_ps / 1000;
+            self.to_host_free_ns = begin_ns + link_ns(bytes, self.config.link_read_bytes_per_s);
             command.through_ns = self.to_host_free_ns;
             self.block_ends(now_ns, slot);
         }

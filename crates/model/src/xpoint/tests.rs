@@ -183,7 +183,7 @@ fn what_cannot_be_a_drive_is_refused() {
     assert!(refused(&|config| config.commands = 0));
     assert!(refused(&|config| config.link_read_bytes_per_s = 0));
     assert!(refused(&|config| config.die_read_ns = u64::MAX));
-    assert!(refused(&|config| config.refresh.period_ns = 1));
+    assert!(refused(&|config| (config.refresh.period_ns, config.refresh.length_ns) = (500, 500)));
     assert!(refused(&|config| config.refresh.fast_factor = 0));
     assert!(Config::from_toml("capacity = 5").is_err());
     assert_eq!(plain().scaled(10_000).capacity_bytes, 8192);

@@ -8,7 +8,7 @@ use super::paging::Leaf;
 use super::{Engine, Freed, MOVER};
 use crate::layout::batch::{Moved, Record, move_bytes};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
-use forebay_block::{ClassId, SharedBuf};
+use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
 
 /// Blocks of one move record.
@@ -17,6 +17,8 @@ const RECORD_BLOCKS: usize = 128;
 const AVOID_NS: u64 = 10_000_000_000;
 /// Wait after a job that failed or found nothing.
 const PAUSE_NS: u64 = 100_000_000;
+/// How often that doubles at most once nobody waits for space any more.
+const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After so many jobs in a row that failed or found nothing, those who wait for space are told that there is none.
 /// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
 const FRUITLESS_MAX: u32 = 30;
@@ -68,6 +70,9 @@ pub(crate) struct Job {
     /// Waits for a leaf.
     waiting: bool,
     leaves_seen: usize,
+    /// Leaves that its candidates lie in, and the newest of them.
+    leaves: usize,
+    newest_leaf: Option<(DiskId, u64)>,
     wrapped: bool,
     /// Next candidate to record or to apply.
     next: usize,
@@ -166,6 +171,12 @@ impl Engine {
         (self.options.job_blocks as usize).min(by_journal).min(by_memory)
     }
 
+    /// Leaves that a job may name. Its records stand in the journal before the leaves are dirty, and recovery needs all
+    /// leaves that the journal names in memory at once: this is what two rounds of dirty leaves leave over.
+    fn job_leaves(&self) -> usize {
+        self.frames.limit().saturating_sub(2 * self.dirty_limit()).max(1)
+    }
+
     /// Blocks of slots in use that will not be freed soon.
     fn slots_held(&self) -> u64 {
         (self.slots.total() - self.slots.free()).saturating_sub(self.freed.slots())
@@ -187,8 +198,14 @@ impl Engine {
             self.want_flush();
         } else if self.pending.is_empty() {
             self.mover.fruitless = self.mover.fruitless.saturating_add(1);
-            self.mover.not_before_ns = self.now_ns.saturating_add(PAUSE_NS);
+            self.mover_pause();
         }
+    }
+
+    /// Waits before the next job: the longer, the more jobs have come to nothing.
+    fn mover_pause(&mut self) {
+        let longer = self.mover.fruitless.saturating_sub(FRUITLESS_MAX).min(PAUSE_DOUBLINGS_MAX);
+        self.mover.not_before_ns = self.now_ns.saturating_add(PAUSE_NS << longer);
     }
 
     fn collect_due(&self) -> bool {
@@ -246,6 +263,8 @@ impl Engine {
             failed: false,
             waiting: false,
             leaves_seen: 0,
+            leaves: 0,
+            newest_leaf: None,
             wrapped: false,
             next: 0,
             journal_at: None,
@@ -308,7 +327,7 @@ impl Engine {
         }
         self.mover.fruitless = if pause || job.failed { self.mover.fruitless.saturating_add(1) } else { 0 };
         if pause || job.failed {
-            self.mover.not_before_ns = self.now_ns.saturating_add(PAUSE_NS);
+            self.mover_pause();
         }
         self.mover.held.clear();
         for freed in std::mem::take(&mut self.mover.deferred) {

@@ -47,6 +47,12 @@ impl Engine {
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.
     pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32) -> Option<Runs> {
+        // A write that cannot have all it needs must not take a part: what it gives back of a band is lost until that is
+        // collected, and so it would eat what collection frees for it, again and again.
+        let room = self.data_slots_free() + self.bands.room(false);
+        if room < u64::from(blocks) && !self.evict_copies(u64::from(blocks) - room) {
+            return None;
+        }
         let mut runs = Runs::new();
         let fast_first = self.prefers_fast(class, blocks);
         let mut left = blocks;

@@ -431,6 +431,9 @@ impl Engine {
         } else if !piece.journal_lost {
             self.complete_parts(id);
             self.free_cancelled(id);
+            // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
+            let frame = self.pieces[id as usize].frame.map(|frame| self.frames.get(frame));
+            self.checkpoint.dirtied += usize::from(frame.is_some_and(|frame| !frame.dirty || frame.frozen));
         }
         self.finish_piece(id);
     }

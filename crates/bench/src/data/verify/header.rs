@@ -66,7 +66,19 @@ impl Header {
         if place[0..8] != MAGIC || number(place, 8, 4) != u64::from(VERSION) {
             return Err(HeaderFault::Absent);
         }
-        if number(place, 44, 4) != u64::from(crc32c(&place[..44])) || number(place, 12, 4) != unit.len() as u64 {
+        if number(place, 12, 4) != unit.len() as u64 {
+            return Err(HeaderFault::Damaged);
+        }
+        Self::read_any(unit)
+    }
+
+    /// The header that `bytes` begin with, of a unit of any length, also of one that goes on behind them.
+    pub(super) fn read_any(bytes: &[u8]) -> Result<Self, HeaderFault> {
+        let Some((place, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(HeaderFault::Absent) };
+        if place[0..8] != MAGIC || number(place, 8, 4) != u64::from(VERSION) {
+            return Err(HeaderFault::Absent);
+        }
+        if number(place, 44, 4) != u64::from(crc32c(&place[..44])) || number(place, 12, 4) < HEADER_BYTES as u64 {
             return Err(HeaderFault::Damaged);
         }
         Ok(Self {

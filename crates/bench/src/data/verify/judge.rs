@@ -4,16 +4,34 @@ use super::header::{Header, HeaderFault};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// How much of a read was judged, in units.
+/// What became of the units that were read; together they are all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// Whole: place, age and every byte.
     pub whole: u64,
-    /// In part: a header of this run for this place, not too old. A write was in flight at the same time, or the last
-    /// writes overlapped.
+    /// In part. Either a header of this run for this place, not too old: a write was in flight at the same time, or the
+    /// last writes overlapped. Or a unit of an earlier run, sound in itself: place and every byte, but not its age.
     pub partly: u64,
-    /// Not: never written in this run, trimmed, or written with an error.
+    /// Not: no header of ours and never written in this run, trimmed, or written with an error.
     pub unjudged: u64,
+    /// Not what they must be.
+    pub wrong: u64,
+}
+
+impl Judged {
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.whole += other.whole;
+        self.partly += other.partly;
+        self.unjudged += other.unjudged;
+        self.wrong += other.wrong;
+    }
+
+    /// All that was read.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.whole + self.partly + self.unjudged + self.wrong
+    }
 }
 
 /// What is wrong with a unit.
@@ -55,9 +73,8 @@ impl fmt::Display for MismatchKind {
 /// A unit that is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{kind} ({unit_bytes} bytes at byte {offset_bytes}; expected generation {from} to {to}{found})",
-    from = .generations.start(),
-    to = .generations.end(),
+    "{kind} ({unit_bytes} bytes at byte {offset_bytes}; expected {expected}{found})",
+    expected = Expected(.generations),
     found = Found(.found)
 )]
 pub struct Mismatch {
@@ -71,6 +88,17 @@ pub struct Mismatch {
     pub generations: RangeInclusive<u64>,
     /// The header that was found, where it is sound.
     pub found: Option<Header>,
+}
+
+struct Expected<'a>(&'a RangeInclusive<u64>);
+
+impl fmt::Display for Expected<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.start(), self.0.end()) {
+            (1, &u64::MAX) => f.write_str("a sound unit of an earlier run"),
+            (from, to) => write!(f, "generation {from} to {to}"),
+        }
+    }
 }
 
 struct Found<'a>(&'a Option<Header>);
@@ -124,4 +152,36 @@ pub fn check(
         return Ok(header);
     };
     Err(mismatch(kind, Some(header)))
+}
+
+/// Judges a unit that this run has never written by itself: a header of ours, from whatever run, must be of this place,
+/// and its checksum that of the content. Whether it is the last that was written there cannot be known. True where it
+/// was judged: there was a header, and all that it speaks of.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_alone(unit: &[u8], offset_bytes: u64) -> Result<bool, Mismatch> {
+    let mismatch = |at, kind, found| {
+        let unit_bytes = unit.len() as u32;
+        Err(Mismatch { kind, offset_bytes: at, unit_bytes, generations: 1..=u64::MAX, found })
+    };
+    let (mut rest, mut at, mut headers) = (unit, offset_bytes, 0);
+    while !rest.is_empty() {
+        let header = match Header::read_any(rest) {
+            Ok(header) => header,
+            Err(HeaderFault::Damaged) => return mismatch(at, MismatchKind::DamagedHeader, None),
+            // Behind units of ours there may be anything: what they speak of was judged, the whole was not.
+            Err(HeaderFault::Absent) => return Ok(false),
+        };
+        if header.offset_bytes != at {
+            return mismatch(at, MismatchKind::WrongOffset, Some(header));
+        }
+        // Units of the run that wrote it may have been shorter, and several stand here; or longer than what is at hand.
+        let Some((own, behind)) = rest.split_at_checked(header.unit_bytes as usize) else { return Ok(false) };
+        if !header.content_is_sound(own) {
+            return mismatch(at, MismatchKind::DamagedContent, Some(header));
+        }
+        (rest, at, headers) = (behind, at + u64::from(header.unit_bytes), headers + 1);
+    }
+    Ok(headers > 0)
 }

@@ -1,7 +1,6 @@
 //! What must be on the target: one atomic word for each granule, shared by all threads.
 
-use super::header::Header;
-use super::judge::{Judged, Mismatch, MismatchKind, check};
+use super::judge::{Judged, Mismatch, check, check_alone};
 use super::layout::{Layout, VerifyError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -136,12 +135,10 @@ impl WrittenMap {
         view.states.extend(states.map(|touched| self.granules[touched.index].load(Ordering::SeqCst)));
     }
 
-    /// Judges what a read of `offset_bytes` gave. `view` is from [`WrittenMap::before_read`] of the same read.
-    ///
-    /// # Errors
-    /// The first unit that is not what it must be. Boxed: it is rare and large.
-    pub fn check_read(&self, data: &[u8], offset_bytes: u64, view: &ReadView) -> Result<Judged, Box<Mismatch>> {
-        let mut judged = Judged::default();
+    /// Judges what a read of `offset_bytes` gave: what became of its units, and the first one that is not what it must
+    /// be. `view` is from [`WrittenMap::before_read`] of the same read. Boxed: it is rare and large.
+    pub fn judge_read(&self, data: &[u8], offset_bytes: u64, view: &ReadView) -> (Judged, Option<Box<Mismatch>>) {
+        let (mut judged, mut first) = (Judged::default(), None);
         let len_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let granule_bytes = self.layout.granule_bytes();
         let units = granule_bytes / u64::from(self.layout.unit_bytes());
@@ -155,53 +152,50 @@ impl WrittenMap {
                 judged.unjudged += units;
                 continue;
             };
-            self.judge(granule, at, demand, &mut judged)?;
+            self.judge(granule, at, demand, &mut judged, &mut first);
         }
-        Ok(judged)
+        (judged, first)
     }
 
-    fn judge(&self, granule: &[u8], at: u64, demand: Demand, judged: &mut Judged) -> Result<(), Box<Mismatch>> {
+    /// As [`WrittenMap::judge_read`], for those who want to know only whether all is right.
+    ///
+    /// # Errors
+    /// The first unit that is not what it must be.
+    pub fn check_read(&self, data: &[u8], offset_bytes: u64, view: &ReadView) -> Result<Judged, Box<Mismatch>> {
+        let (judged, wrong) = self.judge_read(data, offset_bytes, view);
+        wrong.map_or(Ok(judged), Err)
+    }
+
+    fn judge(
+        &self,
+        granule: &[u8],
+        at: u64,
+        demand: Demand,
+        judged: &mut Judged,
+        first: &mut Option<Box<Mismatch>>,
+    ) {
         let unit_bytes = self.layout.unit_bytes();
         for (unit, at) in granule.chunks_exact(unit_bytes as usize).zip((at..).step_by(unit_bytes as usize)) {
-            match demand {
+            let found = match demand {
                 Demand::Exactly(generation) => {
-                    check(unit, at, self.seed, generation..=generation, true)?;
-                    judged.whole += 1;
+                    check(unit, at, self.seed, generation..=generation, true).map(|_| &mut judged.whole)
                 }
                 Demand::From(generation) => {
                     let issued = self.issued.load(Ordering::SeqCst);
-                    check(unit, at, self.seed, generation..=issued, false)?;
-                    judged.partly += 1;
+                    check(unit, at, self.seed, generation..=issued, false).map(|_| &mut judged.partly)
                 }
-                Demand::NotElsewhere => {
-                    self.check_not_elsewhere(unit, at)?;
-                    judged.unjudged += 1;
+                Demand::Alone => check_alone(unit, at)
+                    .map(|is_judged| if is_judged { &mut judged.partly } else { &mut judged.unjudged }),
+                Demand::None => Ok(&mut judged.unjudged),
+            };
+            match found {
+                Ok(count) => *count += 1,
+                Err(mismatch) => {
+                    judged.wrong += 1;
+                    first.get_or_insert_with(|| Box::new(mismatch));
                 }
-                Demand::None => judged.unjudged += 1,
             }
         }
-        Ok(())
-    }
-
-    /// A never-written unit may hold anything but a write of this run that belongs elsewhere.
-    fn check_not_elsewhere(&self, unit: &[u8], at: u64) -> Result<(), Mismatch> {
-        let Ok(header) = Header::read(unit) else { return Ok(()) };
-        let issued = self.issued.load(Ordering::SeqCst);
-        let written_there = || {
-            let mut there = self.touched(header.offset_bytes, header.unit_bytes);
-            there.any(|touched| self.granules[touched.index].load(Ordering::SeqCst) != 0)
-        };
-        let ours = header.seed == self.seed && (1..=issued).contains(&header.generation);
-        if ours && header.offset_bytes != at && written_there() {
-            return Err(Mismatch {
-                kind: MismatchKind::WrongOffset,
-                offset_bytes: at,
-                unit_bytes: self.layout.unit_bytes(),
-                generations: 1..=issued,
-                found: Some(header),
-            });
-        }
-        Ok(())
     }
 
     /// What must be true of a granule whose state was `before`.
@@ -214,7 +208,7 @@ impl WrittenMap {
         if before == now && now & COUNT_MASK == 0 {
             // Generations are unique, so an equal state means that no write began in between.
             return match now {
-                0 => Demand::NotElsewhere,
+                0 => Demand::Alone,
                 _ if !is_known(now) => Demand::None,
                 _ if now & MIXED != 0 => Demand::From(generation),
                 _ => Demand::Exactly(generation),
@@ -274,8 +268,8 @@ enum Demand {
     Exactly(u64),
     /// A header of this generation or a later one.
     From(u64),
-    /// Anything but another place's write.
-    NotElsewhere,
+    /// Anything; but where it has a header, that must be of this place, and fit what follows it.
+    Alone,
     None,
 }
 

@@ -19,8 +19,10 @@
 //! - A write was in flight at some time during the read: the target may give the old, the new, or sectors of both. A
 //!   header of this run, for this place, and not older than what was there before is demanded; the CRC of the content
 //!   is not judged. Where a trim began or a write failed at the same time, anywhere, nothing is.
-//! - Never written in this run, or last trimmed, or last written with an error: nothing is demanded; but never-written
-//!   granules must not hold a unit of this run that belongs elsewhere (a misdirected write).
+//! - Never written in this run: nothing is demanded of what has no header. A unit that has one, from whatever run, is
+//!   judged by itself: place, and CRC of header and content; its age cannot be known. So what one process wrote another
+//!   one can check, and a write that went astray is found.
+//! - Last trimmed, or last written with an error: nothing is demanded.
 //!
 //! So a sound target is never accused, whatever the threads do, under two assumptions: what is written and read whole is
 //! at least a sector of 512 bytes, and a write that has failed does not arrive later. [`Judged`] counts what was judged
@@ -31,8 +33,8 @@
 //! **Rules.** All sizes, the alignment and the stride of a job are multiples of 512 bytes ([`Layout::of`]); regions of
 //! jobs that run at once do not overlap, or share one map and one seed. The seed in the headers should belong to this
 //! run alone (the job's seed mixed with the time): with the seed of an earlier run, granules of the third kind cannot be
-//! told from that run's, and a never-written granule of a target whose addresses have shifted since would be taken for a
-//! misdirected write.
+//! told from that run's. A target whose addresses have shifted since an earlier run wrote to it is full of misdirected
+//! writes.
 
 mod header;
 mod judge;
@@ -42,6 +44,6 @@ mod map;
 mod tests;
 
 pub use header::{HEADER_BYTES, Header};
-pub use judge::{Judged, Mismatch, MismatchKind, check};
+pub use judge::{Judged, Mismatch, MismatchKind, check, check_alone};
 pub use layout::{Layout, VerifyError};
 pub use map::{MAP_BYTES_MAX, ReadView, WrittenMap};

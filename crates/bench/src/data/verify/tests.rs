@@ -69,7 +69,7 @@ impl Bench {
 }
 
 fn judged(whole: u64, partly: u64, unjudged: u64) -> Result<Judged, MismatchKind> {
-    Ok(Judged { whole, partly, unjudged })
+    Ok(Judged { whole, partly, unjudged, wrong: 0 })
 }
 
 #[test]
@@ -148,11 +148,56 @@ fn a_write_that_landed_where_nothing_was_written_is_found() {
     let data = bench.write(BASE, 4096);
     bench.store(BASE + 8192, &data);
     assert_eq!(bench.read(BASE + 8192, 4096), Err(MismatchKind::WrongOffset));
-    // What an earlier run left there is nobody's business.
+    // Nor may what an earlier run has left belong elsewhere.
     let mut unit = vec![1; 4096];
     Header::write(&mut unit, BASE, SEED + 1, 1);
     bench.store(BASE + 8192, &unit);
-    assert_eq!(bench.read(BASE + 8192, 4096), judged(0, 0, 1));
+    assert_eq!(bench.read(BASE + 8192, 4096), Err(MismatchKind::WrongOffset));
+}
+
+/// A later process knows nothing of what an earlier one wrote; what has our header says enough by itself.
+#[test]
+fn regression_units_of_an_earlier_run_are_judged_by_themselves() {
+    let bench = Bench::new(4096, 64 << 10);
+    let unit = |len: usize, at: u64| {
+        let mut unit = vec![5; len];
+        Header::write(&mut unit, at, SEED + 1, 9);
+        unit
+    };
+    bench.store(BASE, &unit(4096, BASE));
+    // Shorter units of a run with shorter I/Os, and one without a header between them.
+    (1..3).for_each(|block| {
+        (0..8).for_each(|sector| bench.store(BASE + block * 4096 + sector * 512, &unit(512, BASE + block * 4096 + sector * 512)));
+    });
+    bench.store(BASE + 2 * 4096 + 1024, &[3; 512]);
+    // Longer than what is judged at once, and nothing at all.
+    bench.store(BASE + 3 * 4096, &unit(8192, BASE + 3 * 4096));
+    assert_eq!(bench.read(BASE, 7 * 4096), judged(0, 2, 5));
+    let damaged = |at: u64, byte: usize| {
+        let mut sector = bench.load(at, 512);
+        sector[byte] ^= 1;
+        bench.store(at, &sector);
+    };
+    damaged(BASE + 1024, 0);
+    damaged(BASE + 4096 + 512, 20);
+    let view = bench.view(BASE, 7 * 4096);
+    let (found, wrong) = bench.map.judge_read(&bench.load(BASE, 7 * 4096), BASE, &view);
+    assert_eq!(found, Judged { whole: 0, partly: 0, unjudged: 5, wrong: 2 });
+    let wrong = wrong.unwrap();
+    assert_eq!((wrong.kind, wrong.offset_bytes), (MismatchKind::DamagedContent, BASE));
+    assert!(wrong.to_string().contains("expected a sound unit of an earlier run"), "{wrong}");
+    assert_eq!(bench.read(BASE + 4096, 4096), Err(MismatchKind::DamagedHeader));
+}
+
+#[test]
+fn regression_all_units_of_a_read_that_was_wrong_are_counted() {
+    let bench = Bench::new(4096, 64 << 10);
+    bench.write(BASE, 4 * 4096);
+    bench.store(BASE + 4096, &[9; 4096]);
+    let view = bench.view(BASE, 8 * 4096);
+    let (found, wrong) = bench.map.judge_read(&bench.load(BASE, 8 * 4096), BASE, &view);
+    assert_eq!(found, Judged { whole: 3, partly: 0, unjudged: 4, wrong: 1 });
+    assert_eq!((found.read(), wrong.unwrap().kind), (8, MismatchKind::NoHeader));
 }
 
 #[test]

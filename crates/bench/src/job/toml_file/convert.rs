@@ -23,6 +23,8 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
         offset: region.offset.map(|extent| extent.0).unwrap_or_default(),
         size: region.size.map(|extent| extent.0).unwrap_or_default(),
     });
+    // A trace has a begin and an end of its own.
+    let traced = matches!(arrival, Arrival::Times { .. });
     Ok(Job {
         threads: text.threads.unwrap_or(default.threads),
         depth: text.depth.unwrap_or(default.depth),
@@ -38,8 +40,8 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
             duplicate_percent: text.duplicates.unwrap_or(0),
         },
         verify: text.verify.unwrap_or(false),
-        end: end(&text, &default),
-        warmup_ns: text.warmup.map_or(default.warmup_ns, |time| time.0),
+        end: end(&text, if traced { End::default() } else { default.end }),
+        warmup_ns: text.warmup.map_or(if traced { 0 } else { default.warmup_ns }, |time| time.0),
         cooldown_ns: text.cooldown.map_or(0, |time| time.0),
         start_delay_ns: text.start_delay.map_or(0, |time| time.0),
         seed: text.seed.unwrap_or(if text.verify == Some(true) { default.seed } else { number }),
@@ -177,14 +179,14 @@ fn arrival(text: &JobText, sizes: &Sizes, mix: &Mix, wrong: Wrong<'_>) -> Result
     Ok(if kind == ArrivalKind::Constant { Arrival::Constant { iops } } else { Arrival::Poisson { iops } })
 }
 
-fn end(text: &JobText, default: &Job) -> End {
+fn end(text: &JobText, default: End) -> End {
     let end = End {
         after_ns: text.runtime.map(|time| time.0),
         after_bytes: text.bytes.map(|bytes| bytes.0),
         after_ios: text.ios,
         after_passes: text.passes,
     };
-    if end == End::default() { default.end } else { end }
+    if end == End::default() { default } else { end }
 }
 
 fn access_calls(text: &JobText) -> (Calls, WaitMethod) {

@@ -109,3 +109,15 @@ fn a_write_that_failed_leaves_its_place_unknown_until_the_next() {
     let judged = result.judged.unwrap();
     assert!(judged.whole > 20 * (judged.partly + judged.unjudged), "{judged:?}");
 }
+
+#[test]
+fn regression_all_that_was_read_is_in_the_counts_of_verifying() {
+    let result =
+        verified(1, |number, io| if number % 500 == 0 && io.kind == OpKind::Read { Fate::Flips } else { Fate::Good });
+    let judged = result.judged.unwrap();
+    assert_eq!(judged.wrong, result.failures.mismatches);
+    // Each read is one unit; those of the warm-up are in it, too.
+    let measured = result.kind(OpKind::Read).unwrap().ios;
+    assert!((measured..measured + measured / 10).contains(&judged.read()), "{judged:?} of {measured}");
+    assert!(!result.has_verified_nothing());
+}

@@ -124,3 +124,14 @@ fn an_open_loop_in_virtual_time_keeps_its_schedule() {
     assert_eq!((open.scheduled, open.issued, open.late), (200_000, 200_000, 0));
     assert!(result.total().max_ns() < 22_000, "{}", result.total().max_ns());
 }
+
+#[test]
+fn regression_slots_that_rest_wake_in_virtual_time_too() {
+    let think = Some(crate::job::model::Think { time_ns: 200_000, compute: false });
+    let result = run_job(Job { think, ..job(1, 4, 1) });
+    // Four slots: each 11 to 44 us of I/O behind one another, then 200 us of rest.
+    let mean = result.total().mean_ns();
+    let expected = 4.0 * 1e9 / (200_000.0 + mean);
+    assert!((result.iops() / expected - 1.0).abs() < 0.01, "{} against {expected}", result.iops());
+    assert!(result.total().max_ns() <= 45_000, "{}", result.total().max_ns());
+}

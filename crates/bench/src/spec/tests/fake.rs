@@ -73,6 +73,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         interval_ns: SECOND_NS,
         bursts: Vec::new(),
         depth_mean: service_ns as f64 / duration_ns.max(1) as f64,
+        depth_levels: [ios, 0, 0, 0, 0, 0, 0],
         service_mean_ns: service_ns as f64 / ios.max(1) as f64,
         cpu_ns: (0, 0),
         failures: Failures::default(),

@@ -4,7 +4,7 @@ use super::fake::{Fake, constant, run};
 use crate::experiment::DriverError;
 use crate::job::model::Job;
 use crate::run::Partial;
-use crate::spec::{CheckError, CheckOptions, Conditioning, Outcome, RUNTIME_NS, Spec, Verdict, check, table};
+use crate::spec::{CheckError, CheckOptions, Conditioning, Outcome, RUNTIME_NS, Spec, Verdict, check, table, writes};
 
 const SHEET: &str = r#"
 [drive]
@@ -183,7 +183,7 @@ fn failed_and_lost_ios_keep_no_promise() {
     };
     let report = check(&mut Fake::new(hanging), &sheet(), &all()).unwrap();
     assert_eq!((report.outcome, report.runs[0].failed), (Outcome::Fail, 1));
-    assert!(report.notes.iter().any(|note| note.contains("partial")));
+    assert!(report.warnings.iter().any(|warning| warning.contains("partial")));
 }
 
 #[test]
@@ -217,9 +217,52 @@ fn runs_that_cannot_begin_are_said() {
     assert_eq!(report.promises[1].verdict, Verdict::NotRun);
     assert!(report.promises[1].why.contains("read-only"));
     let empty = Spec::parse("[drive]\nname = \"d\"\n", "e").unwrap();
-    let report = check(&mut Fake::new(refuse), &empty, &all()).unwrap();
-    assert_eq!(report.outcome, Outcome::NotShown);
-    assert!(table(&report).contains("promises nothing"));
+    let error = check(&mut Fake::new(refuse), &empty, &all()).unwrap_err();
+    assert_eq!(error.to_string(), "nothing to check: e promises nothing; --rows runs the tests of its published rows");
+}
+
+#[test]
+fn regression_where_nothing_may_be_run_nothing_is_reported() {
+    let only = CheckOptions { only: Some("write".to_owned()), ..CheckOptions::default() };
+    let mut driver = good();
+    let error = check(&mut driver, &sheet(), &only).unwrap_err();
+    assert!(matches!(error, CheckError::NothingToCheck { .. }), "{error}");
+    assert!(error.to_string().contains("all that is asked for of s.toml writes"), "{error}");
+    assert!(driver.asked.is_empty());
+    // What is asked for decides whether anything is written, and what is done first is part of it.
+    let reads = CheckOptions { only: Some("read".to_owned()), ..CheckOptions::default() };
+    assert!(writes(&sheet(), &only) && writes(&sheet(), &reads));
+    assert!(!writes(&sheet(), &CheckOptions { conditioning: Conditioning::Skip, ..reads }));
+}
+
+/// Eight intervals of which the last is not over: too few for a rate, and so for a mean and a percentile as well.
+#[test]
+fn regression_all_promises_of_a_run_that_was_ended_are_judged_alike() {
+    let ended = |job: &Job| {
+        let mut result = constant(job, 8, 1000, 80_000);
+        result.duration_ns -= 300_000_000;
+        result.intervals.last_mut().unwrap().length_ns -= 300_000_000;
+        result.partial = Some(Partial::Interrupted);
+        Ok(result)
+    };
+    let options = CheckOptions { conditioning: Conditioning::Skip, ..all() };
+    let report = check(&mut Fake::new(ended), &sheet(), &options).unwrap();
+    assert_eq!(verdicts(&report), [Verdict::TooFewSamples; 4]);
+    assert!(report.promises.iter().all(|promise| promise.why.contains("7 whole intervals")), "{:?}", report.promises);
+}
+
+#[test]
+fn regression_a_promise_and_the_row_of_its_run_say_the_same() {
+    let uneven = |job: &Job| {
+        let mut result = run(job, 20, |second| vec![9_000; 1000 + 37 * second as usize]);
+        result.duration_ns += 123_456_789;
+        Ok(result)
+    };
+    let report = check(&mut Fake::new(uneven), &sheet(), &all()).unwrap();
+    let figure = &report.promises[2].measured;
+    assert_eq!(figure.value, Some(report.runs[0].iops));
+    assert!(figure.low <= figure.value && figure.value <= figure.high, "{figure:?}");
+    assert_eq!(report.promises[0].measured.value, report.runs[0].mean_ns);
 }
 
 #[test]
@@ -260,7 +303,15 @@ fn what_is_odd_is_noted() {
     });
     driver.size_bytes = 100_000_000_000;
     let report = check(&mut driver, &sheet(), &CheckOptions::default()).unwrap();
+    // Before the table: it makes the verdicts worth less.
+    let text = table(&report);
+    let (before, _) = text.split_once("| promise").unwrap();
+    for what in ["WARNING: this target is not the sheet's drive: it has 100 GB, that one 375 GB", "not steady", "Little's law"] {
+        assert!(before.contains(what), "{what}: {before}");
+    }
+    driver.size_bytes = 300_000_000_000;
+    let report = check(&mut driver, &sheet(), &CheckOptions::default()).unwrap();
     let noted = |what: &str| report.notes.iter().any(|note| note.contains(what));
-    assert!(noted("100 GB, the sheet is of a drive with 375 GB"), "{:?}", report.notes);
-    assert!(noted("not steady") && noted("Little's law"), "{:?}", report.notes);
+    assert!(noted("300 GB, the sheet is of a drive with 375 GB"), "{:?}", report.notes);
+    assert!(!table(&report).contains("not the sheet's drive"));
 }

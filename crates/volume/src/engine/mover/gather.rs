@@ -1,6 +1,6 @@
 //! Finding what to move.
 
-use super::{Candidate, Engine, JobKind, Phase};
+use super::{Candidate, Engine, Job, JobKind, Phase};
 use crate::engine::paging::Leaf;
 use crate::engine::{MOVER, Pending};
 use crate::layout::band_summary;
@@ -41,6 +41,7 @@ impl Engine {
             let Some(job) = &self.mover.job else { return };
             if job.candidates.len() + LEAF_ENTRIES > limit && !job.candidates.is_empty()
                 || job.leaves_seen >= LEAVES_PER_JOB
+                || job.leaves >= self.job_leaves()
             {
                 return self.gathered();
             }
@@ -93,7 +94,7 @@ impl Engine {
             stageable += 1;
             if *job.class.get_or_insert(class) == class && job.candidates.len() < limit {
                 let block = leaf * LEAF_ENTRIES as u64 + i as u64;
-                job.candidates.push(Candidate::of(Moved { disk, block, source: location, checksum }));
+                job.take(Moved { disk, block, source: location, checksum });
             }
         }
         if let Some(entry) = self.disk_mut(disk) {
@@ -177,11 +178,14 @@ impl Engine {
                 let (entry, _) = page::leaf_entry(&self.frames.get(frame).page, at);
                 matches!(entry, Entry::Data { location, .. } if location == moved.source)
             });
-            if let Some(job) = &mut self.mover.job {
-                job.lookups.pop();
-                if lives {
-                    job.candidates.push(Candidate::of(moved));
-                }
+            let most = self.job_leaves();
+            let Some(job) = &mut self.mover.job else { return };
+            if lives && job.leaves >= most && job.newest_leaf != Some((moved.disk, leaf)) {
+                return self.gathered();
+            }
+            job.lookups.pop();
+            if lives {
+                job.take(moved);
             }
         }
     }
@@ -207,8 +211,12 @@ impl Engine {
     }
 }
 
-impl Candidate {
-    fn of(moved: Moved) -> Self {
-        Self { moved, data: None, damaged: false, destination: 0, sequence: 0 }
+impl Job {
+    /// Takes a block to be moved. Blocks come in the order of their leaves.
+    fn take(&mut self, moved: Moved) {
+        let leaf = Some((moved.disk, moved.block / LEAF_ENTRIES as u64));
+        self.leaves += usize::from(leaf != self.newest_leaf);
+        self.newest_leaf = leaf;
+        self.candidates.push(Candidate { moved, data: None, damaged: false, destination: 0, sequence: 0 });
     }
 }

@@ -106,6 +106,10 @@ impl Engine {
         if job.kind == JobKind::Destage {
             // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
             job.candidates.retain(|candidate| !candidate.damaged);
+            if job.candidates.is_empty() {
+                // Not at once again: it would find the same.
+                return self.mover_end(true);
+            }
         }
         let class = job.class.map_or(0, |class| class.0);
         let stream = if job.kind == JobKind::Destage { class } else { class | COLLECTED };
