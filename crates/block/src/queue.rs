@@ -133,6 +133,15 @@ pub trait Queue: Send {
 
     /// Submitted and not reaped.
     fn in_flight(&self) -> u32;
+
+    /// Whether the host is modelled too: then [`Queue::go_on`] is called when the caller has seen what it reaped, and
+    /// time has passed after it.
+    fn is_modelled(&self) -> bool {
+        false
+    }
+
+    /// The thread goes on to its next I/O: a modelled host spends the time between two I/Os here.
+    fn go_on(&mut self) {}
 }
 
 impl<Q: Queue + ?Sized> Queue for Box<Q> {
@@ -162,5 +171,13 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
     }
     fn in_flight(&self) -> u32 {
         (**self).in_flight()
+    }
+
+    fn is_modelled(&self) -> bool {
+        (**self).is_modelled()
+    }
+
+    fn go_on(&mut self) {
+        (**self).go_on();
     }
 }

@@ -3,10 +3,12 @@
 
 pub mod blocking;
 pub mod counters;
+pub mod emulated;
 pub mod faulty;
 pub mod file;
 pub mod image;
 pub mod instant;
+pub mod modelled;
 pub mod nbd_client;
 pub mod null;
 pub mod open_error;
@@ -19,9 +21,11 @@ pub mod size;
 pub mod target;
 pub mod volatile;
 
+pub use emulated::EmulatedDevice;
 pub use faulty::FaultyDevice;
 pub use file::{FileDevice, FileOptions, OpenMode};
 pub use image::{Image, ImageDevice};
+pub use modelled::{ModelError, ModelUri};
 pub use null::NullDevice;
 pub use open_error::OpenError;
 pub use ram::RamDevice;

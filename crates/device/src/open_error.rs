@@ -51,10 +51,28 @@ pub enum OpenError {
         source: io::Error,
     },
     /// A target that only a load generator can use.
-    #[error("{target} is an NBD export, over which no pool can be made; attach it as a block device and name that")]
+    #[error("{target} can only be measured, no pool can be made over it; attach an NBD export as a block device, and take emulated: instead of model:")]
     NotADevice {
         /// The target.
         target: String,
+    },
+    /// There is no such model.
+    #[error("{target}: {source}")]
+    Model {
+        /// The target.
+        target: String,
+        /// Why.
+        source: crate::modelled::ModelError,
+    },
+    /// The store of an emulated drive is larger than the drive.
+    #[error("{target}: the store has {store_bytes} bytes, the drive {size_bytes}: make the store as large, or size= larger")]
+    StoreTooLarge {
+        /// The target.
+        target: String,
+        /// Bytes of the store.
+        store_bytes: u64,
+        /// Bytes of the drive.
+        size_bytes: u64,
     },
     /// Memory for a RAM device could not be had.
     #[error("cannot reserve {size_bytes} bytes of memory: {source}")]

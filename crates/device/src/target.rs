@@ -4,7 +4,8 @@ use crate::file::{FileDevice, FileOptions, OpenMode};
 use crate::nbd_client::{NbdUri, NbdUriError};
 use crate::open_error::OpenError;
 use crate::size::{SizeError, format_size, parse_size_bytes};
-use crate::{NullDevice, RamDevice, VolatileDevice};
+use crate::modelled::{ModelForm, ModelUri, Store};
+use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
 use forebay_block::{Completion, Device, Geometry, Request};
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +13,12 @@ use std::str::FromStr;
 
 /// What a target may be, for messages.
 const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1], \
-     nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH";
+     nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH, model:p4800x[?size=1GiB&fill=90&host=NAME], \
+     emulated:p4800x?size=1GiB&store=ram";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
+/// Seed of an emulated SSD: of its refresh and the like.
+const EMULATED_SEED: u64 = 1;
 
 /// Something that can be opened as a device. [`fmt::Display`] writes it so that it reads back equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +44,10 @@ pub enum Target {
     },
     /// An export of an NBD server: for queues ([`crate::queue`]) only.
     Nbd(NbdUri),
+    /// A modelled SSD in virtual time: for queues of a world of their own ([`crate::queue::ModelSource`]) only.
+    Model(ModelUri),
+    /// A modelled SSD in real time, over memory or a file.
+    Emulated(ModelUri),
 }
 
 /// Why a target's name was not understood.
@@ -105,8 +113,9 @@ impl Target {
     pub fn is_persistent(&self) -> bool {
         match self {
             Self::Path(_) | Self::Nbd(_) => true,
-            Self::Ram { .. } | Self::Null { .. } => false,
+            Self::Ram { .. } | Self::Null { .. } | Self::Model(_) => false,
             Self::Volatile { inner, .. } => inner.is_persistent(),
+            Self::Emulated(uri) => matches!(uri.store, Some(Store::Path(_))),
         }
     }
 
@@ -116,7 +125,8 @@ impl Target {
         match self {
             Self::Path(path) => Some(path),
             Self::Volatile { inner, .. } => inner.path(),
-            Self::Ram { .. } | Self::Null { .. } | Self::Nbd(_) => None,
+            Self::Emulated(ModelUri { store: Some(Store::Path(path)), .. }) => Some(path),
+            Self::Ram { .. } | Self::Null { .. } | Self::Nbd(_) | Self::Model(_) | Self::Emulated(_) => None,
         }
     }
 }
@@ -138,6 +148,7 @@ impl fmt::Display for Target {
             Self::Ram { size_bytes } => write!(f, "ram:?size={}", format_size(*size_bytes)),
             Self::Null { size_bytes } => write!(f, "null:?size={}", format_size(*size_bytes)),
             Self::Nbd(uri) => uri.fmt(f),
+            Self::Model(uri) | Self::Emulated(uri) => uri.fmt(f),
             Self::Volatile { inner, seed } => {
                 let inner = inner.to_string();
                 let separator = if inner.contains('?') { '&' } else { '?' };
@@ -166,6 +177,8 @@ impl FromStr for Target {
             "null" => Ok(Self::Null { size_bytes: parse_size(text, rest, "null:?size=1GiB")? }),
             "volatile" => parse_volatile(text, rest),
             "nbd" | "nbd+unix" => Ok(Self::Nbd(text.parse()?)),
+            "model" => Ok(Self::Model(parse_model(text, rest, false)?)),
+            "emulated" => Ok(Self::Emulated(parse_model(text, rest, true)?)),
             _ => Err(TargetError::UnknownScheme { scheme: scheme.to_owned(), text: text.to_owned() }),
         }
     }
@@ -230,6 +243,16 @@ fn parse_size(text: &str, rest: &str, example: &'static str) -> Result<u64, Targ
     }
 }
 
+fn parse_model(text: &str, rest: &str, is_emulated: bool) -> Result<ModelUri, TargetError> {
+    let known = if is_emulated { ModelUri::EMULATED_PARAMETERS } else { ModelUri::MODEL_PARAMETERS };
+    let text = || text.to_owned();
+    ModelUri::parse(rest, is_emulated).map_err(|wrong| match wrong {
+        ModelForm::Unknown(name) => TargetError::UnknownParameter { text: text(), name, known },
+        ModelForm::Size(source) => TargetError::Size { text: text(), source },
+        ModelForm::Form(what) => TargetError::Form { text: text(), what },
+    })
+}
+
 /// The last parameter is ours where it is `seed=`; everything before it belongs to the target within.
 fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
     let (inner, seed) = match rest.rfind(['?', '&']) {
@@ -282,11 +305,28 @@ pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenErro
         }
         Target::Null { size_bytes } => Ok(Box::new(NullDevice::new(*size_bytes))),
         Target::Nbd(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
+        Target::Model(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
+        Target::Emulated(uri) => open_emulated(uri, mode),
         Target::Volatile { inner, seed } => {
             let inner = BoxedDevice(open(inner, mode)?);
             Ok(Box::new(VolatileDevice::new(inner).with_leak(*seed)))
         }
     }
+}
+
+fn open_emulated(uri: &ModelUri, mode: OpenMode) -> Result<Box<dyn Device>, OpenError> {
+    let size_bytes = uri.size_bytes.unwrap_or_default();
+    let store = match &uri.store {
+        Some(Store::Path(path)) => open(&Target::Path(path.clone()), mode)?,
+        _ => open(&Target::Ram { size_bytes }, mode)?,
+    };
+    let model = |source| OpenError::Model { target: uri.to_string(), source };
+    let ssd = uri.build(EMULATED_SEED).map_err(model)?;
+    if store.geometry().size_bytes > ssd.capacity_bytes() {
+        let (store_bytes, size_bytes) = (store.geometry().size_bytes, ssd.capacity_bytes());
+        return Err(OpenError::StoreTooLarge { target: uri.to_string(), store_bytes, size_bytes });
+    }
+    Ok(Box::new(EmulatedDevice::new(BoxedDevice(store), ssd, &uri.to_string())))
 }
 
 /// A device whose type is known only at run time, where a wrapper wants a type.

@@ -139,7 +139,8 @@ Changes are stored in the pool. What CONFIG says of a class replaces them at the
 JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after
 --target do: they have one dash, ours two; #1 never selects a disk. Without anything: 4 KiB random reads, depth 1, 10 s.
 A load that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
-Ctrl-C ends the run with the result so far, marked as partial.")]
+Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
+Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]
     Bench(Box<BenchOptions>),
     /// Holds a drive to its spec sheet: measured beside promised, pass, fail or too few samples
     #[command(after_help = "Example:
@@ -148,8 +149,27 @@ Ctrl-C ends the run with the result so far, marked as partial.")]
   forebay check my-drive.toml --target /dev/nvme0n1 --destroy-data --runtime 60s
 
 SPEC is a file (docs/check.md) or one of the sheets that are built in. Promises of writes need --destroy-data on a block
-device. Exit 1 where a promise is broken; too few samples are no pass, and no fail.")]
+device. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
     Check(CheckOptions),
+    /// Lists the SSDs and hosts that can be modelled
+    #[command(after_help = "Example:
+  forebay models
+  forebay bench qd-sweep --target 'model:p4610?fill=90' --read-percent 70")]
+    Models,
+    /// The published tables beside what the models give, with the error of each figure
+    #[command(after_help = "Example:
+  forebay conformance p4800x
+  forebay conformance --ios 20000000 --output json")]
+    Conformance(ConformanceOptions),
+    /// Lives of pools in virtual time over devices that lose power, lie and die, until one breaks a promise
+    #[command(after_help = "Example:
+  forebay simulate --count 5000
+  forebay simulate --minutes 60 --from 1000000
+  forebay simulate --seed 4711
+
+A life follows from its seed: a tiny pool of random geometry and settings, and rounds of use, each ended by a power cut or a
+clean stop. Exit 1 where a promise is broken; --seed shrinks that life and shows its log.")]
+    Simulate(SimulateOptions),
     /// Looks at a configuration without touching a device
     #[command(after_help = "Example:
   forebay config check pool.toml
@@ -219,9 +239,9 @@ pub struct BenchOptions {
     /// Compare with these settings on the same target, as --set has them
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "against")]
     pub against_set: Vec<String>,
-    /// Rounds of a comparison or of an interleaved experiment
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub rounds: u32,
+    /// Rounds of a comparison or of an interleaved experiment; 5 by default
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<u32>,
     /// Before anything: purge, sequential=PASSES, random=PASSES, fill=PERCENT, with commas between
     #[arg(long, value_name = "WHAT")]
     pub condition: Option<String>,
@@ -365,4 +385,34 @@ pub enum ConfigAction {
     /// Prints the JSON schema of configurations
     #[command(after_help = "Example:\n  forebay config schema > forebay.schema.json")]
     Schema,
+}
+
+/// Options of `forebay conformance`.
+#[derive(Debug, clap::Args)]
+pub struct ConformanceOptions {
+    /// Only tests with this in their drive, name, host or source
+    pub part: Option<String>,
+    /// I/Os of each test
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub ios: u64,
+}
+
+/// Options of `forebay simulate`.
+#[derive(Debug, clap::Args)]
+pub struct SimulateOptions {
+    /// Lives
+    #[arg(long, default_value_t = 2000, value_name = "N", conflicts_with = "minutes")]
+    pub count: u64,
+    /// As many lives as fit into this time
+    #[arg(long, value_name = "MINUTES")]
+    pub minutes: Option<f64>,
+    /// Seed of the first
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    pub from: u64,
+    /// This life only; a failing one is shrunk and shown with its log
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["count", "minutes", "from"])]
+    pub seed: Option<u64>,
+    /// Lives at once; all cores where left out
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
 }

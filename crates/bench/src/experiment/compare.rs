@@ -18,6 +18,13 @@ use serde_json::{Value, json};
 /// Notes kept.
 const NOTES_MAX: usize = 40;
 
+/// Whole rounds from which a verdict is given: in fewer it cannot be seen how much two runs of one thing differ.
+const ROUNDS_MIN: u32 = 3;
+
+fn too_few_rounds(rounds: usize) -> String {
+    format!("{rounds} whole rounds, at least {ROUNDS_MIN} are needed to see how much two runs of one thing differ")
+}
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -60,7 +67,7 @@ struct Compared {
 /// # Errors
 /// [`ExperimentError`]: rounds out of bounds, a run that could not begin, sides that have different numbers of jobs.
 pub fn compare(comparing: &Comparing, run: &mut dyn FnMut(Side, &str) -> Ran) -> Result<Report, ExperimentError> {
-    if !(3..=super::options::ROUNDS_MAX).contains(&comparing.rounds) {
+    if !(ROUNDS_MIN..=super::options::ROUNDS_MAX).contains(&comparing.rounds) {
         let reason = format!("{}; 3 to {}: fewer than 3 judge nothing", comparing.rounds, super::options::ROUNDS_MAX);
         return Err(ExperimentError::Option { option: "rounds", reason });
     }
@@ -249,6 +256,9 @@ impl State {
         if self.partial {
             self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());
         }
+        if self.rounds < ROUNDS_MIN {
+            self.notes.insert(0, format!("NO VERDICT: {}", too_few_rounds(self.rounds as usize)));
+        }
         let json = json!({
             "experiment": "compare",
             "partial": self.partial,
@@ -311,9 +321,8 @@ impl Compared {
     /// The row for people and the one for programs.
     fn judged(&self, comparing: &Comparing, names: &(String, String)) -> (Vec<String>, Value) {
         let whole: Vec<(f64, f64)> = self.rounds.iter().filter_map(|round| Some((round.0?, round.1?))).collect();
-        let found = if self.rounds.len() < 2 {
-            // Whether two runs of one thing differ as much cannot be seen in less.
-            Err(format!("no verdict: {} whole rounds, at least 2 are needed", self.rounds.len()))
+        let found = if self.rounds.len() < ROUNDS_MIN as usize {
+            Err(format!("no verdict: {}", too_few_rounds(self.rounds.len())))
         } else if whole.len() < self.rounds.len() {
             let lacking = self.rounds.len() - whole.len();
             Err(format!("not compared: too few samples in {lacking} of {} rounds", self.rounds.len()))

@@ -1,13 +1,14 @@
 //! The queue depths of an application, as a file.
 
-use crate::stats::application_depth::DEPTHS_MAX;
+use crate::stats::application_depth::{DEPTHS_MAX, DepthError, check};
 use serde::Deserialize;
 
 /// Largest text that is read, in bytes.
 const TEXT_MAX_BYTES: usize = 16 << 20;
 
-/// How often an application's I/Os meet which depth: what `forebay analyze` writes, or a user by hand. Whether the
-/// numbers make sense is judged where they are used ([`crate::stats::application_depth::score`]).
+/// How often an application's I/Os meet which depth: what `forebay analyze` writes, or a user by hand. The
+/// numbers make sense; whether a curve reaches that far is judged where they are used
+/// ([`crate::stats::application_depth::score`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DepthHistogram {
     /// Depth, the I/O itself counted, and I/Os or their share in any unit.
@@ -35,6 +36,9 @@ pub enum HistogramError {
         /// Where and why.
         source: serde_json::Error,
     },
+    /// Numbers that make no sense.
+    #[error(transparent)]
+    Depths(#[from] DepthError),
 }
 
 #[derive(Deserialize)]
@@ -61,7 +65,9 @@ impl DepthHistogram {
         if found.depths.len() > DEPTHS_MAX {
             return Err(HistogramError::TooLarge { count: found.depths.len(), unit: "depths", max: DEPTHS_MAX });
         }
-        Ok(Self { depths: found.depths.into_iter().map(|row| (row.depth, row.share)).collect() })
+        let depths: Vec<(u32, f64)> = found.depths.into_iter().map(|row| (row.depth, row.share)).collect();
+        check(&depths)?;
+        Ok(Self { depths })
     }
 }
 
@@ -76,5 +82,9 @@ mod tests {
         let error = DepthHistogram::parse(r#"{"depths": [{"depth": -1, "share": 0.6}]}"#).unwrap_err().to_string();
         assert!(error.contains(r#"{"depths": [{"depth": 1, "share": 0.6}, ...]}"#), "{error}");
         assert!(DepthHistogram::parse("[]").is_err());
+        // Known before anything runs.
+        for wrong in ["[]", r#"[{"depth": 0, "share": 1}]"#, r#"[{"depth": 1, "share": 0}]"#] {
+            DepthHistogram::parse(&format!("{{\"depths\": {wrong}}}")).unwrap_err();
+        }
     }
 }

@@ -473,3 +473,19 @@ fn a_comparison_that_ends_early_counts_whole_rounds() {
     let report = compare_settings(&comparing(5), &mut gone, &groups(), &groups()).unwrap();
     assert_eq!((report.failures, report.partial), (20, true));
 }
+
+#[test]
+fn regression_too_few_whole_rounds_have_no_verdict() {
+    for (ended_at, rounds) in [(1, 0), (3, 1), (5, 2)] {
+        let mut fake = Fake::new(move |number, _| {
+            let last = number == ended_at;
+            Fate { stop: last, partial: last.then_some(Partial::Interrupted), ..Fate::default() }
+        });
+        let report = compare_settings(&comparing(9), &mut fake, &groups(), &groups()).unwrap();
+        let text = text(&report);
+        assert!(text.contains(&format!("NO VERDICT: {rounds} whole rounds")), "{text}");
+        assert_eq!(report.tables.is_empty(), rounds == 0);
+        let verdicts = report.tables.iter().flat_map(|table| &table.rows).map(|row| &row[7]);
+        assert!(verdicts.clone().all(|verdict| verdict.starts_with("no verdict: ")), "{text}");
+    }
+}

@@ -6,6 +6,7 @@
 pub mod diskspd;
 mod error;
 pub mod fio;
+mod fit;
 mod load;
 mod mean;
 pub mod model;
@@ -15,4 +16,5 @@ pub mod toml_file;
 pub mod validate;
 
 pub use error::JobError;
+pub use fit::check_fit;
 pub use load::{MAX_FILE_BYTES, load};

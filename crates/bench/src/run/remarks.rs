@@ -1,7 +1,7 @@
 //! What the user should know of how a job is run, because the figures carry it.
 
-use super::worker::WAKE_MARGIN_NS;
 use super::result::{JobResult, Partial};
+use super::worker::WAKE_MARGIN_NS;
 use crate::job::model::{Arrival, Job};
 use forebay_block::WaitMethod;
 

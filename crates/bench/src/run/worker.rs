@@ -178,6 +178,8 @@ pub struct Worker<Q, C> {
     cpu_begin: Option<(u64, u64)>,
     cpu_end: Option<(u64, u64)>,
     synchronous: bool,
+    /// The host is modelled: time passes between seeing an I/O finished and making the next.
+    modelled: bool,
     open: bool,
     end: WorkerEnd,
 }
@@ -217,6 +219,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             cpu_begin: None,
             cpu_end: None,
             synchronous: parts.queue.is_synchronous(),
+            modelled: parts.queue.is_modelled(),
             open: parts.pace.is_open(),
             end: WorkerEnd { worker: parts.worker, ..WorkerEnd::default() },
             parts,
@@ -250,6 +253,10 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 now = self.parts.clock.now_ns();
                 self.finish(now);
                 moved = true;
+                if self.modelled {
+                    self.parts.queue.go_on();
+                    now = self.parts.clock.now_ns();
+                }
             }
         }
         if !self.over {
@@ -629,7 +636,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     /// When it wants to hand over the next I/O: `u64::MAX` where that is not for time to say.
     pub fn due_ns(&self) -> u64 {
-        let rested_ns = if self.free.is_empty() { self.resting.front().map(|&(ready_ns, _)| ready_ns) } else { Some(0) };
+        let rested_ns =
+            if self.free.is_empty() { self.resting.front().map(|&(ready_ns, _)| ready_ns) } else { Some(0) };
         match rested_ns {
             Some(rested_ns) if !self.over => rested_ns.max(self.parts.pace.due_ns()).max(self.parts.bursts.resume_ns),
             _ => u64::MAX,

@@ -92,12 +92,43 @@ pub enum DepthError {
     },
 }
 
+/// Whether a histogram says something, before there is a curve to weigh by it.
+///
+/// # Errors
+/// [`DepthError`]: an unusable histogram.
+pub fn check(histogram: &[(u32, f64)]) -> Result<(), DepthError> {
+    weights(histogram).map(drop)
+}
+
 /// Weights `curve` by `histogram`: (depth, I/Os issued at that depth or their share, in any unit). A depth counts the I/O
 /// itself.
 ///
 /// # Errors
 /// [`DepthError`]: an unusable histogram, or a depth beyond the curve with [`Beyond::Refuse`].
 pub fn score(curve: &Curve, histogram: &[(u32, f64)], beyond: Beyond) -> Result<Score, DepthError> {
+    let weights = weights(histogram)?;
+    let total: f64 = weights.iter().map(|weight| weight.1).sum();
+    let rows = weights
+        .into_iter()
+        .map(|(depth, weight)| {
+            let (point, source) = at(curve, depth, beyond)?;
+            Ok(Row { share: weight / total, point, source })
+        })
+        .collect::<Result<Vec<Row>, DepthError>>()?;
+    let of = |source| rows.iter().filter(|row| row.source == source).map(|row| row.share).sum();
+    let sum = |figure: fn(&Point) -> f64| -> f64 { rows.iter().map(|row| row.share * figure(&row.point)).sum() };
+    Ok(Score {
+        iops: 1.0 / sum(|point| 1.0 / point.iops),
+        mean_latency_ns: sum(|point| point.mean_latency_ns),
+        mean_depth: sum(|point| f64::from(point.depth)),
+        interpolated_share: of(Source::Interpolated),
+        clamped_share: of(Source::Clamped),
+        rows,
+    })
+}
+
+/// The depths that occur, ascending, with their shares in the histogram's unit; the sum is above 0.
+fn weights(histogram: &[(u32, f64)]) -> Result<Vec<(u32, f64)>, DepthError> {
     if histogram.len() > DEPTHS_MAX {
         return Err(DepthError::Empty);
     }
@@ -116,23 +147,7 @@ pub fn score(curve: &Curve, histogram: &[(u32, f64)], beyond: Beyond) -> Result<
     if !(total > 0.0 && total.is_finite()) {
         return Err(DepthError::Empty);
     }
-    let rows = weights
-        .into_iter()
-        .map(|(depth, weight)| {
-            let (point, source) = at(curve, depth, beyond)?;
-            Ok(Row { share: weight / total, point, source })
-        })
-        .collect::<Result<Vec<Row>, DepthError>>()?;
-    let of = |source| rows.iter().filter(|row| row.source == source).map(|row| row.share).sum();
-    let sum = |figure: fn(&Point) -> f64| -> f64 { rows.iter().map(|row| row.share * figure(&row.point)).sum() };
-    Ok(Score {
-        iops: 1.0 / sum(|point| 1.0 / point.iops),
-        mean_latency_ns: sum(|point| point.mean_latency_ns),
-        mean_depth: sum(|point| f64::from(point.depth)),
-        interpolated_share: of(Source::Interpolated),
-        clamped_share: of(Source::Clamped),
-        rows,
-    })
+    Ok(weights)
 }
 
 fn at(curve: &Curve, depth: u32, beyond: Beyond) -> Result<(Point, Source), DepthError> {

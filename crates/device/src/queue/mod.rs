@@ -9,6 +9,7 @@ mod error;
 mod flight;
 mod hold;
 mod medium;
+mod model;
 mod nbd;
 mod null;
 mod open;
@@ -20,6 +21,7 @@ mod source;
 mod sync;
 
 pub use error::OpenError;
+pub use model::{ModelQueue, ModelSource};
 pub use nbd::NbdQueue;
 pub use null::NullQueue;
 pub use over_device::DeviceQueue;

@@ -62,7 +62,9 @@ impl Source {
             Target::Path(path) => Kind::File(Arc::new(Hold::new(path))),
             Target::Nbd(uri) => Kind::Nbd(uri),
             Target::Null { size_bytes } => Kind::Null { size_bytes },
-            Target::Ram { .. } | Target::Volatile { .. } => Kind::Device { target, opened: Mutex::new(None) },
+            Target::Ram { .. } | Target::Volatile { .. } | Target::Emulated(_) | Target::Model(_) => {
+                Kind::Device { target, opened: Mutex::new(None) }
+            }
         };
         Self { name, kind }
     }

@@ -3,10 +3,10 @@
 use super::{Session, time_ns};
 use crate::cli::BenchOptions;
 use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use forebay_bench::application::{self, PHOTO_BYTES, PHOTOS};
 use forebay_bench::experiment::{
-    self, Comparing, Conditioning, DepthHistogram, Experiment, Options, Rate, Report, compare_settings, compare_targets,
+    self, Comparing, Conditioning, Experiment, Options, Rate, Report, compare_settings, compare_targets,
 };
 use forebay_bench::job::model::{Job, Plan};
 use forebay_bench::job::size::size_bytes;
@@ -52,13 +52,14 @@ pub fn list() -> Vec<(String, &'static str)> {
 /// # Errors
 /// What could not be done.
 pub fn experiment(session: &mut Session, named: Experiment, base: Job, options: &BenchOptions) -> Result<Report> {
+    session.check_base(&base)?;
     let may_write = session.may_write();
     let how = experiment_options(base, options, may_write.is_ok())?;
     let result = named.run(session, &how);
     // Why it may not be written to says more than that writes are needed.
     match (result, may_write) {
-        (Err(error @ experiment::ExperimentError::NeedsWrites { .. }), Err(why)) => {
-            Err(anyhow::Error::new(error).context(output::chain(&why)))
+        (Err(experiment::ExperimentError::NeedsWrites { what, .. }), Err(why)) => {
+            Err(why.context(format!("{what} writes to the target")))
         }
         (result, _) => Ok(result?),
     }
@@ -77,10 +78,6 @@ pub fn condition(session: &mut Session, text: &str, base: Job, options: &BenchOp
 
 fn experiment_options(base: Job, options: &BenchOptions, allow_writes: bool) -> Result<Options> {
     let defaults = Options::default();
-    let application = options.application.as_deref().map(|path| {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        DepthHistogram::parse(&text).with_context(|| path.display().to_string())
-    });
     Ok(Options {
         base,
         allow_writes,
@@ -89,8 +86,8 @@ fn experiment_options(base: Job, options: &BenchOptions, allow_writes: bool) -> 
         conditioning: options.condition.as_deref().map(str::parse).transpose()?,
         read_percent: options.read_percent,
         depth_max: options.depth_max.unwrap_or(defaults.depth_max),
-        application: application.transpose()?,
-        rounds: options.rounds,
+        application: super::beforehand::application(options)?,
+        rounds: options.rounds.unwrap_or(defaults.rounds),
         capacities: options.capacities.unwrap_or(defaults.capacities),
         rate: options.rate.map_or(defaults.rate, Rate::Iops),
         ..defaults
@@ -141,7 +138,7 @@ pub fn application(named: Named, directory: &str, options: &BenchOptions) -> Res
         seed: options.seed.unwrap_or(1),
     };
     let stop = Arc::new(AtomicBool::new(false));
-    super::session::watch_signals(&stop)?;
+    super::signals::watch(&stop)?;
     let live = super::live::Live::new();
     let mut progress = |done, of, what: &str| live.step(&format!("{what}: {done} of {of}"));
     let mut control = application::Control { stop: &stop, progress: &mut progress };

@@ -1,7 +1,9 @@
 //! Measurement from the command line: targets by name, what may be written to, and results for people.
 
+mod beforehand;
 mod diskspd_args;
 mod experiments;
+mod holder;
 mod live;
 mod open;
 mod own_cost;
@@ -9,8 +11,11 @@ mod pool_queue;
 mod probe;
 mod safety;
 mod session;
+mod signals;
 mod table;
 
+pub use live::Live;
+pub use beforehand::{check_outputs, idle_options};
 pub use diskspd_args::rewrite;
 pub use experiments::{Named, Other, application, compare, condition, experiment, list, report_table};
 pub use session::{Session, SessionOptions};

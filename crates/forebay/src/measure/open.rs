@@ -1,13 +1,16 @@
 //! Opening the target of a measurement.
 
+use super::holder::holder;
 use super::pool_queue::{self, PoolTarget};
 use super::safety;
-use anyhow::{Context, Result};
-use forebay_bench::job::model::{Calls, Job};
+use anyhow::{Context, Result, bail};
+use forebay_bench::job::check_fit;
+use forebay_bench::job::model::{Access, Calls, Job};
 use forebay_bench::run::{Opened, TargetFacts};
-use forebay_block::Queue;
+use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
 use forebay_device::queue::{self, OpenedQueues, QueueOptions, Source};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest buffer through which signatures are looked for, in bytes.
@@ -27,6 +30,8 @@ pub struct MeasureTarget {
     /// It was looked at before it was written to, and held nothing. What the session writes itself may look like
     /// anything later.
     may_write: AtomicBool,
+    /// The session has written to it or trimmed it: what is there now is the session's own doing.
+    has_written: AtomicBool,
 }
 
 enum Kind {
@@ -46,7 +51,7 @@ impl MeasureTarget {
             Some(config) => Kind::Pool(PoolTarget::open(config)?),
             None => Kind::Device(Source::new(text.parse::<Target>()?)),
         };
-        Ok(Self { kind, may_write: AtomicBool::new(false) })
+        Ok(Self { kind, may_write: AtomicBool::new(false), has_written: AtomicBool::new(false) })
     }
 
     /// Opens it for a job, which writes only where that destroys nothing or was asked for.
@@ -70,8 +75,14 @@ impl MeasureTarget {
                     dsync: job.access.dsync,
                     wait: job.wait,
                 };
-                let opened = source.open(&options, job.threads as usize)?;
-                let OpenedQueues { queues, size_bytes, logical_block_bytes, description, notes, .. } = opened;
+                let opened = source.open(&options, job.threads as usize).map_err(named_holder)?;
+                let OpenedQueues { queues, size_bytes, logical_block_bytes, description, mut notes, .. } = opened;
+                // Holes matter to those who read them, and are no news to those who made them.
+                let reads = job.mix.kinds().any(|kind| kind == OpKind::Read);
+                let has_written = self.has_written.fetch_or(destructive, Ordering::Relaxed);
+                if !reads || has_written {
+                    notes.retain(|note| !note.contains(" are holes: "));
+                }
                 Ok(Opened { queues, facts: TargetFacts { size_bytes, logical_block_bytes, description, notes } })
             }
             Kind::Pool(pool) => {
@@ -87,11 +98,56 @@ impl MeasureTarget {
         }
     }
 
+    /// Whether jobs fit it: sizes, places, region, and that it can be opened as they want it.
+    ///
+    /// # Errors
+    /// The first job that does not fit, and why.
+    pub fn check<'a>(&self, jobs: impl Iterator<Item = &'a Job>) -> Result<()> {
+        let mut known: Vec<((Access, bool), OpenedQueues)> = Vec::new();
+        for job in jobs {
+            let source = match &self.kind {
+                // Takes anything, for it touches nothing.
+                Kind::Device(source) if source.name().starts_with("null:") => continue,
+                Kind::Device(source) => source,
+                Kind::Pool(pool) => {
+                    check_fit(job, pool.size_bytes, 512, 512)?;
+                    continue;
+                }
+            };
+            let way = (job.access, !job.mix.is_destructive());
+            if !known.iter().any(|(found, _)| *found == way) {
+                let options = QueueOptions {
+                    read_only: way.1,
+                    calls: calls(job.access.calls),
+                    buffered: job.access.buffered,
+                    ..QueueOptions::default()
+                };
+                let opened = source.open(&options, 1).map_err(named_holder);
+                let mut opened = opened.with_context(|| format!("job {:?} cannot begin", job.name))?;
+                // What it told is kept, not the target.
+                opened.queues.clear();
+                known.push((way, opened));
+            }
+            for (_, told) in known.iter().filter(|(found, _)| *found == way) {
+                // A file through the page cache takes any size.
+                let cached = told.description.starts_with("file") && !told.description.contains("direct");
+                let granularity = if cached { 1 } else { told.logical_block_bytes };
+                check_fit(job, told.size_bytes, told.logical_block_bytes, granularity)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a load may write to it.
     ///
     /// # Errors
-    /// Why not: a block device, or something recognised on it, without `--destroy-data`.
+    /// Why not: it is read-only; or a block device, or something recognised on it, without `--destroy-data`.
     pub fn may_write(&self, destroy_data: bool) -> Result<()> {
+        if let Kind::Device(source) = &self.kind
+            && is_read_only(Path::new("/sys/dev/block"), Path::new(source.name()))
+        {
+            bail!("{} is read-only: the device takes no writes; plan reads only, or blockdev --setrw", source.name());
+        }
         if destroy_data || self.may_write.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -118,7 +174,7 @@ impl MeasureTarget {
         let options = QueueOptions { buffer_bytes: PROBE_BYTES, read_only: true, ..QueueOptions::default() };
         let (mut queues, facts) = match &self.kind {
             Kind::Device(source) => {
-                let opened = source.open(&options, 1)?;
+                let opened = source.open(&options, 1).map_err(named_holder)?;
                 let facts = OpenedFacts {
                     name: source.name().to_owned(),
                     size_bytes: opened.size_bytes,
@@ -153,6 +209,31 @@ impl MeasureTarget {
     }
 }
 
+/// Whether a path is a block device that takes no writes (sysfs, `ro`); opening it for writing succeeds all the same, and
+/// each write fails.
+fn is_read_only(sysfs: &Path, path: &Path) -> bool {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let Ok(metadata) = path.metadata() else { return false };
+    let number = metadata.rdev();
+    let file = sysfs.join(format!("{}:{}/ro", rustix::fs::major(number), rustix::fs::minor(number)));
+    metadata.file_type().is_block_device() && std::fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Says who holds a target that is in use, where the system tells.
+fn named_holder(error: queue::OpenError) -> anyhow::Error {
+    let who = match &error {
+        queue::OpenError::Target(forebay_device::OpenError::InUse { path }) => {
+            holder(path).map(|who| format!("{who} holds {}", path.display()))
+        }
+        _ => None,
+    };
+    let error = anyhow::Error::new(error);
+    match who {
+        Some(who) => error.context(who),
+        None => error,
+    }
+}
+
 fn calls(calls: Calls) -> queue::Calls {
     match calls {
         Calls::Ring => queue::Calls::Ring { polled: false },
@@ -164,8 +245,8 @@ fn calls(calls: Calls) -> queue::Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_bench::job::model::Mix;
-    use forebay_block::{Io, OpKind};
+    use forebay_bench::job::model::{Mix, Pattern};
+    use forebay_block::Io;
 
     fn job(kind: OpKind) -> Job {
         Job { mix: Mix::only(kind), depth: 4, ..Job::default() }
@@ -232,5 +313,56 @@ mod tests {
         assert!(refusal.contains("swap"), "{refusal}");
         assert!(next.may_write(false).is_err() && next.may_write(true).is_ok() && next.may_write(false).is_err());
         next.open(&job(OpKind::Write), true).unwrap();
+    }
+
+    #[test]
+    fn regression_holes_are_told_to_readers_who_did_not_make_them() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("x");
+        std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+        let target = MeasureTarget::new(&path.display().to_string()).unwrap();
+        let told = |kind| target.open(&job(kind), false).unwrap().facts.notes.iter().any(|note| note.contains("holes"));
+        assert!(told(OpKind::Read));
+        assert!(!told(OpKind::Write), "a job that only writes");
+        assert!(!told(OpKind::Read), "what this session has made of it");
+    }
+
+    #[test]
+    fn regression_what_does_not_fit_is_refused_before() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("x");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let odd = Job { pattern: Pattern::Random { align_bytes: 100, skew_bytes: 0 }, ..Job::default() };
+        let cached = Job { access: Access { buffered: true, ..Access::default() }, ..odd.clone() };
+        for (text, refused) in [(path.display().to_string(), true), ("null:?size=1MiB".to_owned(), false)] {
+            let target = MeasureTarget::new(&text).unwrap();
+            let found = target.check([&Job::default(), &odd].into_iter()).map_err(|error| error.to_string());
+            assert_eq!(
+                found.as_ref().is_err_and(|error| error.contains("multiples of ")),
+                refused,
+                "{text}: {found:?}"
+            );
+            target.check([&cached].into_iter()).unwrap();
+        }
+    }
+
+    #[test]
+    fn regression_only_a_block_device_can_be_read_only() {
+        assert!(!is_read_only(Path::new("/sys/dev/block"), Path::new("/dev/null")));
+        assert!(!is_read_only(Path::new("/sys/dev/block"), Path::new("/nonexistent")));
+        // Whatever block devices this machine has: what the system tells of them decides.
+        let directory = tempfile::TempDir::new().unwrap();
+        let devices = std::fs::read_dir("/sys/dev/block").into_iter().flatten().flatten();
+        for device in devices.take(4) {
+            let number = device.file_name().into_string().unwrap();
+            let node = std::fs::read_to_string(device.path().join("uevent")).unwrap_or_default();
+            let Some(name) = node.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else { continue };
+            std::fs::create_dir(directory.path().join(&number)).unwrap();
+            for (text, expected) in [("1\n", true), ("0\n", false)] {
+                std::fs::write(directory.path().join(&number).join("ro"), text).unwrap();
+                let node = Path::new("/dev").join(name);
+                assert_eq!(is_read_only(directory.path(), &node), expected && node.exists(), "{name}");
+            }
+        }
     }
 }

@@ -2,18 +2,21 @@
 
 use super::live::Live;
 use super::open::MeasureTarget;
-use super::own_cost::own_cost_ns;
+use super::own_cost::{essence, own_cost_ns};
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{Driver, DriverError};
-use forebay_bench::job::model::{Job, Plan};
+use forebay_bench::job::check_fit;
+use forebay_bench::job::model::{Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
-use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
+use forebay_bench::run::{
+    Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run, run_virtual,
+};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
-use forebay_block::Queue;
+use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
 use forebay_device::counters::Counters;
-use forebay_device::queue::NullQueue;
+use forebay_device::queue::{ModelSource, NullQueue};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +24,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Memory for records that wait to be written, in bytes.
 const SPILL_BUDGET_BYTES: u64 = 256 << 20;
+/// Seed of a modelled drive: of its refresh and the like.
+const MODEL_SEED: u64 = 1;
 /// How long the end of a run waits for the last records to be written.
 const SPILL_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,19 +40,6 @@ pub struct SessionOptions {
     pub records: Option<PathBuf>,
 }
 
-/// Sets `stop` at SIGINT and SIGTERM; a second one kills, as without us.
-///
-/// # Errors
-/// Where the system does not let us.
-pub fn watch_signals(stop: &Arc<AtomicBool>) -> Result<()> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .context("cannot watch for Ctrl-C")?;
-    }
-    Ok(())
-}
-
 /// A target under measurement.
 pub struct Session {
     name: String,
@@ -59,6 +51,8 @@ pub struct Session {
     maps: Maps,
     /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
     null_bytes: Option<u64>,
+    /// A modelled drive and its virtual time, where the target is one.
+    model: Option<ModelSource>,
 }
 
 /// Queues on nothing.
@@ -82,7 +76,7 @@ impl Session {
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
         let target = MeasureTarget::new(name)?;
         let stop = Arc::new(AtomicBool::new(false));
-        watch_signals(&stop)?;
+        super::signals::watch(&stop)?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).context("the system gives no random numbers")?;
         let maps = Maps::new(u64::from_le_bytes(seed));
@@ -90,13 +84,57 @@ impl Session {
             Ok(Target::Null { size_bytes }) => Some(size_bytes),
             _ => None,
         };
+        let model = match name.parse() {
+            Ok(Target::Model(uri)) => Some(ModelSource::new(&uri, MODEL_SEED)?),
+            _ => None,
+        };
         let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
-        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes })
+        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes, model })
     }
 
     /// Name of the target.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Looks at all that a plan needs before anything of it runs: a refusal of the last job should not come after the work
+    /// of the first.
+    ///
+    /// # Errors
+    /// What must not be written to, and what does not fit.
+    pub fn check(&self, plan: &Plan) -> Result<()> {
+        let jobs = || plan.groups.iter().flatten();
+        if jobs().any(|job| job.mix.is_destructive()) {
+            self.may_write()?;
+        }
+        self.check_jobs(jobs())
+    }
+
+    fn check_jobs<'a>(&self, mut jobs: impl Iterator<Item = &'a Job>) -> Result<()> {
+        match &self.model {
+            Some(model) => Ok(jobs.try_for_each(|job| check_fit(job, model.size_bytes(), 512, 512))?),
+            None => self.target.check(jobs),
+        }
+    }
+
+    /// As [`Session::check`], for the settings of experiments, which decide themselves what they write.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn check_base(&self, base: &Job) -> Result<()> {
+        let base = Job { mix: Mix::only(OpKind::Read), ..base.clone() };
+        self.check_jobs(std::iter::once(&base))
+    }
+
+    /// Size of the target in bytes.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn target_bytes(&self) -> Result<u64> {
+        match &self.model {
+            Some(model) => Ok(model.size_bytes()),
+            None => self.target.size_bytes(),
+        }
     }
 
     /// Whether the user has ended it.
@@ -109,10 +147,7 @@ impl Session {
     /// # Errors
     /// What could not be begun.
     pub fn run(&self, plan: &Plan, prefix: &str) -> Result<Vec<JobResult>> {
-        // Before anything runs: a refusal of the last job should not come after the work of the first.
-        if plan.groups.iter().flatten().any(|job| job.mix.is_destructive()) {
-            self.may_write()?;
-        }
+        self.check(plan)?;
         let mut spill = self.options.records.as_deref().map(|path| self.spill(path, plan)).transpose()?;
         let mut results = Vec::new();
         let mut first = 0;
@@ -148,6 +183,9 @@ impl Session {
             };
             recorders.push(of_job);
         }
+        if let Some(model) = &self.model {
+            return self.run_on_model(model, jobs, recorders, prefix);
+        }
         if let Some(size_bytes) = self.null_bytes {
             let open = |job: &Job| null_queues(job, size_bytes);
             return self.run_on(jobs, recorders, open, prefix);
@@ -175,6 +213,37 @@ impl Session {
         Ok(run(assignments, &self.clock, &settings, &self.stop, &mut show)?)
     }
 
+    /// Runs jobs on a modelled drive, in its virtual time.
+    fn run_on_model(
+        &self,
+        model: &ModelSource,
+        jobs: &[Job],
+        recorders: Vec<Vec<Recorder>>,
+        prefix: &str,
+    ) -> Result<Vec<JobResult>> {
+        let mut assignments = Vec::new();
+        for (job, recorders) in jobs.iter().zip(recorders) {
+            if job.verify {
+                bail!(
+                    "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:",
+                    job.name
+                );
+            }
+            let buffer_bytes = (job.max_io_bytes() as usize).max(512);
+            let facts = TargetFacts {
+                size_bytes: model.size_bytes(),
+                logical_block_bytes: 512,
+                description: model.description(),
+                notes: Vec::new(),
+            };
+            let queues = model.queues(job.threads, job.depth, buffer_bytes)?;
+            assignments.push(Assignment { job: job.clone(), opened: Opened { queues, facts }, recorders });
+        }
+        let settings = Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() };
+        let mut show = |progress: &_| self.live.show(prefix, progress);
+        Ok(run_virtual(assignments, model.clock(), &settings, &self.stop, &mut show)?)
+    }
+
     /// The file of records. Its times count from this session's clock.
     fn spill(&self, path: &Path, plan: &Plan) -> Result<Spill> {
         let jobs: Vec<&Job> = plan.groups.iter().flatten().collect();
@@ -198,6 +267,10 @@ impl Session {
     /// # Errors
     /// Why not.
     pub fn may_write(&self) -> Result<()> {
+        if self.model.is_some() {
+            // It holds nothing that could be lost.
+            return Ok(());
+        }
         self.target.may_write(self.options.destroy_data)
     }
 
@@ -207,13 +280,28 @@ impl Session {
         target.path().map(Counters::read)
     }
 
-    /// The tool's own cost for a job, in nanoseconds an I/O.
-    ///
-    /// # Errors
-    /// Where the job cannot be run at all.
-    pub fn own_cost_ns(&self, job: &Job, target_bytes: u64) -> Result<f64> {
-        self.live.step("measuring the tool itself");
-        own_cost_ns(job, target_bytes, self.options.records.is_some())
+    /// The tool's own cost for the jobs of results, in nanoseconds an I/O: measured once for equal settings, and not after
+    /// the user has ended the run.
+    pub fn own_costs_ns(&self, results: &[JobResult]) -> Vec<Option<f64>> {
+        let mut known: Vec<(Job, u64, Option<f64>)> = Vec::new();
+        let mut costs = Vec::new();
+        for result in results {
+            let (job, bytes) = (essence(&result.job), result.target_bytes);
+            let found = known.iter().find(|(found, of_bytes, _)| *found == job && *of_bytes == bytes);
+            let cost = match found {
+                Some(&(_, _, cost)) => cost,
+                None if self.is_stopped() => None,
+                None => {
+                    self.live.step("measuring the tool itself");
+                    let is_recorded = self.options.records.is_some();
+                    let cost = own_cost_ns(&job, bytes, is_recorded).ok().filter(|&ns| ns > 0.0);
+                    known.push((job, bytes, cost));
+                    cost
+                }
+            };
+            costs.push(cost);
+        }
+        costs
     }
 
     /// Ends it.
@@ -232,6 +320,9 @@ impl Driver for Session {
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {
+        if let Some(model) = &self.model {
+            return Ok(model.size_bytes());
+        }
         self.target.size_bytes().map_err(|error| DriverError(output::chain(&error)))
     }
 

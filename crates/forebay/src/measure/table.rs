@@ -4,6 +4,7 @@ use crate::output::{self, size, time};
 use forebay_bench::job::model::Job;
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::run::{JobResult, KindResult, per_second};
+use forebay_bench::stats::little::Verdict;
 use forebay_bench::stats::percentile::{Level, PercentileEstimate, Reported};
 
 /// Failures shown with their place.
@@ -32,8 +33,13 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
     lines.extend(open_loop(result));
     if let Some(judged) = result.judged {
         lines.push(format!(
-            "\n  verified: {} units whole, {} in part (written at the same time), {} not written in this run",
-            judged.whole, judged.partly, judged.unjudged
+            "\n  verified, of {} units read (warm-up included): {} whole, {} in part (written at the same time, or by an \
+             earlier run), {} not at all, {} WRONG",
+            judged.read(),
+            judged.whole,
+            judged.partly,
+            judged.unjudged,
+            judged.wrong
         ));
     }
     lines.extend(failures(result));
@@ -62,16 +68,32 @@ fn asked(job: &Job) -> String {
     )
 }
 
+/// Depth and its check, and what it cost the processor.
 fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
     let little = summary::little(result);
+    let asked = u64::from(result.job.threads) * u64::from(result.job.depth);
+    let (Some(total_ns), Some(wanted)) = (result.total_mean_ns(), result.depth_wanted()) else {
+        return format!("  depth - reached of {asked} asked; Little's law: not judged");
+    };
+    let ended: u64 = result.kinds.iter().map(|kind| kind.ios + kind.errors).sum();
+    let law = match little.verdict {
+        Verdict::NotJudged => summary::verdict(little.verdict).to_owned(),
+        verdict => format!(
+            "{}: {} a second x {} in flight = {:.2} ({:+.1} %)",
+            summary::verdict(verdict),
+            rate(per_second(ended, result.duration_ns)),
+            time(result.service_mean_ns as u64),
+            little.implied_depth,
+            little.deviation * 100.0
+        ),
+    };
     let ios = result.ios().max(1) as f64;
     let own = own_cost_ns.map_or_else(String::new, |ns| format!("; the tool itself {ns:.0} ns an I/O"));
     format!(
-        "  depth {:.2} reached of {} asked; Little's law: {} ({:+.1} %); CPU {:.2} us user, {:.2} us system an I/O{own}",
+        "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet handed over; mean total {}\n  \
+         Little's law: {law}\n  CPU {:.2} us user, {:.2} us system an I/O{own}",
         result.depth_mean,
-        u64::from(result.job.threads) * u64::from(result.job.depth),
-        summary::verdict(little.verdict),
-        little.deviation * 100.0,
+        time(total_ns as u64),
         result.cpu_ns.0 as f64 / ios / 1e3,
         result.cpu_ns.1 as f64 / ios / 1e3,
     )
@@ -99,12 +121,13 @@ fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> Stri
     let total = summary::percentiles(&kind.total, Some(&kind.blocks), reporting);
     let device = summary::percentiles(&kind.device, None, reporting);
     let submission = summary::percentiles(&kind.submission, None, reporting);
+    let or_none = |ns: f64| if kind.total.count() == 0 { "-".to_owned() } else { time(ns as u64) };
     let mut rows = vec![vec![
         "mean".to_owned(),
-        time(kind.total.mean_ns() as u64),
-        format!("sd {}", time(kind.total.deviation_ns() as u64)),
-        time(kind.device.mean_ns() as u64),
-        time(kind.submission.mean_ns() as u64),
+        or_none(kind.total.mean_ns()),
+        format!("sd {}", or_none(kind.total.deviation_ns())),
+        or_none(kind.device.mean_ns()),
+        or_none(kind.submission.mean_ns()),
     ]];
     let mut withheld = Vec::new();
     for ((total, device), submission) in total.iter().zip(&device).zip(&submission) {

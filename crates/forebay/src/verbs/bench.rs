@@ -11,7 +11,7 @@ use forebay_bench::job::validate::validate;
 use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::output::{fio, fio_log};
-use forebay_bench::run::JobResult;
+use forebay_bench::run::{JobResult, Partial};
 use forebay_bench::stats::percentile::Level;
 use forebay_bench::telemetry::{Summary, parquet};
 use forebay_device::counters::Difference;
@@ -19,6 +19,9 @@ use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Rounds of a comparison where the user does not say.
+const ROUNDS: u32 = 5;
 
 /// Runs a load, an experiment or a comparison.
 ///
@@ -35,6 +38,10 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         };
     };
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
+    measure::check_outputs(options)?;
+    for note in measure::idle_options(options, named)? {
+        eprintln!("forebay: note: {note}");
+    }
     if let Some(named @ (Named::PhotoIngest | Named::IndexRebuild)) = named {
         return show_report(&measure::application(named, target, options)?, target, format);
     }
@@ -55,24 +62,40 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         session.close()?;
         return show_report(&report, target, format);
     }
+    let mut other = other(&session, &settings, &plan, options)?;
+    session.check(&plan)?;
     if let Some(text) = &options.condition {
         let report = measure::condition(&mut session, text, base, options)?;
         eprintln!("forebay: {}", report.conditions.join("; "));
     }
-    if options.against.is_some() || !options.against_set.is_empty() {
-        let report = compare(&mut session, &settings, &plan, options)?;
+    if let Some(other) = &mut other {
+        let rounds = options.rounds.unwrap_or(ROUNDS);
+        let report = match other {
+            Against::Target(other) => measure::compare(&mut session, Other::Target(other), &plan, rounds)?,
+            Against::Settings(other) => measure::compare(&mut session, Other::Settings(other), &plan, rounds)?,
+        };
         session.close()?;
         return show_report(&report, target, format);
     }
     run_plan(session, &plan, options, format)
 }
 
-fn compare(session: &mut Session, settings: &SessionOptions, plan: &Plan, options: &BenchOptions) -> Result<Report> {
+/// The other side of a comparison.
+enum Against {
+    Target(Box<Session>),
+    Settings(Plan),
+}
+
+/// The other side, where there is one: opened and looked at before anything runs.
+fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &BenchOptions) -> Result<Option<Against>> {
     if let Some(other) = &options.against {
-        let mut other = Session::new(other, settings.clone())?;
-        let report = measure::compare(session, Other::Target(&mut other), plan, options.rounds)?;
-        other.close()?;
-        return Ok(report);
+        let other = Session::new(other, settings.clone())?;
+        other.target_bytes()?;
+        other.check(plan)?;
+        return Ok(Some(Against::Target(Box::new(other))));
+    }
+    if options.against_set.is_empty() {
+        return Ok(None);
     }
     if options.job.is_some() || !options.diskspd.is_empty() {
         bail!("--against-set changes what --set says: give the job by --set");
@@ -80,7 +103,8 @@ fn compare(session: &mut Session, settings: &SessionOptions, plan: &Plan, option
     let settings: Vec<String> = options.set.iter().chain(&options.against_set).cloned().collect();
     let mut other = from_settings(&settings)?;
     apply(&mut other, options)?;
-    measure::compare(session, Other::Settings(&other), plan, options.rounds)
+    session.check(&other)?;
+    Ok(Some(Against::Settings(other)))
 }
 
 fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Format) -> Result<()> {
@@ -91,10 +115,9 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     let before = session.counters();
     let results = session.run(plan, "")?;
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
-    let own_costs: Vec<Option<f64>> = results
-        .iter()
-        .map(|result| session.own_cost_ns(&result.job, result.target_bytes).ok().filter(|&ns| ns > 0.0))
-        .collect();
+    let own_costs = session.own_costs_ns(&results);
+    let not_started: Vec<&str> =
+        plan.groups.iter().flatten().skip(results.len()).map(|job| job.name.as_str()).collect();
     let name = session.name().to_owned();
     match format {
         Format::Json => {
@@ -104,7 +127,13 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .map(|(result, own_cost)| summary::job(result, *own_cost, &reporting))
                 .collect();
             let counters = counters.as_ref().map(counters_json);
-            output::json(json!({ "target": name, "notes": plan.notes, "jobs": jobs, "drive_counters": counters }))?;
+            output::json(json!({
+                "target": name,
+                "notes": plan.notes,
+                "jobs": jobs,
+                "not_started": not_started,
+                "drive_counters": counters,
+            }))?;
         }
         Format::Table => {
             let tables: Vec<String> = results
@@ -113,6 +142,9 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .map(|(result, own_cost)| job_table(&name, result, *own_cost, &reporting))
                 .collect();
             output::line(&tables.join("\n\n"))?;
+            if !not_started.is_empty() {
+                output::line(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
+            }
             if let Some(table) = counters.as_ref().and_then(counters_table) {
                 output::line(&table)?;
             }
@@ -175,6 +207,8 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             "torn_tail_bytes": summary.torn_tail_bytes,
             "damaged_bytes": summary.damaged_bytes,
             "whole": summary.is_whole(),
+            "is_whole": summary.is_whole(),
+            "has_footer": summary.footer.is_some(),
         })),
         Format::Table => output::line(&format!(
             "{} records of {} segments written to {}; {} were dropped by the run, {} bytes at the end and {} in the middle \
@@ -187,6 +221,12 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             summary.damaged_bytes
         )),
     }?;
+    if summary.footer.is_none() {
+        eprintln!(
+            "forebay: note: {} has no footer: the run did not end. What it dropped or lost later is unknown",
+            records.display()
+        );
+    }
     // A torn end is what a kill leaves; damage in the middle is not.
     if summary.damaged_bytes > 0 {
         return Err(finding(format!("{} is damaged: {} bytes", records.display(), summary.damaged_bytes)));
@@ -229,14 +269,21 @@ fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
     Err(finding(format!("{} I/Os failed or never came back", report.failures)))
 }
 
-/// A finding where I/Os failed.
+/// A finding where I/Os failed, or where nothing was found out.
 fn verdict(results: &[JobResult]) -> Result<()> {
     let failed: u64 = results.iter().map(|result| result.failures.count).sum();
     let hung: u32 = results.iter().map(|result| result.hung).sum();
-    if failed + u64::from(hung) == 0 {
-        return Ok(());
+    if failed + u64::from(hung) > 0 {
+        return Err(finding(format!("{failed} I/Os failed and {hung} never came back; the result says where")));
     }
-    Err(finding(format!("{failed} I/Os failed and {hung} never came back; the result says where")))
+    // Whom the user has ended has no duty left.
+    let whole = || results.iter().filter(|result| result.partial != Some(Partial::Interrupted));
+    let named =
+        |result: &JobResult, what: &str| Err(finding(format!("job {:?}: {what}; its notes say why", result.job.name)));
+    if let Some(result) = whole().find(|result| !result.has_measured()) {
+        return named(result, "no I/O was measured");
+    }
+    whole().find(|result| result.has_verified_nothing()).map_or(Ok(()), |result| named(result, "nothing was verified"))
 }
 
 /// The plan that the command line asks for; that of an experiment is the base of its jobs.
@@ -247,7 +294,7 @@ fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
             bail!("{} is neither a file nor an experiment; `forebay bench --list` names these", path.display())
         }
         (Some(path), true, true) => job::load(path)?,
-        (None, false, true) => from_diskspd(options)?,
+        (None, false, true) => from_diskspd(options, named)?,
         (None, true, _) => from_settings(&options.set)?,
         _ => bail!("a job file, --set and DiskSpd's options exclude one another: give one of them"),
     };
@@ -255,9 +302,16 @@ fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
     Ok(plan)
 }
 
-/// DiskSpd's options; its `-c` makes the file where there is none.
-fn from_diskspd(options: &BenchOptions) -> Result<Plan> {
-    let parsed = diskspd::parse(&options.diskspd)?;
+/// DiskSpd's options; its `-c` makes the file where there is none. DiskSpd goes through the page cache unless told
+/// otherwise, experiments do not unless told so.
+fn from_diskspd(options: &BenchOptions, named: bool) -> Result<Plan> {
+    let mut parsed = diskspd::parse(&options.diskspd)?;
+    let says_caches = options.diskspd.iter().any(|option| option.starts_with("-S") || option == "-h");
+    if named && !says_caches {
+        parsed.plan.groups.iter_mut().flatten().for_each(|job| job.access.buffered = false);
+        parsed.plan.notes.retain(|note| !note.contains("page cache"));
+        parsed.plan.notes.push("An experiment measures the drive: direct I/O, unless -Sb says otherwise.".to_owned());
+    }
     if let (Some(bytes), Some(Ok(Target::Path(path)))) =
         (parsed.create_bytes, options.target.as_deref().map(str::parse::<Target>))
         && !path.exists()
@@ -290,7 +344,21 @@ fn from_settings(settings: &[String]) -> Result<Plan> {
         let value = if is_toml { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
         text.push_str(&format!("{} = {value}\n", key.trim()));
     }
-    Ok(toml_file::parse(&text, "--set")?)
+    // The text has lines of its own, which the user has never seen.
+    toml_file::parse(&text, SETTINGS).map_err(|error| match without_line(&error.to_string()) {
+        Some(text) => anyhow::anyhow!(text),
+        None => error.into(),
+    })
+}
+
+/// What errors call the settings of `--set`.
+const SETTINGS: &str = "--set";
+
+/// An error about `--set` without the line and column that it names.
+fn without_line(text: &str) -> Option<String> {
+    let rest = text.strip_prefix(SETTINGS)?.strip_prefix(':')?;
+    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ':');
+    Some(format!("{SETTINGS}:{rest}"))
 }
 
 fn write(path: &Path, content: &str) -> Result<()> {

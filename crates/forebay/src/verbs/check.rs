@@ -4,8 +4,8 @@ use crate::cli::CheckOptions;
 use crate::finding::finding;
 use crate::measure::{Session, SessionOptions, time_ns};
 use crate::output::{self, Format};
-use anyhow::{Context, Result};
-use forebay_bench::spec::{self, Conditioning, Outcome, Spec};
+use anyhow::{Context, Result, bail};
+use forebay_bench::spec::{self, CheckError, Conditioning, Outcome, Spec};
 use serde_json::json;
 
 /// Intervals of the shortest run: clustering of stalls is seen between intervals, not within.
@@ -29,6 +29,11 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
     let target = options.target.as_deref().context("--target is missing")?;
     let spec = Spec::load(name)?;
     let runtime_ns = options.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?;
+    if runtime_ns == Some(0) {
+        bail!(
+            "--runtime 0s: nothing can be measured in no time; at least 1ns, and 8 intervals before anything is judged"
+        );
+    }
     let shortest_ns = spec
         .promises
         .iter()
@@ -39,19 +44,28 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
     let interval_ns = (shortest_ns.unwrap_or(spec::RUNTIME_NS) / INTERVALS).clamp(INTERVAL_NS.0, INTERVAL_NS.1);
     let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: None };
     let mut session = Session::new(target, settings)?;
-    let may_write = session.may_write();
-    if let Err(why) = &may_write {
-        eprintln!("forebay: promises about writes are left out: {}", output::chain(why));
-    }
-    let how = spec::CheckOptions {
+    // A target that cannot be opened is said once, and not as a reason to leave promises out.
+    session.target_bytes()?;
+    let mut how = spec::CheckOptions {
         runtime_ns,
         conditioning: if options.skip_conditioning { Conditioning::Skip } else { Conditioning::AsSheet },
         only: options.only.clone(),
         rows: options.rows,
-        allow_writes: may_write.is_ok(),
+        allow_writes: true,
         ..spec::CheckOptions::default()
     };
-    let report = spec::check(&mut session, &spec, &how)?;
+    let refusal = if spec::writes(&spec, &how) { session.may_write().err() } else { None };
+    how.allow_writes = refusal.is_none();
+    let report = match (spec::check(&mut session, &spec, &how), refusal) {
+        (Err(error @ CheckError::NothingToCheck { .. }), Some(why)) => {
+            bail!("{error}: {}", output::chain(&why));
+        }
+        (Ok(report), Some(why)) => {
+            eprintln!("forebay: what writes is left out: {}", output::chain(&why));
+            report
+        }
+        (report, _) => report?,
+    };
     match format {
         Format::Json => output::json(serde_json::to_value(&report)?)?,
         Format::Table => output::line(&spec::table(&report))?,

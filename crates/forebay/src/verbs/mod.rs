@@ -7,7 +7,9 @@ mod config;
 mod create;
 mod disk;
 mod inspect;
+mod models;
 mod serve;
+mod simulate;
 mod status;
 mod top;
 mod verify;
@@ -34,6 +36,9 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Verify { config } => verify::run(&config, format),
         Verb::Bench(options) => bench::run(&options, format),
         Verb::Check(options) => check::run(&options, format),
+        Verb::Models => models::list(format),
+        Verb::Conformance(options) => models::conformance(&options, format),
+        Verb::Simulate(options) => simulate::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
     }
 }

@@ -150,3 +150,24 @@ fn ctrl_c_leaves_a_report() {
     assert_eq!(report["outcome"], "not_shown");
     assert_eq!(verdicts(&report)[1], "not_run", "{report}");
 }
+
+#[test]
+fn regression_with_nothing_to_check_there_is_no_report() {
+    let place = Place::new();
+    let text = sheet(&[(HALF_A_SECOND, "measure = \"iops\"\nat_least = 1")]).replace("randread", "randwrite");
+    let writing = place.write("w.toml", &text);
+    let scene = Scene::new().created();
+    let fast = scene.path("fast.img");
+    let output = check(&writing, fast.to_str().unwrap(), &[]);
+    refused(&output, 2, &["nothing to check", "writes were not allowed", "Forebay pool"]);
+    assert_eq!((out(&output).as_str(), err(&output).lines().count()), ("", 1), "{}", err(&output));
+    refused(&check("800p-118gb", RAM, &[]), 2, &["nothing to check", "promises nothing"]);
+    let reading = place.write("r.toml", &sheet(&[(HALF_A_SECOND, "measure = \"iops\"\nat_least = 1")]));
+    refused(&check(&reading, NULL, &["--runtime", "0s"]), 2, &["--runtime 0s"]);
+    // No word about writes where there are none, and an error is said once.
+    let output = check(&reading, fast.to_str().unwrap(), &[]);
+    good(&output);
+    assert!(!err(&output).contains("write"), "{}", err(&output));
+    let output = check("p4800x", "/nonexistent/x", &[]);
+    assert_eq!(err(&output).matches("does not exist").count(), 1, "{}", err(&output));
+}

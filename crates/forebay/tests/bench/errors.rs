@@ -169,3 +169,96 @@ fn a_place_that_cannot_be_written_to_costs_no_result() {
         assert!(option == "--fio-logs" || path == nowhere || !text.is_empty(), "{option} {path}: the result is lost");
     }
 }
+
+#[test]
+fn regression_what_cannot_be_done_is_said_before_anything_runs() {
+    let place = Place::new();
+    let target = place.target();
+    let bad = place.write("app.json", "{\"depths\": []}");
+    let long = ["--runtime", "20s"];
+    let read_only = place.write("ro.json", "x");
+    let started = Instant::now();
+    for (more, parts) in [
+        (&["--set", "size=1000"][..], &["size: 1000 bytes", "multiples of "][..]),
+        (&["--set", "skew=100"], &["skew: 100 bytes", "multiples of "]),
+        (&["--set", "region={ offset = \"100\" }"], &["region", "multiple of"]),
+        (&["qd-sweep", "--application", &bad], &["app.json"]),
+        (&["qd-sweep", "--application", "/nonexistent/app.json"], &["/nonexistent/app.json"]),
+        (&["--against", "/nonexistent/b"], &["/nonexistent/b", "does not exist"]),
+        (&["--against-set", "size=1000"], &["size: 1000 bytes"]),
+        (&["--fio-json", "/nonexistent/x"], &["cannot write /nonexistent/x", "No such file"]),
+        (&["--fio-logs", "/nonexistent/x"], &["cannot write /nonexistent/x", "No such file"]),
+        (&["--records", "/nonexistent/x"], &["cannot write /nonexistent/x", "directory /nonexistent"]),
+        (&["--records", "/nonexistent/r", "--parquet", "/nonexistent/x"], &["/nonexistent/r"]),
+        (&["--records", &place.text("new.fbt"), "--parquet", &read_only], &["ro.json", "never overwritten"]),
+        // Without an effect.
+        (&["--quick"], &["--quick", "experiments"]),
+        (&["--capacities", "2"], &["--capacities", "experiments"]),
+        (&["--files", "2"], &["--files", "experiments"]),
+        (&["--rounds", "3"], &["--rounds", "--against"]),
+        (&["--read-percent", "30"], &["--read-percent", "rw=randrw"]),
+        (&["--set", "read_percent=30"], &["read_percent", "randrw"]),
+        (&["--set", "fua=true"], &["fua", "writes nothing"]),
+        (&["qd-sweep", "--fio-json", &place.text("x.json")], &["--fio-json", "experiment"]),
+    ] {
+        let output = bench(&target, &[more, &long].concat());
+        refused(&output, 2, parts);
+        assert_eq!(out(&output), "", "{more:?}");
+        // Lines that the user has never seen are not named.
+        assert!(!err(&output).contains("--set:1") && !err(&output).contains("--set:2"), "{}", err(&output));
+    }
+    assert!(started.elapsed() < Duration::from_secs(20), "something ran before it was refused");
+    // With a job in a group of its own before it.
+    let jobs =
+        "[defaults]\nruntime = \"20s\"\n[[job]]\nname = \"r\"\n[[job]]\nname = \"odd\"\nsize = 1000\nafter = \"r\"\n";
+    let output = bench(&target, &[&place.write("j.toml", jobs)]);
+    refused(&output, 2, &["odd", "size: 1000 bytes"]);
+    assert!(started.elapsed() < Duration::from_secs(25), "the first job ran");
+}
+
+#[test]
+fn regression_experiments_say_what_they_decide_themselves() {
+    let output = bench(
+        RAM,
+        &[
+            "qd-sweep",
+            "--quick",
+            "--runtime",
+            "50ms",
+            "--depth-max",
+            "2",
+            "--set",
+            "depth=7",
+            "--set",
+            "rw=write",
+            "--files",
+            "3",
+        ],
+    );
+    good(&output);
+    let text = err(&output);
+    assert!(text.contains("qd-sweep decides itself, whatever --set says: depth, rw"), "{text}");
+    assert!(text.contains("--files has no effect on qd-sweep"), "{text}");
+    // DiskSpd's options reach an experiment without its page cache.
+    let place = Place::new();
+    let output = bench(
+        &place.target(),
+        &["qd-sweep", "--quick", "--runtime", "50ms", "--depth-max", "1", "--read-percent", "100", "-b4k"],
+    );
+    good(&output);
+    assert!(err(&output).contains("unless -Sb says otherwise"), "{}", err(&output));
+}
+
+#[test]
+fn regression_two_readers_share_a_file_and_a_writer_is_named() {
+    let place = Place::new();
+    let target = place.target();
+    let reader = Running::start(&["bench", "--target", &target, "--warmup", "0s", "--runtime", "60s"]);
+    std::thread::sleep(Duration::from_millis(700));
+    measured(&target, &["--set", "ios=10", "--warmup", "0s"]);
+    // A writer needs it alone, and is told who has it.
+    let output = bench(&target, &["--set", "rw=randwrite", "--set", "ios=10", "--warmup", "0s"]);
+    refused(&output, 2, &["is in use", &format!("process {}", reader.0.id())]);
+    reader.signal(rustix::process::Signal::INT);
+    good(&reader.end());
+}

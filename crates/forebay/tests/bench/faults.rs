@@ -31,6 +31,11 @@ fn ctrl_c_is_said_in_a_table_and_ends_the_jobs_that_follow() {
     let table = good(&run.end());
     assert!(table.contains("PARTIAL (interrupted)"), "{table}");
     assert!(table.starts_with("a: ") && !table.contains("\nb: "), "{table}");
+    assert!(table.contains("never started, since the run was ended: b"), "{table}");
+    let run = Running::start(&["bench", &place.text("j.toml"), "--target", NULL, "--output", "json"]);
+    std::thread::sleep(Duration::from_millis(700));
+    run.signal(Signal::INT);
+    assert_eq!(json(&good(&run.end()))["not_started"], serde_json::json!(["b"]));
 }
 
 #[test]
@@ -160,5 +165,69 @@ fn what_was_there_before_is_not_taken_for_this_runs() {
         .write("r.toml", "[[job]]\nrw = \"read\"\nsize = \"64KiB\"\npasses = 1.0\nverify = true\nwarmup = \"0s\"\n");
     let result = measured(&target, &[&reading]);
     let units = &jobs_of(&result)[0]["verified_units"];
-    assert_eq!((&units["whole"], &units["unjudged"]), (&0.into(), &(16 * MIB / 4096).into()));
+    // Sound in itself, each in its place, and from whichever run.
+    let all = 16 * MIB / 4096;
+    assert_eq!((&units["whole"], &units["partly"], &units["unjudged"]), (&0.into(), &all.into(), &0.into()));
+    // A byte that has changed since is found by another process, too; what has no header of ours is not judged.
+    let file = std::fs::File::options().read(true).write(true).open(&target).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 5 * MIB + 2000).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], 5 * MIB + 2000).unwrap();
+    file.write_all_at(&[7; 4096], 6 * MIB).unwrap();
+    file.sync_all().unwrap();
+    let output = bench(&target, &[&reading]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let result = json(&out(&output));
+    let (units, failures) = (&jobs_of(&result)[0]["verified_units"], &jobs_of(&result)[0]["failures"]);
+    assert_eq!((&units["wrong"], &units["partly"], &units["unjudged"]), (&1.into(), &(all - 2).into(), &1.into()));
+    assert!(failures["first"][0]["what"].as_str().unwrap().contains("damaged content"), "{failures}");
+}
+
+#[test]
+fn regression_to_verify_nothing_is_a_finding() {
+    let place = Place::new();
+    let reading = ["--set", "verify=true", "--set", "passes=1", "--set", "rw=read", "--warmup", "0s"];
+    let output = bench(&place.target(), &reading);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(err(&output).contains("nothing was verified"), "{}", err(&output));
+    assert!(out(&output).contains("NOTHING WAS VERIFIED"), "{}", out(&output));
+    // fio's way of asking for the same.
+    let fio = "[v]\nrw=randread\nbs=4k\nsize=4m\nioengine=io_uring\ndirect=1\nverify=crc32c\nverify_only=1\n";
+    let jobs = place.write("v.fio", &fio.replace("randread", "randwrite"));
+    let output = bench(&place.target(), &[&jobs]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(out(&output).contains("NOTHING WAS VERIFIED"), "{}", out(&output));
+}
+
+#[test]
+fn regression_nothing_measured_is_a_finding() {
+    let place = Place::new();
+    let times = place.write("times.txt", "0\n0.01\n");
+    let trace = format!("trace={{ file = \"{times}\" }}");
+    let output = bench(NULL, &["--set", &trace, "--warmup", "1s"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(err(&output).contains("no I/O was measured"), "{}", err(&output));
+    assert!(out(&output).contains("the trace was over before the measurement began"), "{}", out(&output));
+    // By itself it is measured from its begin to its end.
+    let started = Instant::now();
+    let result = measured(NULL, &["--set", &trace]);
+    let job = &jobs_of(&result)[0];
+    assert_eq!((&job["ios"], &job["job"]["warmup_s"]), (&2.into(), &0.0.into()));
+    let seconds = job["duration_s"].as_f64().unwrap();
+    assert!((0.01..0.2).contains(&seconds) && started.elapsed() < Duration::from_secs(5), "{seconds}");
+}
+
+#[test]
+fn regression_a_second_signal_at_once_is_the_same_wish() {
+    // As timeout(1) does: the child, and then its whole group.
+    let run = Running::start(&["bench", "--output", "json", "--target", NULL, "--warmup", "0s", "--runtime", "60s"]);
+    std::thread::sleep(Duration::from_millis(500));
+    run.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(2));
+    run.signal(Signal::INT);
+    let result = json(&good(&run.end()));
+    let job = &jobs_of(&result)[0];
+    assert_eq!(job["partial"], "interrupted");
+    // The tool's own cost is not measured for somebody who wants to go.
+    assert!(job["own_cost_ns_per_io"].is_null(), "{job}");
 }

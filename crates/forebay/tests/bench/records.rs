@@ -82,6 +82,27 @@ fn records_survive_a_kill() {
 }
 
 #[test]
+fn regression_a_kill_takes_a_second_of_records_and_not_all() {
+    let place = Place::new();
+    let records = place.text("r.fbt");
+    // Far too few to fill a chunk.
+    let more = ["--set", "rate=1000", "--warmup", "0s", "--runtime", "60s"];
+    let run = Running::start(&[&["bench", "--target", NULL, "--records", &records][..], &more].concat());
+    let started = Instant::now();
+    wait_until("the first records", || std::fs::metadata(&records).is_ok_and(|found| found.len() > 4096));
+    std::thread::sleep(Duration::from_millis(1500));
+    run.signal(Signal::KILL);
+    let lived_s = started.elapsed().as_secs_f64();
+    run.end();
+    let output = forebay(&["bench", "--records", &records, "--parquet", &place.text("k.parquet"), "--output", "json"]);
+    let found = json(&good(&output));
+    let kept = found["records"].as_f64().unwrap();
+    assert!(kept > 1000.0 * (lived_s - 2.0) && kept >= 900.0, "{kept} in {lived_s} s");
+    assert_eq!((&found["is_whole"], &found["has_footer"]), (&false.into(), &false.into()));
+    assert!(err(&output).contains("has no footer: the run did not end"), "{}", err(&output));
+}
+
+#[test]
 fn what_are_no_records_is_refused() {
     let place = Place::new();
     let target = place.target();

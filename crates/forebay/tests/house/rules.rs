@@ -4,14 +4,16 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 7] = [
+pub const FLOORS: [(&str, &[&str]); 9] = [
     ("block", &[]),
-    ("device", &["block"]),
+    ("model", &["block"]),
+    ("device", &["block", "model"]),
     ("prism", &["block"]),
     ("bench", &["block"]),
     ("volume", &["block", "prism"]),
+    ("sim", &["block", "model", "prism", "volume"]),
     ("export", &["block", "volume"]),
-    ("forebay", &["block", "device", "prism", "bench", "volume", "export"]),
+    ("forebay", &["block", "model", "device", "prism", "bench", "volume", "sim", "export"]),
 ];
 
 /// Rooms in which `unsafe` may stand anywhere; elsewhere only in [`UNSAFE_FILES`].
@@ -22,7 +24,7 @@ const UNSAFE_FILES: [&str; 1] = ["crates/block/src/buf.rs"];
 pub const ROOMS_WITH_UNSAFE: [&str; 3] = ["block", "device", "export"];
 
 /// Rooms that never call the operating system.
-pub const PURE_ROOMS: [&str; 2] = ["volume", "prism"];
+pub const PURE_ROOMS: [&str; 4] = ["volume", "prism", "model", "sim"];
 /// Clocks, threads, files, processes, sockets, and containers whose order is random.
 const IMPURE_PATHS: [&str; 10] = [
     "std::time",

@@ -46,6 +46,9 @@ pub(crate) struct CheckpointState {
     pub generation: u32,
     /// Leaves dirtied since the last freeze.
     pub dirtied: usize,
+    /// Leaves dirtied from the last durable root to that freeze: where the checkpoint comes to nothing, recovery still
+    /// needs them.
+    pub dirtied_before: usize,
     /// Slots kept for pages.
     pub reserve: u64,
     /// Slots that the map may still grow into.
@@ -290,7 +293,7 @@ impl Engine {
         state.requested = false;
         state.failed = false;
         state.header_attempts = 0;
-        state.dirtied = 0;
+        state.dirtied_before = std::mem::take(&mut state.dirtied);
         state.in_flight = 0;
         state.next_frozen = 0;
         state.next_index = (0, 0);
@@ -571,6 +574,7 @@ impl Engine {
         };
         self.checkpoint.number = header.checkpoint;
         self.checkpoint.failures = 0;
+        self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, header.checkpoint);
         for slot in std::mem::take(&mut self.checkpoint.superseded) {
             self.slots.clear(slot);
@@ -585,6 +589,7 @@ impl Engine {
 
     fn abort_checkpoint(&mut self) {
         self.checkpoint.phase = Phase::Idle;
+        self.checkpoint.dirtied += std::mem::take(&mut self.checkpoint.dirtied_before);
         self.release_page_slots();
         self.checkpoint.header = None;
         self.checkpoint.shadow = None;

@@ -210,7 +210,8 @@ impl Engine {
 
     fn collect_due(&self) -> bool {
         let low = (self.bands.count() / 16).max(3);
-        self.bands.free_count() + self.freed.bands() < low
+        // A request larger than what is kept free needs more.
+        self.bands.free_count() + self.freed.bands() < low || self.freed.is_empty() && self.is_space_wanted()
     }
 
     fn destage_due(&self) -> bool {

@@ -77,9 +77,17 @@ impl Engine {
         self.frames.get(frame).dirty && !self.frames.get(frame).frozen || !self.is_full_of_changes()
     }
 
-    /// Whether as many leaves are dirty, or about to be, as may be.
+    /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
+    /// root, which is longer ago where checkpoints fail.
     fn is_full_of_changes(&self) -> bool {
-        self.checkpoint.dirtied + self.executing >= self.dirty_limit()
+        let (since_freeze, limit) = (self.checkpoint.dirtied + self.executing, self.dirty_limit());
+        since_freeze >= limit || since_freeze + self.checkpoint.dirtied_before >= 2 * limit
+    }
+
+    /// Whether somebody waits for space, rather than for a turn or a checkpoint.
+    pub(crate) fn is_space_wanted(&self) -> bool {
+        let first = self.stalled.front().and_then(|&id| self.pieces.get(id as usize));
+        first.is_some_and(|piece| piece.wants == Wants::Space)
     }
 
     /// Whether a leaf lies on the device and nowhere else.

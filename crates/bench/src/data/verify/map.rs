@@ -166,14 +166,7 @@ impl WrittenMap {
         wrong.map_or(Ok(judged), Err)
     }
 
-    fn judge(
-        &self,
-        granule: &[u8],
-        at: u64,
-        demand: Demand,
-        judged: &mut Judged,
-        first: &mut Option<Box<Mismatch>>,
-    ) {
+    fn judge(&self, granule: &[u8], at: u64, demand: Demand, judged: &mut Judged, first: &mut Option<Box<Mismatch>>) {
         let unit_bytes = self.layout.unit_bytes();
         for (unit, at) in granule.chunks_exact(unit_bytes as usize).zip((at..).step_by(unit_bytes as usize)) {
             let found = match demand {

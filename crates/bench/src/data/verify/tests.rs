@@ -167,7 +167,9 @@ fn regression_units_of_an_earlier_run_are_judged_by_themselves() {
     bench.store(BASE, &unit(4096, BASE));
     // Shorter units of a run with shorter I/Os, and one without a header between them.
     (1..3).for_each(|block| {
-        (0..8).for_each(|sector| bench.store(BASE + block * 4096 + sector * 512, &unit(512, BASE + block * 4096 + sector * 512)));
+        (0..8).for_each(|sector| {
+            bench.store(BASE + block * 4096 + sector * 512, &unit(512, BASE + block * 4096 + sector * 512))
+        });
     });
     bench.store(BASE + 2 * 4096 + 1024, &[3; 512]);
     // Longer than what is judged at once, and nothing at all.

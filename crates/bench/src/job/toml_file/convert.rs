@@ -53,6 +53,24 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
     })
 }
 
+/// Why a key has no effect beside the others, where that is so.
+pub fn idle(text: &JobText, key: &str) -> Option<&'static str> {
+    if text.mix.is_some() {
+        // That is an error of its own.
+        return None;
+    }
+    let rw = text.rw.unwrap_or(Direction::RandRead);
+    let mixed = matches!(rw, Direction::Rw | Direction::RandRw);
+    let writes = mixed || matches!(rw, Direction::Write | Direction::RandWrite);
+    match key {
+        "read_percent" if !mixed => {
+            Some("it has no effect: it belongs to rw = \"rw\" or \"randrw\", which mix reads and writes")
+        }
+        "fua" if !writes => Some("it has no effect: this job writes nothing"),
+        _ => None,
+    }
+}
+
 type Wrong<'a> = &'a dyn Fn(&str, &str) -> JobError;
 
 fn mix(text: &JobText, wrong: Wrong<'_>) -> Result<Mix, JobError> {

@@ -80,7 +80,14 @@ struct Placed {
 }
 
 fn read_job(text: JobText, defaults: &JobText, index: usize, place: &str) -> Result<Placed, JobError> {
+    let idle = [("read_percent", text.read_percent.is_some()), ("fua", text.fua == Some(true))];
     let mut text = merge::with_defaults(text, defaults);
+    // What a job says itself must have an effect; defaults are for those that can use them.
+    for (key, _) in idle.into_iter().filter(|(_, given)| *given) {
+        if let Some(reason) = convert::idle(&text, key) {
+            return Err(JobError::value(place, key, reason));
+        }
+    }
     let (after, group) = (text.after.take(), text.group.take());
     let name = text.name.take().unwrap_or_else(|| format!("job{}", index + 1));
     let job = convert::job(text, name, index as u64 + 1, place)?;

@@ -31,7 +31,9 @@ fn regression_a_reader_can_do_littles_sum() {
         let depth = of("completions_per_second") * of("time_in_flight_mean_ns") / 1e9;
         assert!((depth - of("implied_depth")).abs() < 1e-9, "{law}");
         assert!((depth / of("measured_depth") - 1.0 - of("deviation")).abs() < 1e-9, "{law}");
-        assert!((of("completions_per_second") - of("completions") / value["duration_s"].as_f64().unwrap()).abs() < 1e-6);
+        assert!(
+            (of("completions_per_second") - of("completions") / value["duration_s"].as_f64().unwrap()).abs() < 1e-6
+        );
         // And what was wanted, in flight or not, from the mean that the percentiles belong to.
         let total = value["total_latency_mean_ns"].as_f64().unwrap();
         assert_eq!(value["kinds"][0]["latency_ns"]["total"]["mean"], total);

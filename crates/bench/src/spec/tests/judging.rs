@@ -109,8 +109,7 @@ fn throughput_is_judged_by_its_interval() {
 #[test]
 fn a_stall_counts_as_seconds_without_io() {
     // Half of the seconds stand still: no rows for them at all.
-    let mut result =
-        run(&Job::default(), 40, |second| if second % 2 == 0 { vec![10_000; 1000] } else { Vec::new() });
+    let mut result = run(&Job::default(), 40, |second| if second % 2 == 0 { vec![10_000; 1000] } else { Vec::new() });
     result.intervals.retain(|row| row.begin_ns % 2_000_000_000 == 0);
     let found = figure(&result, Measure::Iops, Op::All, Bound::AtLeast(1.0), Confidence::P95);
     assert_eq!(found.value, Some(500.0));

@@ -306,7 +306,9 @@ fn what_is_odd_is_noted() {
     // Before the table: it makes the verdicts worth less.
     let text = table(&report);
     let (before, _) = text.split_once("| promise").unwrap();
-    for what in ["WARNING: this target is not the sheet's drive: it has 100 GB, that one 375 GB", "not steady", "Little's law"] {
+    for what in
+        ["WARNING: this target is not the sheet's drive: it has 100 GB, that one 375 GB", "not steady", "Little's law"]
+    {
         assert!(before.contains(what), "{what}: {before}");
     }
     driver.size_bytes = 300_000_000_000;

@@ -80,6 +80,29 @@ fn every_record_arrives_in_the_order_of_its_thread() {
 }
 
 #[test]
+fn regression_a_chunk_that_is_not_full_can_be_handed_over() {
+    let memory = Memory::new();
+    let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header(), options(100, 8, 1)).unwrap();
+    let mut recorder = spill.recorder(0, 0).unwrap();
+    // Nothing to hand over is no segment.
+    recorder.hand_over();
+    let mut made = 0;
+    for count in [7, 1, 120] {
+        (0..count).for_each(|i| recorder.push(record(made + i)));
+        made += count;
+        recorder.hand_over();
+        wait_until_written(&spill, made);
+        // Nothing more has come, and the recorder goes on as before: this is what a kill would leave.
+        let (segments, summary) = read_all(&memory.content());
+        assert_eq!((summary.records, summary.footer), (made, None));
+        let records: Vec<Record> = segments.into_iter().flat_map(|segment| segment.records).collect();
+        assert_eq!(records, (0..made).map(record).collect::<Vec<_>>());
+    }
+    assert_eq!(recorder.finish(), RecorderReport { recorded: made, dropped: 0 });
+    assert!(spill.finish(PATIENCE).is_clean);
+}
+
+#[test]
 fn a_slow_spill_drops_exactly_what_has_no_chunk_and_says_where() {
     let (gate, memory, entered, open) = gate();
     let mut spill = Spill::start(Box::new(gate), "gate", &header(), options(10, 2, 1)).unwrap();

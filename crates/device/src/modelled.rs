@@ -1,0 +1,232 @@
+//! Modelled SSDs as targets: `model:NAME` in virtual time, `emulated:NAME` in real time over memory or a file.
+
+use crate::size::{SizeError, format_size, parse_size_bytes};
+use forebay_model::host::{Profile, ProfileError};
+use forebay_model::preset::{Drive, PresetError};
+use forebay_model::ssd::{Past, Ssd};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Profile of a host that the user does not name: what a modelled drive is published with most often.
+pub const DEFAULT_HOST: &str = "linux-anandtech";
+/// Largest flash drive that is made without being asked for a size: its map takes 8 bytes for 4 KiB.
+const FLASH_DEFAULT_BYTES: u64 = 32 << 30;
+/// How often what is filled is overwritten at random before a model is used: enough for a steady state.
+const RANDOM_PASSES: f64 = 2.0;
+
+/// A modelled SSD as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelUri {
+    /// Name of the preset.
+    pub name: String,
+    /// Size in bytes, where it is not the drive's own.
+    pub size_bytes: Option<u64>,
+    /// Percent that were written before, sequentially and then over again at random; 0: as from the factory; `None`: of
+    /// flash all was written once, sequentially.
+    pub fill_percent: Option<u32>,
+    /// Profile of the host's cost. Real time has a host of its own.
+    pub host: Option<String>,
+    /// Where an emulated SSD keeps its data.
+    pub store: Option<Store>,
+}
+
+/// Where an emulated SSD keeps its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// Memory, lost with the process.
+    Ram,
+    /// A file or block device.
+    Path(PathBuf),
+}
+
+/// Why a model cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// There is no such drive, or not in this size.
+    #[error("{0}")]
+    Preset(#[from] PresetError),
+    /// There is no such host.
+    #[error("{0}")]
+    Host(#[from] ProfileError),
+}
+
+/// What is wrong with a model's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelForm {
+    /// A parameter that is not known.
+    Unknown(String),
+    /// A size that is none.
+    Size(SizeError),
+    /// Anything else.
+    Form(&'static str),
+}
+
+impl ModelUri {
+    /// Parameters of `model:`.
+    pub const MODEL_PARAMETERS: &str = "size, fill, host";
+    /// Parameters of `emulated:`.
+    pub const EMULATED_PARAMETERS: &str = "size, fill, store";
+
+    /// What stands behind the colon.
+    ///
+    /// # Errors
+    /// [`ModelForm`].
+    pub fn parse(rest: &str, is_emulated: bool) -> Result<Self, ModelForm> {
+        let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if name.is_empty() {
+            return Err(ModelForm::Form("names no drive: write e.g. model:p4800x; forebay models lists them"));
+        }
+        let mut uri = Self { name: name.to_owned(), size_bytes: None, fill_percent: None, host: None, store: None };
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            match key {
+                "size" => {
+                    let size = parse_size_bytes(value).map_err(ModelForm::Size)?;
+                    if size < 1 << 20 {
+                        return Err(ModelForm::Form("is too small: at least 1 MiB"));
+                    }
+                    uri.size_bytes = Some(size / 4096 * 4096);
+                }
+                "fill" => {
+                    let digits = value.strip_suffix('%').unwrap_or(value);
+                    let percent = digits.parse().ok().filter(|percent| *percent <= 100);
+                    uri.fill_percent = Some(percent.ok_or(ModelForm::Form("has a fill that is no percentage, 0 to 100"))?);
+                }
+                "host" if !is_emulated => uri.host = Some(value.to_owned()),
+                "store" if is_emulated && value == "ram" => uri.store = Some(Store::Ram),
+                "store" if is_emulated && value.starts_with('/') => uri.store = Some(Store::Path(value.into())),
+                "store" if is_emulated => {
+                    return Err(ModelForm::Form("has a store that is neither \"ram\" nor a path that begins with /"));
+                }
+                _ => return Err(ModelForm::Unknown(key.to_owned())),
+            }
+        }
+        if is_emulated && uri.size_bytes.is_none() {
+            return Err(ModelForm::Form("lacks size=: write e.g. emulated:p4800x?size=1GiB&store=ram"));
+        }
+        if is_emulated {
+            uri.store.get_or_insert(Store::Ram);
+        }
+        Ok(uri)
+    }
+
+    /// The drive's parts, in the size asked for.
+    ///
+    /// # Errors
+    /// [`ModelError::Preset`].
+    pub fn drive(&self) -> Result<Drive, ModelError> {
+        let drive = Drive::named(&self.name)?;
+        let is_flash = matches!(drive, Drive::Nand(_));
+        let size_bytes = match self.size_bytes {
+            Some(size_bytes) => size_bytes,
+            None if is_flash => drive.capacity_bytes().min(FLASH_DEFAULT_BYTES),
+            None => return Ok(drive),
+        };
+        Ok(if size_bytes == drive.capacity_bytes() { drive } else { drive.scaled(size_bytes)? })
+    }
+
+    /// The drive with its past behind it.
+    ///
+    /// # Errors
+    /// [`ModelError::Preset`].
+    pub fn build(&self, seed: u64) -> Result<Box<dyn Ssd>, ModelError> {
+        let drive = self.drive()?;
+        let is_flash = matches!(drive, Drive::Nand(_));
+        let mut ssd = drive.build(seed)?;
+        match self.fill_percent {
+            Some(0) => {}
+            Some(percent) => ssd.age(Past { filled: f64::from(percent) / 100.0, random_passes: RANDOM_PASSES }),
+            // Reads of flash that nothing was written to touch no flash: they say nothing of the drive.
+            None if is_flash => ssd.age(Past { filled: 1.0, random_passes: 0.0 }),
+            None => {}
+        }
+        Ok(ssd)
+    }
+
+    /// The host's cost.
+    ///
+    /// # Errors
+    /// [`ModelError::Host`].
+    pub fn profile(&self) -> Result<Profile, ModelError> {
+        Ok(Profile::named(self.host.as_deref().unwrap_or(DEFAULT_HOST))?)
+    }
+
+    /// In words, for results.
+    #[must_use]
+    pub fn description(&self, size_bytes: u64) -> String {
+        let past = match self.fill_percent {
+            Some(0) => "nothing written before".to_owned(),
+            Some(percent) => format!("{percent} % written, then {RANDOM_PASSES:.0} times as much over it at random"),
+            None if matches!(Drive::named(&self.name), Ok(Drive::Nand(_))) => "all written once, sequentially".to_owned(),
+            None => "in-place media".to_owned(),
+        };
+        let host = match self.store {
+            None => format!("host {}, virtual time", self.host.as_deref().unwrap_or(DEFAULT_HOST)),
+            Some(_) => "real time".to_owned(),
+        };
+        format!("model of {}, {}, {past}; {host}", self.name, format_size(size_bytes))
+    }
+}
+
+impl fmt::Display for ModelUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.store.is_some() { "emulated:" } else { "model:" })?;
+        f.write_str(&self.name)?;
+        let mut separator = '?';
+        let mut put = |f: &mut fmt::Formatter<'_>, key: &str, value: &str| {
+            let written = write!(f, "{separator}{key}={value}");
+            separator = '&';
+            written
+        };
+        if let Some(size_bytes) = self.size_bytes {
+            put(f, "size", &format_size(size_bytes))?;
+        }
+        if let Some(percent) = self.fill_percent {
+            put(f, "fill", &percent.to_string())?;
+        }
+        if let Some(host) = &self.host {
+            put(f, "host", host)?;
+        }
+        match &self.store {
+            Some(Store::Ram) => put(f, "store", "ram"),
+            Some(Store::Path(path)) => put(f, "store", &path.to_string_lossy()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_equal() {
+        for (text, emulated) in [
+            ("p4800x", false),
+            ("p3700?size=1GiB&fill=90&host=none", false),
+            ("tlc?size=2GiB&store=ram", true),
+            ("slc?size=1GiB&fill=10&store=/tmp/x", true),
+        ] {
+            let uri = ModelUri::parse(text, emulated).unwrap();
+            let scheme = if emulated { "emulated:" } else { "model:" };
+            assert_eq!(uri.to_string(), format!("{scheme}{text}"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let fails = |text, emulated| ModelUri::parse(text, emulated).unwrap_err();
+        assert!(matches!(fails("", false), ModelForm::Form(_)));
+        assert_eq!(fails("p4800x?store=ram", false), ModelForm::Unknown("store".into()));
+        assert_eq!(fails("p4800x?size=1GiB&host=none", true), ModelForm::Unknown("host".into()));
+        for text in ["p4800x?fill=101", "p4800x?fill=x", "p4800x?size=4KiB"] {
+            assert!(matches!(fails(text, false), ModelForm::Form(_)), "{text}");
+        }
+        assert!(matches!(fails("p4800x", true), ModelForm::Form(_)), "an emulated drive needs a size");
+        assert!(matches!(fails("p4800x?size=1GiB&store=here", true), ModelForm::Form(_)));
+        let unknown = ModelUri::parse("p4800y", false).unwrap().build(1).err().unwrap().to_string();
+        assert!(unknown.contains("p4800x"), "{unknown}");
+        let uri = ModelUri::parse("p4800x?host=linux", false).unwrap();
+        assert!(uri.profile().is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! What can be known to be wrong is said before anything runs: files that cannot be written, options without an effect.
+
+use super::experiments::Named;
+use crate::cli::BenchOptions;
+use anyhow::{Context, Result, bail};
+use forebay_bench::experiment::{DepthHistogram, Experiment};
+use rustix::fs::{Access, access};
+use std::path::Path;
+
+/// Keys of a job that every experiment decides for itself.
+const DECIDED: [&str; 20] = [
+    "rw",
+    "mix",
+    "read_percent",
+    "fua",
+    "flush_every",
+    "flush_kind",
+    "arrival",
+    "rate",
+    "trace",
+    "think",
+    "think_compute",
+    "burst",
+    "runtime",
+    "bytes",
+    "ios",
+    "passes",
+    "cooldown",
+    "start_delay",
+    "verify",
+    "name",
+];
+
+/// Whether the files that a command is to write can be written.
+///
+/// # Errors
+/// The one that cannot, and why.
+pub fn check_outputs(options: &BenchOptions) -> Result<()> {
+    if let Some(path) = &options.fio_json {
+        writable(path)?;
+    }
+    if let Some(prefix) = &options.fio_logs {
+        writable(&prefix.with_file_name(format!("{}_bw.1.log", name_of(prefix))))?;
+    }
+    for path in options.records.iter().chain(&options.parquet) {
+        writable(path)?;
+        if path.exists() && !is_device(path) {
+            bail!("{} exists, and is never overwritten: name another file, or remove it", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// Whether a file can be written or made; nothing is touched.
+fn writable(path: &Path) -> Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    if path.is_dir() {
+        bail!("{}: it is a directory", cannot());
+    }
+    if path.exists() {
+        return access(path, Access::WRITE_OK).with_context(cannot);
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let reached = access(directory, Access::WRITE_OK).and_then(|()| match directory.is_dir() {
+        true => Ok(()),
+        false => Err(rustix::io::Errno::NOTDIR),
+    });
+    reached.with_context(|| format!("{}: its directory {} cannot be written to", cannot(), directory.display()))
+}
+
+/// The depths of an application, read and checked.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn application(options: &BenchOptions) -> Result<Option<DepthHistogram>> {
+    let Some(path) = options.application.as_deref() else { return Ok(None) };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(DepthHistogram::parse(&text).with_context(|| path.display().to_string())?))
+}
+
+/// Options that were given and have no effect: errors where the user meant something else to run, otherwise notes.
+///
+/// # Errors
+/// The first option that makes no sense here.
+pub fn idle_options(options: &BenchOptions, named: Option<Named>) -> Result<Vec<String>> {
+    let compares = options.against.is_some() || !options.against_set.is_empty();
+    match named {
+        None => plain(options, compares)?,
+        Some(Named::Experiment(experiment)) => return of_experiment(options, experiment, compares),
+        Some(Named::PhotoIngest | Named::IndexRebuild) => {
+            let used = ["--files", "--file-size", "--quick"];
+            let idle = tuning(options).into_iter().chain(reporting(options, compares));
+            let settings = !options.set.is_empty() || !options.diskspd.is_empty();
+            let settings = [("--set", settings), ("--condition", options.condition.is_some())];
+            if let Some((option, _)) = idle.chain(settings).find(|(option, given)| *given && !used.contains(option)) {
+                bail!("{option} has no effect on a load shaped like an application: leave it out");
+            }
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Options that tune experiments.
+fn tuning(options: &BenchOptions) -> [(&'static str, bool); 9] {
+    [
+        ("--quick", options.quick),
+        ("--read-percent", options.read_percent.is_some()),
+        ("--depth-max", options.depth_max.is_some()),
+        ("--application", options.application.is_some()),
+        ("--capacities", options.capacities.is_some()),
+        ("--rate", options.rate.is_some()),
+        ("--rounds", options.rounds.is_some()),
+        ("--files", options.files.is_some()),
+        ("--file-size", options.file_size.is_some()),
+    ]
+}
+
+/// Options about the result of a job, and comparisons.
+fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 6] {
+    [
+        ("--against", compares),
+        ("--fio-json", options.fio_json.is_some()),
+        ("--fio-logs", options.fio_logs.is_some()),
+        ("--records", options.records.is_some()),
+        ("--parquet", options.parquet.is_some()),
+        ("--percentiles", options.percentiles.is_some()),
+    ]
+}
+
+fn plain(options: &BenchOptions, compares: bool) -> Result<()> {
+    let has_use = |option: &str| match option {
+        "--quick" => options.condition.is_some(),
+        "--rounds" => compares,
+        _ => false,
+    };
+    if let Some((option, _)) = tuning(options).into_iter().find(|(option, given)| *given && !has_use(option)) {
+        let instead = match option {
+            "--read-percent" => "; a job says it with --set rw=randrw --set read_percent=N",
+            "--rate" => "; a job says it with --set rate=N",
+            "--rounds" => "; comparisons have rounds: --against or --against-set",
+            _ => "",
+        };
+        bail!("{option} is for experiments, which `forebay bench --list` names, and has no effect on a job{instead}");
+    }
+    if compares && let Some((option, _)) = reporting(options, false).into_iter().find(|(_, given)| *given) {
+        bail!("{option} has no effect on a comparison: leave it out");
+    }
+    Ok(())
+}
+
+fn of_experiment(options: &BenchOptions, experiment: Experiment, compares: bool) -> Result<Vec<String>> {
+    if let Some((option, _)) = reporting(options, compares).into_iter().find(|(_, given)| *given) {
+        bail!("{option} has no effect on an experiment: it is for jobs");
+    }
+    let used: &[&str] = match experiment {
+        Experiment::QdSweep => &["--read-percent", "--depth-max", "--application"],
+        Experiment::Qos => &["--read-percent", "--depth-max", "--rate"],
+        Experiment::ShortBurst => &["--read-percent"],
+        Experiment::WaitMethods => &["--read-percent", "--rounds"],
+        Experiment::Mixed => &["--rounds"],
+        Experiment::WriteSaturation => &["--capacities"],
+        Experiment::Surface | Experiment::SniaIops | Experiment::SniaLatency => &[],
+    };
+    let idle =
+        tuning(options).into_iter().filter(|(option, given)| *given && *option != "--quick" && !used.contains(option));
+    let mut notes: Vec<String> = idle.map(|(option, _)| format!("{option} has no effect on {experiment}")).collect();
+    let more: &[&str] = match experiment {
+        Experiment::QdSweep | Experiment::Surface | Experiment::Qos => &["depth"],
+        Experiment::SniaIops | Experiment::WriteSaturation => &["size", "pattern"],
+        Experiment::SniaLatency | Experiment::Mixed => &["depth", "size", "pattern"],
+        Experiment::ShortBurst => &["depth"],
+        Experiment::WaitMethods => &["depth", "threads", "wait", "calls"],
+    };
+    let keys = options.set.iter().filter_map(|setting| setting.split_once('=')).map(|(key, _)| key.trim());
+    let decided: Vec<&str> = keys.filter(|key| DECIDED.contains(key) || more.contains(key)).collect();
+    if !decided.is_empty() {
+        notes.push(format!("{experiment} decides itself, whatever --set says: {}", decided.join(", ")));
+    }
+    Ok(notes)
+}

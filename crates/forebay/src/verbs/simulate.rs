@@ -1,0 +1,185 @@
+//! `forebay simulate`: lives of pools in virtual time, until one breaks a promise.
+
+use crate::cli::SimulateOptions;
+use crate::finding::finding;
+use crate::measure::Live;
+use crate::output::{self, Format};
+use anyhow::{Context, Result, bail};
+use forebay_sim::{Coverage, Failure, MARKS, Scenario, live, shrink};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Lines of a failing life's log that are shown.
+const LOG_LINES: usize = 200;
+/// How often progress is told on a terminal.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+/// Lives so many lives and says what they met.
+///
+/// # Errors
+/// A finding where a promise was broken.
+pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
+    if options.threads == Some(0) {
+        bail!("--threads 0: at least 1");
+    }
+    // Panics are findings of the engine's; they are told with their seed.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let told = match options.seed {
+        Some(seed) => replay(seed, format),
+        None => campaign(options, format),
+    };
+    std::panic::set_hook(hook);
+    told
+}
+
+/// What a campaign shares between its threads.
+#[derive(Default)]
+struct Found {
+    coverage: Coverage,
+    lives: u64,
+    /// The failing life with the lowest seed.
+    failure: Option<(u64, Failure)>,
+}
+
+fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or(cores);
+    let begin = Instant::now();
+    let limit = options.minutes.map(|minutes| Duration::from_secs_f64(minutes.max(0.0) * 60.0));
+    let end = options.from.saturating_add(if limit.is_some() { u64::MAX / 2 } else { options.count });
+    let (next, stop, found) = (AtomicU64::new(options.from), AtomicBool::new(false), Mutex::new(Found::default()));
+    let bar = Live::new();
+    let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begin.elapsed() < limit) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return;
+            }
+            let scenario = Scenario::random(seed);
+            let lived = std::panic::catch_unwind(|| live(&scenario, false)).unwrap_or_else(|_| forebay_sim::Lived {
+                failure: shrink::fails(&scenario),
+                ..forebay_sim::Lived::default()
+            });
+            let mut found = lock();
+            found.lives += 1;
+            found.coverage.add(&lived.coverage);
+            if let Some(failure) = lived.failure
+                && found.failure.as_ref().is_none_or(|(known, _)| seed < *known)
+            {
+                found.failure = Some((seed, failure));
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| -> Result<()> {
+        let mut handles = Vec::new();
+        for number in 0..threads {
+            let thread = std::thread::Builder::new().name(format!("lives-{number}")).spawn_scoped(scope, work);
+            handles.push(thread.context("cannot start a thread: use fewer --threads")?);
+        }
+        let mut told = Instant::now();
+        while handles.iter().any(|handle| !handle.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let found = lock();
+                bar.step(&format!("{} lives, {} power cuts", found.lives, cuts(&found.coverage)));
+            }
+        }
+        Ok(())
+    })?;
+    drop(bar);
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report(options, &found, begin.elapsed(), format)
+}
+
+/// Power cuts of all kinds.
+fn cuts(coverage: &Coverage) -> u64 {
+    coverage.of("power cuts") + coverage.of("power cuts in recovery")
+}
+
+fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: Format) -> Result<()> {
+    let coverage = &found.coverage;
+    let counts: Vec<(&str, u64)> = coverage.iter().collect();
+    match format {
+        Format::Json => output::json(json!({
+            "from": options.from,
+            "lives": found.lives,
+            "power_cuts": cuts(coverage),
+            "recoveries": coverage.of("recoveries"),
+            "seconds": elapsed.as_secs_f64(),
+            "met": counts.iter().map(|(what, count)| ((*what).to_owned(), json!(count))).collect::<serde_json::Map<_, _>>(),
+            "never_met": coverage.missing(),
+            "failure": found.failure.as_ref().map_or(Value::Null, |(seed, failure)| {
+                json!({ "seed": seed, "round": failure.round, "doing": failure.doing, "what": failure.what })
+            }),
+        }))?,
+        Format::Table => {
+            for (what, count) in &counts {
+                output::line(&format!("{count:>12}  {what}"))?;
+            }
+            let missing = coverage.missing();
+            if !missing.is_empty() {
+                output::line(&format!("never met, of {} marks and faults: {}", MARKS.len() + 11, missing.join(", ")))?;
+            }
+            output::line(&format!(
+                "{} lives from seed {}, {} power cuts, {} recoveries in {:.1} s: {}",
+                found.lives,
+                options.from,
+                cuts(coverage),
+                coverage.of("recoveries"),
+                elapsed.as_secs_f64(),
+                if found.failure.is_some() { "a promise was BROKEN" } else { "every promise was kept" },
+            ))?;
+        }
+    }
+    match &found.failure {
+        None => Ok(()),
+        Some((seed, failure)) => {
+            Err(finding(format!("seed {seed}, {failure}; see all of it, shrunk: forebay simulate --seed {seed}")))
+        }
+    }
+}
+
+/// One life, with its log; a failing one is shrunk first.
+fn replay(seed: u64, format: Format) -> Result<()> {
+    let scenario = Scenario::random(seed);
+    let Some(failure) = shrink::fails(&scenario) else {
+        let lived = live(&scenario, false);
+        let met: Vec<String> = lived.coverage.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        return match format {
+            Format::Json => output::json(json!({ "seed": seed, "failure": Value::Null, "met": met })),
+            Format::Table => output::line(&format!("seed {seed}: every promise was kept; {}", met.join(", "))),
+        };
+    };
+    let whole = scenario.steps();
+    let (small, last) = shrink::shrink(&scenario, failure, &mut shrink::fails);
+    let log = std::panic::catch_unwind(|| live(&small, true)).map(|lived| lived.log).unwrap_or_default();
+    let tail = &log[log.len().saturating_sub(LOG_LINES)..];
+    match format {
+        Format::Json => output::json(json!({
+            "seed": seed,
+            "failure": { "round": last.round, "doing": last.doing, "what": last.what },
+            "steps": whole,
+            "steps_shrunk": small.steps(),
+            "scenario": format!("{small:?}"),
+            "log": tail,
+        }))?,
+        Format::Table => {
+            output::line(&format!("shrunk from {whole} steps to {}", small.steps()))?;
+            output::line(&format!("{:?}", small.shape))?;
+            for round in &small.rounds {
+                output::line(&format!("{round:?}"))?;
+            }
+            for line in tail {
+                output::line(line)?;
+            }
+        }
+    }
+    Err(finding(format!("seed {seed}, {last}")))
+}

@@ -1,0 +1,67 @@
+//! Bugs that lives have found, each with lives that met it. A life follows from its seed and from the generator of lives:
+//! where that changes, [`the_generator_is_the_one_these_seeds_are_for`] fails, and the seeds must be looked for anew, with
+//! the fix taken out.
+
+use forebay_sim::{Scenario, live};
+
+fn keep_their_promises(seeds: &[u64]) {
+    for &seed in seeds {
+        if let Some(failure) = live(&Scenario::random(seed), false).failure {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn the_generator_is_the_one_these_seeds_are_for() {
+    let text = format!("{:?}", (0..50).map(Scenario::random).collect::<Vec<_>>());
+    // FNV-1a, 64 bit.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    assert_eq!(hash, GENERATOR, "the generator of lives has changed: {hash:#x}");
+}
+
+const GENERATOR: u64 = 0xc8f3_352e_8925_0690;
+
+/// While a checkpoint's flush took its time, waiting writes read each other's map pages out of memory in turns, for ever.
+#[test]
+fn regression_waiting_writes_do_not_page_each_other_out() {
+    keep_their_promises(&[240, 445, 558, 608, 646, 900, 988]);
+}
+
+/// Data that lives on the fast tier took the slots that the map needed to grow: the pool was "full" with most bands free.
+#[test]
+fn regression_pinned_data_leaves_slots_for_the_map() {
+    keep_their_promises(&[73, 472, 1362, 1689]);
+}
+
+/// Records of failed writes, and of moves over many map pages, made the journal name more pages than fit into memory: the
+/// pool could not be opened with the memory it had run with.
+#[test]
+fn regression_recovery_fits_into_the_memory_the_pool_ran_with() {
+    keep_their_promises(&[1547, 2875, 3717, 5204, 6129, 6258, 7951]);
+}
+
+/// The same after checkpoints that came to nothing: what they had written was taken for clean.
+#[test]
+fn regression_failed_checkpoints_do_not_forget_what_recovery_needs() {
+    keep_their_promises(&[23_987, 29_819]);
+}
+
+/// A damaged block on the fast tier was to be destaged again and again without a pause.
+#[test]
+fn regression_a_damaged_block_does_not_keep_the_mover_busy() {
+    keep_their_promises(&[4266]);
+}
+
+/// A write that did not fit took the rest of a band and gave it back, which is lost until that is collected: it ate all
+/// that collection freed for it.
+#[test]
+fn regression_a_waiting_write_does_not_eat_what_is_freed_for_it() {
+    keep_their_promises(&[4626, 6761, 7597]);
+}
+
+/// A request larger than the bands that are kept free waited for a collection that nothing started.
+#[test]
+fn regression_a_large_request_gets_its_space_collected() {
+    keep_their_promises(&[28_338]);
+}

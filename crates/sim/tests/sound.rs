@@ -1,0 +1,41 @@
+//! The simulator itself: that it is deterministic, that it meets what it is for, and that it shrinks.
+
+use forebay_sim::{Coverage, Scenario, live, shrink};
+
+#[test]
+fn the_same_seed_lives_the_same_life() {
+    for seed in [1, 17, 4711] {
+        let [first, second] = [(); 2].map(|()| live(&Scenario::random(seed), true));
+        assert_eq!(first.log, second.log, "seed {seed}");
+        assert_eq!(first.coverage, second.coverage);
+        assert!(first.log.len() > 10);
+    }
+}
+
+#[test]
+fn some_hundred_lives_keep_every_promise_and_meet_nearly_everything() {
+    let mut coverage = Coverage::default();
+    for seed in 100_000..100_400 {
+        let lived = live(&Scenario::random(seed), false);
+        assert_eq!(lived.failure, None, "seed {seed}");
+        coverage.add(&lived.coverage);
+    }
+    assert!(coverage.of("power cuts") > 800, "{coverage:?}");
+    assert!(coverage.of("power cuts in recovery") > 800, "{coverage:?}");
+    // What is rare is asked of longer campaigns.
+    assert!(coverage.missing().len() <= 4, "{:?}", coverage.missing());
+}
+
+#[test]
+fn a_failing_life_is_made_short() {
+    let scenario = Scenario::random(3);
+    let steps = scenario.steps();
+    // "Fails" where any round discards: that needs one step of one round.
+    let mut fails = |scenario: &Scenario| {
+        let text = format!("{scenario:?}");
+        text.contains("Clear").then(|| forebay_sim::Failure { round: 0, doing: "x".into(), what: "y".into() })
+    };
+    let first = fails(&scenario).unwrap();
+    let (small, _) = shrink::shrink(&scenario, first, &mut fails);
+    assert_eq!((small.rounds.len(), small.steps()), (1, 1), "of {steps} steps");
+}
