@@ -90,7 +90,8 @@ impl ModelUri {
                 "fill" => {
                     let digits = value.strip_suffix('%').unwrap_or(value);
                     let percent = digits.parse().ok().filter(|percent| *percent <= 100);
-                    uri.fill_percent = Some(percent.ok_or(ModelForm::Form("has a fill that is no percentage, 0 to 100"))?);
+                    uri.fill_percent =
+                        Some(percent.ok_or(ModelForm::Form("has a fill that is no percentage, 0 to 100"))?);
                 }
                 "host" if !is_emulated => uri.host = Some(value.to_owned()),
                 "store" if is_emulated && value == "ram" => uri.store = Some(Store::Ram),
@@ -157,7 +158,9 @@ impl ModelUri {
         let past = match self.fill_percent {
             Some(0) => "nothing written before".to_owned(),
             Some(percent) => format!("{percent} % written, then {RANDOM_PASSES:.0} times as much over it at random"),
-            None if matches!(Drive::named(&self.name), Ok(Drive::Nand(_))) => "all written once, sequentially".to_owned(),
+            None if matches!(Drive::named(&self.name), Ok(Drive::Nand(_))) => {
+                "all written once, sequentially".to_owned()
+            }
             None => "in-place media".to_owned(),
         };
         let host = match self.store {

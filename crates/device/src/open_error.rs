@@ -51,7 +51,9 @@ pub enum OpenError {
         source: io::Error,
     },
     /// A target that only a load generator can use.
-    #[error("{target} can only be measured, no pool can be made over it; attach an NBD export as a block device, and take emulated: instead of model:")]
+    #[error(
+        "{target} can only be measured, no pool can be made over it; attach an NBD export as a block device, and take emulated: instead of model:"
+    )]
     NotADevice {
         /// The target.
         target: String,
@@ -65,7 +67,9 @@ pub enum OpenError {
         source: crate::modelled::ModelError,
     },
     /// The store of an emulated drive is larger than the drive.
-    #[error("{target}: the store has {store_bytes} bytes, the drive {size_bytes}: make the store as large, or size= larger")]
+    #[error(
+        "{target}: the store has {store_bytes} bytes, the drive {size_bytes}: make the store as large, or size= larger"
+    )]
     StoreTooLarge {
         /// The target.
         target: String,

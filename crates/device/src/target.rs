@@ -1,10 +1,10 @@
 //! Targets by name: a path or a URI, as users and configurations write them.
 
 use crate::file::{FileDevice, FileOptions, OpenMode};
+use crate::modelled::{ModelForm, ModelUri, Store};
 use crate::nbd_client::{NbdUri, NbdUriError};
 use crate::open_error::OpenError;
 use crate::size::{SizeError, format_size, parse_size_bytes};
-use crate::modelled::{ModelForm, ModelUri, Store};
 use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
 use forebay_block::{Completion, Device, Geometry, Request};
 use std::fmt;

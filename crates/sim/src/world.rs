@@ -135,11 +135,10 @@ impl<'a> World<'a> {
         self.pool.engine.disk_named(FIRST).map_or(DiskId(0), |disk| disk.id)
     }
 
+    /// Asks the pool for something about sectors of a disk.
     fn submit(
         &mut self,
-        disk: DiskId,
-        sector: u64,
-        sectors: u64,
+        (disk, sector, sectors): (DiskId, u64, u64),
         op: Op,
         fua: bool,
         tag: Option<ClassId>,
@@ -163,7 +162,7 @@ impl<'a> World<'a> {
         buf.chunks_exact_mut(512).zip(&tags).for_each(|(sector, &tag)| fill(tag, sector));
         let made = self.memory.oracle.change(disk.0, sector, &tags);
         let tag = class.map(ClassId);
-        self.submit(disk, sector, sectors, Op::Write(buf), fua, tag, Flight::Change { made, fua });
+        self.submit((disk, sector, sectors), Op::Write(buf), fua, tag, Flight::Change { made, fua });
     }
 
     /// Does one step.
@@ -177,16 +176,22 @@ impl<'a> World<'a> {
             Step::Clear { sector, sectors, fua, is_discard } => {
                 let made = self.memory.oracle.change(disk.0, sector, &vec![0; sectors as usize]);
                 let op = if is_discard { Op::Discard } else { Op::WriteZeroes { may_unmap: sectors % 2 == 0 } };
-                self.submit(disk, sector, sectors, op, fua, None, Flight::Change { made, fua });
+                self.submit((disk, sector, sectors), op, fua, None, Flight::Change { made, fua });
             }
             Step::Read { sector, sectors } => {
                 let blocks = sector / 8..(sector + sectors).div_ceil(8);
                 let since = blocks.map(|block| (block, self.memory.oracle.read_begins((disk.0, block)))).collect();
-                self.submit(disk, sector, sectors, Op::Read, false, None, Flight::Read { disk: disk.0, sector, since });
+                self.submit(
+                    (disk, sector, sectors),
+                    Op::Read,
+                    false,
+                    None,
+                    Flight::Read { disk: disk.0, sector, since },
+                );
             }
             Step::Flush => {
                 let event = self.memory.oracle.flush_begins();
-                self.submit(disk, 0, 0, Op::Flush, false, None, Flight::Flush { event });
+                self.submit((disk, 0, 0), Op::Flush, false, None, Flight::Flush { event });
             }
             Step::Checkpoint => self.pool.engine.request_checkpoint(false),
             Step::Place { class, place } => {
@@ -232,7 +237,7 @@ impl<'a> World<'a> {
             Some(second) => {
                 let made = self.memory.oracle.change(second.id, 0, &vec![0; second.blocks as usize * 8]);
                 let flight = Flight::Change { made, fua: true };
-                self.submit(DiskId(second.id), 0, second.blocks * 8, Op::Discard, true, None, flight);
+                self.submit((DiskId(second.id), 0, second.blocks * 8), Op::Discard, true, None, flight);
                 self.settle(0)?;
                 self.checkpoint()?;
                 if self.pool.engine.remove_disk(SECOND).is_err() {
@@ -379,7 +384,7 @@ impl<'a> World<'a> {
                 let size = self.pool.engine.disks().find(|found| found.id.0 == disk).map_or(0, |disk| disk.size_bytes);
                 if (block + 1) * 4096 <= size {
                     let flight = Flight::Survey { place: (disk, block) };
-                    self.submit(DiskId(disk), block * 8, 8, Op::Read, false, None, flight);
+                    self.submit((DiskId(disk), block * 8, 8), Op::Read, false, None, flight);
                 }
             }
             self.settle(0)?;

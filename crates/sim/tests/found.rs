@@ -16,7 +16,9 @@ fn keep_their_promises(seeds: &[u64]) {
 fn the_generator_is_the_one_these_seeds_are_for() {
     let text = format!("{:?}", (0..50).map(Scenario::random).collect::<Vec<_>>());
     // FNV-1a, 64 bit.
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     assert_eq!(hash, GENERATOR, "the generator of lives has changed: {hash:#x}");
 }
 

@@ -22,7 +22,8 @@ fn pid_in(locks: &str, device: u64, inode: u64, own: u32) -> Option<u32> {
         // `1: FLOCK  ADVISORY  WRITE 4711 08:01:393225 0 EOF`; one that waits has an arrow before its kind.
         let at = words.iter().position(|word| *word == "FLOCK")?;
         let (pid, of) = (words.get(at + 3)?, words.get(at + 4)?);
-        (*of == place && words.get(1) != Some(&"->")).then(|| pid.parse().ok().filter(|&pid: &u32| pid > 0 && pid != own))?
+        (*of == place && words.get(1) != Some(&"->"))
+            .then(|| pid.parse().ok().filter(|&pid: &u32| pid > 0 && pid != own))?
     })
 }
 

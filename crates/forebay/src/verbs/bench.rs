@@ -62,17 +62,21 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         session.close()?;
         return show_report(&report, target, format);
     }
-    let mut other = other(&session, &settings, &plan, options)?;
+    let other = other(&session, &settings, &plan, options)?;
     session.check(&plan)?;
     if let Some(text) = &options.condition {
         let report = measure::condition(&mut session, text, base, options)?;
         eprintln!("forebay: {}", report.conditions.join("; "));
     }
-    if let Some(other) = &mut other {
+    if let Some(other) = other {
         let rounds = options.rounds.unwrap_or(ROUNDS);
         let report = match other {
-            Against::Target(other) => measure::compare(&mut session, Other::Target(other), &plan, rounds)?,
-            Against::Settings(other) => measure::compare(&mut session, Other::Settings(other), &plan, rounds)?,
+            Against::Target(mut other) => {
+                let report = measure::compare(&mut session, Other::Target(&mut other), &plan, rounds)?;
+                other.close()?;
+                report
+            }
+            Against::Settings(other) => measure::compare(&mut session, Other::Settings(&other), &plan, rounds)?,
         };
         session.close()?;
         return show_report(&report, target, format);

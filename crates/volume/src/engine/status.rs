@@ -221,7 +221,12 @@ impl Engine {
         let limits = [
             (fast <= used, "blocks on the fast tier are more than slots in use", fast, used),
             (capacity <= room, "blocks on the capacity tier are more than bands hold", capacity, room),
-            (self.bands.valid_blocks() <= room, "valid blocks are more than bands hold", self.bands.valid_blocks(), room),
+            (
+                self.bands.valid_blocks() <= room,
+                "valid blocks are more than bands hold",
+                self.bands.valid_blocks(),
+                room,
+            ),
             (
                 self.frames.resident() <= self.frames.limit(),
                 "leaves resident are more than may be",

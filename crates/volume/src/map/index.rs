@@ -83,7 +83,8 @@ impl Disk {
     /// Leaves that the disk could still come to need a page for: none is on the device.
     #[must_use]
     pub fn leaves_missing(&self) -> u64 {
-        let stored = |page: &IndexPage| page.references.iter().filter(|reference| reference.location != 0).count() as u64;
+        let stored =
+            |page: &IndexPage| page.references.iter().filter(|reference| reference.location != 0).count() as u64;
         let stored: u64 = self.pages.iter().flatten().map(|page| stored(page)).sum();
         self.blocks().div_ceil(LEAF_ENTRIES as u64).saturating_sub(stored)
     }

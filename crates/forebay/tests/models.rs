@@ -1,0 +1,101 @@
+//! Modelled drives and the simulator, through the binary.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn forebay(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = forebay(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn bench(target: &str, more: &[&str]) -> Value {
+    let mut arguments = vec!["bench", "--target", target, "--set", "size=4KiB", "--runtime", "1s", "--seed", "7"];
+    arguments.extend(["--output", "json"]);
+    arguments.extend(more);
+    json(&arguments)["jobs"][0].clone()
+}
+
+#[test]
+fn a_model_gives_the_same_nanoseconds_each_time() {
+    let once = || {
+        let job = bench("model:p4800x", &["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=4"]);
+        (job["iops"].clone(), job["kinds"].clone(), job["intervals"].clone())
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn models_are_as_fast_as_published() {
+    // AnandTech's review of the P4800X (spec-check): 8.9 us at QD1, 584.8k IOPS at QD16.
+    let single = bench("model:p4800x", &["--set", "rw=randread"]);
+    let mean_ns = single["kinds"][0]["latency_ns"]["total"]["mean"].as_f64().unwrap();
+    assert!((mean_ns / 8_900.0 - 1.0).abs() < 0.05, "{mean_ns}");
+    let deep = bench("model:p4800x", &["--set", "rw=randread", "--set", "threads=4", "--set", "depth=4"]);
+    let iops = deep["iops"].as_f64().unwrap();
+    assert!((iops / 584_800.0 - 1.0).abs() < 0.05, "{iops}");
+    assert_eq!(deep["littles_law"]["verdict"], "holds");
+    // A flash read takes some 80 us: also where nobody wrote to the drive.
+    let flash = bench("model:p4610?size=4GiB", &["--set", "rw=randread"]);
+    let mean_ns = flash["kinds"][0]["latency_ns"]["total"]["mean"].as_f64().unwrap();
+    assert!((60_000.0..110_000.0).contains(&mean_ns), "{mean_ns}");
+}
+
+#[test]
+fn an_emulated_drive_keeps_what_is_written() {
+    let job = bench(
+        "emulated:p4800x?size=64MiB",
+        &["--set", "rw=randrw", "--set", "read_percent=50", "--set", "verify=true", "--warmup", "0s"],
+    );
+    assert_eq!(job["failures"]["count"], 0, "{job}");
+    let mean_ns = job["kinds"][0]["latency_ns"]["total"]["mean"].as_f64().unwrap();
+    assert!(mean_ns > 5_000.0, "{mean_ns}");
+}
+
+#[test]
+fn what_cannot_be_modelled_is_refused() {
+    for (target, said) in [
+        ("model:p4800y", "p4800x"),
+        ("model:p4800x?host=linux", "host"),
+        ("model:p4800x?fill=200", "fill"),
+        ("model:p4800x?store=ram", "store"),
+        ("emulated:p4800x", "size="),
+        ("emulated:p4800x?size=1GiB&host=none", "host"),
+    ] {
+        let output = forebay(&["bench", "--target", target, "--runtime", "1s"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{target}: {text}");
+        assert!(text.contains(said), "{target}: {text}");
+    }
+    let output = forebay(&["bench", "--target", "model:p4800x", "--set", "rw=randwrite", "--set", "verify=true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("keeps no data"));
+}
+
+#[test]
+fn drives_are_listed_and_held_against_what_was_published() {
+    let models = json(&["models", "--output", "json"]);
+    assert_eq!(models["drives"].as_array().unwrap().len(), 12);
+    let found = json(&["conformance", "p4800x", "--ios", "20000", "--output", "json"]);
+    let rows = found["rows"].as_array().unwrap();
+    assert!(rows.len() > 50, "{}", rows.len());
+    let used: std::collections::BTreeSet<&str> = rows.iter().map(|row| row["used"].as_str().unwrap()).collect();
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["calibrated", "fit", "held out"]);
+    assert_eq!(forebay(&["conformance", "no-such-drive"]).status.code(), Some(2));
+}
+
+#[test]
+fn lives_are_counted_and_a_seed_replays() {
+    let found = json(&["simulate", "--count", "40", "--from", "500", "--output", "json"]);
+    assert_eq!((&found["lives"], &found["failure"]), (&Value::from(40), &Value::Null));
+    assert!(found["power_cuts"].as_u64().unwrap() > 80, "{found}");
+    let one = || json(&["simulate", "--seed", "501", "--output", "json"]);
+    assert_eq!(one(), one());
+    assert_eq!(forebay(&["simulate", "--threads", "0"]).status.code(), Some(2));
+}
