@@ -214,8 +214,9 @@ impl<'a> Life<'a> {
         drop(world);
         self.log = log;
         match said {
-            Ok(()) => {}
-            Err((_, Halt::PowerOff)) => {
+            Ok(()) if round.end == End::Stop => self.coverage.count("clean stops"),
+            // Also where nothing was under way any more: caches may hold what was not flushed.
+            Ok(()) | Err((_, Halt::PowerOff)) => {
                 self.coverage.power_cut(&activity);
                 if is_open {
                     self.coverage.count("power cuts with a change of disks not yet durable");

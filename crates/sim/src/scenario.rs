@@ -8,6 +8,8 @@ use forebay_block::Random;
 pub const LEAF_BLOCKS: u64 = 400;
 /// Blocks of the second disk that are written.
 const SECOND_BLOCKS: u64 = 24;
+/// A bit of the seeds of wide lives.
+pub const WIDE: u64 = 1 << 40;
 /// Names of the classes whose policy changes.
 pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
 
@@ -215,6 +217,24 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// A disk of many map pages, few blocks in each: checkpoints of more pages than are written at once.
+    fn wide(random: &mut Random) -> Self {
+        let leaves = 80 + random.below(120);
+        Self {
+            fast_bytes: (8 + random.below(4)) << 20,
+            capacity_bytes: vec![6 << 20],
+            band_bytes: 64 << 10,
+            journal_bytes: 256 << 10,
+            disk_bytes: leaves * LEAF_BLOCKS * 4096,
+            frames: pick(random, &[180, 256]),
+            leaves,
+            blocks: 1 + random.below(4),
+            ..Self::random(random)
+        }
+    }
+}
+
 /// What kinds of things a round has.
 struct Mood {
     is_whole: bool,
@@ -348,14 +368,20 @@ impl Round {
 }
 
 impl Scenario {
-    /// The life that follows from a seed.
+    /// The life that follows from a seed. Seeds with [`WIDE`] in them have disks of hundreds of map pages.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let shape = Shape::random(&mut random);
+        let shape = if seed & WIDE == 0 { Shape::random(&mut random) } else { Shape::wide(&mut random) };
         let count = 2 + random.below(7);
         let rounds = (0..count).map(|at| Round::random(&mut random, &shape, at + 1 == count)).collect();
         Self { seed, shape, rounds }
+    }
+
+    /// The life of a number: one in eight is wide.
+    #[must_use]
+    pub fn numbered(number: u64) -> Self {
+        Self::random(if number % 8 == 7 { number | WIDE } else { number })
     }
 
     /// Steps of all rounds.

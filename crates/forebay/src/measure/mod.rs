@@ -14,10 +14,10 @@ mod session;
 mod signals;
 mod table;
 
-pub use live::Live;
 pub use beforehand::{check_outputs, idle_options};
 pub use diskspd_args::rewrite;
 pub use experiments::{Named, Other, application, compare, condition, experiment, list, report_table};
+pub use live::Live;
 pub use session::{Session, SessionOptions};
 pub use table::job as job_table;
 

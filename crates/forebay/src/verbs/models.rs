@@ -92,8 +92,10 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
                     output::line(&format!("{name}: {within} of {judged} figures within their limits"))?;
                 }
             }
-            output::line("fit: parameters were fitted to the row; held out: never looked at by the fit; calibrated: the host's \
-                          profile was fitted to the row, the drive was not")
+            output::line(
+                "fit: parameters were fitted to the row; held out: never looked at by the fit; calibrated: the host's \
+                          profile was fitted to the row, the drive was not",
+            )
         }
     }
 }

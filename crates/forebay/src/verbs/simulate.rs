@@ -41,7 +41,7 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
 struct Found {
     coverage: Coverage,
     lives: u64,
-    /// The failing life with the lowest seed.
+    /// A failing life, the one with the lowest seed.
     failure: Option<(u64, Failure)>,
 }
 
@@ -56,11 +56,12 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
         while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begin.elapsed() < limit) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
                 return;
             }
-            let scenario = Scenario::random(seed);
+            let scenario = Scenario::numbered(number);
+            let seed = scenario.seed;
             let lived = std::panic::catch_unwind(|| live(&scenario, false)).unwrap_or_else(|_| forebay_sim::Lived {
                 failure: shrink::fails(&scenario),
                 ..forebay_sim::Lived::default()
