@@ -8,14 +8,42 @@ use forebay_block::Random;
 pub const LEAF_BLOCKS: u64 = 400;
 /// Blocks of the second disk that are written.
 const SECOND_BLOCKS: u64 = 24;
-/// A bit of the seeds of wide lives.
-pub const WIDE: u64 = 1 << 40;
+/// Where in a seed the kind of life stands.
+const KIND_SHIFT: u32 = 40;
 /// Names of the classes whose policy changes.
 pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
+
+/// What a life is rich in. Most lives have a little of everything; some corners are not reached that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Everything.
+    Mixed,
+    /// Hundreds of map pages with few blocks in each: checkpoints of more pages than are written at once.
+    Wide,
+    /// Large writes in which every other block is zeros: records that fill journal batches.
+    Patchwork,
+    /// A tiny fast tier from which everything is destaged, and whose slots are used again at once.
+    Cramped,
+}
+
+impl Kind {
+    /// Of the life with this seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        match seed >> KIND_SHIFT & 3 {
+            1 => Self::Wide,
+            2 => Self::Patchwork,
+            3 => Self::Cramped,
+            _ => Self::Mixed,
+        }
+    }
+}
 
 /// Geometry and settings of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
+    /// What its life is rich in.
+    pub kind: Kind,
     /// Bytes of the fast device.
     pub fast_bytes: u64,
     /// Bytes of each capacity device.
@@ -63,6 +91,15 @@ pub enum Step {
         class: Option<u8>,
         /// Zeros instead of tags.
         zeros: bool,
+    },
+    /// Whole blocks are written, every other of them zeros.
+    Patchwork {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+        /// Class that the export gives.
+        class: Option<u8>,
     },
     /// Sectors are discarded or zeroed.
     Clear {
@@ -198,6 +235,7 @@ impl Shape {
         let fitting = blocks_that_fit(band_bytes, &capacity_bytes).saturating_sub(SECOND_BLOCKS);
         let blocks = (4 + random.below(40)).min(fitting / leaves).max(1);
         Self {
+            kind: Kind::Mixed,
             fast_bytes: pick(random, &[1664 << 10, 1800 << 10, 2 << 20, 3 << 20]),
             capacity_bytes,
             band_bytes,
@@ -218,10 +256,10 @@ impl Shape {
 }
 
 impl Shape {
-    /// A disk of many map pages, few blocks in each: checkpoints of more pages than are written at once.
     fn wide(random: &mut Random) -> Self {
         let leaves = 80 + random.below(120);
         Self {
+            kind: Kind::Wide,
             fast_bytes: (8 + random.below(4)) << 20,
             capacity_bytes: vec![6 << 20],
             band_bytes: 64 << 10,
@@ -230,6 +268,39 @@ impl Shape {
             frames: pick(random, &[180, 256]),
             leaves,
             blocks: 1 + random.below(4),
+            ..Self::random(random)
+        }
+    }
+
+    fn patchwork(random: &mut Random) -> Self {
+        Self {
+            kind: Kind::Patchwork,
+            fast_bytes: (6 + random.below(8)) << 20,
+            capacity_bytes: vec![12 << 20],
+            band_bytes: 128 << 10,
+            journal_bytes: 1 << 20,
+            frames: 32,
+            leaves: 3,
+            blocks: 390,
+            ..Self::random(random)
+        }
+    }
+
+    fn cramped(random: &mut Random) -> Self {
+        let leaves = 1 + random.below(3);
+        Self {
+            kind: Kind::Cramped,
+            fast_bytes: pick(random, &[1600 << 10, 1664 << 10]),
+            capacity_bytes: vec![5 << 20],
+            band_bytes: 64 << 10,
+            journal_bytes: 128 << 10,
+            is_volatile: pick(random, &[[true, true], [true, false]]),
+            frames: 16,
+            job_blocks: pick(random, &[4, 8, 24]),
+            destage_above_percent: pick(random, &[1, 10]),
+            bypass_below_percent: 5,
+            leaves,
+            blocks: 300 / leaves,
             ..Self::random(random)
         }
     }
@@ -265,7 +336,29 @@ impl Mood {
         }
     }
 
+    /// What a kind of life is rich in.
+    fn of(self, kind: Kind) -> Self {
+        match kind {
+            Kind::Mixed | Kind::Wide => self,
+            Kind::Patchwork => Self { write: 20, clear: 1, admin: 1, ..self },
+            Kind::Cramped => Self { write: 30, clear: 1, admin: 0, large_in: 3, zeros_in: 1000, ..self },
+        }
+    }
+
     fn step(&self, shape: &Shape, random: &mut Random) -> Step {
+        match self.any_step(shape, random) {
+            Step::Write { sector, class, fua: false, .. } if shape.kind == Kind::Patchwork => {
+                let first = sector / 8 / LEAF_BLOCKS * LEAF_BLOCKS * 8 + random.below(90) * 8;
+                Step::Patchwork { sector: first, sectors: 8 * (200 + random.below(100)), class }
+            }
+            Step::Write { sector, sectors, fua, zeros, .. } if shape.kind == Kind::Cramped => {
+                Step::Write { sector, sectors, fua, class: None, zeros }
+            }
+            step => step,
+        }
+    }
+
+    fn any_step(&self, shape: &Shape, random: &mut Random) -> Step {
         let block = random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks);
         let is_aligned = self.is_whole || random.chance(3, 4);
         let sector = block * 8 + if is_aligned { 0 } else { random.below(8) };
@@ -345,7 +438,7 @@ impl Round {
             _ => Vec::new(),
         };
         let is_whole = faults.iter().any(|fault| fault.kind.is_harmful());
-        let mood = Mood::random(random, is_whole);
+        let mood = Mood::random(random, is_whole).of(shape.kind);
         let timings = [(1000, 1000), (1000, 20_000), (5_000, 200_000), (10_000, 5_000_000)];
         let effects = random.below(60) as u32;
         Self {
@@ -368,20 +461,31 @@ impl Round {
 }
 
 impl Scenario {
-    /// The life that follows from a seed. Seeds with [`WIDE`] in them have disks of hundreds of map pages.
+    /// The life that follows from a seed, in which its [`Kind`] stands too.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let shape = if seed & WIDE == 0 { Shape::random(&mut random) } else { Shape::wide(&mut random) };
+        let shape = match Kind::of(seed) {
+            Kind::Mixed => Shape::random(&mut random),
+            Kind::Wide => Shape::wide(&mut random),
+            Kind::Patchwork => Shape::patchwork(&mut random),
+            Kind::Cramped => Shape::cramped(&mut random),
+        };
         let count = 2 + random.below(7);
         let rounds = (0..count).map(|at| Round::random(&mut random, &shape, at + 1 == count)).collect();
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: one in eight is wide.
+    /// The life of a number: of eight one is wide, one cramped and one patchwork.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
-        Self::random(if number % 8 == 7 { number | WIDE } else { number })
+        let kind = match number % 8 {
+            3 => 2,
+            5 => 3,
+            7 => 1,
+            _ => 0,
+        };
+        Self::random(number | kind << KIND_SHIFT)
     }
 
     /// Steps of all rounds.

@@ -93,7 +93,10 @@ impl Shrinker<'_> {
         }
         for number in 0..self.best.rounds[at].steps.len() {
             self.with_round(at, |round| match &mut round.steps[number] {
-                Step::Write { sectors, .. } | Step::Clear { sectors, .. } | Step::Read { sectors, .. } => {
+                Step::Write { sectors, .. }
+                | Step::Patchwork { sectors, .. }
+                | Step::Clear { sectors, .. }
+                | Step::Read { sectors, .. } => {
                     *sectors = (*sectors).min(8);
                 }
                 Step::Idle(ns) => *ns = (*ns).min(1_000_000),

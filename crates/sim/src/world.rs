@@ -154,10 +154,19 @@ impl<'a> World<'a> {
         self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag });
     }
 
-    fn write(&mut self, disk: DiskId, sector: u64, sectors: u64, fua: bool, class: Option<u8>, zeros: bool) {
+    /// Writes sectors; `is_zero` says which, from 0, are zeros instead of a tag of their own.
+    fn write_tags(
+        &mut self,
+        disk: DiskId,
+        sector: u64,
+        sectors: u64,
+        fua: bool,
+        class: Option<u8>,
+        is_zero: impl Fn(u32) -> bool,
+    ) {
         let first = self.memory.next_tag;
         self.memory.next_tag += sectors as u32;
-        let tags: Vec<u32> = (0..sectors as u32).map(|at| if zeros { 0 } else { first + at }).collect();
+        let tags: Vec<u32> = (0..sectors as u32).map(|at| if is_zero(at) { 0 } else { first + at }).collect();
         let mut buf = Buf::new(sectors as usize * 512);
         buf.chunks_exact_mut(512).zip(&tags).for_each(|(sector, &tag)| fill(tag, sector));
         let made = self.memory.oracle.change(disk.0, sector, &tags);
@@ -172,7 +181,12 @@ impl<'a> World<'a> {
     pub fn step(&mut self, step: &Step) -> Result<(), Halt> {
         let disk = self.first();
         match *step {
-            Step::Write { sector, sectors, fua, class, zeros } => self.write(disk, sector, sectors, fua, class, zeros),
+            Step::Write { sector, sectors, fua, class, zeros } => {
+                self.write_tags(disk, sector, sectors, fua, class, |_| zeros);
+            }
+            Step::Patchwork { sector, sectors, class } => {
+                self.write_tags(disk, sector, sectors, false, class, |at| at / 8 % 2 == 0);
+            }
             Step::Clear { sector, sectors, fua, is_discard } => {
                 let made = self.memory.oracle.change(disk.0, sector, &vec![0; sectors as usize]);
                 let op = if is_discard { Op::Discard } else { Op::WriteZeroes { may_unmap: sectors % 2 == 0 } };
@@ -207,7 +221,7 @@ impl<'a> World<'a> {
                 if let (Some(second), None) = (self.memory.second, self.memory.maybe)
                     && block < second.blocks
                 {
-                    self.write(DiskId(second.id), block * 8, 8, false, None, false);
+                    self.write_tags(DiskId(second.id), block * 8, 8, false, None, |_| false);
                 }
             }
             Step::Settle => self.settle(0)?,

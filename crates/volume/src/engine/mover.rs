@@ -210,8 +210,9 @@ impl Engine {
 
     fn collect_due(&self) -> bool {
         let low = (self.bands.count() / 16).max(3);
+        let free = self.bands.free_count() + self.freed.bands();
         // A request larger than what is kept free needs more.
-        self.bands.free_count() + self.freed.bands() < low || self.freed.is_empty() && self.is_space_wanted()
+        free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.bands.data_blocks())
     }
 
     fn destage_due(&self) -> bool {

@@ -84,10 +84,10 @@ impl Engine {
         since_freeze >= limit || since_freeze + self.checkpoint.dirtied_before >= 2 * limit
     }
 
-    /// Whether somebody waits for space, rather than for a turn or a checkpoint.
-    pub(crate) fn is_space_wanted(&self) -> bool {
+    /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
+    pub(crate) fn space_wanted(&self) -> u64 {
         let first = self.stalled.front().and_then(|&id| self.pieces.get(id as usize));
-        first.is_some_and(|piece| piece.wants == Wants::Space)
+        first.filter(|piece| piece.wants == Wants::Space).map_or(0, |piece| u64::from(piece.blocks))
     }
 
     /// Whether a leaf lies on the device and nowhere else.

@@ -153,8 +153,9 @@ impl Bands {
         let left: u64 =
             same_kind.map(|(_, &band)| u64::from(self.data_blocks - self.table[band as usize].written)).sum();
         let keep = if collecting { 0 } else { self.reserve };
-        let may_open = self.summaries.len() < UNSUMMARISED_MAX;
-        let free = if may_open { self.free.len().saturating_sub(keep) } else { 0 };
+        // No more can be opened until summaries of full ones are written.
+        let may_open = UNSUMMARISED_MAX.saturating_sub(self.summaries.len());
+        let free = self.free.len().saturating_sub(keep).min(may_open);
         left + free as u64 * u64::from(self.data_blocks)
     }
 
