@@ -1,21 +1,62 @@
-//! How many I/Os a second of the processor's time the XPoint model simulates on one core, the loop that drives it and its
-//! host included: `cargo run --release -p forebay-model --example xpoint_speed`.
+//! How many I/Os a second of processor time the models simulate on one core, the loop that drives them and the host
+//! included: `cargo run --release -p forebay-model --example speed [DRIVE...]`. Median, least and greatest of five runs,
+//! which go round all loads so that what drifts meets them alike.
 
 use forebay_model::conformance::{Pattern, Workload, closed_loop};
 use forebay_model::host::Profile;
 use forebay_model::preset::Drive;
-use std::time::Instant;
+use forebay_model::ssd::Past;
+use std::error::Error;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const IOS: u64 = 10_000_000;
-    for (name, threads, depth, read_percent) in
-        [("read QD1", 1, 1, 100), ("read QD16", 4, 4, 100), ("write QD16", 4, 4, 0), ("70/30 QD16", 4, 4, 70)]
-    {
-        let workload = Workload { threads, depth, read_percent, size_bytes: 4096, pattern: Pattern::Random };
-        let mut ssd = Drive::named("p4800x")?.build(1)?;
-        let begin = Instant::now();
-        closed_loop(ssd.as_mut(), &Profile::named("none")?, &workload, 1, IOS);
-        println!("{name:<12} {:.2} million I/Os/s", IOS as f64 / begin.elapsed().as_secs_f64() / 1e6);
+const IOS: u64 = 2_000_000;
+const ROUNDS: usize = 5;
+/// Flash of this size has a map as large as a cache of the processor is not.
+const FLASH_BYTES: u64 = 8 << 30;
+/// Name, threads, depth of each, reads in percent, and how they go.
+const LOADS: [(&str, u32, u32, u8, Pattern); 5] = [
+    ("random read QD1", 1, 1, 100, Pattern::Random),
+    ("random read QD16", 4, 4, 100, Pattern::Random),
+    ("random write QD16", 4, 4, 0, Pattern::Random),
+    ("random 70/30 QD16", 4, 4, 70, Pattern::Random),
+    ("sequential read QD16", 4, 4, 100, Pattern::Sequential),
+];
+
+/// Processor time of this thread, in nanoseconds (proc(5), schedstat).
+fn cpu_ns() -> Result<u64, Box<dyn Error>> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    Ok(text.split(' ').next().ok_or("schedstat is empty")?.parse()?)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    if names.is_empty() {
+        names = ["p4800x", "p4510", "p3700"].map(str::to_owned).to_vec();
+    }
+    let mut cells = Vec::new();
+    for name in &names {
+        cells.extend(LOADS.iter().map(|load| (name, load, Vec::new())));
+    }
+    let none = Profile::named("none")?;
+    for _ in 0..ROUNDS {
+        for (name, (_, threads, depth, read_percent, pattern), runs) in &mut cells {
+            let (threads, depth, read_percent, pattern) = (*threads, *depth, *read_percent, *pattern);
+            let workload = Workload { threads, depth, read_percent, size_bytes: 4096, pattern };
+            let drive = match Drive::named(name)? {
+                Drive::XPoint(config) => Drive::XPoint(config),
+                flash => flash.scaled(FLASH_BYTES)?,
+            };
+            let mut ssd = drive.build(1)?;
+            // Steady state where there are writes, so that collection works.
+            ssd.age(Past { filled: 1.0, random_passes: if read_percent < 100 { 2.0 } else { 0.0 } });
+            let begin_ns = cpu_ns()?;
+            closed_loop(ssd.as_mut(), &none, &workload, 1, IOS);
+            runs.push(IOS as f64 * 1e3 / (cpu_ns()? - begin_ns).max(1) as f64);
+        }
+    }
+    println!("million I/Os per second of processor time, median [min..max] of {ROUNDS} runs of {IOS}");
+    for (name, (load, ..), runs) in &mut cells {
+        runs.sort_by(f64::total_cmp);
+        println!("{name:<10} {load:<21} {:.2} [{:.2}..{:.2}]", runs[ROUNDS / 2], runs[0], runs[ROUNDS - 1]);
     }
     Ok(())
 }
