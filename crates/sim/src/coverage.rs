@@ -11,7 +11,7 @@ pub struct Coverage {
 }
 
 /// What every campaign of some length must have met.
-pub const MARKS: [&str; 16] = [
+pub const MARKS: [&str; 18] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -28,6 +28,8 @@ pub const MARKS: [&str; 16] = [
     "recoveries that dropped blocks",
     "recoveries with holes in the journal",
     "verifications",
+    "bits that rotted at rest",
+    "recoveries in which devices failed",
 ];
 
 impl Coverage {

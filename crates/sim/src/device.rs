@@ -6,7 +6,7 @@ use crate::power::Power;
 use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, Vectored};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Requests that may be in flight.
@@ -15,6 +15,9 @@ const QUEUE_LIMIT: usize = 128;
 const SLOW_NS: u64 = 1_000_000_000;
 /// What a hanging request takes, in nanoseconds.
 const HANG_NS: u64 = 30_000_000_000;
+
+/// Writes that a device remembers having carried out last.
+const LAST_WRITTEN: usize = 6;
 
 /// How long requests take.
 pub enum Timing {
@@ -73,6 +76,8 @@ struct Core {
     echoes: Vec<(u64, usize, Vec<u8>)>,
     is_gone: bool,
     scratch: Vec<Done>,
+    /// Offset and length of the last writes, in bytes: where rot hurts most.
+    last_written: VecDeque<(usize, usize)>,
 }
 
 /// A simulated device; clones are handles of the same one.
@@ -134,6 +139,7 @@ impl SimDevice {
             echoes: Vec::new(),
             is_gone: false,
             scratch: Vec::new(),
+            last_written: VecDeque::new(),
         };
         Self { core: Arc::new(Mutex::new(core)), name: name.to_owned(), geometry }
     }
@@ -203,14 +209,30 @@ impl SimDevice {
         self.core().struck.clone()
     }
 
-    /// Flips a bit at a place where something is, at rest. Returns the byte.
-    pub fn rot(&self, within: std::ops::Range<u64>, seed: u64) -> u64 {
+    /// Flips a bit at rest: in what was written last, or anywhere where there is something. Returns the byte.
+    pub fn rot(&self, seed: u64) -> u64 {
         let core = &mut *self.core();
         let mut random = Random::new(seed);
-        let at = within.start + random.below(within.end - within.start);
-        core.medium.flip(at as usize, random.below(8) as u32);
+        let (offset, len) = match random.below(2) {
+            0 if !core.last_written.is_empty() => core.last_written[random.index(core.last_written.len())],
+            _ => {
+                let sectors = core.medium.len_bytes() / SECTOR_BYTES;
+                let any = |random: &mut Random| random.index(sectors) * SECTOR_BYTES;
+                let mut at = any(&mut random);
+                // Bounded: an empty device rots somewhere.
+                for _ in 0..200 {
+                    if core.medium.read(at, SECTOR_BYTES).iter().any(|&byte| byte != 0) {
+                        break;
+                    }
+                    at = any(&mut random);
+                }
+                (at, SECTOR_BYTES)
+            }
+        };
+        let at = offset + random.index(len);
+        core.medium.flip(at, random.below(8) as u32);
         *core.struck.entry(FaultKind::Rot).or_default() += 1;
-        at
+        at as u64
     }
 }
 
@@ -363,6 +385,10 @@ impl Core {
             }
             Op::Write { bufs, fua } => {
                 self.bad_sectors.retain(|sector| !sectors.contains(sector));
+                if self.last_written.len() == LAST_WRITTEN {
+                    self.last_written.pop_front();
+                }
+                self.last_written.push_back((offset as usize, len as usize));
                 let through = *fua || !self.geometry.volatile_cache;
                 failure = self.write(offset as usize, bufs, through, flight.fate);
             }

@@ -20,4 +20,4 @@ mod world;
 pub use coverage::{Coverage, MARKS};
 pub use life::{Failure, Lived, live};
 pub use power::Power;
-pub use scenario::Scenario;
+pub use scenario::{Kind, Scenario};

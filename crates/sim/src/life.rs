@@ -6,13 +6,14 @@ use crate::fault::FaultKind;
 use crate::oracle::Oracle;
 use crate::power::Power;
 use crate::scenario::{End, Round, Scenario, Shape};
-use crate::world::{FIRST, Halt, Memory, World, boxed};
+use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults};
 use forebay_block::Geometry;
 use forebay_block::VirtualClock;
+use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
-use forebay_volume::recovery::{format, format::NewDisk, open};
-use forebay_volume::{EngineOptions, verify::verify};
+use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
+use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
 use std::collections::BTreeMap;
 
 /// Largest memory that an engine of these sizes may ask for, in bytes.
@@ -57,6 +58,18 @@ struct Life<'a> {
     memory: Memory,
     coverage: Coverage,
     log: Option<Vec<String>>,
+    /// Devices have lied: the pool may refuse to open and may answer with errors, but never with what is wrong.
+    is_tainted: bool,
+    /// Recovery could not read what it had to verify: it keeps such blocks rather than an older version of them, and
+    /// reads of them may fail for good.
+    may_be_damaged: bool,
+}
+
+/// Whether a life goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    NextRound,
+    End,
 }
 
 /// Lives a scenario.
@@ -72,15 +85,29 @@ pub fn live(scenario: &Scenario, with_log: bool) -> Lived {
     let mut failure = None;
     for (number, round) in scenario.rounds.iter().enumerate() {
         life.say(|| format!("round {number}: {} steps, {:?}, faults {:?}", round.steps.len(), round.end, round.faults));
-        if let Err((doing, what)) = life.round(round) {
-            failure = Some(Failure { round: number, doing: doing.to_owned(), what });
-            break;
-        }
-        if round.is_silently_faulty() {
-            break;
+        let is_last = number + 1 == scenario.rounds.len();
+        match life.round(round, is_last) {
+            Ok(After::NextRound) => {}
+            Ok(After::End) => break,
+            Err((doing, what)) => {
+                failure = Some(Failure { round: number, doing: doing.to_owned(), what });
+                break;
+            }
         }
     }
     Lived { coverage: life.coverage, failure, log: life.log.unwrap_or_default() }
+}
+
+/// Drives whose times modelled lives have, of the fast and of the capacity tier.
+const MODELS: [&str; 2] = ["p4800x", "qlc"];
+/// Their size in bytes: no smaller flash drive has the preset's parts.
+const MODEL_BYTES: u64 = 256 << 20;
+
+/// Times of a modelled drive; it is larger than the simulated device, whose contents it does not hold.
+fn modelled(name: &str, seed: u64) -> Timing {
+    let drive = Drive::named(name).and_then(|drive| drive.scaled(MODEL_BYTES)).and_then(|drive| drive.build(seed));
+    // A preset that cannot be built fails in the tests of presets; here its times are only missed.
+    drive.map_or(Timing::Between(1000, 100_000), Timing::Model)
 }
 
 type Wrong = (&'static str, String);
@@ -141,7 +168,17 @@ impl<'a> Life<'a> {
         devices.iter().for_each(SimDevice::write_back);
         let memory = Memory { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None };
         let log = with_log.then(Vec::new);
-        Ok(Self { shape, devices, clock, power, memory, coverage: Coverage::default(), log })
+        Ok(Self {
+            shape,
+            devices,
+            clock,
+            power,
+            memory,
+            coverage: Coverage::default(),
+            log,
+            is_tainted: false,
+            may_be_damaged: false,
+        })
     }
 
     fn say(&mut self, what: impl FnOnce() -> String) {
@@ -156,7 +193,10 @@ impl<'a> Life<'a> {
             let tier = at.min(1);
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
-            let timing = Timing::Between(least, most);
+            let timing = match self.shape.is_modelled {
+                true => modelled(MODELS[tier], seed),
+                false => Timing::Between(least, most),
+            };
             device.start(seed, timing, Manners { after_discard: round.after_discard, keep: round.keep });
         }
     }
@@ -165,13 +205,13 @@ impl<'a> Life<'a> {
         self.devices.iter().for_each(SimDevice::power_cut);
     }
 
-    fn round(&mut self, round: &Round) -> Result<(), Wrong> {
+    fn round(&mut self, round: &Round, is_last: bool) -> Result<After, Wrong> {
         for &effects in &round.recovery_cuts {
             self.switch_on(round);
             self.power.fail_after(u64::from(effects));
-            let opened = open(&mut boxed(&self.devices), 1, &classes(), self.shape.options());
+            let opened = self.open(&mut boxed(&self.devices));
             let is_cut = self.power.is_off();
-            if let (Err(error), false) = (&opened, is_cut) {
+            if let (Err(error), false, false) = (&opened, is_cut, self.is_tainted) {
                 return Err(("opening the pool", error.to_string()));
             }
             drop(opened);
@@ -181,21 +221,72 @@ impl<'a> Life<'a> {
                 self.say(|| format!("power cut in recovery after {effects} effects"));
             }
         }
-        self.use_pool(round)?;
-        if round.is_silently_faulty() {
-            return self.after_lies(round);
+        if self.use_pool(round)? == After::End {
+            return Ok(After::End);
+        }
+        if round.is_beyond_judgement() {
+            self.look_again(round)?;
+            return Ok(After::End);
+        }
+        if round.rots {
+            self.rot(round);
         }
         if round.verify {
             self.verify(round)?;
         }
-        Ok(())
+        if is_last {
+            self.look_again(round)?;
+        }
+        Ok(After::NextRound)
     }
 
-    fn use_pool(&mut self, round: &Round) -> Result<(), Wrong> {
+    fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
+        open(devices, 1, &classes(), self.shape.options())
+    }
+
+    /// A bit rots, without power.
+    fn rot(&mut self, round: &Round) {
+        let at = match round.seed % 4 {
+            0 if self.devices.len() > 1 => 1 + (round.seed / 4) as usize % (self.devices.len() - 1),
+            _ => 0,
+        };
+        let byte = self.devices[at].rot(round.seed);
+        self.coverage.count("bits that rotted at rest");
+        self.say(|| format!("a bit of byte {byte} of device {at} rots"));
+        self.is_tainted = true;
+    }
+
+    /// Opens the pool; `None` where devices that failed or lied are the reason that it cannot be.
+    fn switch_on_and_open(&mut self, round: &Round) -> Result<Option<(Engine, RecoveryReport, Devices)>, Wrong> {
         self.switch_on(round);
+        let before = harmful_strikes(&self.devices);
+        plan_faults(&self.devices, &round.opening_faults);
         let mut list = boxed(&self.devices);
-        let opened = open(&mut list, 1, &classes(), self.shape.options());
-        let (engine, report) = opened.map_err(|error| ("opening the pool", error.to_string()))?;
+        let opened = self.open(&mut list);
+        let have_failed = harmful_strikes(&self.devices) > before;
+        if have_failed {
+            self.coverage.count("recoveries in which devices failed");
+            self.may_be_damaged = true;
+        }
+        match opened {
+            Ok((engine, report)) => Ok(Some((engine, report, list))),
+            Err(error) if have_failed => {
+                self.say(|| format!("devices failed while the pool was opened: {error}"));
+                self.coverage.count("recoveries that devices made fail");
+                self.cut_power();
+                self.switch_on_and_open(&Round { opening_faults: Vec::new(), ..round.clone() })
+            }
+            Err(error) if self.is_tainted => {
+                self.say(|| format!("the pool refuses: {error}"));
+                self.coverage.count("pools refused after devices lied");
+                Ok(None)
+            }
+            Err(error) => Err(("opening the pool", error.to_string())),
+        }
+    }
+
+    fn use_pool(&mut self, round: &Round) -> Result<After, Wrong> {
+        let Some((engine, report, list)) = self.switch_on_and_open(round)? else { return Ok(After::End) };
         self.coverage.count("recoveries");
         if report.dropped_blocks > 0 {
             self.coverage.count("recoveries that dropped blocks");
@@ -206,6 +297,8 @@ impl<'a> Life<'a> {
         let before = self.struck();
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
+        world.is_damaged = self.is_tainted || self.may_be_damaged;
+        world.errors_allowed = world.is_damaged;
         let said = Self::inhabit(&mut world, round, &mut self.coverage);
         let (mut log, activity, is_open) = (world.log.take(), world.activity(), world.is_disk_change_open());
         if let Some(log) = &mut log {
@@ -231,16 +324,19 @@ impl<'a> Life<'a> {
             self.coverage.survived(kind, strikes - before.get(&kind).copied().unwrap_or(0));
         }
         self.cut_power();
-        Ok(())
+        self.is_tainted |= round.is_silently_faulty();
+        Ok(After::NextRound)
     }
 
     fn inhabit(world: &mut World<'_>, round: &Round, coverage: &mut Coverage) -> Result<(), (&'static str, Halt)> {
         world.find_second().map_err(|halt| ("looking for disks after recovery", halt))?;
         world.survey().map_err(|halt| ("reading what survived", halt))?;
         coverage.count("surveys");
-        world.plan_faults(round);
+        plan_faults(world.devices(), &round.faults);
         if round.is_silently_faulty() {
             world.errors_allowed = true;
+        }
+        if round.is_beyond_judgement() {
             world.memory.oracle.be_lenient();
         }
         for step in &round.steps {
@@ -250,6 +346,7 @@ impl<'a> Life<'a> {
         match round.end {
             End::PowerCut { effects } => world.run_out(effects).map_err(|halt| ("requests", halt)),
             End::Stop => world.stop().map_err(|halt| ("a clean stop", halt)),
+            End::Rest => world.rest().map_err(|halt| ("a rest", halt)),
             End::PowerCutInStop { effects } => {
                 world.settle(0).map_err(|halt| ("requests", halt))?;
                 world.stop_until(effects).map_err(|halt| ("a clean stop", halt))
@@ -265,31 +362,39 @@ impl<'a> Life<'a> {
         all
     }
 
-    /// Offline verification of what a power cut left finds nothing.
+    /// Offline verification of what a power cut left finds nothing, unless devices have lied.
     fn verify(&mut self, round: &Round) -> Result<(), Wrong> {
         self.switch_on(round);
         let mut findings = Vec::new();
         let summary = verify(&mut boxed(&self.devices), 1, self.shape.options(), &mut |finding| findings.push(finding));
+        if self.is_tainted {
+            self.coverage.count("verifications of damaged pools");
+            return Ok(());
+        }
         summary.map_err(|error| ("verifying", error.to_string()))?;
         self.coverage.count("verifications");
+        // What a lost map page named is not known any more, so neither is what it held.
+        let damage = ["damaged", "does not match its checksum", "in use by nothing", "its count says"];
+        let is_damage = |what: &str| damage.iter().any(|word| what.contains(word));
+        findings.retain(|finding| !self.may_be_damaged || !is_damage(&finding.what));
         if findings.is_empty() { Ok(()) } else { Err(("verifying", format!("{findings:?}"))) }
     }
 
-    /// Devices lied. The pool may refuse to open and may answer with errors, but it never answers with what was not
-    /// written, and says so rather than panicking.
-    fn after_lies(&mut self, round: &Round) -> Result<(), Wrong> {
-        self.switch_on(round);
-        let mut list = boxed(&self.devices);
-        let Ok((engine, _)) = open(&mut list, 1, &classes(), self.shape.options()) else {
-            self.coverage.count("pools refused after devices lied");
-            return Ok(());
-        };
-        self.memory.maybe = None;
+    /// The pool is opened once more and all of it is read. Where devices lied it may refuse to open and may answer with
+    /// errors, but it never answers with what was not written, and says so rather than panicking.
+    fn look_again(&mut self, round: &Round) -> Result<(), Wrong> {
+        let round = Round { opening_faults: Vec::new(), ..round.clone() };
+        let Some((engine, _, list)) = self.switch_on_and_open(&round)? else { return Ok(()) };
+        let errors_allowed = self.is_tainted || self.may_be_damaged;
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
-        world.errors_allowed = true;
-        match world.survey() {
+        (world.errors_allowed, world.is_damaged) = (errors_allowed, errors_allowed);
+        let seen = match round.is_beyond_judgement() {
+            true => world.survey(),
+            false => world.find_second().and_then(|()| world.survey()),
+        };
+        match seen {
             Ok(()) | Err(Halt::PowerOff) => Ok(()),
-            Err(Halt::Broken(what)) => Err(("reading after devices lied", what)),
+            Err(Halt::Broken(what)) => Err(("reading what is left", what)),
         }
     }
 }

@@ -33,6 +33,17 @@ struct Version {
     acknowledged: u64,
     /// Durable when it was acknowledged (FUA).
     is_durable: bool,
+    /// Sectors that the request changed, a bit each; the others are as they were before it.
+    changed: u8,
+    /// The request failed, or was never heard of again: each of its sectors may be there or not.
+    has_failed: bool,
+}
+
+impl Version {
+    /// What everything begins with.
+    fn first(content: Content) -> Self {
+        Self { content, acknowledged: 0, is_durable: true, changed: 0xff, has_failed: false }
+    }
 }
 
 /// Versions that a request made: place, and the version's number in the block's history.
@@ -45,7 +56,7 @@ struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { list: vec![Version { content: [0; 8], acknowledged: 0, is_durable: true }] }
+        Self { list: vec![Version::first([0; 8])] }
     }
 }
 
@@ -61,6 +72,40 @@ impl History {
     /// The oldest version that a read may see which begins now.
     fn current(&self) -> usize {
         self.list.iter().rposition(|version| version.acknowledged != u64::MAX).unwrap_or(0)
+    }
+
+    /// Whether a sector may hold `tag` where version `from` is the oldest that may be seen. Below a version that failed,
+    /// what was there before it may still be seen in its sectors.
+    fn may_hold(&self, within: usize, tag: u32, from: usize) -> bool {
+        if self.list[from..].iter().any(|version| version.content[within] == tag) {
+            return true;
+        }
+        let changed = |version: &Version| version.changed >> within & 1 == 1;
+        let mut upto = from;
+        while let Some(at) = self.list[..=upto].iter().rposition(changed).filter(|&at| at > 0) {
+            if !self.list[at].has_failed {
+                break;
+            }
+            upto = at - 1;
+            if self.list[upto].content[within] == tag {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether sectors have to be looked at one by one: some of a failed request may be there and others not, under what
+    /// was written over a part of it.
+    fn is_patchy(&self) -> bool {
+        let failed = self.list.iter().position(|version| version.has_failed);
+        failed.is_some_and(|at| self.list[at..].iter().any(|version| version.changed != 0xff))
+    }
+
+    fn may_be(&self, content: &Content, from: usize) -> bool {
+        if self.is_patchy() {
+            return content.iter().enumerate().all(|(within, &tag)| self.may_hold(within, tag, from));
+        }
+        self.list[from..].iter().any(|version| version.content == *content)
     }
 }
 
@@ -95,7 +140,9 @@ impl Oracle {
             let history = self.blocks.entry((disk, block)).or_default();
             let mut content = history.list[history.list.len() - 1].content;
             content[within..within + count].copy_from_slice(&tags[at..at + count]);
-            history.list.push(Version { content, acknowledged: u64::MAX, is_durable: false });
+            let changed = (0xff_u8 >> (8 - count)) << within;
+            let acknowledged = u64::MAX;
+            history.list.push(Version { content, acknowledged, is_durable: false, changed, has_failed: false });
             made.push(((disk, block), history.list.len() - 1));
             at += count;
         }
@@ -110,6 +157,15 @@ impl Oracle {
             let Some(history) = self.blocks.get_mut(&place) else { continue };
             if let Some(version) = history.list.get_mut(number) {
                 (version.acknowledged, version.is_durable) = (event, is_durable);
+            }
+        }
+    }
+
+    /// The request was answered with an error.
+    pub fn failed(&mut self, made: &Made) {
+        for &(place, number) in made {
+            if let Some(version) = self.blocks.get_mut(&place).and_then(|history| history.list.get_mut(number)) {
+                version.has_failed = true;
             }
         }
     }
@@ -145,7 +201,7 @@ impl Oracle {
             };
         };
         let from = if self.is_lenient { 0 } else { since };
-        if history.list[from.min(history.list.len() - 1)..].iter().any(|version| version.content[within] == tag) {
+        if history.may_hold(within, tag, from.min(history.list.len() - 1)) {
             return Ok(());
         }
         let older = history.list.iter().any(|version| version.content[within] == tag);
@@ -168,16 +224,29 @@ impl Oracle {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         let history = self.blocks.entry(place).or_default();
         let from = if is_lenient { 0 } else { history.durable(flushed) };
-        if !history.list[from..].iter().any(|version| version.content == content) {
+        if !history.may_be(&content, from) {
             let older = history.list[..from].iter().any(|version| version.content == content);
             let word = if older { "OLDER than what was flushed" } else { "never written like that" };
             let allowed: Vec<Content> = history.list[from..].iter().map(|version| version.content).collect();
             return Err(format!("disk {} block {}: {content:x?} is {word}; allowed: {allowed:x?}", place.0, place.1));
         }
         if !is_lenient {
-            *history = History { list: vec![Version { content, acknowledged: 0, is_durable: true }] };
+            *history = History { list: vec![Version::first(content)] };
         }
         Ok(())
+    }
+
+    /// After a power cut a block cannot be read: what it is stays open.
+    pub fn unread(&mut self, place: Place) {
+        let (flushed, is_lenient) = (self.flushed, self.is_lenient);
+        if let (Some(history), false) = (self.blocks.get_mut(&place), is_lenient) {
+            history.list.drain(..history.durable(flushed));
+            for (at, version) in history.list.iter_mut().enumerate() {
+                version.is_durable = at == 0;
+                version.acknowledged = if at == 0 { 0 } else { u64::MAX };
+                version.has_failed = at > 0;
+            }
+        }
     }
 
     /// After a restart everything read is durable, and nothing else is known.
@@ -250,6 +319,52 @@ mod tests {
         assert!(oracle.saw(AT, 3, None, since).is_err());
         assert!(oracle.saw((1, 8), 0, Some(0), 0).is_ok());
         assert!(oracle.saw((1, 8), 0, Some(2), 0).is_err());
+    }
+
+    #[test]
+    fn a_failed_write_may_be_there_in_part_and_what_covers_it_must() {
+        let mut oracle = Oracle::default();
+        let failed = oracle.change(1, 56, &[1, 1, 1, 1]);
+        oracle.failed(&failed);
+        let good = oracle.change(1, 59, &[2, 2]);
+        oracle.acknowledge(&good, true);
+        for (content, allowed) in [
+            ([1, 1, 1, 2, 2, 0, 0, 0], true),
+            ([0, 0, 0, 2, 2, 0, 0, 0], true),
+            ([0, 0, 1, 2, 2, 0, 0, 0], true),
+            ([1, 1, 1, 1, 2, 0, 0, 0], false),
+            ([0, 0, 0, 0, 2, 0, 0, 0], false),
+            ([1, 1, 1, 2, 2, 1, 0, 0], false),
+        ] {
+            assert_eq!(oracle.clone().survived(AT, Some(content)).is_ok(), allowed, "{content:?}");
+        }
+        let since = oracle.read_begins(AT);
+        assert!(oracle.saw(AT, 0, Some(0), since).is_ok());
+        assert!(oracle.saw(AT, 3, Some(1), since).is_err());
+    }
+
+    #[test]
+    fn a_failed_write_of_whole_blocks_is_there_or_not() {
+        let mut oracle = Oracle::default();
+        let failed = write(&mut oracle, 1);
+        oracle.failed(&failed);
+        assert!(oracle.clone().survived(AT, Some([1; 8])).is_ok());
+        assert!(oracle.clone().survived(AT, Some([0; 8])).is_ok());
+        assert!(oracle.survived(AT, Some([1, 1, 1, 1, 0, 0, 0, 0])).is_err());
+    }
+
+    #[test]
+    fn what_could_not_be_read_stays_open_and_what_was_flushed_does_not_become_older() {
+        let mut oracle = Oracle::default();
+        for tag in [1, 2, 3] {
+            let made = write(&mut oracle, tag);
+            oracle.acknowledge(&made, tag == 2);
+        }
+        oracle.unread(AT);
+        oracle.restarted();
+        for (tag, allowed) in [(1, false), (2, true), (3, true)] {
+            assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
+        }
     }
 
     #[test]

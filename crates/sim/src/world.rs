@@ -2,9 +2,10 @@
 //! oracle.
 
 use crate::device::SimDevice;
+use crate::fault::Fault;
 use crate::oracle::{Content, Made, Oracle, Place, fill, tag_of};
 use crate::power::Power;
-use crate::scenario::{CLASSES, Round, Step};
+use crate::scenario::{CLASSES, Step};
 use forebay_block::VirtualClock;
 use forebay_block::{Buf, ClassId, Device, DiskId};
 use forebay_prism::class::ClassChange;
@@ -20,6 +21,9 @@ const TURNS_MAX: u32 = 400_000;
 const SURVEY_DEPTH: usize = 16;
 /// Ticks while nothing moves, in nanoseconds: the first, and the longest.
 const TICK_NS: (u64, u64) = (1_000_000, 1_000_000_000);
+
+/// A pool at rest has noted what is durable after so long, in nanoseconds.
+const REST_NS: u64 = 5_000_000_000;
 
 /// Name of the first disk, which is always there.
 pub const FIRST: &str = "disk";
@@ -79,6 +83,8 @@ pub struct World<'a> {
     surveyed: Vec<(Place, Result<Buf, RequestError>)>,
     /// Requests may fail.
     pub errors_allowed: bool,
+    /// Parts of the map may have been lost before.
+    pub is_damaged: bool,
     strikes_before: u64,
     /// The journal of what happened, where somebody reads it.
     pub log: Option<Vec<String>>,
@@ -107,6 +113,7 @@ impl<'a> World<'a> {
             done: Vec::new(),
             surveyed: Vec::new(),
             errors_allowed: false,
+            is_damaged: false,
             strikes_before: harmful_strikes(devices),
             log: None,
             tick_ns: TICK_NS.0,
@@ -184,8 +191,8 @@ impl<'a> World<'a> {
             Step::Write { sector, sectors, fua, class, zeros } => {
                 self.write_tags(disk, sector, sectors, fua, class, |_| zeros);
             }
-            Step::Patchwork { sector, sectors, class } => {
-                self.write_tags(disk, sector, sectors, false, class, |at| at / 8 % 2 == 0);
+            Step::Patchwork { sector, sectors, fua, class } => {
+                self.write_tags(disk, sector, sectors, fua, class, |at| at / 8 % 2 == 0);
             }
             Step::Clear { sector, sectors, fua, is_discard } => {
                 let made = self.memory.oracle.change(disk.0, sector, &vec![0; sectors as usize]);
@@ -338,11 +345,10 @@ impl<'a> World<'a> {
         self.until(|world| world.clock.now_ns() >= until)
     }
 
-    /// From now on devices show these faults.
-    pub fn plan_faults(&self, round: &Round) {
-        for (at, device) in self.devices.iter().enumerate() {
-            device.plan_faults(round.faults.iter().filter(|fault| fault.device == at).copied().collect());
-        }
+    /// The devices under the pool.
+    #[must_use]
+    pub fn devices(&self) -> &'a [SimDevice] {
+        self.devices
     }
 
     /// A clean stop in which the power fails after so many requests.
@@ -362,6 +368,17 @@ impl<'a> World<'a> {
     pub fn run_out(&mut self, effects: u32) -> Result<(), Halt> {
         self.power.fail_after(u64::from(effects));
         self.until(|world| world.flights.is_empty() && !world.pool.in_flight())
+    }
+
+    /// Everything is flushed, and then nobody asks for anything for so long that the pool has noted it.
+    ///
+    /// # Errors
+    /// The power failed, or a promise was broken.
+    pub fn rest(&mut self) -> Result<(), Halt> {
+        self.settle(0)?;
+        self.step(&Step::Flush)?;
+        self.settle(0)?;
+        self.idle(REST_NS)
     }
 
     /// A clean stop.
@@ -416,7 +433,10 @@ impl<'a> World<'a> {
                         let content = is_whole.then_some(content);
                         self.memory.oracle.survived(place, content).map_err(|what| broken(&what))?;
                     }
-                    Err(error) => self.judge_error(&error)?,
+                    Err(error) => {
+                        self.judge_error(&error)?;
+                        self.memory.oracle.unread(place);
+                    }
                 }
             }
         }
@@ -466,8 +486,11 @@ impl<'a> World<'a> {
         format!("{fast:?} {capacity:?} bands free {} of {}", status.free_bands, status.bands)
     }
 
-    /// What must be true at any time.
+    /// What must be true at any time, except where a map page was lost: the books still count what it named.
     fn audit(&self) -> Result<(), Halt> {
+        if self.is_damaged {
+            return Ok(());
+        }
         self.pool.engine.audit().map_err(|what| broken(&what))
     }
 
@@ -502,6 +525,10 @@ impl<'a> World<'a> {
                 Ok(other) => return Err(broken(&format!("a read was answered with {other:?}"))),
                 Err(error) => self.surveyed.push((place, Err(error))),
             },
+            (Err(error), Flight::Change { made, .. }) => {
+                self.memory.oracle.failed(&made);
+                self.judge_error(&error)?;
+            }
             (Err(error), _) => self.judge_error(&error)?,
             (Ok(_), Flight::Change { made, fua }) => {
                 self.memory.oracle.acknowledge(&made, fua);
@@ -537,7 +564,16 @@ fn word(op: &Op) -> &'static str {
     }
 }
 
-fn harmful_strikes(devices: &[SimDevice]) -> u64 {
+/// From now on devices show these faults.
+pub fn plan_faults(devices: &[SimDevice], faults: &[Fault]) {
+    for (at, device) in devices.iter().enumerate() {
+        device.plan_faults(faults.iter().filter(|fault| fault.device == at).copied().collect());
+    }
+}
+
+/// Faults that have struck devices so far and because of which requests may fail.
+#[must_use]
+pub fn harmful_strikes(devices: &[SimDevice]) -> u64 {
     let of = |device: &SimDevice| -> u64 {
         device.struck().into_iter().filter(|(kind, _)| kind.is_harmful()).map(|(_, strikes)| strikes).sum()
     };

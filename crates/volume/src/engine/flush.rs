@@ -91,8 +91,18 @@ impl Engine {
             // All that was acknowledged is covered by the flush under way.
             active.clients.push(id);
         } else {
+            self.know_durable(self.flush.submitted());
+            self.release_durable();
             self.answer(id);
         }
+    }
+
+    /// What was complete before flush `number` was submitted is durable. Where no volatile cache holds anything, so is all
+    /// that is complete: data that went past any cache may end after the flush that covered its record, and no other
+    /// flush would ever be needed to say so.
+    fn know_durable(&mut self, number: u64) {
+        let is_clean = self.flush.dirty & self.volatile == 0;
+        self.journal.flushed(if is_clean { self.flush.submitted() } else { number });
     }
 
     /// The engine needs durability itself.
@@ -180,7 +190,7 @@ impl Engine {
         };
         active.failed |= self.flush.failed;
         if !active.failed {
-            self.journal.flushed(active.number);
+            self.know_durable(active.number);
         }
         for id in active.clients {
             if active.failed {

@@ -1,0 +1,234 @@
+//! What kinds of lives there are, and the geometry of the pools that live them.
+
+use super::{LEAF_BLOCKS, SECOND_BLOCKS, pick};
+use forebay_block::Random;
+
+/// Where in a seed the kind of life stands.
+const KIND_SHIFT: u32 = 40;
+
+/// What a life is rich in. Most lives have a little of everything; some corners are not reached that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Everything.
+    Mixed,
+    /// Hundreds of map pages with few blocks in each: checkpoints of more pages than are written at once.
+    Wide,
+    /// Large writes in which every other block is zeros: records that fill journal batches.
+    Patchwork,
+    /// A tiny fast tier from which everything is destaged, and whose slots are used again at once.
+    Cramped,
+    /// One lie of a device, or one bit that rots at rest, after which everything flushed is read as it was or not at
+    /// all.
+    Lying,
+    /// Devices that fail while the pool is opened, and while sectors are written.
+    Failing,
+    /// A small capacity tier that is overwritten many times: collection without end.
+    Tight,
+    /// Discards over many map pages, of which few fit into memory.
+    Sweeping,
+}
+
+impl Kind {
+    /// All kinds, in the order of their numbers in seeds.
+    pub const ALL: [Self; 8] = [
+        Self::Mixed,
+        Self::Wide,
+        Self::Patchwork,
+        Self::Cramped,
+        Self::Lying,
+        Self::Failing,
+        Self::Tight,
+        Self::Sweeping,
+    ];
+
+    /// Of the life with this seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let at = (seed >> KIND_SHIFT) as usize % Self::ALL.len();
+        Self::ALL[at]
+    }
+
+    /// A seed of a life of this kind.
+    #[must_use]
+    pub fn seed(self, number: u64) -> u64 {
+        number | (self as u64) << KIND_SHIFT
+    }
+}
+
+/// Geometry and settings of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// What its life is rich in.
+    pub kind: Kind,
+    /// Bytes of the fast device.
+    pub fast_bytes: u64,
+    /// Bytes of each capacity device.
+    pub capacity_bytes: Vec<u64>,
+    /// Band in bytes.
+    pub band_bytes: u64,
+    /// Journal in bytes.
+    pub journal_bytes: u64,
+    /// Logical block of the fast device, and of the capacity devices.
+    pub sector_bytes: [u32; 2],
+    /// Whether the fast device, and the capacity devices, have a volatile cache.
+    pub is_volatile: [bool; 2],
+    /// Whether the capacity devices take discards.
+    pub discards: bool,
+    /// Bytes of the first disk.
+    pub disk_bytes: u64,
+    /// Leaves of the map that may be resident.
+    pub frames: usize,
+    /// Blocks of one destage or collection job.
+    pub job_blocks: u32,
+    /// See `EngineOptions`.
+    pub destage_above_percent: u64,
+    /// See `EngineOptions`.
+    pub bypass_below_percent: u64,
+    /// See `EngineOptions`.
+    pub unflushed_limit_bytes: u64,
+    /// Leaves that requests go to.
+    pub leaves: u64,
+    /// Blocks of each that they go to.
+    pub blocks: u64,
+    /// Requests take as long as modelled SSDs take for them.
+    pub is_modelled: bool,
+}
+
+/// Blocks that requests may touch so that all of them fit at once: part of what the capacity tier can promise.
+fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
+    let bands: u64 = capacity_bytes.iter().map(|bytes| bytes / band_bytes).sum();
+    // A block of each band holds its summary, some bands are the collector's reserve, and ends of devices are lost.
+    let usable = bands.saturating_sub((bands * 7 / 100).max(2) + 3);
+    usable * (band_bytes / 4096 - 2) * 8 / 10
+}
+
+impl Shape {
+    /// Of a life of this kind.
+    pub(super) fn of(kind: Kind, random: &mut Random) -> Self {
+        match kind {
+            Kind::Mixed => Self::random(random),
+            Kind::Wide => Self::wide(random),
+            Kind::Patchwork => Self::patchwork(random),
+            Kind::Cramped => Self::cramped(random),
+            Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
+            Kind::Tight => Self::tight(random),
+            Kind::Sweeping => Self::sweeping(random),
+        }
+    }
+
+    fn random(random: &mut Random) -> Self {
+        let band_bytes = pick(random, &[32 << 10, 64 << 10, 64 << 10, 128 << 10]);
+        let bands = 16 + random.below(40);
+        let capacity: u64 = bands * band_bytes;
+        let capacity_bytes = match random.below(4) {
+            0 if bands >= 24 => vec![capacity / 2, capacity / 2 + 4 * band_bytes],
+            _ => vec![capacity],
+        };
+        let frames = pick(random, &[5, 6, 8, 16, 32]);
+        let leaves = 1 + random.below(10);
+        let fitting = blocks_that_fit(band_bytes, &capacity_bytes).saturating_sub(SECOND_BLOCKS);
+        let blocks = (4 + random.below(40)).min(fitting / leaves).max(1);
+        Self {
+            kind: Kind::Mixed,
+            fast_bytes: pick(random, &[1664 << 10, 1800 << 10, 2 << 20, 3 << 20]),
+            capacity_bytes,
+            band_bytes,
+            journal_bytes: pick(random, &[128 << 10, 128 << 10, 192 << 10, 256 << 10]),
+            sector_bytes: pick(random, &[[512, 512], [512, 512], [512, 4096], [4096, 4096]]),
+            is_volatile: pick(random, &[[true, true], [true, true], [false, true], [true, false], [false, false]]),
+            discards: random.chance(3, 4),
+            disk_bytes: 16 << 20,
+            frames,
+            job_blocks: pick(random, &[4, 24, 24, 64]),
+            destage_above_percent: pick(random, &[5, 40, 40, 75]),
+            bypass_below_percent: pick(random, &[5, 15, 15, 40]),
+            unflushed_limit_bytes: pick(random, &[64 << 10, 512 << 10, 4 << 20]),
+            leaves,
+            blocks,
+            is_modelled: false,
+        }
+    }
+
+    fn wide(random: &mut Random) -> Self {
+        let leaves = 80 + random.below(120);
+        Self {
+            kind: Kind::Wide,
+            fast_bytes: (8 + random.below(4)) << 20,
+            capacity_bytes: vec![6 << 20],
+            band_bytes: 64 << 10,
+            journal_bytes: 256 << 10,
+            disk_bytes: leaves * LEAF_BLOCKS * 4096,
+            frames: pick(random, &[180, 256]),
+            leaves,
+            blocks: 1 + random.below(4),
+            ..Self::random(random)
+        }
+    }
+
+    fn patchwork(random: &mut Random) -> Self {
+        Self {
+            kind: Kind::Patchwork,
+            fast_bytes: (6 + random.below(8)) << 20,
+            capacity_bytes: vec![12 << 20],
+            band_bytes: 128 << 10,
+            journal_bytes: 1 << 20,
+            frames: 32,
+            leaves: 3,
+            blocks: 390,
+            ..Self::random(random)
+        }
+    }
+
+    fn cramped(random: &mut Random) -> Self {
+        let leaves = 1 + random.below(3);
+        Self {
+            kind: Kind::Cramped,
+            fast_bytes: pick(random, &[1600 << 10, 1664 << 10]),
+            capacity_bytes: vec![5 << 20],
+            band_bytes: 64 << 10,
+            journal_bytes: 128 << 10,
+            is_volatile: pick(random, &[[true, true], [true, false]]),
+            frames: 16,
+            job_blocks: pick(random, &[4, 8, 24]),
+            destage_above_percent: pick(random, &[1, 10]),
+            bypass_below_percent: 5,
+            leaves,
+            blocks: 300 / leaves,
+            ..Self::random(random)
+        }
+    }
+
+    fn tight(random: &mut Random) -> Self {
+        let band_bytes = pick(random, &[32 << 10, 64 << 10]);
+        let capacity_bytes = vec![(16 + random.below(10)) * band_bytes];
+        let leaves = 1 + random.below(3);
+        let blocks = blocks_that_fit(band_bytes, &capacity_bytes).saturating_sub(SECOND_BLOCKS) / leaves;
+        Self {
+            kind: Kind::Tight,
+            capacity_bytes,
+            band_bytes,
+            job_blocks: pick(random, &[4, 24]),
+            destage_above_percent: 5,
+            leaves,
+            blocks: blocks.max(1),
+            is_modelled: random.chance(1, 4),
+            ..Self::random(random)
+        }
+    }
+
+    fn sweeping(random: &mut Random) -> Self {
+        let leaves = 16 + random.below(16);
+        Self {
+            kind: Kind::Sweeping,
+            fast_bytes: 4 << 20,
+            capacity_bytes: vec![6 << 20],
+            band_bytes: 64 << 10,
+            disk_bytes: leaves * LEAF_BLOCKS * 4096,
+            frames: pick(random, &[5, 6, 8, 16]),
+            leaves,
+            blocks: 1 + random.below(4),
+            is_modelled: random.chance(1, 4),
+            ..Self::random(random)
+        }
+    }
+}
