@@ -81,7 +81,7 @@ fn what_cannot_be_modelled_is_refused() {
 #[test]
 fn drives_are_listed_and_held_against_what_was_published() {
     let models = json(&["models", "--output", "json"]);
-    assert_eq!(models["drives"].as_array().unwrap().len(), 12);
+    assert_eq!(models["drives"].as_array().unwrap().len(), 13);
     let found = json(&["conformance", "p4800x", "--ios", "20000", "--output", "json"]);
     let rows = found["rows"].as_array().unwrap();
     assert!(rows.len() > 50, "{}", rows.len());
