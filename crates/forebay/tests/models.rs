@@ -91,6 +91,24 @@ fn drives_are_listed_and_held_against_what_was_published() {
 }
 
 #[test]
+fn published_curves_and_orders_are_shown_with_their_data() {
+    let found = json(&["conformance", "pair", "--ios", "20000", "--output", "json"]);
+    let row = found["rows"].as_array().unwrap().iter().find(|row| row["relation"] == "AtLeast").unwrap();
+    assert!(row["modelled"].as_f64().unwrap() > 1e6 && row["within"] == true, "{row}");
+    let experiment = &found["experiments"][0];
+    assert_eq!((&experiment["name"], &experiment["data"][0]["rows"][3]["drives"]), (&"pair".into(), &2.0.into()));
+    let strict = |part: &str| forebay(&["conformance", part, "--ios", "20000", "--strict"]);
+    let endurance = strict("endurance");
+    let text = String::from_utf8_lossy(&endurance.stdout).into_owned();
+    assert_eq!(endurance.status.code(), Some(0), "{text}");
+    assert!(text.contains("times the 960 EVO") && text.contains("15.73"), "{text}");
+    // What the model misses is a finding only where asked for.
+    let misses = strict("mixed");
+    assert_eq!(misses.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&misses.stdout).contains("NO"));
+}
+
+#[test]
 fn lives_are_counted_and_a_seed_replays() {
     let found = json(&["simulate", "--count", "40", "--from", "500", "--output", "json"]);
     assert_eq!((&found["lives"], &found["failure"]), (&Value::from(40), &Value::Null));

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let begun = Instant::now();
-        let found = experiment.run(Effort { seed: 1, ios: 200_000, full })?;
+        let found = experiment.run(Effort { full, ..Effort::default() })?;
         println!("== {}: {} ({:.1} s)", experiment.name(), experiment.about(), begun.elapsed().as_secs_f64());
         for data in &found.data {
             println!("{}\n{}", data.title, data.columns.join("\t"));

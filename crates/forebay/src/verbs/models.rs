@@ -64,7 +64,7 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
     let mut rows = conformance::run(Options { ios: options.ios, seed: SEED }, |test| {
         wanted([&test.drive, &test.name, &test.host, &test.source])
     })?;
-    let effort = Effort { seed: SEED, ios: (options.ios / 10).max(1000), full: options.full };
+    let effort = Effort { seed: SEED, ios: (options.ios / 10).max(1000), full: options.full, ..Effort::default() };
     let claims = claims()?;
     let mut ran = Vec::new();
     for experiment in Experiment::ALL {

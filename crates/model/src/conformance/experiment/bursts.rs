@@ -161,7 +161,7 @@ impl Load<'_> {
 }
 
 fn measure(drive: &str, profile: &Profile, effort: Effort) -> Result<Bursts, ConformanceError> {
-    let mut live = Live::new(drive, effort.seed)?;
+    let mut live = Live::new(drive, effort)?;
     live.age(FILLED, 0.0);
     let end = (live.ssd.capacity_bytes() as f64 * FILLED) as u64;
     let mut load = Load {

@@ -83,7 +83,7 @@ fn threads(depth: u32) -> u32 {
 /// [`ConformanceError`]: no such drive or host.
 pub fn curve(drive: &str, host_name: &str, depths: &[u32], effort: Effort) -> Result<Curve, ConformanceError> {
     let profile = host(host_name)?;
-    let mut live = Live::new(drive, effort.seed)?;
+    let mut live = Live::new(drive, effort)?;
     live.age(1.0, 3.0);
     let mut points = Vec::new();
     for &depth in depths {

@@ -25,9 +25,6 @@ use crate::preset::Drive;
 use crate::ssd::{Past, Ssd};
 use std::collections::BTreeMap;
 
-/// Flash drives are modelled with this many bytes: their parallelism is whole, their blocks are fewer.
-const SCALED_BYTES: u64 = 8 << 30;
-
 /// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -96,6 +93,15 @@ pub struct Effort {
     pub ios: u64,
     /// All points of curves and surfaces instead of those that the claims need.
     pub full: bool,
+    /// Flash drives are modelled with this many bytes: their parallelism is whole, their blocks are fewer.
+    pub flash_bytes: u64,
+}
+
+impl Default for Effort {
+    /// Flash as large as in the tables of single tests.
+    fn default() -> Self {
+        Self { seed: 1, ios: 200_000, full: false, flash_bytes: 32 << 30 }
+    }
 }
 
 /// A value of a table.
@@ -143,16 +149,16 @@ struct Live {
 }
 
 impl Live {
-    /// A drive by name as [`SCALED_BYTES`] of flash, or as XPoint of its own size.
-    fn new(name: &str, seed: u64) -> Result<Self, ConformanceError> {
+    /// A drive by name: flash as small as the effort says, XPoint of its own size.
+    fn new(name: &str, effort: Effort) -> Result<Self, ConformanceError> {
         let drive = Drive::named(name).and_then(|drive| match drive {
-            Drive::Nand(_) => drive.scaled(SCALED_BYTES),
+            Drive::Nand(_) => drive.scaled(effort.flash_bytes),
             Drive::XPoint(_) => Ok(drive),
         });
         let ssd = drive
-            .and_then(|drive| drive.build(seed))
+            .and_then(|drive| drive.build(effort.seed))
             .map_err(|source| ConformanceError::Drive { test: name.to_owned(), source })?;
-        Ok(Self { ssd, now_ns: 0, seed })
+        Ok(Self { ssd, now_ns: 0, seed: effort.seed })
     }
 
     /// Gives it a past.

@@ -54,7 +54,7 @@ fn cells(effort: Effort) -> Result<Vec<Cell>, ConformanceError> {
     for &fill_percent in fills {
         let mut found = [Vec::new(), Vec::new()];
         for (name, found) in DRIVES.iter().zip(&mut found) {
-            let mut live = Live::new(name, effort.seed)?;
+            let mut live = Live::new(name, effort)?;
             live.age(f64::from(fill_percent) / 100.0, 0.0);
             let region_bytes = live.ssd.capacity_bytes() / 100 * u64::from(fill_percent);
             for &read_percent in reads {

@@ -2,7 +2,7 @@ use super::*;
 use crate::conformance::table::Relation;
 use crate::ssd::{Command, Op};
 
-const QUICK: Effort = Effort { seed: 1, ios: 4000, full: false };
+const QUICK: Effort = Effort { seed: 1, ios: 4000, full: false, flash_bytes: 6 << 30 };
 
 fn row_of(experiment: Experiment, found: &Found, name: &str) -> Vec<Row> {
     let all = claims().unwrap();
