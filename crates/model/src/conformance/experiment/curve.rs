@@ -74,7 +74,7 @@ impl Curve {
 
 fn threads(depth: u32) -> u32 {
     // A divisor of the depth, so that all threads have as many in flight.
-    (1..=THREADS_MAX.min(depth.div_ceil(A_THREAD))).rev().find(|threads| depth % threads == 0).unwrap_or(1)
+    (1..=THREADS_MAX.min(depth.div_ceil(A_THREAD))).rev().find(|&threads| depth.is_multiple_of(threads)).unwrap_or(1)
 }
 
 /// A drive's curve at a host. Flash is in its steady state: all written, then three times over at random.
