@@ -87,7 +87,7 @@ impl Load<'_> {
     fn write_until(&mut self, to_ns: u64) {
         while self.writes && self.next_write_ns <= to_ns {
             let at_ns = self.writer.submit(self.next_write_ns);
-            // In the second half of what is filled, at random.
+            // In the second half of what is filled, at random, as `crates/bench/jobs/background-writes.toml` has it.
             let half = self.end / 2 / u64::from(IO_BYTES);
             self.write_at = (half + self.random.below(half)) * u64::from(IO_BYTES);
             self.ssd.submit(
