@@ -159,6 +159,7 @@ device. Exit 1 where a promise is broken, 2 where there is nothing to check; too
     /// The published tables beside what the models give, with the error of each figure
     #[command(after_help = "Example:
   forebay conformance p4800x
+  forebay conformance queue-depth            # with the curves; also surface, mixed, endurance, pair
   forebay conformance --ios 20000000 --output json")]
     Conformance(ConformanceOptions),
     /// Lives of pools in virtual time over devices that lose power, lie and die, until one breaks a promise
@@ -390,11 +391,18 @@ pub enum ConfigAction {
 /// Options of `forebay conformance`.
 #[derive(Debug, clap::Args)]
 pub struct ConformanceOptions {
-    /// Only tests with this in their drive, name, host or source
+    /// Only tests with this in their drive, name, host or source; or an experiment (queue-depth, surface, mixed, endurance,
+    /// pair), whose data are shown too
     pub part: Option<String>,
-    /// I/Os of each test
+    /// I/Os of each test; a tenth of them for each point of an experiment
     #[arg(long, default_value_t = 2_000_000, value_name = "N")]
     pub ios: u64,
+    /// All points of curves and surfaces; takes a few times as long
+    #[arg(long)]
+    pub full: bool,
+    /// Exit 1 where a figure is outside its limits
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// Options of `forebay simulate`.

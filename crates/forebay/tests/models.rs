@@ -81,13 +81,31 @@ fn what_cannot_be_modelled_is_refused() {
 #[test]
 fn drives_are_listed_and_held_against_what_was_published() {
     let models = json(&["models", "--output", "json"]);
-    assert_eq!(models["drives"].as_array().unwrap().len(), 12);
+    assert_eq!(models["drives"].as_array().unwrap().len(), 13);
     let found = json(&["conformance", "p4800x", "--ios", "20000", "--output", "json"]);
     let rows = found["rows"].as_array().unwrap();
     assert!(rows.len() > 50, "{}", rows.len());
     let used: std::collections::BTreeSet<&str> = rows.iter().map(|row| row["used"].as_str().unwrap()).collect();
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["calibrated", "fit", "held out"]);
     assert_eq!(forebay(&["conformance", "no-such-drive"]).status.code(), Some(2));
+}
+
+#[test]
+fn published_curves_and_orders_are_shown_with_their_data() {
+    let found = json(&["conformance", "pair", "--ios", "20000", "--output", "json"]);
+    let row = found["rows"].as_array().unwrap().iter().find(|row| row["relation"] == "AtLeast").unwrap();
+    assert!(row["modelled"].as_f64().unwrap() > 1e6 && row["within"] == true, "{row}");
+    let experiment = &found["experiments"][0];
+    assert_eq!((&experiment["name"], &experiment["data"][0]["rows"][3]["drives"]), (&"pair".into(), &2.0.into()));
+    let strict = |part: &str| forebay(&["conformance", part, "--ios", "20000", "--strict"]);
+    let endurance = strict("endurance");
+    let text = String::from_utf8_lossy(&endurance.stdout).into_owned();
+    assert_eq!(endurance.status.code(), Some(0), "{text}");
+    assert!(text.contains("times the 960 EVO") && text.contains("15.73"), "{text}");
+    // What the model misses is a finding only where asked for.
+    let misses = strict("mixed");
+    assert_eq!(misses.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&misses.stdout).contains("NO"));
 }
 
 #[test]

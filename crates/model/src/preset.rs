@@ -9,7 +9,7 @@ const XPOINT: [(&str, &str); 2] =
     [("p4800x", include_str!("../presets/p4800x.toml")), ("800p", include_str!("../presets/800p.toml"))];
 
 /// Names of all drives with a line about each, in the order in which lists show them.
-pub const NAMES: [(&str, &str); 12] = [
+pub const NAMES: [(&str, &str); 13] = [
     ("p4800x", "Intel Optane SSD DC P4800X 375 GB: XPoint, PCIe 3.0 x4"),
     ("800p", "Intel Optane SSD 800P 118 GB: XPoint, PCIe 3.0 x2"),
     ("p3700", "Intel SSD DC P3700 800 GB: MLC"),
@@ -18,7 +18,8 @@ pub const NAMES: [(&str, &str); 12] = [
     ("p4510", "Intel SSD DC P4510: TLC"),
     ("p4610", "Intel SSD DC P4610: TLC, more spare"),
     ("p4320", "Intel SSD D5-P4320: QLC"),
-    ("960evo", "Samsung SSD 960 EVO: TLC with a single-level cache, for clients"),
+    ("960evo", "Samsung SSD 960 EVO 1 TB: TLC with a single-level cache, for clients"),
+    ("960evo-250", "Samsung SSD 960 EVO 250 GB: a quarter of its dies"),
     ("tlc", "a modern TLC drive of no maker"),
     ("qlc", "a modern QLC drive of no maker"),
     ("slc", "a modern low-latency SLC drive of no maker"),

@@ -1,8 +1,10 @@
-//! `forebay models`: what can be modelled. `forebay conformance`: the published tables beside the models'.
+//! `forebay models`: what can be modelled. `forebay conformance`: the published figures beside the models'.
 
 use crate::cli::ConformanceOptions;
+use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::{Result, bail};
+use forebay_model::conformance::experiment::{Data, Effort, Experiment, Found, Value, claims};
 use forebay_model::conformance::{self, Options, Relation, Row, Use};
 use forebay_model::{host, preset};
 use serde_json::json;
@@ -49,26 +51,38 @@ fn relation(relation: Relation) -> &'static str {
     }
 }
 
-/// Reproduces the published tables on the models.
+/// Reproduces the published tables on the models, and the experiments of which figures were published.
 ///
 /// # Errors
-/// A part that no test has.
+/// A part that no test has; with `strict`, figures outside their limits.
 pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
     if !(1000..=1_000_000_000).contains(&options.ios) {
         bail!("--ios {}: 1000 to 1000000000", options.ios);
     }
     let part = options.part.as_deref().unwrap_or_default();
-    let rows = conformance::run(Options { ios: options.ios, seed: SEED }, |test| {
-        [&test.drive, &test.name, &test.host, &test.source].into_iter().any(|name| name.contains(part))
+    let wanted = |names: [&String; 4]| names.into_iter().any(|name| name.contains(part));
+    let mut rows = conformance::run(Options { ios: options.ios, seed: SEED }, |test| {
+        wanted([&test.drive, &test.name, &test.host, &test.source])
     })?;
+    let effort = Effort { seed: SEED, ios: (options.ios / 10).max(1000), full: options.full, ..Effort::default() };
+    let claims = claims()?;
+    let mut ran = Vec::new();
+    for experiment in Experiment::ALL {
+        let named = experiment.name() == part;
+        let of: Vec<_> = claims
+            .iter()
+            .filter(|claim| claim.experiment == experiment)
+            .filter(|claim| named || wanted([&claim.drive, &claim.name, &claim.host, &claim.source]))
+            .collect();
+        if !of.is_empty() {
+            let found = experiment.run(effort)?;
+            rows.extend(of.iter().flat_map(|claim| claim.rows(&found)));
+            ran.push((experiment, named, found));
+        }
+    }
     if rows.is_empty() {
         bail!("no published test has {part:?} in its drive, name, host or source; leave it out to see all");
     }
-    let score = |of: Use| {
-        let judged: Vec<bool> = rows.iter().filter(|row| row.used == of).filter_map(|row| row.within).collect();
-        (judged.iter().filter(|within| **within).count(), judged.len())
-    };
-    let scores = [Use::Fit, Use::HeldOut, Use::Calibrated].map(|of| (used(of), score(of)));
     match format {
         Format::Json => output::json(json!({
             "ios": options.ios,
@@ -79,25 +93,83 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
                 "published": row.published, "modelled": row.modelled, "error_percent": row.error_percent,
                 "within": row.within,
             })).collect::<Vec<_>>(),
-            "scores": scores.iter().map(|(name, (within, judged))| json!({ "rows": name, "within": within, "judged": judged })).collect::<Vec<_>>(),
-        })),
-        Format::Table => {
-            output::line(&output::table(
-                &["drive", "test", "host", "rows", "figure", "published", "modelled", "error", "within"],
-                5,
-                &rows.iter().map(line).collect::<Vec<_>>(),
-            ))?;
-            for (name, (within, judged)) in scores {
-                if judged > 0 {
-                    output::line(&format!("{name}: {within} of {judged} figures within their limits"))?;
-                }
-            }
-            output::line(
-                "fit: parameters were fitted to the row; held out: never looked at by the fit; calibrated: the host's \
-                          profile was fitted to the row, the drive was not",
-            )
+            "scores": scores(&rows).iter().map(|(name, (within, judged))| json!({ "rows": name, "within": within, "judged": judged })).collect::<Vec<_>>(),
+            "experiments": ran.iter().map(|(experiment, _, found)| json!({
+                "name": experiment.name(), "about": experiment.about(), "figures": found.figures,
+                "data": found.data.iter().map(data_json).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        }))?,
+        Format::Table => show(&rows, &ran)?,
+    }
+    let outside = rows.iter().filter(|row| row.within == Some(false)).count();
+    if options.strict && outside > 0 {
+        return Err(finding(format!("{outside} figures are outside their limits")));
+    }
+    Ok(())
+}
+
+fn scores(rows: &[Row]) -> [(&'static str, (usize, usize)); 3] {
+    [Use::Fit, Use::HeldOut, Use::Calibrated].map(|of| {
+        let judged: Vec<bool> = rows.iter().filter(|row| row.used == of).filter_map(|row| row.within).collect();
+        (used(of), (judged.iter().filter(|within| **within).count(), judged.len()))
+    })
+}
+
+fn show(rows: &[Row], ran: &[(Experiment, bool, Found)]) -> Result<()> {
+    for (experiment, _, found) in ran.iter().filter(|(_, named, _)| *named) {
+        output::line(&format!("{}: {}", experiment.name(), experiment.about()))?;
+        for data in &found.data {
+            let columns: Vec<&str> = data.columns.iter().map(String::as_str).collect();
+            let cells: Vec<Vec<String>> = data.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+            let left = data.rows.first().map_or(0, |row| row.iter().take_while(|cell| is_text(cell)).count());
+            output::line(&format!("\n{}", data.title))?;
+            output::line(&output::table(&columns, left, &cells))?;
+        }
+        output::line("")?;
+    }
+    output::line(&output::table(
+        &["drive", "test", "host", "rows", "figure", "published", "modelled", "error", "within"],
+        5,
+        &rows.iter().map(line).collect::<Vec<_>>(),
+    ))?;
+    for (name, (within, judged)) in scores(rows) {
+        if judged > 0 {
+            output::line(&format!("{name}: {within} of {judged} figures within their limits"))?;
         }
     }
+    output::line(
+        "fit: parameters were fitted to the row; held out: never looked at by the fit; calibrated: the host's profile was \
+         fitted to the row, the drive was not",
+    )?;
+    let unseen: Vec<&str> =
+        ran.iter().filter(|(_, named, _)| !named).map(|(experiment, _, _)| experiment.name()).collect();
+    if !unseen.is_empty() {
+        output::line(&format!("curves and surfaces behind the figures: forebay conformance {}", unseen.join(" | ")))?;
+    }
+    Ok(())
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::Text(_))
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::Number(number, decimals) => format!("{number:.decimals$}"),
+    }
+}
+
+/// The rows as objects by the names of the columns.
+fn data_json(data: &Data) -> serde_json::Value {
+    let value = |value: &Value| match value {
+        Value::Text(text) => json!(text),
+        Value::Number(number, _) => json!(number),
+    };
+    let row = |row: &Vec<Value>| -> serde_json::Map<String, serde_json::Value> {
+        data.columns.iter().cloned().zip(row.iter().map(value)).collect()
+    };
+    json!({ "title": data.title, "rows": data.rows.iter().map(row).collect::<Vec<_>>() })
 }
 
 fn line(row: &Row) -> Vec<String> {

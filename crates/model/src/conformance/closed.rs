@@ -54,16 +54,47 @@ pub struct Figures {
 /// I/Os that run before anything is counted: enough for queues to fill and for the threads to lose step.
 const WARM_UP_IOS: u64 = 20_000;
 
+/// Which part of a drive's life and of its capacity a run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When it begins, in nanoseconds; at or after the drive's last event.
+    pub start_ns: u64,
+    /// I/Os before anything is counted.
+    pub warm_up_ios: u64,
+    /// I/Os that are counted.
+    pub ios: u64,
+    /// Bytes from the begin of the drive that the I/Os keep to; what is over the capacity is cut off.
+    pub region_bytes: u64,
+}
+
 /// Runs `ios` I/Os after a warm-up and says how they went. The same arguments give the same figures.
 ///
 /// Numbers outside the ranges of [`Workload`] are taken as the nearest one inside.
 pub fn closed_loop(ssd: &mut dyn Ssd, profile: &Profile, workload: &Workload, seed: u64, ios: u64) -> Figures {
+    let span = Span { start_ns: 0, warm_up_ios: WARM_UP_IOS, ios, region_bytes: ssd.capacity_bytes() };
+    closed_loop_over(ssd, profile, workload, seed, span).0
+}
+
+/// [`closed_loop`] on a part of a drive's life and capacity. Nothing is in flight afterwards; also says when the last I/O
+/// ended, in nanoseconds: the next run begins there or later.
+pub fn closed_loop_over(
+    ssd: &mut dyn Ssd,
+    profile: &Profile,
+    workload: &Workload,
+    seed: u64,
+    span: Span,
+) -> (Figures, u64) {
     let threads = workload.threads.clamp(1, 1024);
     let depth = workload.depth.clamp(1, 4096);
     let size = u64::from(workload.size_bytes.max(512) / 512 * 512);
-    let places = (ssd.capacity_bytes() / size).max(1);
+    let places = (ssd.capacity_bytes().min(span.region_bytes) / size).max(1);
     let mut random = Random::new(seed);
     let mut hosts: Vec<_> = (0..threads).map(|_| Thread::new(profile, random.next_u64())).collect();
+    if span.start_ns > 0 {
+        for host in &mut hosts {
+            host.compute(span.start_ns, 0);
+        }
+    }
     let mut next: Vec<u64> = (0..threads).map(|thread| u64::from(thread) * (places / u64::from(threads))).collect();
     // By tag: when the application began to submit it, and whether it is a read.
     let mut flying = vec![(0_u64, false); (threads * depth) as usize];
@@ -89,8 +120,10 @@ pub fn closed_loop(ssd: &mut dyn Ssd, profile: &Profile, workload: &Workload, se
     }
     let (mut reads, mut writes) = (Latencies::default(), Latencies::default());
     let mut done = Vec::with_capacity(flying.len());
-    let (mut ended, mut begin_ns, mut end_ns) = (0_u64, 0, 0);
-    while ended < WARM_UP_IOS + ios {
+    let wanted = span.warm_up_ios + span.ios;
+    let (mut ended, mut begin_ns, mut end_ns, mut last_ns) = (0_u64, span.start_ns, span.start_ns, span.start_ns);
+    let mut inside = threads * depth;
+    while inside > 0 {
         let now_ns = ssd.next_event_ns();
         if now_ns == u64::MAX {
             break;
@@ -102,19 +135,24 @@ pub fn closed_loop(ssd: &mut dyn Ssd, profile: &Profile, workload: &Workload, se
             let seen_ns = host.sees(one.at_ns);
             let (from_ns, read) = flying[tag as usize];
             ended += 1;
-            if ended <= WARM_UP_IOS {
+            last_ns = one.at_ns;
+            if ended <= span.warm_up_ios {
                 begin_ns = one.at_ns;
-            } else if ended <= WARM_UP_IOS + ios {
+            } else if ended <= wanted {
                 let kind = if read { &mut reads } else { &mut writes };
                 kind.record(seen_ns - from_ns);
                 end_ns = one.at_ns;
             }
-            issue(host, ssd, &mut flying, tag);
+            if ended < wanted {
+                issue(host, ssd, &mut flying, tag);
+            } else {
+                inside -= 1;
+            }
         }
     }
     let elapsed_ns = end_ns.saturating_sub(begin_ns).max(1);
     let mut all = reads.clone();
     all.add(&writes);
     let iops = all.count() as f64 * 1e9 / elapsed_ns as f64;
-    Figures { iops, bytes_per_s: iops * size as f64, reads, writes, all, elapsed_ns }
+    (Figures { iops, bytes_per_s: iops * size as f64, reads, writes, all, elapsed_ns }, last_ns)
 }

@@ -11,13 +11,14 @@
 //! QD32 and its 64 KiB rows), and holds out the other rows of the evaluation guide and the queue-depth paper's point.
 
 mod closed;
+pub mod experiment;
 mod latency;
 pub mod prediction;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use closed::{Figures, Pattern, Workload, closed_loop};
+pub use closed::{Figures, Pattern, Span, Workload, closed_loop, closed_loop_over};
 pub use latency::Latencies;
 pub use table::{Behind, ConformanceError, Measure, Options, Relation, Row, Test, Use, published, run};
 

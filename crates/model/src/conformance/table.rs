@@ -37,6 +37,15 @@ pub enum Measure {
     /// 99.99999th percentile in microseconds.
     #[serde(rename = "p99.99999_us")]
     P99_99999Us,
+    /// How many times as much; of an experiment.
+    #[serde(rename = "times")]
+    Times,
+    /// I/Os in flight; of an experiment.
+    #[serde(rename = "depth")]
+    Depth,
+    /// Rank correlation of an order with the published one; of an experiment.
+    #[serde(rename = "rank")]
+    Rank,
 }
 
 impl Measure {
@@ -52,6 +61,9 @@ impl Measure {
             Self::P99Us => "p99 us",
             Self::P99_999Us => "p99.999 us",
             Self::P99_99999Us => "p99.99999 us",
+            Self::Times => "times",
+            Self::Depth => "QD",
+            Self::Rank => "rank correlation",
         }
     }
 
@@ -60,6 +72,9 @@ impl Measure {
     pub const fn target_percent(self) -> Option<f64> {
         match self {
             Self::Iops | Self::BytesPerS | Self::MeanUs | Self::ReadMeanUs => Some(5.0),
+            Self::Times | Self::Rank => Some(10.0),
+            // Read off a picture with a point for each doubling.
+            Self::Depth => Some(50.0),
             Self::P99Us => Some(15.0),
             Self::P99_999Us => Some(30.0),
             Self::MedianUs | Self::P99_99999Us => None,
@@ -79,6 +94,7 @@ impl Measure {
             Self::P99Us => figures.all.all_but_one_in(100).map(us),
             Self::P99_999Us => figures.all.all_but_one_in(100_000).map(us),
             Self::P99_99999Us => figures.all.all_but_one_in(10_000_000).map(us),
+            Self::Times | Self::Depth | Self::Rank => None,
         }
     }
 }
@@ -270,28 +286,43 @@ impl Test {
         for (relation, numbers) in kinds {
             for (&measure, &published) in numbers {
                 let modelled = measure.of(figures);
-                let error_percent = modelled.map(|modelled| (modelled / published - 1.0) * 100.0);
-                let within = error_percent.and_then(|error| match relation {
-                    Relation::Is => measure.target_percent().map(|target| error.abs() <= target),
-                    Relation::AtMost => Some(error <= 0.0),
-                    Relation::AtLeast => Some(error >= 0.0),
-                });
-                rows.push(Row {
-                    source: self.source.clone(),
-                    test: self.name.clone(),
-                    drive: self.drive.clone(),
-                    host: self.host.clone(),
-                    used: self.used,
-                    measure,
-                    relation,
-                    published,
-                    modelled,
-                    error_percent,
-                    within,
-                });
+                let place = (self.source.as_str(), self.name.as_str(), self.drive.as_str(), self.host.as_str());
+                rows.push(Row::new(place, self.used, measure, (relation, published), modelled));
             }
         }
         rows
+    }
+}
+
+impl Row {
+    /// A published number, with what it says, beside the model's. `place` is source, test, drive and host.
+    pub(super) fn new(
+        place: (&str, &str, &str, &str),
+        used: Use,
+        measure: Measure,
+        (relation, published): (Relation, f64),
+        modelled: Option<f64>,
+    ) -> Self {
+        let error_percent = modelled.map(|modelled| (modelled / published - 1.0) * 100.0);
+        let within = error_percent.and_then(|error| match relation {
+            Relation::Is => measure.target_percent().map(|target| error.abs() <= target),
+            Relation::AtMost => Some(error <= 0.0),
+            Relation::AtLeast => Some(error >= 0.0),
+        });
+        let (source, test, drive, host) = place;
+        Self {
+            source: source.to_owned(),
+            test: test.to_owned(),
+            drive: drive.to_owned(),
+            host: host.to_owned(),
+            used,
+            measure,
+            relation,
+            published,
+            modelled,
+            error_percent,
+            within,
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Collector {
     rows: u32,
     /// Rows of the host on their way.
     pub host_rows: u32,
+    /// Whether the victim, or the last one, was chosen for its wear.
+    levels: bool,
 }
 
 impl Default for Collector {
@@ -38,6 +40,7 @@ impl Default for Collector {
             reading: 0,
             rows: 0,
             host_rows: 0,
+            levels: false,
         }
     }
 }
@@ -131,6 +134,14 @@ impl Nand {
                 self.read_on(group, now_ns);
                 continue;
             }
+            // Every second victim at most is one for its wear: it gains no space.
+            let unworn = if c.levels { None } else { self.ftl.take_unworn(group) };
+            if let Some(block) = unworn {
+                // The pace of the host stays that of the collection: `victim_units` is not this one's.
+                let c = &mut self.collectors[group as usize];
+                (c.victim, c.row, c.levels) = (block, 0, true);
+                continue;
+            }
             let fold = self.idle && !self.ftl.is_short(group);
             let Some(block) = self.ftl.take_victim(group, fold) else { break };
             let units = self.ftl.valid_of(block);
@@ -138,6 +149,7 @@ impl Nand {
             c.victim = block;
             c.row = 0;
             c.victim_units = units;
+            c.levels = false;
         }
         // Nothing more will come soon: what is gathered goes out in a row that is not full, for its blocks to be erased.
         let c = self.collectors[group as usize];
@@ -199,7 +211,9 @@ impl Nand {
 
     /// Hands a row of gathered units to a die; false where there is no erased block for it.
     fn write_gathered(&mut self, group: u32, now_ns: u64) -> bool {
-        let Some(row) = self.ftl.take_row(group, Purpose::Collect) else { return false };
+        let level =
+            if self.collectors[group as usize].levels { self.ftl.take_row(group, Purpose::Level) } else { None };
+        let Some(row) = level.or_else(|| self.ftl.take_row(group, Purpose::Collect)) else { return false };
         let c = &mut self.collectors[group as usize];
         let head = c.head;
         let units = c.gathered.min(self.shape.row_units);

@@ -189,6 +189,10 @@ pub struct FtlConfig {
     pub map_cache_bytes: u64,
     /// How long without commands until idle work (collection, folding) begins, in ns.
     pub idle_ns: u64,
+    /// Static wear levelling: erases by which the most worn block of a group may be ahead of a block that holds data before
+    /// those data are moved off it. None where left out: only erased blocks are chosen by wear.
+    #[serde(default)]
+    pub level_spread: Option<u32>,
 }
 
 /// Single-level write cache.
@@ -376,6 +380,9 @@ impl Config {
             4096,
             "above ftl.reserve_blocks, at most 4096",
         )?;
+        if let Some(spread) = self.ftl.level_spread {
+            within("ftl.level_spread", spread.into(), 1, 1 << 20, "1 to 1048576 erases")?;
+        }
         if let Some(s) = &self.slc {
             within("slc.read_ns", s.read_ns, 1, TIME_MAX_NS, "1 ns to an hour")?;
             within("slc.program_ns", s.program_ns, 1, TIME_MAX_NS, "1 ns to an hour")?;

@@ -54,6 +54,8 @@ pub(super) enum Purpose {
     Cache,
     /// Data that collection moves.
     Collect,
+    /// Data that wear levelling moves, which nobody overwrites.
+    Level,
 }
 
 /// The translation layer.
@@ -71,6 +73,7 @@ pub(super) struct Ftl {
     streams: u32,
     reserve: u32,
     collect_below: u32,
+    level_spread: Option<u32>,
     /// Units programmed: the clock of ages.
     written: u64,
     pub erases: u64,
@@ -81,7 +84,7 @@ impl Ftl {
     pub(super) fn new(config: &Config, shape: Shape) -> Self {
         let blocks = shape.blocks();
         let units = blocks as usize * shape.block_units as usize;
-        let classes = config.ftl.streams + 2;
+        let classes = config.ftl.streams + 3;
         let free = (0..shape.groups)
             .map(|g| (0..shape.group_blocks).map(|b| Reverse((0, g * shape.group_blocks + b))).collect())
             .collect();
@@ -99,6 +102,7 @@ impl Ftl {
             streams: config.ftl.streams,
             reserve: config.ftl.reserve_blocks,
             collect_below: config.ftl.collect_below_blocks,
+            level_spread: config.ftl.level_spread,
             written: 0,
             erases: 0,
             cycles_max: 0,
@@ -158,8 +162,9 @@ impl Ftl {
             Purpose::Stream(stream) => stream,
             Purpose::Collect => self.streams,
             Purpose::Cache => self.streams + 1,
+            Purpose::Level => self.streams + 2,
         };
-        (group * (self.streams + 2) + class) as usize
+        (group * (self.streams + 3) + class) as usize
     }
 
     /// The next row of a write point; none where the group has no erased block for it.
@@ -167,11 +172,10 @@ impl Ftl {
         let at = self.point(group, purpose);
         let slc = purpose == Purpose::Cache;
         if self.points[at].block == NONE {
-            if purpose != Purpose::Collect && self.is_starved(group) {
+            if !matches!(purpose, Purpose::Collect | Purpose::Level) && self.is_starved(group) {
                 return None;
             }
-            // The least worn block.
-            let Reverse((_, block)) = self.free[group as usize].pop()?;
+            let block = self.take_free(group, purpose)?;
             let b = &mut self.blocks[block as usize];
             b.state = State::Open;
             b.slc = slc;
@@ -191,6 +195,53 @@ impl Ftl {
             self.points[at].next = next + 1;
         }
         Some(Row { base: (block * self.shape.block_rows + next) * self.shape.row_units, slc })
+    }
+
+    /// An erased block: the least worn, and for data that stay where they are the most worn, which rests under them.
+    fn take_free(&mut self, group: u32, purpose: Purpose) -> Option<u32> {
+        let free = &mut self.free[group as usize];
+        if purpose != Purpose::Level {
+            return free.pop().map(|Reverse((_, block))| block);
+        }
+        let Reverse(most) = *free.iter().min()?;
+        free.retain(|Reverse(other)| *other != most);
+        Some(most.1)
+    }
+
+    /// Takes a block whose data are to be moved so that it is worn like the others: the least worn with data, where the
+    /// most worn of its group is further ahead than the levelling allows. None while erased blocks are short even for
+    /// collection, as such a move gains no space.
+    pub(super) fn take_unworn(&mut self, group: u32) -> Option<u32> {
+        let spread = self.level_spread?;
+        if self.is_starved(group) {
+            return None;
+        }
+        let first = group * self.shape.group_blocks;
+        let blocks = first..first + self.shape.group_blocks;
+        let most = blocks.clone().map(|block| self.blocks[block as usize].wear).max()?;
+        let with_data = blocks.filter(|&block| {
+            let b = &self.blocks[block as usize];
+            b.state == State::Closed && !b.slc
+        });
+        let block = with_data.min_by_key(|&block| self.blocks[block as usize].wear)?;
+        let b = &mut self.blocks[block as usize];
+        if most - b.wear <= spread {
+            return None;
+        }
+        b.state = State::Victim;
+        let valid = b.valid;
+        self.victims.remove(group, block, valid);
+        Some(block)
+    }
+
+    /// Erases by which the most worn block of any group is ahead of the least worn one of the same group.
+    #[cfg(test)]
+    pub(super) fn wear_spread(&self) -> u32 {
+        let spread = |blocks: &[Block]| {
+            let wear = || blocks.iter().map(|block| block.wear);
+            wear().max().unwrap_or(0) - wear().min().unwrap_or(0)
+        };
+        self.blocks.chunks(self.shape.group_blocks as usize).map(spread).max().unwrap_or(0)
     }
 
     /// The media hold a row; `units` were bound with [`Ftl::bind`] or [`Ftl::leave`] before.

@@ -5,7 +5,7 @@
 //! slow about a drive follows from that: reads that meet on a die, programs and erases in the way of reads, collection
 //! that takes the dies' time, a full write buffer.
 //!
-//! Left out: zones, planes that read on their own, the writing of dirty pieces of the map, bad blocks, temperature. A
+//! Left out: planes that read on their own, the writing of dirty pieces of the map, bad blocks, temperature. A
 //! write of a part of a 4 KiB unit reads the unit first.
 
 mod age;
@@ -23,6 +23,7 @@ mod shape;
 mod tests;
 mod victims;
 mod writeback;
+mod zones;
 
 use std::collections::VecDeque;
 
@@ -37,6 +38,7 @@ use flash::{Flash, OpKind};
 use ftl::Ftl;
 pub use preset::PRESETS;
 use shape::{NONE, Shape};
+pub use zones::{ZoneError, Zoned};
 
 /// A flush that waits until what came before it is on the media.
 #[derive(Clone, Copy)]

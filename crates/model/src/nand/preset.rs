@@ -3,7 +3,7 @@
 use super::config::{Config, ConfigError};
 
 /// Names and texts of the presets; the source of every number is in its comments.
-pub const PRESETS: [(&str, &str); 10] = [
+pub const PRESETS: [(&str, &str); 11] = [
     ("p3700", include_str!("../../presets/p3700.toml")),
     ("micron9100", include_str!("../../presets/micron9100.toml")),
     ("p4500", include_str!("../../presets/p4500.toml")),
@@ -11,6 +11,7 @@ pub const PRESETS: [(&str, &str); 10] = [
     ("p4610", include_str!("../../presets/p4610.toml")),
     ("p4320", include_str!("../../presets/p4320.toml")),
     ("960evo", include_str!("../../presets/960evo.toml")),
+    ("960evo-250", include_str!("../../presets/960evo-250.toml")),
     ("tlc", include_str!("../../presets/tlc.toml")),
     ("qlc", include_str!("../../presets/qlc.toml")),
     ("slc", include_str!("../../presets/slc.toml")),

@@ -46,6 +46,7 @@ fn overhead_blocks(config: &Config) -> u64 {
     u64::from(config.ftl.streams)
         + 1
         + u64::from(config.slc.is_some())
+        + u64::from(config.ftl.level_spread.is_some())
         + u64::from(config.ftl.collect_below_blocks + config.ftl.reserve_blocks) / 2
 }
 

@@ -2,6 +2,7 @@
 
 mod conservation;
 mod figures;
+mod levelling;
 
 use super::*;
 use forebay_block::Random;

@@ -40,6 +40,14 @@ impl Victims {
         }
     }
 
+    /// Takes a certain closed block out, which has that many valid units.
+    pub(super) fn remove(&mut self, group: u32, block: u32, valid: u32) {
+        match self {
+            Self::Greedy(b) => b.remove(group, block, valid),
+            Self::Drawn(d) => d.closed[group as usize].retain(|&other| other != block),
+        }
+    }
+
     /// Takes the best block out; none where every one is full of valid units.
     pub(super) fn take(&mut self, group: u32, valid: impl Fn(u32) -> u32, block_units: u32, now: u64) -> Option<u32> {
         match self {

@@ -32,12 +32,14 @@ proptest! {
         cache_program: bool,
         cost_benefit: bool,
         slc: bool,
+        level_spread in prop::option::of(1u32..4),
     ) {
         let mut config = small(1.3);
         config.geometry.dies_per_channel = 1;
         config.geometry.blocks_per_plane = 36;
         config.geometry.pages_per_block = 8;
         config.ftl.streams = streams;
+        config.ftl.level_spread = level_spread;
         config.ftl.superblock_dies = wide;
         config.ftl.collect_below_blocks = 3;
         config.buffer.capacitors = capacitors;
