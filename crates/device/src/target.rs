@@ -357,6 +357,12 @@ impl Device for BoxedDevice {
     fn in_flight(&self) -> usize {
         self.0.in_flight()
     }
+    fn next_event_ns(&self) -> u64 {
+        self.0.next_event_ns()
+    }
+    fn advance(&mut self, to_ns: u64) -> bool {
+        self.0.advance(to_ns)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Drives by name: each a TOML file in `presets/`, with the source of every number.
 
+use crate::endurance::Life;
 use crate::nand::{self, Nand};
 use crate::ssd::Ssd;
 use crate::xpoint::{self, XPoint};
@@ -88,6 +89,35 @@ impl Drive {
         match self {
             Self::XPoint(config) => config.capacity_bytes,
             Self::Nand(config) => config.capacity_bytes,
+        }
+    }
+
+    /// Whether acknowledged writes may be lost by a power cut until a flush completes.
+    #[must_use]
+    pub fn has_volatile_cache(&self) -> bool {
+        match self {
+            // A write ends when it is in the cells.
+            Self::XPoint(_) => false,
+            Self::Nand(config) => !config.buffer.capacitors,
+        }
+    }
+
+    /// The unit in which the drive is best written and freed, in bytes, where it has one: a block over all of its dies.
+    /// Drives that collect die by die have none to tell.
+    #[must_use]
+    pub fn band_bytes(&self) -> Option<u64> {
+        match self {
+            Self::XPoint(_) => None,
+            Self::Nand(config) => config.superblock_bytes(),
+        }
+    }
+
+    /// What its media takes before it is worn, where the preset rates that.
+    #[must_use]
+    pub fn life(&self) -> Option<Life> {
+        match self {
+            Self::XPoint(config) => config.life(),
+            Self::Nand(config) => config.life(),
         }
     }
 

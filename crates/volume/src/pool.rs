@@ -109,6 +109,19 @@ impl Pool {
         wait(&mut self.devices, timeout_ns);
     }
 
+    /// In virtual time: when something happens next in a device; `u64::MAX` where all are idle.
+    #[must_use]
+    pub fn next_event_ns(&self) -> u64 {
+        self.devices.list.iter().map(|device| device.next_event_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    /// In virtual time: lets everything happen in the devices up to and including a time. True where requests have
+    /// ended: then [`Pool::poll`] has something to move.
+    pub fn advance(&mut self, to_ns: u64) -> bool {
+        let due = self.devices.list.iter_mut().filter(|device| device.next_event_ns() <= to_ns);
+        due.fold(false, |ended, device| device.advance(to_ns) || ended)
+    }
+
     /// Polls and waits until `ready`, appending finished host requests to `done`.
     pub fn run_until(&mut self, done: &mut Vec<Completion>, mut ready: impl FnMut(&Engine, &[Completion]) -> bool) {
         loop {
