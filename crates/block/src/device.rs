@@ -172,9 +172,9 @@ pub trait Device: Send {
         u64::MAX
     }
 
-    /// In virtual time: lets everything happen up to and including a time. True where requests have ended, which the
-    /// next [`Device::poll`] hands out.
-    fn advance(&mut self, _to_ns: u64) -> bool {
-        false
+    /// In virtual time: lets everything happen up to and including a time, but no further than to the first at which
+    /// requests end. Returns that; the next [`Device::poll`] hands them out.
+    fn advance(&mut self, _to_ns: u64) -> Option<u64> {
+        None
     }
 }

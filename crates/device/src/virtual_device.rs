@@ -51,7 +51,6 @@ struct Core {
     free: Vec<u32>,
     ended: Vec<Done>,
     ready: Vec<Completion>,
-    in_flight: usize,
 }
 
 /// The device. Who holds its clock moves it by [`Device::advance`]; what finished then is found by [`Device::poll`].
@@ -60,6 +59,7 @@ pub struct VirtualDevice {
     clock: VirtualClock,
     name: String,
     geometry: Geometry,
+    in_flight: usize,
 }
 
 /// What is known of the drive below a device that somebody else owns.
@@ -110,12 +110,11 @@ impl VirtualDevice {
             free: Vec::new(),
             ended: Vec::new(),
             ready: Vec::new(),
-            in_flight: 0,
         }));
         let name = uri.to_string();
         let (description, life) = (uri.description(size_bytes), parts.life());
         let drive = Drive { core: core.clone(), name: name.clone(), description, life };
-        Ok((Self { core, clock: clock.clone(), name, geometry }, drive))
+        Ok((Self { core, clock: clock.clone(), name, geometry, in_flight: 0 }, drive))
     }
 }
 
@@ -154,8 +153,12 @@ impl Core {
         self.flights[tag as usize] = Some(Flight { request, left, flush_after });
     }
 
-    fn advance(&mut self, to_ns: u64) -> bool {
+    /// Everything up to a time; true where requests have ended.
+    fn happen(&mut self, to_ns: u64) -> bool {
         self.ssd.advance(to_ns, &mut self.ended);
+        if self.ended.is_empty() {
+            return !self.ready.is_empty();
+        }
         let mut ended = std::mem::take(&mut self.ended);
         for Done { tag, at_ns } in ended.drain(..) {
             self.end(tag as u32, at_ns, to_ns);
@@ -196,7 +199,7 @@ impl Device for VirtualDevice {
 
     fn submit(&mut self, request: Request) {
         let core = &mut *lock(&self.core);
-        core.in_flight += 1;
+        self.in_flight += 1;
         match validate(&self.geometry, &request) {
             Ok(_) => {
                 let flush_after = self.geometry.volatile_cache && matches!(request.op, Op::Write { fua: true, .. });
@@ -208,15 +211,15 @@ impl Device for VirtualDevice {
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         let core = &mut *lock(&self.core);
-        core.advance(self.clock.now_ns());
-        core.in_flight -= core.ready.len();
+        core.happen(self.clock.now_ns());
+        self.in_flight -= core.ready.len();
         done.append(&mut core.ready);
     }
 
     /// Moves the clock to what happens next: for opening and closing, where nobody else moves it.
     fn wait(&mut self, timeout_ns: u64) {
         let core = lock(&self.core);
-        if core.ready.is_empty() && core.in_flight > 0 {
+        if core.ready.is_empty() && self.in_flight > 0 {
             let latest_ns = self.clock.now_ns().saturating_add(timeout_ns);
             self.clock.advance_to(core.ssd.next_event_ns().min(latest_ns));
         }
@@ -227,15 +230,25 @@ impl Device for VirtualDevice {
     }
 
     fn in_flight(&self) -> usize {
-        lock(&self.core).in_flight
+        self.in_flight
     }
 
     fn next_event_ns(&self) -> u64 {
         lock(&self.core).ssd.next_event_ns()
     }
 
-    fn advance(&mut self, to_ns: u64) -> bool {
-        lock(&self.core).advance(to_ns)
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        let core = &mut *lock(&self.core);
+        loop {
+            // One time after the other: most events are steps inside the drive, and end nothing.
+            let next_ns = core.ssd.next_event_ns();
+            if next_ns > to_ns {
+                return None;
+            }
+            if core.happen(next_ns) {
+                return Some(next_ns);
+            }
+        }
     }
 }
 

@@ -191,7 +191,16 @@ impl VirtualQueue for ModelQueue {
 
     fn advance(&mut self, to_ns: u64) {
         let Shared { ssd, ended, lines } = &mut *lock(&self.shared);
-        ssd.advance(to_ns, ended);
+        loop {
+            let next_ns = ssd.next_event_ns();
+            if next_ns > to_ns {
+                return;
+            }
+            ssd.advance(next_ns, ended);
+            if !ended.is_empty() {
+                break;
+            }
+        }
         for Ended { tag, at_ns } in ended.drain(..) {
             lines[(tag >> 32) as usize].push_back((at_ns, tag as u32));
         }

@@ -54,10 +54,10 @@ fn bytes_move_when_a_command_ends_and_not_before() {
     while device.in_flight() > 0 {
         let next_ns = device.next_event_ns();
         assert!(next_ns >= clock.now_ns() && next_ns < u64::MAX);
-        let ended = device.advance(next_ns);
+        let ended_ns = device.advance(next_ns);
         clock.advance_to(next_ns);
         device.poll(&mut done);
-        assert_eq!(ended, !done.is_empty());
+        assert_eq!(ended_ns, (!done.is_empty()).then_some(next_ns));
         for Completion { tag, result, bufs } in done.drain(..) {
             result.unwrap();
             if let Some(Vectored::One(buf)) = bufs {
