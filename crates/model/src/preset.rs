@@ -29,7 +29,7 @@ pub const NAMES: [(&str, &str); 12] = [
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drive {
     /// XPoint.
-    XPoint(xpoint::Config),
+    XPoint(Box<xpoint::Config>),
     /// NAND flash.
     Nand(Box<nand::Config>),
 }
@@ -64,7 +64,7 @@ impl Drive {
     /// [`PresetError::Unknown`], with the nearest name; the others would be a fault of a preset.
     pub fn named(name: &str) -> Result<Self, PresetError> {
         if let Some((_, text)) = XPOINT.iter().find(|(known, _)| *known == name) {
-            return Ok(Self::XPoint(xpoint::Config::from_toml(text)?));
+            return Ok(Self::XPoint(Box::new(xpoint::Config::from_toml(text)?)));
         }
         if nand::PRESETS.iter().any(|(known, _)| *known == name) {
             return Ok(Self::Nand(Box::new(nand::Config::preset(name)?)));
@@ -78,7 +78,7 @@ impl Drive {
     /// [`PresetError::Nand`] where a NAND drive cannot be made so small or so large.
     pub fn scaled(self, size_bytes: u64) -> Result<Self, PresetError> {
         match self {
-            Self::XPoint(config) => Ok(Self::XPoint(config.scaled(size_bytes))),
+            Self::XPoint(config) => Ok(Self::XPoint(Box::new(config.scaled(size_bytes)))),
             Self::Nand(config) => Ok(Self::Nand(Box::new(config.scaled(size_bytes)?))),
         }
     }
@@ -127,7 +127,7 @@ impl Drive {
     /// [`PresetError`] where its parts cannot be a drive.
     pub fn build(self, seed: u64) -> Result<Box<dyn Ssd>, PresetError> {
         match self {
-            Self::XPoint(config) => Ok(Box::new(XPoint::new(config, seed)?)),
+            Self::XPoint(config) => Ok(Box::new(XPoint::new(*config, seed)?)),
             Self::Nand(config) => Ok(Box::new(Nand::new(nand::Config { seed, ..*config })?)),
         }
     }
