@@ -25,7 +25,7 @@ fn on_ram() -> Load {
 fn on_models() -> Load {
     let clock = VirtualClock::default();
     let device = |name: String| {
-        let uri = ModelUri::parse(&name, false).ok().expect("name");
+        let uri = ModelUri::parse(&name, false).expect("name");
         Box::new(VirtualDevice::new(&uri, 1, &clock).expect("model").0) as Box<dyn Device>
     };
     let devices = [format!("p4800x?size={FAST_BYTES}"), format!("qlc?size={CAPACITY_BYTES}")].map(device);
