@@ -2,107 +2,22 @@
 //! checksummed writes, beside the memory limit (memcpy + CRC32C of random blocks) of the same round; and two engines on
 //! two cores beside one. Rounds are interleaved; medians with minimum and maximum are printed.
 //!
-//! cargo run --release --manifest-path bench/engine/Cargo.toml [ROUNDS [SECONDS]]
+//! cargo run --release --manifest-path bench/engine/Cargo.toml [-- ROUNDS [SECONDS]]
 
-use forebay_block::Random;
+mod load;
+
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, Device, DiskId};
+use forebay_block::{Buf, Device, DiskId, Random};
 use forebay_device::RamDevice;
-use forebay_prism::ClassTable;
-use forebay_volume::layout::plan::{PoolOptions, plan};
-use forebay_volume::recovery::{format, format::NewDisk, open};
-use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request};
+use load::Load;
 use std::time::{Duration, Instant};
 
 const FAST_BYTES: u64 = 2 << 30;
 const CAPACITY_BYTES: u64 = 2 << 30;
-/// Data in use: far beyond the CPU cache, and on the fast tier whole.
-const SPAN_BLOCKS: u64 = (1 << 30) / 4096;
 
-fn pool() -> Pool {
-    let devices: Vec<Box<dyn Device>> = [FAST_BYTES, CAPACITY_BYTES]
-        .into_iter()
-        .map(|size| Box::new(RamDevice::new(size).expect("memory")) as Box<dyn Device>)
-        .collect();
-    let geometry: Vec<_> = devices.iter().map(|d| d.geometry().clone()).collect();
-    let mut devices = Devices::new(devices);
-    // Every page of the devices is touched first: the kernel's page faults are not the engine's time.
-    for (device, geometry) in geometry.iter().enumerate() {
-        for at in (0..geometry.size_bytes).step_by(1 << 20) {
-            devices.write(device, at, &vec![0; 1 << 20]).expect("touch");
-        }
-    }
-    let options = PoolOptions { name: "bench".into(), band_bytes: None, journal_bytes: None };
-    let superblock = plan(&options, &geometry[0], &geometry[1..], [1; 16], &[[2; 16], [3; 16]]).expect("plan");
-    let disks = [NewDisk { name: "disk".into(), size_bytes: 1536 << 20 }];
-    format(&mut devices, &superblock, ClassTable::default(), &disks, false, EngineOptions::default()).expect("format");
-    let (engine, _) = open(&mut devices, 1, &[], EngineOptions::default()).expect("open");
-    Pool::new(engine, devices)
-}
-
-struct Load {
-    pool: Pool,
-    random: Random,
-    done: Vec<forebay_volume::Completion>,
-    pattern: Vec<u8>,
-}
-
-impl Load {
-    fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let pattern = (0..1 << 20).map(|_| random.next_u64() as u8 | 1).collect();
-        let mut load = Self { pool: pool(), random, done: Vec::new(), pattern };
-        for block in 0..SPAN_BLOCKS / 64 {
-            load.write(block * 64, 64);
-            load.drain();
-        }
-        load
-    }
-    fn request(&mut self, block: u64, blocks: u64, op: Op) {
-        self.pool.submit(Request {
-            token: 0,
-            disk: DiskId(1),
-            offset_bytes: block * 4096,
-            len_bytes: blocks * 4096,
-            op,
-            fua: false,
-            export: 0,
-            tag: None,
-        });
-    }
-    fn write(&mut self, block: u64, blocks: u64) {
-        let at = self.random.index(self.pattern.len() - (blocks * 4096) as usize);
-        let buf = Buf::copy_of(&self.pattern[at..at + (blocks * 4096) as usize]);
-        self.request(block, blocks, Op::Write(buf));
-    }
-    /// Takes completions; data must be there.
-    fn drain(&mut self) -> u64 {
-        self.pool.poll(&mut self.done);
-        let n = self.done.len() as u64;
-        for completion in self.done.drain(..) {
-            match completion.result {
-                Ok(Outcome::Data(data)) => assert_eq!(data.len(), 4096),
-                Ok(_) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
-        n
-    }
-    /// Nanoseconds per operation at a queue depth.
-    fn run(&mut self, write: bool, depth: u64, time: Duration) -> f64 {
-        let start = Instant::now();
-        let mut n = 0;
-        while start.elapsed() < time {
-            for _ in 0..16 {
-                for _ in 0..depth {
-                    let block = self.random.below(SPAN_BLOCKS);
-                    if write { self.write(block, 1) } else { self.request(block, 1, Op::Read) }
-                }
-                n += self.drain();
-            }
-        }
-        start.elapsed().as_nanos() as f64 / n as f64
-    }
+fn ram() -> Vec<Box<dyn Device>> {
+    let device = |size| Box::new(RamDevice::new(size).expect("memory")) as Box<dyn Device>;
+    [FAST_BYTES, CAPACITY_BYTES].into_iter().map(device).collect()
 }
 
 /// memcpy + CRC32C of random 4 KiB blocks.
@@ -134,7 +49,7 @@ fn main() {
     let mut memory = vec![0u8; 1 << 30];
     let mut random = Random::new(1);
     memory.iter_mut().step_by(64).for_each(|byte| *byte = random.next_u64() as u8);
-    let (mut one, mut other) = (Load::new(2), Load::new(3));
+    let (mut one, mut other) = (Load::new(ram(), None, 2), Load::new(ram(), None, 3));
     let mut results: Vec<(&str, Vec<f64>)> = Vec::new();
     let mut add = |name: &'static str, value: f64| match results.iter_mut().find(|(n, _)| *n == name) {
         Some((_, values)) => values.push(value),

@@ -166,4 +166,15 @@ pub trait Device: Send {
 
     /// Requests submitted and not yet handed out by `poll`.
     fn in_flight(&self) -> usize;
+
+    /// In virtual time: when something happens next inside; `u64::MAX` where it is idle, and for devices of real time.
+    fn next_event_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// In virtual time: lets everything happen up to and including a time, but no further than to the first at which
+    /// requests end. Returns that; the next [`Device::poll`] hands them out.
+    fn advance(&mut self, _to_ns: u64) -> Option<u64> {
+        None
+    }
 }

@@ -39,6 +39,7 @@ pub trait VirtualQueue: Queue {
     /// When something happens next in the device below, for whichever queue; `u64::MAX` where it is idle.
     fn next_event_ns(&self) -> u64;
 
-    /// Lets everything happen in the device up to and including a time.
+    /// Lets everything happen in the device up to and including a time, but no further than to the first at which a
+    /// queue of it could see something finished.
     fn advance(&mut self, to_ns: u64);
 }

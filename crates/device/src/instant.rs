@@ -14,6 +14,28 @@ pub trait Store: Send {
     fn write(&mut self, offset_bytes: u64, from: &[u8]);
     /// Makes a range read as zeros, and gives its memory back where `free` is set.
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64, free: bool);
+
+    /// Moves the bytes of a request that was found valid.
+    fn carry_out(&mut self, request: &mut Request) {
+        let mut at = request.offset_bytes;
+        match &mut request.op {
+            Op::Read { bufs } => {
+                for buf in bufs.as_mut_slice() {
+                    self.read(at, buf);
+                    at += buf.len() as u64;
+                }
+            }
+            Op::Write { bufs, .. } => {
+                for buf in bufs.as_slice() {
+                    self.write(at, buf);
+                    at += buf.len() as u64;
+                }
+            }
+            Op::Flush => {}
+            Op::Discard { len_bytes } => self.zero(at, *len_bytes, true),
+            Op::WriteZeroes { len_bytes } => self.zero(at, *len_bytes, false),
+        }
+    }
 }
 
 /// A device over a [`Store`], without a volatile cache: what completed is durable as far as memory can be.
@@ -82,26 +104,7 @@ impl<S: Store> Device for InstantDevice<S> {
     }
 
     fn submit(&mut self, mut request: Request) {
-        let result = validate(&self.geometry, &request).map(|_| {
-            let mut at = request.offset_bytes;
-            match &mut request.op {
-                Op::Read { bufs } => {
-                    for buf in bufs.as_mut_slice() {
-                        self.store.read(at, buf);
-                        at += buf.len() as u64;
-                    }
-                }
-                Op::Write { bufs, .. } => {
-                    for buf in bufs.as_slice() {
-                        self.store.write(at, buf);
-                        at += buf.len() as u64;
-                    }
-                }
-                Op::Flush => {}
-                Op::Discard { len_bytes } => self.store.zero(at, *len_bytes, true),
-                Op::WriteZeroes { len_bytes } => self.store.zero(at, *len_bytes, false),
-            }
-        });
+        let result = validate(&self.geometry, &request).map(|_| self.store.carry_out(&mut request));
         self.ready.push(finish(request, result));
     }
 

@@ -19,6 +19,7 @@ pub mod request;
 pub mod signature;
 pub mod size;
 pub mod target;
+pub mod virtual_device;
 pub mod volatile;
 
 pub use emulated::EmulatedDevice;
@@ -33,4 +34,5 @@ pub use reorder::ReorderDevice;
 pub use signature::{Signature, detect};
 pub use size::{format_size, parse_size_bytes};
 pub use target::{BoxedDevice, Target, TargetError, open};
+pub use virtual_device::{Drive, VirtualDevice};
 pub use volatile::VolatileDevice;

@@ -44,7 +44,8 @@ pub enum Target {
     },
     /// An export of an NBD server: for queues ([`crate::queue`]) only.
     Nbd(NbdUri),
-    /// A modelled SSD in virtual time: for queues of a world of their own ([`crate::queue::ModelSource`]) only.
+    /// A modelled SSD in virtual time: for worlds of their own ([`crate::queue::ModelSource`], [`crate::VirtualDevice`])
+    /// only.
     Model(ModelUri),
     /// A modelled SSD in real time, over memory or a file.
     Emulated(ModelUri),
@@ -356,6 +357,12 @@ impl Device for BoxedDevice {
     }
     fn in_flight(&self) -> usize {
         self.0.in_flight()
+    }
+    fn next_event_ns(&self) -> u64 {
+        self.0.next_event_ns()
+    }
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        self.0.advance(to_ns)
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn forebay(arguments: &[&str]) -> Output {
@@ -56,6 +57,117 @@ fn an_emulated_drive_keeps_what_is_written() {
     assert_eq!(job["failures"]["count"], 0, "{job}");
     let mean_ns = job["kinds"][0]["latency_ns"]["total"]["mean"].as_f64().unwrap();
     assert!(mean_ns > 5_000.0, "{mean_ns}");
+}
+
+/// A configuration of a pool over two tiers, in a directory of its own.
+fn pool(fast: &str, capacity: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("pool.toml");
+    let text = format!(
+        "[pool]\nname = \"p\"\n[[fast]]\ntarget = \"{fast}\"\n[[capacity]]\ntarget = \"{capacity}\"\nband = \"4MiB\"\n\
+         [[disk]]\nname = \"d\"\nsize = \"512MiB\"\n[memory]\nlimit = \"64MiB\"\n[[export]]\nnbd = \"unix:{}/s\"\n",
+        directory.path().display()
+    );
+    std::fs::write(&file, text).unwrap();
+    (directory, file)
+}
+
+const FAST: &str = "model:p4800x?size=256MiB";
+const CAPACITY: &str = "model:qlc?size=8GiB&fill=0";
+
+#[test]
+fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let target = format!("pool:{}", file.display());
+    let mut arguments = vec!["bench", "--target", &target, "--set", "size=4KiB", "--set", "rw=randrw"];
+    // More than the fast tier holds: what is read was staged, moved and collected.
+    arguments.extend(["--set", "read_percent=40", "--set", "depth=16", "--set", "ios=400000", "--set", "verify=true"]);
+    arguments.extend(["--warmup", "0s", "--seed", "7", "--output", "json"]);
+    let found = json(&arguments);
+    let job = &found["jobs"][0];
+    assert_eq!(job["failures"]["count"], 0, "{job}");
+    assert!(job["verified_units"]["whole"].as_u64().unwrap() > 50_000, "{}", job["verified_units"]);
+    let models = &found["models"];
+    let written = |at: usize| models["drives"][at]["host_written_bytes"].as_u64().unwrap();
+    assert_eq!((&models["drives"][0]["role"], &models["drives"][1]["role"]), (&"fast".into(), &"capacity".into()));
+    let host = models["pool"]["host_written_bytes"].as_u64().unwrap();
+    assert!(host > 900 << 20 && written(0) > host && written(1) > 100 << 20, "{models}");
+    // Endurance is the minimum over both tiers.
+    let pool = |key: &str| models["pool"][key].as_f64().unwrap();
+    let of_tier = |at: usize, share: &str| models["drives"][at]["pbw_pb"].as_f64().unwrap() / pool(share);
+    let least = of_tier(0, "fast_bytes_per_host_byte").min(of_tier(1, "capacity_bytes_per_host_byte"));
+    assert!((pool("epbw_pb") / least - 1.0).abs() < 1e-9, "{models}");
+}
+
+#[test]
+fn a_pool_over_models_gives_the_same_nanoseconds_each_time() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let target = format!("pool:{}", file.display());
+    let once = || {
+        let mut arguments = vec!["bench", "--target", &target, "--set", "size=4KiB", "--set", "rw=randrw"];
+        arguments.extend(["--set", "threads=2", "--set", "depth=4", "--set", "ios=150000", "--set", "flush_every=64"]);
+        arguments.extend(["--warmup", "0s", "--seed", "7", "--output", "json"]);
+        let found = json(&arguments);
+        let job = &found["jobs"][0];
+        (job["iops"].clone(), job["kinds"].clone(), job["intervals"].clone(), found["models"].clone())
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn a_staged_write_takes_the_fast_tiers_time() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let mean_us = |target: &str, rw: &str| {
+        let job = bench(target, &["--set", rw, "--warmup", "0s"]);
+        job["kinds"][0]["latency_ns"]["total"]["mean"].as_f64().unwrap() / 1e3
+    };
+    let target = format!("pool:{}", file.display());
+    let (pool, fast) = (mean_us(&target, "rw=randwrite"), mean_us(FAST, "rw=randwrite"));
+    // Its record is a part of a block, which takes such a drive about twice as long as a whole one.
+    assert!(pool > fast && pool < 2.6 * fast, "{pool} us, {fast} us");
+}
+
+#[test]
+fn a_spec_sheet_is_checked_on_a_pool_over_models() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let target = format!("pool:{}", file.display());
+    let output = forebay(&["check", "p4800x", "--target", &target, "--only", "read", "--runtime", "200ms"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+}
+
+#[test]
+fn pools_over_models_live_inside_measurements_only() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let file = file.to_str().unwrap();
+    let verbs: [&[&str]; 5] =
+        [&["create", file], &["serve", file], &["status", file], &["verify", file], &["class", file, "list"]];
+    for arguments in verbs {
+        let output = forebay(arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains("inside a measurement") && text.contains("emulated:"), "{arguments:?}: {text}");
+    }
+    assert_eq!(forebay(&["config", "check", file]).status.code(), Some(0));
+    for (fast, capacity, said) in [
+        ("ram:?size=256MiB", CAPACITY, "virtual time"),
+        (FAST, "emulated:qlc?size=8GiB&store=ram", "virtual time"),
+        ("model:p4800x?size=256MiB&host=none", "model:qlc?size=8GiB&host=ladder-2.3ghz", "two hosts"),
+        ("model:p4800y?size=256MiB", CAPACITY, "p4800x"),
+        ("model:p4800x?size=1MiB", CAPACITY, "at least"),
+    ] {
+        let (_directory, file) = pool(fast, capacity);
+        let target = format!("pool:{}", file.display());
+        let output = forebay(&["bench", "--target", &target, "--runtime", "1s"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{fast} {capacity}: {text}");
+        assert!(text.contains(said), "{fast} {capacity}: {text}");
+    }
+    // One tier's host is the pool's.
+    let (_directory, file) = pool("model:p4800x?size=256MiB&host=none", CAPACITY);
+    // Holes on a host that costs nothing: time goes on all the same.
+    let job = bench(&format!("pool:{}", file.display()), &["--set", "rw=randread", "--warmup", "0s"]);
+    assert!(job["target"]["access"].as_str().unwrap().contains("host none"), "{job}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         hosts.insert(test.host.clone(), Profile::named(&test.host)?);
     }
     let Drive::XPoint(drive) = Drive::named("p4800x")? else { return Err("p4800x is not an XPoint drive".into()) };
-    let mut best = Candidate { drive, hosts };
+    let mut best = Candidate { drive: *drive, hosts };
     let mut costs = best.costs(&tests, ios, None);
     println!("start {:.3}", costs.iter().sum::<f64>());
     let mut steps: Vec<f64> = free.iter().map(|_| 0.16).collect();

@@ -1,5 +1,6 @@
 //! Drives by name: each a TOML file in `presets/`, with the source of every number.
 
+use crate::endurance::Life;
 use crate::nand::{self, Nand};
 use crate::ssd::Ssd;
 use crate::xpoint::{self, XPoint};
@@ -29,7 +30,7 @@ pub const NAMES: [(&str, &str); 13] = [
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drive {
     /// XPoint.
-    XPoint(xpoint::Config),
+    XPoint(Box<xpoint::Config>),
     /// NAND flash.
     Nand(Box<nand::Config>),
 }
@@ -64,7 +65,7 @@ impl Drive {
     /// [`PresetError::Unknown`], with the nearest name; the others would be a fault of a preset.
     pub fn named(name: &str) -> Result<Self, PresetError> {
         if let Some((_, text)) = XPOINT.iter().find(|(known, _)| *known == name) {
-            return Ok(Self::XPoint(xpoint::Config::from_toml(text)?));
+            return Ok(Self::XPoint(Box::new(xpoint::Config::from_toml(text)?)));
         }
         if nand::PRESETS.iter().any(|(known, _)| *known == name) {
             return Ok(Self::Nand(Box::new(nand::Config::preset(name)?)));
@@ -78,7 +79,7 @@ impl Drive {
     /// [`PresetError::Nand`] where a NAND drive cannot be made so small or so large.
     pub fn scaled(self, size_bytes: u64) -> Result<Self, PresetError> {
         match self {
-            Self::XPoint(config) => Ok(Self::XPoint(config.scaled(size_bytes))),
+            Self::XPoint(config) => Ok(Self::XPoint(Box::new(config.scaled(size_bytes)))),
             Self::Nand(config) => Ok(Self::Nand(Box::new(config.scaled(size_bytes)?))),
         }
     }
@@ -92,13 +93,42 @@ impl Drive {
         }
     }
 
+    /// Whether acknowledged writes may be lost by a power cut until a flush completes.
+    #[must_use]
+    pub fn has_volatile_cache(&self) -> bool {
+        match self {
+            // A write ends when it is in the cells.
+            Self::XPoint(_) => false,
+            Self::Nand(config) => !config.buffer.capacitors,
+        }
+    }
+
+    /// The unit in which the drive is best written and freed, in bytes, where it has one: a block over all of its dies.
+    /// Drives that collect die by die have none to tell.
+    #[must_use]
+    pub fn band_bytes(&self) -> Option<u64> {
+        match self {
+            Self::XPoint(_) => None,
+            Self::Nand(config) => config.superblock_bytes(),
+        }
+    }
+
+    /// What its media takes before it is worn, where the preset rates that.
+    #[must_use]
+    pub fn life(&self) -> Option<Life> {
+        match self {
+            Self::XPoint(config) => config.life(),
+            Self::Nand(config) => config.life(),
+        }
+    }
+
     /// The drive, as it leaves the factory.
     ///
     /// # Errors
     /// [`PresetError`] where its parts cannot be a drive.
     pub fn build(self, seed: u64) -> Result<Box<dyn Ssd>, PresetError> {
         match self {
-            Self::XPoint(config) => Ok(Box::new(XPoint::new(config, seed)?)),
+            Self::XPoint(config) => Ok(Box::new(XPoint::new(*config, seed)?)),
             Self::Nand(config) => Ok(Box::new(Nand::new(nand::Config { seed, ..*config })?)),
         }
     }

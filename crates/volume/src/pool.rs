@@ -109,6 +109,34 @@ impl Pool {
         wait(&mut self.devices, timeout_ns);
     }
 
+    /// In virtual time: when something happens next in a device; `u64::MAX` where all are idle.
+    #[must_use]
+    pub fn next_event_ns(&self) -> u64 {
+        self.devices.list.iter().map(|device| device.next_event_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    /// In virtual time: lets everything happen in the devices up to and including a time, but no further than to the
+    /// first at which a request ends. Returns that: then [`Pool::poll`] has something to move.
+    pub fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        loop {
+            // No device may pass another's next event: what ends there may bring it a request.
+            let (mut first, mut first_ns, mut second_ns) = (None, u64::MAX, u64::MAX);
+            for device in &mut self.devices.list {
+                let next_ns = device.next_event_ns();
+                if next_ns < first_ns {
+                    second_ns = first_ns;
+                    (first, first_ns) = (Some(device), next_ns);
+                } else {
+                    second_ns = second_ns.min(next_ns);
+                }
+            }
+            let device = first.filter(|_| first_ns <= to_ns)?;
+            if let Some(ended_ns) = device.advance(to_ns.min(second_ns)) {
+                return Some(ended_ns);
+            }
+        }
+    }
+
     /// Polls and waits until `ready`, appending finished host requests to `done`.
     pub fn run_until(&mut self, done: &mut Vec<Completion>, mut ready: impl FnMut(&Engine, &[Completion]) -> bool) {
         loop {

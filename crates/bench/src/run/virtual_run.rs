@@ -59,9 +59,12 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     let mut latest_ns = start_ns;
     while let Some((at, next_ns)) = soonest(&players) {
         // The device goes first: what ends now may be what somebody waits for.
-        let event_ns = players.iter().map(|player| player.worker.queue().next_event_ns()).min().unwrap_or(u64::MAX);
-        if event_ns <= next_ns {
-            players.iter_mut().for_each(|player| player.worker.queue_mut().advance(event_ns));
+        let events = players.iter().map(|player| player.worker.queue().next_event_ns());
+        if let Some((event_ns, owner)) = events.zip(0..).min()
+            && event_ns <= next_ns
+        {
+            // Through one queue: others of the same device must not take it past what ends now.
+            players[owner].worker.queue_mut().advance(next_ns);
             continue;
         }
         let player = &mut players[at];

@@ -5,6 +5,7 @@ use super::arena::Arena;
 use super::error::OpenError;
 use crate::modelled::{ModelError, ModelUri};
 use forebay_block::{Done, Io, OpKind, Queue, Random, VirtualClock, VirtualQueue};
+use forebay_model::endurance::Life;
 use forebay_model::host::{Profile, Thread};
 use forebay_model::ssd::{Command, Counters, Done as Ended, Op, Ssd};
 use std::collections::VecDeque;
@@ -63,6 +64,18 @@ impl ModelSource {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// The drive as the user wrote it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.uri.to_string()
+    }
+
+    /// What its media takes, where its preset rates that.
+    #[must_use]
+    pub fn life(&self) -> Option<Life> {
+        self.uri.drive().ok()?.life()
     }
 
     /// What the drive has counted.
@@ -178,7 +191,16 @@ impl VirtualQueue for ModelQueue {
 
     fn advance(&mut self, to_ns: u64) {
         let Shared { ssd, ended, lines } = &mut *lock(&self.shared);
-        ssd.advance(to_ns, ended);
+        loop {
+            let next_ns = ssd.next_event_ns();
+            if next_ns > to_ns {
+                return;
+            }
+            ssd.advance(next_ns, ended);
+            if !ended.is_empty() {
+                break;
+            }
+        }
         for Ended { tag, at_ns } in ended.drain(..) {
             lines[(tag >> 32) as usize].push_back((at_ns, tag as u32));
         }

@@ -76,6 +76,15 @@ impl Config {
                 "capacity.band is {band} bytes: use a multiple of 4KiB from 8KiB on"
             );
         }
+        if let Some(model) = self.modelled() {
+            let other = self.targets().find(|target| !matches!(target, Target::Model(_)));
+            ensure!(
+                other.is_none(),
+                "tier {model} lives in virtual time and tier {} in real time: make all tiers model:, for a measurement in \
+                 virtual time, or write emulated: in place of model:, for real time",
+                other.map(ToString::to_string).unwrap_or_default()
+            );
+        }
         let lasting = self.targets().filter(|target| target.is_persistent()).count();
         ensure!(
             lasting == 0 || lasting == self.targets().count(),

@@ -27,6 +27,22 @@ pub fn load(path: &Path) -> Result<Config> {
     Ok(config)
 }
 
+/// Reads and checks the configuration of a pool that lives in real time, for everything but measurement.
+///
+/// # Errors
+/// What is wrong, with path and line; that a tier is a model.
+pub fn load_real(path: &Path) -> Result<Config> {
+    let config = load(path)?;
+    if let Some(target) = config.modelled() {
+        bail!(
+            "tier {target} in {0} is a model in virtual time: it lives only inside a measurement, e.g. `forebay bench \
+             --target pool:{0}`. For a pool that is served write emulated:NAME?size=SIZE&store=ram or store=/PATH",
+            path.display()
+        );
+    }
+    Ok(config)
+}
+
 fn parse(text: &str, path: &Path) -> Result<Config> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let place = place(text, error.span());

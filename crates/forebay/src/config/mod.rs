@@ -5,7 +5,7 @@ mod load;
 mod model;
 mod values;
 
-pub use load::load;
+pub use load::{load, load_real};
 pub use model::{Config, Export};
 pub use values::{Place, place_name};
 

@@ -187,6 +187,11 @@ impl Config {
         fast.chain(self.capacity.iter().map(|device| &device.target.0))
     }
 
+    /// The first tier that is a model in virtual time: then all are.
+    pub fn modelled(&self) -> Option<&forebay_device::Target> {
+        self.targets().find(|target| matches!(target, forebay_device::Target::Model(_)))
+    }
+
     /// The band size asked for.
     pub fn band_bytes(&self) -> Option<u64> {
         self.capacity.iter().find_map(|device| device.band).map(|size| size.0)

@@ -48,7 +48,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let mode = if opening == Opening::Salvage { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let mut devices = pool::open_devices(config, mode)?;
     if config.targets().all(|target| !target.is_persistent()) {
-        pool::format(config, &mut devices)?;
+        pool::format(config, &mut devices, &mut pool::Ids::Random)?;
         info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
     }
     let control = control_path(config, file)?;

@@ -72,7 +72,7 @@ impl Setting {
         std::fs::write(&config_file, configuration(text, sizes, options.seed))?;
         let config = config::load(&config_file)?;
         let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
-        pool::format(&config, &mut devices)?;
+        pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
         drop(devices);
         Ok(Self {
             config,

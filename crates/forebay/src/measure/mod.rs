@@ -13,6 +13,9 @@ mod safety;
 mod session;
 mod signals;
 mod table;
+mod virtual_pool;
+mod virtual_target;
+mod wear;
 
 pub use beforehand::{check_outputs, idle_options};
 pub use diskspd_args::rewrite;
@@ -20,6 +23,7 @@ pub use experiments::{Named, Other, application, compare, condition, experiment,
 pub use live::Live;
 pub use session::{Session, SessionOptions};
 pub use table::job as job_table;
+pub use wear::Wear;
 
 /// A time from the command line, in nanoseconds.
 ///

@@ -1,12 +1,12 @@
 //! A pool in process as a target: its engine driven by the threads that make the load.
 
-use crate::config;
-use crate::pool::{self, Budget, Opening, now_ns};
+use crate::config::{self, Config};
+use crate::pool::{self, Budget, Ids, Opening, now_ns};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_block::{Buf, DiskId, Done, Io, IoError, IoErrorKind, OpKind, Queue};
 use forebay_device::OpenMode;
 use forebay_device::queue::{QUEUES_MAX, SLOTS_MAX};
-use forebay_volume::{self as volume, Completion, Outcome, Pool, Request, RequestError};
+use forebay_volume::{self as volume, Completion, Engine, Outcome, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,38 +48,75 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Why a pool could not be stopped cleanly.
+pub(super) fn unclean(pool: &Pool) -> anyhow::Error {
+    let counters = pool.engine.status().counters;
+    let reason = counters.last_checkpoint_error.or(counters.last_flush_error);
+    anyhow!(
+        "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
+        reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())
+    )
+}
+
+/// File and disk of `CONFIG` or `CONFIG?disk=NAME`.
+pub(super) fn split_name(text: &str) -> (&str, Option<&str>) {
+    text.rsplit_once("?disk=").map_or((text, None), |(file, disk)| (file, Some(disk)))
+}
+
+/// Id, size in bytes and name of the disk that was asked for, or of the first.
+pub(super) fn choose_disk(engine: &Engine, file: &str, disk: Option<&str>) -> Result<(DiskId, u64, String)> {
+    let found = match disk {
+        Some(name) => engine.disk_named(name).with_context(|| {
+            let known: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
+            format!("the pool of {file} has no disk {name:?}; it has {}", known.join(", "))
+        })?,
+        None => engine.disks().next().with_context(|| format!("the pool of {file} has no disk"))?,
+    };
+    Ok((found.id, found.size_bytes, found.name.clone()))
+}
+
+/// A pool and its disk in words, for results.
+pub(super) fn describe(config: &Config, disk: &str) -> String {
+    let limit = crate::output::size(Budget::of(config.memory.limit.0).engine_bytes);
+    format!("pool {:?} in process, disk {disk:?}, engine memory {limit}", config.pool.name)
+}
+
+/// An I/O as the engine takes it; `queue` and slot come back in its completion.
+pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf) -> Request {
+    let op = match io.kind {
+        OpKind::Read => volume::Op::Read,
+        // The engine owns what it writes; a pool's clients copy once into such a buffer as well.
+        OpKind::Write | OpKind::WriteFua => volume::Op::Write(Buf::copy_of(&buffer[..io.len_bytes as usize])),
+        OpKind::Trim => volume::Op::Discard,
+        OpKind::Flush | OpKind::Fsync => volume::Op::Flush,
+    };
+    Request {
+        token: u64::from(queue) << 32 | u64::from(io.slot),
+        disk,
+        offset_bytes: io.offset_bytes,
+        len_bytes: u64::from(io.len_bytes),
+        op,
+        fua: io.kind == OpKind::WriteFua,
+        export: 0,
+        tag: None,
+    }
+}
+
 impl PoolTarget {
     /// Opens `CONFIG` or `CONFIG?disk=NAME`; the first disk by default. A pool of memory targets is formatted.
     ///
     /// # Errors
     /// What could not be opened, and why.
     pub fn open(text: &str) -> Result<Self> {
-        let (file, disk) = match text.rsplit_once("?disk=") {
-            Some((file, disk)) => (file, Some(disk)),
-            None => (text, None),
-        };
+        let (file, disk) = split_name(text);
         let config = config::load(Path::new(file))?;
         let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
         if config.targets().all(|target| !target.is_persistent()) {
-            pool::format(&config, &mut devices)?;
+            pool::format(&config, &mut devices, &mut Ids::Random)?;
         }
         let (engine, _) = pool::open(&config, &mut devices, Opening::Recover)?;
-        let disks: Vec<_> = engine.disks().cloned().collect();
-        let known: Vec<String> = disks.iter().map(|disk| disk.name.clone()).collect();
-        let found = match disk {
-            Some(name) => disks
-                .iter()
-                .find(|found| found.name == name)
-                .with_context(|| format!("the pool of {file} has no disk {name:?}; it has {}", known.join(", ")))?,
-            None => disks.first().with_context(|| format!("the pool of {file} has no disk"))?,
-        };
-        let (id, size_bytes, name) = (found.id, found.size_bytes, found.name.clone());
-        let limit = Budget::of(config.memory.limit.0).engine_bytes;
-        let description = format!(
-            "pool {:?} in process, disk {name:?}, engine memory {}",
-            config.pool.name,
-            crate::output::size(limit)
-        );
+        let (id, size_bytes, name) = choose_disk(&engine, file, disk)?;
+        let description = describe(&config, &name);
         let pool = Pool::new(engine, devices);
         let shared = Shared { pool, inboxes: BTreeMap::new(), next_number: 0, done: Vec::new() };
         Ok(Self { shared: Arc::new(Mutex::new(shared)), disk: id, size_bytes, description })
@@ -115,12 +152,7 @@ impl PoolTarget {
         if shared.pool.close() {
             return Ok(());
         }
-        let counters = shared.pool.engine.status().counters;
-        let reason = counters.last_checkpoint_error.or(counters.last_flush_error);
-        Err(anyhow!(
-            "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
-            reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())
-        ))
+        Err(unclean(&shared.pool))
     }
 }
 
@@ -156,7 +188,7 @@ impl Shared {
     }
 }
 
-fn as_io_error(error: &RequestError) -> IoError {
+pub(super) fn as_io_error(error: &RequestError) -> IoError {
     let (kind, offset_bytes) = match error {
         RequestError::Device { source, .. } => return source.clone(),
         RequestError::OutOfRange | RequestError::NoDisk => (IoErrorKind::Invalid, 0),
@@ -178,25 +210,7 @@ impl Queue for PoolQueue {
         &mut self.buffers[slot as usize]
     }
     fn submit(&mut self, io: &Io) {
-        let op = match io.kind {
-            OpKind::Read => volume::Op::Read,
-            // The engine owns what it writes; a pool's clients copy once into such a buffer as well.
-            OpKind::Write | OpKind::WriteFua => {
-                volume::Op::Write(Buf::copy_of(&self.buffers[io.slot as usize][..io.len_bytes as usize]))
-            }
-            OpKind::Trim => volume::Op::Discard,
-            OpKind::Flush | OpKind::Fsync => volume::Op::Flush,
-        };
-        let request = Request {
-            token: u64::from(self.number) << 32 | u64::from(io.slot),
-            disk: self.disk,
-            offset_bytes: io.offset_bytes,
-            len_bytes: u64::from(io.len_bytes),
-            op,
-            fua: io.kind == OpKind::WriteFua,
-            export: 0,
-            tag: None,
-        };
+        let request = request(self.number, self.disk, io, &self.buffers[io.slot as usize]);
         self.in_flight += 1;
         let mut shared = lock(&self.shared);
         shared.pool.tick(now_ns());

@@ -3,20 +3,20 @@
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
+use super::virtual_target::VirtualTarget;
+use super::wear::Wear;
 use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
-use forebay_bench::run::{
-    Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run, run_virtual,
-};
+use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
 use forebay_device::counters::Counters;
-use forebay_device::queue::{ModelSource, NullQueue};
+use forebay_device::queue::NullQueue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Memory for records that wait to be written, in bytes.
 const SPILL_BUDGET_BYTES: u64 = 256 << 20;
-/// Seed of a modelled drive: of its refresh and the like.
-const MODEL_SEED: u64 = 1;
 /// How long the end of a run waits for the last records to be written.
 const SPILL_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -43,7 +41,7 @@ pub struct SessionOptions {
 /// A target under measurement.
 pub struct Session {
     name: String,
-    target: MeasureTarget,
+    target: Measured,
     options: SessionOptions,
     clock: TscClock,
     stop: Arc<AtomicBool>,
@@ -51,8 +49,14 @@ pub struct Session {
     maps: Maps,
     /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
     null_bytes: Option<u64>,
-    /// A modelled drive and its virtual time, where the target is one.
-    model: Option<ModelSource>,
+}
+
+/// What is measured.
+enum Measured {
+    /// In real time.
+    Real(MeasureTarget),
+    /// In a time of its own.
+    Virtual(VirtualTarget),
 }
 
 /// Queues on nothing.
@@ -74,7 +78,10 @@ impl Session {
     /// # Errors
     /// A name that is not understood, or a pool that cannot be opened.
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
-        let target = MeasureTarget::new(name)?;
+        let target = match VirtualTarget::open(name)? {
+            Some(target) => Measured::Virtual(target),
+            None => Measured::Real(MeasureTarget::new(name)?),
+        };
         let stop = Arc::new(AtomicBool::new(false));
         super::signals::watch(&stop)?;
         let mut seed = [0; 8];
@@ -84,12 +91,8 @@ impl Session {
             Ok(Target::Null { size_bytes }) => Some(size_bytes),
             _ => None,
         };
-        let model = match name.parse() {
-            Ok(Target::Model(uri)) => Some(ModelSource::new(&uri, MODEL_SEED)?),
-            _ => None,
-        };
         let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
-        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes, model })
+        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes })
     }
 
     /// Name of the target.
@@ -111,9 +114,9 @@ impl Session {
     }
 
     fn check_jobs<'a>(&self, mut jobs: impl Iterator<Item = &'a Job>) -> Result<()> {
-        match &self.model {
-            Some(model) => Ok(jobs.try_for_each(|job| check_fit(job, model.size_bytes(), 512, 512))?),
-            None => self.target.check(jobs),
+        match &self.target {
+            Measured::Virtual(target) => Ok(jobs.try_for_each(|job| check_fit(job, target.size_bytes(), 512, 512))?),
+            Measured::Real(target) => target.check(jobs),
         }
     }
 
@@ -131,9 +134,9 @@ impl Session {
     /// # Errors
     /// Where it cannot be opened.
     pub fn target_bytes(&self) -> Result<u64> {
-        match &self.model {
-            Some(model) => Ok(model.size_bytes()),
-            None => self.target.size_bytes(),
+        match &self.target {
+            Measured::Virtual(target) => Ok(target.size_bytes()),
+            Measured::Real(target) => target.size_bytes(),
         }
     }
 
@@ -183,15 +186,19 @@ impl Session {
             };
             recorders.push(of_job);
         }
-        if let Some(model) = &self.model {
-            return self.run_on_model(model, jobs, recorders, prefix);
-        }
+        let target = match &self.target {
+            Measured::Virtual(target) => {
+                let mut show = |progress: &_| self.live.show(prefix, progress);
+                return target.run(jobs, recorders, &self.settings(), &self.stop, &mut show);
+            }
+            Measured::Real(target) => target,
+        };
         if let Some(size_bytes) = self.null_bytes {
             let open = |job: &Job| null_queues(job, size_bytes);
             return self.run_on(jobs, recorders, open, prefix);
         }
         let open = |job: &Job| {
-            let opened = self.target.open(job, self.options.destroy_data);
+            let opened = target.open(job, self.options.destroy_data);
             opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
         };
         self.run_on(jobs, recorders, open, prefix)
@@ -208,40 +215,12 @@ impl Session {
         for (job, recorders) in jobs.iter().zip(recorders) {
             assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders });
         }
-        let settings = Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() };
         let mut show = |progress: &_| self.live.show(prefix, progress);
-        Ok(run(assignments, &self.clock, &settings, &self.stop, &mut show)?)
+        Ok(run(assignments, &self.clock, &self.settings(), &self.stop, &mut show)?)
     }
 
-    /// Runs jobs on a modelled drive, in its virtual time.
-    fn run_on_model(
-        &self,
-        model: &ModelSource,
-        jobs: &[Job],
-        recorders: Vec<Vec<Recorder>>,
-        prefix: &str,
-    ) -> Result<Vec<JobResult>> {
-        let mut assignments = Vec::new();
-        for (job, recorders) in jobs.iter().zip(recorders) {
-            if job.verify {
-                bail!(
-                    "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:",
-                    job.name
-                );
-            }
-            let buffer_bytes = (job.max_io_bytes() as usize).max(512);
-            let facts = TargetFacts {
-                size_bytes: model.size_bytes(),
-                logical_block_bytes: 512,
-                description: model.description(),
-                notes: Vec::new(),
-            };
-            let queues = model.queues(job.threads, job.depth, buffer_bytes)?;
-            assignments.push(Assignment { job: job.clone(), opened: Opened { queues, facts }, recorders });
-        }
-        let settings = Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() };
-        let mut show = |progress: &_| self.live.show(prefix, progress);
-        Ok(run_virtual(assignments, model.clock(), &settings, &self.stop, &mut show)?)
+    fn settings(&self) -> Settings {
+        Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() }
     }
 
     /// The file of records. Its times count from this session's clock.
@@ -267,11 +246,19 @@ impl Session {
     /// # Errors
     /// Why not.
     pub fn may_write(&self) -> Result<()> {
-        if self.model.is_some() {
+        match &self.target {
             // It holds nothing that could be lost.
-            return Ok(());
+            Measured::Virtual(_) => Ok(()),
+            Measured::Real(target) => target.may_write(self.options.destroy_data),
         }
-        self.target.may_write(self.options.destroy_data)
+    }
+
+    /// What the modelled drives below the target have counted up to now, where there are any.
+    pub fn wear(&self) -> Option<Wear> {
+        match &self.target {
+            Measured::Virtual(target) => Some(target.wear()),
+            Measured::Real(_) => None,
+        }
     }
 
     /// The counters of the drive below the target, where it has a path.
@@ -309,7 +296,10 @@ impl Session {
     /// # Errors
     /// Where a pool cannot be stopped cleanly.
     pub fn close(self) -> Result<()> {
-        self.target.close()
+        match self.target {
+            Measured::Virtual(target) => target.close(),
+            Measured::Real(target) => target.close(),
+        }
     }
 }
 
@@ -320,10 +310,7 @@ impl Driver for Session {
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {
-        if let Some(model) = &self.model {
-            return Ok(model.size_bytes());
-        }
-        self.target.size_bytes().map_err(|error| DriverError(output::chain(&error)))
+        self.target_bytes().map_err(|error| DriverError(output::chain(&error)))
     }
 
     fn is_stopped(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::Budget;
 use crate::config::Config;
 use anyhow::{Context, Result};
+use forebay_block::Random;
 use forebay_prism::ClassTable;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
@@ -10,23 +11,39 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{self, format::NewDisk};
 
-fn random_id() -> Result<Id> {
-    let mut id = Id::default();
-    getrandom::fill(&mut id).context("the system gives no random numbers")?;
-    Ok(id)
+/// Where the ids of a new pool and its devices come from.
+pub enum Ids<'a> {
+    /// From the system: no two pools have the same.
+    Random,
+    /// From a seed, for pools that nothing outlives.
+    Seeded(&'a mut Random),
+}
+
+impl Ids<'_> {
+    fn next(&mut self) -> Result<Id> {
+        let mut id = Id::default();
+        match self {
+            Self::Random => getrandom::fill(&mut id).context("the system gives no random numbers")?,
+            Self::Seeded(random) => {
+                id.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&random.next_u64().to_le_bytes()));
+            }
+        }
+        Ok(id)
+    }
 }
 
 /// Lays the pool out and writes it. Whatever was on the devices is lost.
 ///
 /// # Errors
 /// What does not fit, or which device failed.
-pub fn format(config: &Config, devices: &mut Devices) -> Result<Superblock> {
+pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Result<Superblock> {
     let geometries: Vec<_> = devices.list.iter().map(|device| device.geometry().clone()).collect();
-    let ids: Vec<Id> = geometries.iter().map(|_| random_id()).collect::<Result<_>>()?;
+    let pool_id = ids.next()?;
+    let device_ids: Vec<Id> = geometries.iter().map(|_| ids.next()).collect::<Result<_>>()?;
     let options = PoolOptions { name: config.pool.name.clone(), band_bytes: config.band_bytes(), journal_bytes: None };
     let (fast, capacity) = geometries.split_first().context("the configuration names no device")?;
     let superblock =
-        plan(&options, fast, capacity, random_id()?, &ids).context("the pool cannot be laid out on these devices")?;
+        plan(&options, fast, capacity, pool_id, &device_ids).context("the pool cannot be laid out on these devices")?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
     let disks: Vec<NewDisk> =
         config.disk.iter().map(|disk| NewDisk { name: disk.name.clone(), size_bytes: disk.size.0 }).collect();

@@ -8,6 +8,6 @@ mod open;
 
 pub use backend::{PoolBackend, now_ns};
 pub use devices::{open_devices, open_target, signatures};
-pub use format::format;
+pub use format::{Ids, format};
 pub use memory::Budget;
 pub use open::{Opening, explain, open};

@@ -2,7 +2,7 @@
 
 use crate::cli::BenchOptions;
 use crate::finding::finding;
-use crate::measure::{self, Named, Other, Session, SessionOptions, job_table, report_table, time_ns};
+use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, report_table, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::Report;
@@ -116,9 +116,10 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
         levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
         ..Reporting::default()
     };
-    let before = session.counters();
+    let (before, wear_before) = (session.counters(), session.wear());
     let results = session.run(plan, "")?;
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
+    let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
     let own_costs = session.own_costs_ns(&results);
     let not_started: Vec<&str> =
         plan.groups.iter().flatten().skip(results.len()).map(|job| job.name.as_str()).collect();
@@ -137,6 +138,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 "jobs": jobs,
                 "not_started": not_started,
                 "drive_counters": counters,
+                "models": wear.as_ref().map(Wear::json),
             }))?;
         }
         Format::Table => {
@@ -151,6 +153,9 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             }
             if let Some(table) = counters.as_ref().and_then(counters_table) {
                 output::line(&table)?;
+            }
+            if let Some(table) = wear.as_ref().and_then(Wear::table) {
+                output::line(&format!("\n{table}"))?;
             }
         }
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 /// # Errors
 /// Where no server answers, or it refuses.
 pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     let question = match action {
         ClassAction::List => Question::ClassList,
         ClassAction::Set { name, place, share, priority, read_cache, rules } => {

@@ -14,7 +14,7 @@ use std::path::Path;
 /// # Errors
 /// What was found, or what could not be done.
 pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     if let Some(target) = config.targets().find(|target| !target.is_persistent()) {
         bail!(
             "target {target} is memory and is gone when this command ends: run `forebay serve {}` at once, it formats such \
@@ -41,7 +41,7 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
         }
         eprintln!("forebay: formatting over what was found, as asked:\n  {list}");
     }
-    let superblock = pool::format(&config, &mut devices)?;
+    let superblock = pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
     let id = format_id(&superblock.pool);
     match format {
         Format::Json => output::json(json!({

@@ -13,7 +13,7 @@ use std::path::Path;
 /// # Errors
 /// Where no server answers, or it refuses.
 pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     let mut keep_in_step = true;
     let question = match action {
         DiskAction::List => {

@@ -10,6 +10,6 @@ use std::path::Path;
 /// # Errors
 /// What could not be done, or that the pool is damaged.
 pub fn run(file: &Path, salvage: bool) -> Result<()> {
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     crate::daemon::serve(&config, file, if salvage { Opening::Salvage } else { Opening::Recover })
 }

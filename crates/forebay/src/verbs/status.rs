@@ -12,7 +12,7 @@ use std::path::Path;
 /// # Errors
 /// Where no server answers.
 pub fn run(file: &Path, format: Format) -> Result<()> {
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     let status = ask(&config, file, &Question::Status)?;
     match format {
         Format::Json => output::json(status),

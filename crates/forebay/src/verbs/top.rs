@@ -18,7 +18,7 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
         (0.1..=3600.0).contains(&interval_seconds),
         "--interval is {interval_seconds}; it goes from 0.1 to 3600 seconds"
     );
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     let clear = std::io::stdout().is_terminal() && format == Format::Table;
     let mut left = count;
     while left != Some(0) {

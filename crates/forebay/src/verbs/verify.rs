@@ -20,7 +20,7 @@ const SHOWN_MAX: usize = 1000;
 /// # Errors
 /// A finding where something is wrong.
 pub fn run(file: &Path, format: Format) -> Result<()> {
-    let config = config::load(file)?;
+    let config = config::load_real(file)?;
     if let Some(target) = config.targets().find(|target| !target.is_persistent()) {
         anyhow::bail!("target {target} is memory: there is nothing to verify once its server has ended");
     }

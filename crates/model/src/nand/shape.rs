@@ -1,6 +1,7 @@
 //! Sizes that follow from a configuration, and smaller drives of the same parallelism.
 
-use super::config::{Config, ConfigError, UNIT_BYTES};
+use super::config::{Config, ConfigError, Endurance, UNIT_BYTES};
+use crate::endurance::Life;
 
 /// Where a logical unit is not on the media.
 pub(super) const NONE: u32 = u32::MAX;
@@ -158,6 +159,24 @@ impl Config {
         let slc = Shape::new(self).map_or(0, |s| u64::from(s.slc_fixed));
         let unused = (overhead_blocks(self) + slc) as f64 / f64::from(g.blocks_per_plane);
         self.physical_bytes() as f64 * (1.0 - unused) / self.capacity_bytes as f64
+    }
+
+    /// Bytes of a block over all dies, where all dies are erased together.
+    #[must_use]
+    pub fn superblock_bytes(&self) -> Option<u64> {
+        let g = &self.geometry;
+        let dies = g.channels * g.dies_per_channel;
+        let is_whole = self.ftl.superblock_dies == dies;
+        is_whole.then(|| self.physical_bytes() / u64::from(g.blocks_per_plane))
+    }
+
+    /// What the flash takes before it is worn; none where the preset rates no cycles. Counted over the capacity, as in
+    /// [`Config::drive_writes_per_day`].
+    #[must_use]
+    pub fn life(&self) -> Option<Life> {
+        let Endurance { cycles, years } = self.endurance?;
+        let capacity_bytes = self.capacity_bytes as f64;
+        Life::from_cycles(capacity_bytes, capacity_bytes, f64::from(cycles), years).ok()
     }
 
     /// Full drive writes a day over the warranty that the rated cycles allow at such a write amplification; none where

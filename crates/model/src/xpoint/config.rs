@@ -1,5 +1,6 @@
 //! What an XPoint drive is made of, as its preset says it.
 
+use crate::endurance::Life;
 use serde::Deserialize;
 
 /// Unit of the controller: what it stripes over the dies, in bytes.
@@ -51,6 +52,18 @@ pub struct Config {
     pub refresh: Refresh,
     /// Moving of data so that all places wear alike.
     pub levelling: Levelling,
+    /// What the drive may be worn by; not rated where left out.
+    pub endurance: Option<Endurance>,
+}
+
+/// Rated wear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endurance {
+    /// Bytes that the host may write over the warranty.
+    pub written_bytes: u64,
+    /// Warranty in years of 365 days, 1 to 100.
+    pub years: u32,
 }
 
 /// Wear levelling: after so many writes to a set of dies the set is held while data in it is moved.
@@ -119,12 +132,27 @@ impl Config {
         Ok(config)
     }
 
-    /// The same parts with another capacity, rounded down to whole blocks, at least one. The number of channels and dies
+    /// The same parts with another capacity, rounded down to whole blocks, at least one, and its rated writes in
+    /// proportion. The number of channels and dies
     /// stays: what changes on real drives of one family is how much each die holds or how many modules there are.
     #[must_use]
     pub fn scaled(mut self, size_bytes: u64) -> Self {
+        let whole_bytes = u128::from(self.capacity_bytes.max(1));
         self.capacity_bytes = (size_bytes / BLOCK_BYTES).max(1) * BLOCK_BYTES;
+        if let Some(endurance) = &mut self.endurance {
+            let written = u128::from(endurance.written_bytes) * u128::from(self.capacity_bytes) / whole_bytes;
+            endurance.written_bytes = u64::try_from(written).unwrap_or(u64::MAX);
+        }
         self
+    }
+
+    /// What the media takes before it is worn; none where the preset rates none. Media that is written in place takes
+    /// what the host writes.
+    #[must_use]
+    pub fn life(&self) -> Option<Life> {
+        let Endurance { written_bytes, years } = self.endurance?;
+        let (capacity_bytes, media_bytes) = (self.capacity_bytes as f64, written_bytes as f64);
+        Some(Life { capacity_bytes, media_bytes, years: f64::from(years) })
     }
 
     /// Sets of dies that work together on one block.
@@ -165,6 +193,10 @@ impl Config {
             ("refresh.length_ns", self.refresh.length_ns),
         ] {
             range(key, value, 0, LONGEST_NS)?;
+        }
+        if let Some(endurance) = self.endurance {
+            range("endurance.written_bytes", endurance.written_bytes, 1, u64::MAX)?;
+            range("endurance.years", endurance.years.into(), 1, 100)?;
         }
         range("refresh.fast_factor", self.refresh.fast_factor, 1, 1000)?;
         if !self.capacity_bytes.is_multiple_of(BLOCK_BYTES) {

@@ -12,7 +12,7 @@ mod media;
 #[cfg(test)]
 mod tests;
 
-pub use config::{BLOCK_BYTES, Config, ConfigError, Levelling, Refresh};
+pub use config::{BLOCK_BYTES, Config, ConfigError, Endurance, Levelling, Refresh};
 
 use crate::ssd::{Command, Counters, Done, Op, Past, Ssd};
 use event::{Events, What};

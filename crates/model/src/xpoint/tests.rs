@@ -24,6 +24,7 @@ fn plain() -> Config {
         registers: 2,
         refresh: Refresh { period_ns: 0, length_ns: 0, fast_factor: 1, fast_for_ns: 0, after_long_power_off: false },
         levelling: Levelling { every_writes: 0, length_ns: 0, moved_bytes: 0 },
+        endurance: None,
     }
 }
 

@@ -47,6 +47,15 @@ pub enum AdminError {
         /// Set.
         limit_bytes: u64,
     },
+    /// Data that stays on the fast tier leaves no room there for the map.
+    #[error(
+        "the fast tier has no room for the map of such a disk: {needed} slots of 4 KiB are missing; let classes that are \
+         placed on the fast tier have a smaller share of it, or place one of them elsewhere"
+    )]
+    NoRoomForMap {
+        /// Slots that are missing.
+        needed: u64,
+    },
     /// Data lies beyond the new end.
     #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]
     MappedBeyond(String),
@@ -116,6 +125,10 @@ impl Engine {
         let id = DiskId(self.next_disk);
         self.next_disk += 1;
         self.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
+        if let needed @ 1.. = self.slots_missing_for_map() {
+            self.disks.remove(&id.0);
+            return Err(AdminError::NoRoomForMap { needed });
+        }
         self.disks_changed();
         Ok(id)
     }
@@ -140,6 +153,12 @@ impl Engine {
             let gone: Vec<_> = disk.pages.drain(kept.min(disk.pages.len())..).flatten().collect();
             disk.resize(size_bytes);
             gone.into_iter().for_each(|page| self.supersede_page(page.reference));
+        }
+        if let (needed @ 1.., true) = (self.slots_missing_for_map(), size_bytes > old_bytes) {
+            if let Some(disk) = self.disk_mut(id) {
+                disk.resize(old_bytes);
+            }
+            return Err(AdminError::NoRoomForMap { needed });
         }
         self.disks_changed();
         Ok(())

@@ -1,6 +1,6 @@
 //! Where the blocks of a write go: class, policy, and how full the tiers are.
 
-use super::Engine;
+use super::{ClassStats, Engine};
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::Place;
@@ -22,6 +22,19 @@ impl Engine {
     pub(crate) fn map_growth(&self) -> u64 {
         let missing: u64 = self.disks.values().map(Disk::leaves_missing).sum();
         missing.min((self.slots.total() / 2).saturating_sub(self.meta_reserve()))
+    }
+
+    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
+    pub(crate) fn slots_missing_for_map(&self) -> u64 {
+        let on_fast: u64 = self.stats.iter().map(|class| class.fast_blocks).sum();
+        let stays = |(class, number): (&ClassStats, u8)| match self.prism.table().get(ClassId(number)) {
+            Some(spec) if spec.place == Place::Fast => class.fast_blocks,
+            _ => 0,
+        };
+        let staying: u64 = self.stats.iter().zip(0..).map(stays).sum();
+        let pages = (self.slots.total() - self.slots.free()).saturating_sub(on_fast);
+        let wanted = pages + staying + self.meta_reserve() + self.map_growth();
+        wanted.saturating_sub(self.slots.total())
     }
 
     /// Keeps slots back for the map as the disks are now.

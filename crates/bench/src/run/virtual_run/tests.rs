@@ -67,6 +67,7 @@ impl VirtualQueue for Line {
         self.server.lock().unwrap().waiting.iter().map(|&(end, ..)| end).min().unwrap_or(u64::MAX)
     }
     fn advance(&mut self, to_ns: u64) {
+        let to_ns = to_ns.min(self.next_event_ns());
         let mut server = self.server.lock().unwrap();
         let (ended, waiting): (Vec<_>, Vec<_>) = server.waiting.drain(..).partition(|&(end, ..)| end <= to_ns);
         server.waiting = waiting;

@@ -1,0 +1,335 @@
+//! A pool over modelled drives, in virtual time: the engine, its devices and the threads that make the load live by one
+//! clock.
+//!
+//! A thread's work costs what the host's profile says; its requests reach the engine when it hands them over, and it sees
+//! their ends as it would see a drive's. For what the engine computes stands a constant.
+
+use super::pool_queue::{as_io_error, choose_disk, describe, split_name};
+use super::wear::{self, Role, Wear};
+use crate::config::{self, Config};
+use crate::pool::{self, Ids, Opening};
+use anyhow::{Context, Result, bail};
+use forebay_block::{Buf, DiskId, Done, Io, IoError, Queue, Random, VirtualClock, VirtualQueue};
+use forebay_device::modelled::DEFAULT_HOST;
+use forebay_device::queue::{QUEUES_MAX, SLOTS_MAX};
+use forebay_device::{Drive, ModelUri, Target, VirtualDevice};
+use forebay_model::host::{Profile, Thread};
+use forebay_volume::{Completion, Devices, Outcome, Pool, Request};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How often the engine is told the time where nothing else happens, in nanoseconds: what it does when idle waits no
+/// longer for its turn.
+const TICK_NS: u64 = 1_000_000;
+
+/// What stands for the engine's own work on a request, in nanoseconds, from when it was handed over until the engine has
+/// it. `bench/engine` measures one to two and a half microseconds on a shared core. It does not bound the engine's rate.
+/// Without it reads of holes would take no time at all on a host that costs nothing, and a run would never end.
+const ENGINE_NS: u64 = 1_000;
+
+/// What has finished: when, slot, data of a read, and error.
+struct Ended {
+    at_ns: u64,
+    slot: u32,
+    data: Option<Buf>,
+    error: Option<Box<IoError>>,
+}
+
+/// The world: a pool, and what is on its way between it and the threads.
+struct World {
+    pool: Pool,
+    clock: VirtualClock,
+    /// Requests that were handed over, in the order of their times. A thread may be ahead of the pool.
+    arrivals: VecDeque<(u64, Request)>,
+    /// For each queue what it has not seen yet, in the order of time.
+    lines: Vec<VecDeque<Ended>>,
+    next_tick_ns: u64,
+    done: Vec<Completion>,
+}
+
+impl World {
+    fn next_event_ns(&self) -> u64 {
+        let arrival_ns = self.arrivals.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        self.pool.next_event_ns().min(arrival_ns).min(self.next_tick_ns)
+    }
+
+    fn arrive(&mut self, at_ns: u64, request: Request) {
+        let place = self.arrivals.partition_point(|(earlier_ns, _)| *earlier_ns <= at_ns);
+        self.arrivals.insert(place, (at_ns, request));
+    }
+
+    /// Goes on to a time, or to the first at which a thread could see something.
+    fn advance(&mut self, to_ns: u64) {
+        let mut is_seen = false;
+        while !is_seen {
+            let told_ns = self.arrivals.front().map_or(u64::MAX, |(at_ns, _)| *at_ns).min(self.next_tick_ns);
+            match self.pool.advance(to_ns.min(told_ns)) {
+                Some(now_ns) => is_seen = self.turn(now_ns),
+                None if told_ns <= to_ns => is_seen = self.turn(told_ns),
+                None => return,
+            }
+        }
+    }
+
+    /// The engine's turn at a time at which there is something for it; true where requests have ended.
+    fn turn(&mut self, now_ns: u64) -> bool {
+        if self.next_tick_ns <= now_ns {
+            self.next_tick_ns = now_ns + TICK_NS;
+        }
+        self.clock.show(now_ns);
+        self.pool.tick(now_ns);
+        while let Some((_, request)) = self.arrivals.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+            self.pool.submit(request);
+        }
+        self.pool.poll(&mut self.done);
+        let is_seen = !self.done.is_empty();
+        for Completion { token, result } in self.done.drain(..) {
+            let (data, error) = match result {
+                Ok(Outcome::Data(buf)) => (Some(buf), None),
+                Ok(_) => (None, None),
+                Err(error) => (None, Some(Box::new(as_io_error(&error)))),
+            };
+            let ended = Ended { at_ns: now_ns, slot: token as u32, data, error };
+            self.lines[(token >> 32) as usize].push_back(ended);
+        }
+        is_seen
+    }
+}
+
+/// A pool over models for the length of a session: its state and its time go on from job to job.
+pub struct VirtualPool {
+    world: Arc<Mutex<World>>,
+    clock: VirtualClock,
+    profile: Profile,
+    random: Mutex<Random>,
+    drives: Vec<(Role, Drive)>,
+    disk: DiskId,
+    size_bytes: u64,
+    description: String,
+    notes: Vec<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Plain data, whole also where its last user died.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The models of a configuration, fast one first; none where its tiers are real.
+fn models(config: &Config) -> Vec<&ModelUri> {
+    config.targets().filter_map(|target| if let Target::Model(uri) = target { Some(uri) } else { None }).collect()
+}
+
+/// The one host that the tiers name.
+fn host<'a>(models: &[&'a ModelUri]) -> Result<&'a str> {
+    let mut named = models.iter().filter_map(|uri| uri.host.as_deref());
+    let first = named.next();
+    if let (Some(first), Some(other)) = (first, named.find(|name| Some(*name) != first)) {
+        bail!(
+            "the tiers name two hosts, {first:?} and {other:?}: a pool runs on one; give the same host= or give it once"
+        );
+    }
+    Ok(first.unwrap_or(DEFAULT_HOST))
+}
+
+impl VirtualPool {
+    /// Makes the drives of `CONFIG` or `CONFIG?disk=NAME` and formats a pool on them; `None` where its tiers are no
+    /// models. The same configuration and seed give the same nanoseconds.
+    ///
+    /// # Errors
+    /// What could not be made, and why.
+    pub fn open(text: &str, seed: u64) -> Result<Option<Self>> {
+        let (file, disk) = split_name(text);
+        let config = config::load(Path::new(file))?;
+        let models = models(&config);
+        if models.is_empty() {
+            return Ok(None);
+        }
+        let host = host(&models)?;
+        let profile = Profile::named(host)?;
+        let clock = VirtualClock::default();
+        let mut random = Random::new(seed);
+        let (mut list, mut drives) = (Vec::new(), Vec::new());
+        for uri in models {
+            let (device, drive) = VirtualDevice::new(uri, random.next_u64(), &clock)
+                .with_context(|| format!("tier {uri} cannot be made"))?;
+            list.push(Box::new(device) as Box<dyn forebay_block::Device>);
+            drives.push((if drives.is_empty() { Role::Fast } else { Role::Capacity }, drive));
+        }
+        let mut devices = Devices::new(list);
+        // Ids from the seed: nothing of such a pool outlives the session, and every byte of it is the same each time.
+        pool::format(&config, &mut devices, &mut Ids::Seeded(&mut random))?;
+        let (engine, _) = pool::open(&config, &mut devices, Opening::Recover)?;
+        let (disk, size_bytes, disk_name) = choose_disk(&engine, file, disk)?;
+        let tiers: Vec<String> = drives.iter().map(|(_, drive)| drive.name.clone()).collect();
+        let description =
+            format!("{} over {}; host {host}, virtual time", describe(&config, &disk_name), tiers.join(" and "));
+        let notes = vec![
+            "virtual time: the drives' and the host's work as modelled; for the pool's engine stands 1 us an I/O, and its \
+             rate is not bounded (bench/engine measures it)"
+                .to_owned(),
+        ];
+        let next_tick_ns = clock.now_ns() + TICK_NS;
+        let pool = Pool::new(engine, devices);
+        let world = World {
+            pool,
+            clock: clock.clone(),
+            arrivals: VecDeque::new(),
+            lines: Vec::new(),
+            next_tick_ns,
+            done: Vec::new(),
+        };
+        let (world, random) = (Arc::new(Mutex::new(world)), Mutex::new(random));
+        Ok(Some(Self { world, clock, profile, random, drives, disk, size_bytes, description, notes }))
+    }
+
+    /// The clock of its world.
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+
+    /// Size of the disk in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// In words, for results.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What the user should know: one sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What its drives and the pool have counted up to now.
+    pub fn wear(&self) -> Wear {
+        let classes = lock(&self.world).pool.engine.status().classes;
+        let host_written_bytes = classes.iter().map(|class| class.host_written_bytes).sum();
+        let drives = self.drives.iter().map(|(role, drive)| wear::DriveState::of(*role, drive)).collect();
+        Wear { drives, pool_written_bytes: Some(host_written_bytes) }
+    }
+
+    /// Queues for as many threads, each with `slots` buffers of `buffer_bytes`.
+    ///
+    /// # Errors
+    /// A count or a depth out of range.
+    pub fn queues(&self, threads: u32, slots: u32, buffer_bytes: usize) -> Result<Vec<VirtualPoolQueue>> {
+        if threads == 0 || threads as usize > QUEUES_MAX || slots == 0 || slots > SLOTS_MAX {
+            bail!("{threads} threads at a depth of {slots}: a pool takes 1 to {QUEUES_MAX} and 1 to {SLOTS_MAX}");
+        }
+        let queue = |_| {
+            let mut world = lock(&self.world);
+            world.lines.push(VecDeque::with_capacity(slots as usize));
+            VirtualPoolQueue {
+                world: self.world.clone(),
+                clock: self.clock.clone(),
+                thread: Thread::new(&self.profile, lock(&self.random).next_u64()),
+                line: world.lines.len() as u32 - 1,
+                disk: self.disk,
+                buffers: (0..slots).map(|_| Buf::zeroed(buffer_bytes)).collect(),
+                buffer_bytes,
+                gathered: Vec::with_capacity(slots as usize),
+                in_flight: 0,
+            }
+        };
+        Ok((0..threads).map(queue).collect())
+    }
+
+    /// Stops the pool cleanly.
+    ///
+    /// # Errors
+    /// Where its last checkpoint failed.
+    pub fn close(&self) -> Result<()> {
+        let mut world = lock(&self.world);
+        if world.pool.close() { Ok(()) } else { Err(super::pool_queue::unclean(&world.pool)) }
+    }
+}
+
+/// A thread's queue on the pool's disk.
+pub struct VirtualPoolQueue {
+    world: Arc<Mutex<World>>,
+    clock: VirtualClock,
+    thread: Thread,
+    line: u32,
+    disk: DiskId,
+    buffers: Vec<Buf>,
+    buffer_bytes: usize,
+    /// Taken and not yet handed over.
+    gathered: Vec<Request>,
+    in_flight: u32,
+}
+
+impl Queue for VirtualPoolQueue {
+    fn slots(&self) -> u32 {
+        self.buffers.len() as u32
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes
+    }
+
+    fn buffer(&mut self, slot: u32) -> &mut [u8] {
+        &mut self.buffers[slot as usize]
+    }
+
+    fn submit(&mut self, io: &Io) {
+        self.clock.show(self.thread.submit(self.clock.now_ns()));
+        let buffer = &self.buffers[io.slot as usize];
+        self.gathered.push(super::pool_queue::request(self.line, self.disk, io, buffer));
+        self.in_flight += 1;
+    }
+
+    /// What was gathered reaches the engine in one turn, as it does in real time.
+    fn kick(&mut self) {
+        let mut world = lock(&self.world);
+        let at_ns = self.clock.now_ns() + ENGINE_NS;
+        for request in self.gathered.drain(..) {
+            world.arrive(at_ns, request);
+        }
+    }
+
+    /// One at a time: the thread sees them one after the other, and each at a time of its own.
+    fn reap(&mut self, done: &mut Vec<Done>) {
+        let now_ns = self.clock.now_ns();
+        let line = &mut lock(&self.world).lines[self.line as usize];
+        let Some(Ended { at_ns, slot, data, error }) = line.pop_front_if(|ended| ended.at_ns <= now_ns) else { return };
+        self.clock.show(self.thread.sees(at_ns).max(now_ns));
+        if let Some(data) = data {
+            let into = &mut self.buffers[slot as usize];
+            let len = data.len().min(into.len());
+            into[..len].copy_from_slice(&data[..len]);
+        }
+        self.in_flight -= 1;
+        done.push(Done { slot, error });
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) {}
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn is_modelled(&self) -> bool {
+        true
+    }
+
+    fn go_on(&mut self) {
+        self.clock.show(self.thread.now_ns().max(self.clock.now_ns()));
+    }
+}
+
+impl VirtualQueue for VirtualPoolQueue {
+    fn next_seen_ns(&self) -> u64 {
+        lock(&self.world).lines[self.line as usize].front().map_or(u64::MAX, |ended| ended.at_ns)
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        lock(&self.world).next_event_ns()
+    }
+
+    fn advance(&mut self, to_ns: u64) {
+        lock(&self.world).advance(to_ns);
+    }
+}

@@ -1,0 +1,135 @@
+//! Targets in virtual time: a modelled drive, or a pool over modelled drives.
+
+use super::virtual_pool::{VirtualPool, VirtualPoolQueue};
+use super::wear::{DriveState, Role, Wear};
+use anyhow::{Result, bail};
+use forebay_bench::job::model::Job;
+use forebay_bench::run::{Assignment, JobResult, Opened, Progress, Settings, TargetFacts, run_virtual};
+use forebay_bench::telemetry::Recorder;
+use forebay_block::{VirtualClock, VirtualQueue};
+use forebay_device::Target;
+use forebay_device::queue::{ModelQueue, ModelSource};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Seed of modelled drives: of their refresh and the like.
+const MODEL_SEED: u64 = 1;
+
+/// A target whose time is its own.
+pub enum VirtualTarget {
+    /// `model:`
+    Drive(Box<ModelSource>),
+    /// `pool:` over `model:` tiers.
+    Pool(Box<VirtualPool>),
+}
+
+impl VirtualTarget {
+    /// Makes the target of a name; `None` where it lives in real time, or where there is none of this name.
+    ///
+    /// # Errors
+    /// What could not be made, and why.
+    pub fn open(name: &str) -> Result<Option<Self>> {
+        if let Some(config) = name.strip_prefix("pool:") {
+            return Ok(VirtualPool::open(config, MODEL_SEED)?.map(|pool| Self::Pool(Box::new(pool))));
+        }
+        match name.parse() {
+            Ok(Target::Model(uri)) => Ok(Some(Self::Drive(Box::new(ModelSource::new(&uri, MODEL_SEED)?)))),
+            // Whoever opens it for real says what is wrong with the name.
+            _ => Ok(None),
+        }
+    }
+
+    /// Size in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Drive(drive) => drive.size_bytes(),
+            Self::Pool(pool) => pool.size_bytes(),
+        }
+    }
+
+    /// What its drives have counted up to now.
+    pub fn wear(&self) -> Wear {
+        match self {
+            Self::Drive(drive) => {
+                let state = DriveState {
+                    role: Role::Alone,
+                    name: drive.name(),
+                    life: drive.life(),
+                    counters: drive.counters(),
+                };
+                Wear { drives: vec![state], pool_written_bytes: None }
+            }
+            Self::Pool(pool) => pool.wear(),
+        }
+    }
+
+    /// Runs jobs at once, each with its recorders.
+    ///
+    /// # Errors
+    /// What could not be begun.
+    pub fn run(
+        &self,
+        jobs: &[Job],
+        recorders: Vec<Vec<Recorder>>,
+        settings: &Settings,
+        stop: &Arc<AtomicBool>,
+        observer: &mut dyn FnMut(&Progress),
+    ) -> Result<Vec<JobResult>> {
+        match self {
+            Self::Drive(drive) => {
+                if let Some(job) = jobs.iter().find(|job| job.verify) {
+                    bail!(
+                        "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:, or \
+                         a pool over models",
+                        job.name
+                    );
+                }
+                let facts = facts(drive.size_bytes(), &drive.description(), &[]);
+                let queues =
+                    |job: &Job, bytes| -> Result<Vec<ModelQueue>> { Ok(drive.queues(job.threads, job.depth, bytes)?) };
+                run_on(jobs, recorders, &facts, queues, drive.clock(), settings, stop, observer)
+            }
+            Self::Pool(pool) => {
+                let facts = facts(pool.size_bytes(), pool.description(), pool.notes());
+                let queues =
+                    |job: &Job, bytes| -> Result<Vec<VirtualPoolQueue>> { pool.queues(job.threads, job.depth, bytes) };
+                run_on(jobs, recorders, &facts, queues, pool.clock(), settings, stop, observer)
+            }
+        }
+    }
+
+    /// Gives it up; a pool is stopped cleanly.
+    ///
+    /// # Errors
+    /// Where that fails.
+    pub fn close(&self) -> Result<()> {
+        match self {
+            Self::Drive(_) => Ok(()),
+            Self::Pool(pool) => pool.close(),
+        }
+    }
+}
+
+fn facts(size_bytes: u64, description: &str, notes: &[String]) -> TargetFacts {
+    TargetFacts { size_bytes, logical_block_bytes: 512, description: description.to_owned(), notes: notes.to_vec() }
+}
+
+#[allow(clippy::too_many_arguments, reason = "one call for both kinds of queue, which differ in type")]
+fn run_on<Q: VirtualQueue + 'static>(
+    jobs: &[Job],
+    recorders: Vec<Vec<Recorder>>,
+    facts: &TargetFacts,
+    queues: impl Fn(&Job, usize) -> Result<Vec<Q>>,
+    clock: &VirtualClock,
+    settings: &Settings,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Vec<JobResult>> {
+    let mut assignments = Vec::new();
+    for (job, recorders) in jobs.iter().zip(recorders) {
+        let queues = queues(job, (job.max_io_bytes() as usize).max(512))?;
+        let opened = Opened { queues, facts: facts.clone() };
+        assignments.push(Assignment { job: job.clone(), opened, recorders });
+    }
+    Ok(run_virtual(assignments, clock, settings, stop, observer)?)
+}

@@ -1,0 +1,205 @@
+//! What modelled drives were written, and how long they last at that: of a drive its write amplification and life, of a
+//! pool what its hosts may write until its first tier is worn.
+
+use crate::output::{self, size};
+use forebay_device::Drive;
+use forebay_model::endurance::{self, Effective, EnduranceError, Life, Limit, Tier};
+use forebay_model::ssd::Counters;
+use serde_json::{Value, json};
+
+/// What a drive is in its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The target itself.
+    Alone,
+    /// The fast tier of a pool.
+    Fast,
+    /// A device of a pool's capacity tier.
+    Capacity,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "drive",
+            Self::Fast => "fast",
+            Self::Capacity => "capacity",
+        }
+    }
+}
+
+/// A drive at a moment, or what happened to it between two.
+#[derive(Clone, Debug)]
+pub struct DriveState {
+    /// What it is.
+    pub role: Role,
+    /// As the user wrote it.
+    pub name: String,
+    /// What it may take, where its preset rates that.
+    pub life: Option<Life>,
+    /// Its counters.
+    pub counters: Counters,
+}
+
+impl DriveState {
+    /// A drive of a pool, now.
+    pub fn of(role: Role, drive: &Drive) -> Self {
+        Self { role, name: drive.name.clone(), life: drive.life, counters: drive.counters() }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let (now, then) = (self.counters, before.counters);
+        let counters = Counters {
+            host_read_bytes: now.host_read_bytes - then.host_read_bytes,
+            host_written_bytes: now.host_written_bytes - then.host_written_bytes,
+            media_written_bytes: now.media_written_bytes - then.media_written_bytes,
+            erases: now.erases - then.erases,
+            // Over the drive's life.
+            cycles_max: now.cycles_max,
+        };
+        Self { counters, ..self.clone() }
+    }
+
+    /// Write amplification for endurance: what still lies in the drive's buffer will be programmed as well.
+    fn waf(&self) -> f64 {
+        self.counters.write_amplification().max(1.0)
+    }
+}
+
+/// The drives below a target, at a moment or between two.
+#[derive(Clone, Debug)]
+pub struct Wear {
+    /// One of them, or those of a pool, fast one first.
+    pub drives: Vec<DriveState>,
+    /// What the hosts of a pool wrote.
+    pub pool_written_bytes: Option<u64>,
+}
+
+impl Wear {
+    /// What happened since an earlier moment of the same target.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let drives = self.drives.iter().zip(&before.drives).map(|(now, then)| now.since(then)).collect();
+        let pool_written_bytes =
+            self.pool_written_bytes.zip(before.pool_written_bytes).map(|(now, then)| now.saturating_sub(then));
+        Self { drives, pool_written_bytes }
+    }
+
+    /// All drives of a role as one; none where one of them is not rated.
+    fn tier(&self, role: Role) -> Option<Tier> {
+        let host_bytes = self.pool_written_bytes.filter(|bytes| *bytes > 0)? as f64;
+        let (mut all, mut written, mut media) = (None::<Life>, 0, 0);
+        for drive in self.drives.iter().filter(|drive| drive.role == role) {
+            let life = drive.life?;
+            let sum = all.map_or(life, |sum| Life {
+                capacity_bytes: sum.capacity_bytes + life.capacity_bytes,
+                media_bytes: sum.media_bytes + life.media_bytes,
+                years: sum.years.min(life.years),
+            });
+            all = Some(sum);
+            written += drive.counters.host_written_bytes;
+            media += drive.counters.media_written_bytes;
+        }
+        let waf = if written == 0 { 1.0 } else { (media as f64 / written as f64).max(1.0) };
+        Some(Tier { life: all?, share: written as f64 / host_bytes, waf })
+    }
+
+    /// Both tiers of a pool, and the endurance that the first worn of them leaves it.
+    fn pool(&self) -> Option<(Tier, Tier, Result<Effective, EnduranceError>)> {
+        let (fast, capacity) = (self.tier(Role::Fast)?, self.tier(Role::Capacity)?);
+        Some((fast, capacity, endurance::pool(&fast, &capacity)))
+    }
+
+    /// For results to be read by programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let drives: Vec<Value> = self.drives.iter().map(drive_json).collect();
+        let pool = self.pool().map(|(fast, capacity, effective)| {
+            let effective = effective.ok();
+            // No JSON number is infinite: a pool whose tiers were not written has none.
+            let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+            json!({
+                "host_written_bytes": self.pool_written_bytes,
+                "fast_bytes_per_host_byte": fast.share,
+                "capacity_bytes_per_host_byte": capacity.share,
+                "epbw_pb": finite(effective.map(|effective| effective.epbw)),
+                "edpwd": finite(effective.map(|effective| effective.edpwd)),
+                "worn_first": effective.map(|effective| limit(effective.limit)),
+            })
+        });
+        json!({ "drives": drives, "pool": pool })
+    }
+
+    /// For people; `None` where nothing was read or written.
+    #[must_use]
+    pub fn table(&self) -> Option<String> {
+        let is_used = |drive: &DriveState| drive.counters.host_read_bytes + drive.counters.host_written_bytes > 0;
+        if !self.drives.iter().any(is_used) {
+            return None;
+        }
+        let rows: Vec<Vec<String>> = self.drives.iter().map(row).collect();
+        let head = ["MODEL", "AS", "READ", "WRITTEN", "TO MEDIA", "WAF", "ERASES", "PBW AT THAT", "DWPD"];
+        let mut text = output::table(&head, 2, &rows);
+        if let Some((fast, capacity, Ok(effective))) = self.pool() {
+            let end = if effective.epbw.is_finite() {
+                format!(
+                    "EPBW {:.3} PB, EDPWD {:.3} of the capacity tier; the {} tier is worn first",
+                    effective.epbw,
+                    effective.edpwd,
+                    limit(effective.limit)
+                )
+            } else {
+                "nothing wears its drives".to_owned()
+            };
+            text.push_str(&format!(
+                "\npool: hosts wrote {}; for each byte of it {:.3} reached the fast and {:.3} the capacity tier: {end}",
+                size(self.pool_written_bytes.unwrap_or(0)),
+                fast.share,
+                capacity.share,
+            ));
+        }
+        Some(text)
+    }
+}
+
+fn limit(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Fast => "fast",
+        Limit::Capacity => "capacity",
+    }
+}
+
+fn drive_json(drive: &DriveState) -> Value {
+    let counters = &drive.counters;
+    let written = counters.host_written_bytes > 0;
+    let life = drive.life.filter(|_| written);
+    json!({
+        "role": drive.role.name(),
+        "target": drive.name,
+        "host_read_bytes": counters.host_read_bytes,
+        "host_written_bytes": counters.host_written_bytes,
+        "media_written_bytes": counters.media_written_bytes,
+        "write_amplification": written.then(|| counters.write_amplification()),
+        "erases": counters.erases,
+        "cycles_max": counters.cycles_max,
+        "pbw_pb": life.and_then(|life| life.pbw(drive.waf()).ok()),
+        "dwpd": life.and_then(|life| life.dwpd(drive.waf()).ok()),
+    })
+}
+
+fn row(drive: &DriveState) -> Vec<String> {
+    let counters = &drive.counters;
+    let life = drive.life.filter(|_| counters.host_written_bytes > 0);
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    vec![
+        drive.name.clone(),
+        drive.role.name().to_owned(),
+        size(counters.host_read_bytes),
+        size(counters.host_written_bytes),
+        size(counters.media_written_bytes),
+        number((counters.host_written_bytes > 0).then(|| counters.write_amplification())),
+        counters.erases.to_string(),
+        number(life.and_then(|life| life.pbw(drive.waf()).ok())),
+        number(life.and_then(|life| life.dwpd(drive.waf()).ok())),
+    ]
+}
