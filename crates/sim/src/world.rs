@@ -483,7 +483,14 @@ impl<'a> World<'a> {
     fn fill(&self) -> String {
         let status = self.pool.engine.status();
         let (fast, capacity) = (status.fast, status.capacity);
-        format!("{fast:?} {capacity:?} bands free {} of {}", status.free_bands, status.bands)
+        let table = self.pool.engine.prism().table();
+        let name = |at: u8| table.get(ClassId(at)).map_or("?", |spec| spec.name.as_str());
+        let classes: Vec<String> = (status.classes.iter().zip(0..))
+            .filter(|(class, _)| class.fast_blocks + class.capacity_blocks > 0)
+            .map(|(class, at)| format!("{} {}+{}", name(at), class.fast_blocks, class.capacity_blocks))
+            .collect();
+        let (free, bands) = (status.free_bands, status.bands);
+        format!("{fast:?} {capacity:?} bands free {free} of {bands}, blocks by class {}", classes.join(", "))
     }
 
     /// What must be true at any time, except where a map page was lost: the books still count what it named.

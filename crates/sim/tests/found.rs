@@ -82,3 +82,16 @@ fn regression_a_large_request_gets_its_space_collected() {
 fn regression_what_a_flush_need_not_touch_is_noted_as_durable() {
     keep_their_promises(&[Kind::Lying.seed(1143)]);
 }
+
+/// A write of several classes took space for the first, found none for the second, gave back what it had taken, and so
+/// wrote bands full of nothing as long as it waited.
+#[test]
+fn regression_a_write_of_several_classes_takes_all_its_space_or_none() {
+    keep_their_promises(&[Kind::Cramped.seed(3472)]);
+}
+
+/// A disk was added to a pool whose fast tier was full of data that stays there: writes to it found no place for its map.
+#[test]
+fn regression_a_disk_is_not_added_where_its_map_has_no_room() {
+    keep_their_promises(&[Kind::Lying.seed(7253)]);
+}

@@ -58,12 +58,25 @@ impl Engine {
         !self.frames.get(frame).dirty && self.page_slots_free() <= self.executing as u64 && self.is_new_leaf(frame)
     }
 
+    /// Blocks of data that there is space for now, on both tiers.
+    pub(crate) fn room(&self) -> u64 {
+        self.data_slots_free() + self.bands.room(false)
+    }
+
+    /// Whether there is space for `blocks` blocks now. A write that cannot have all it needs must not take a part: what it
+    /// gives back of a band is lost until that is collected, and so it would eat what collection frees for it, again and
+    /// again.
+    pub(crate) fn has_room(&mut self, blocks: u64) -> bool {
+        let missing = blocks.saturating_sub(self.room());
+        if missing > 0 && self.evict_copies(missing) {
+            return self.room() >= blocks;
+        }
+        missing == 0
+    }
+
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.
     pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32) -> Option<Runs> {
-        // A write that cannot have all it needs must not take a part: what it gives back of a band is lost until that is
-        // collected, and so it would eat what collection frees for it, again and again.
-        let room = self.data_slots_free() + self.bands.room(false);
-        if room < u64::from(blocks) && !self.evict_copies(u64::from(blocks) - room) {
+        if !self.has_room(u64::from(blocks)) {
             return None;
         }
         let mut runs = Runs::new();

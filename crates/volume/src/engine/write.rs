@@ -283,6 +283,14 @@ impl Engine {
 
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
     fn cut_segments(&mut self, data: &SharedBuf, runs: &[forebay_prism::Run]) -> Option<SmallVec<[Segment; 2]>> {
+        // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
+        // matters.
+        if self.room() < (data.len() / BLOCK) as u64 {
+            let blocks = data.chunks_exact(BLOCK).filter(|block| !is_zero(block)).count();
+            if !self.has_room(blocks as u64) {
+                return None;
+            }
+        }
         let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
         let mut at = 0usize;
         for run in runs {
