@@ -10,6 +10,13 @@ pub trait Clock: Clone + Send + 'static {
 
     /// Sleeps for about `ns`. May end early; the caller looks again.
     fn sleep_ns(&self, ns: u64);
+
+    /// Works until a time, piece by piece.
+    fn work_until(&self, until_ns: u64, mut piece: impl FnMut()) {
+        while self.now_ns() < until_ns {
+            piece();
+        }
+    }
 }
 
 impl Clock for forebay_block::VirtualClock {
@@ -19,6 +26,12 @@ impl Clock for forebay_block::VirtualClock {
 
     fn sleep_ns(&self, ns: u64) {
         self.advance_to(Self::now_ns(self).saturating_add(ns));
+    }
+
+    /// Virtual time does not pass by itself: the work is done at once, and took this long.
+    fn work_until(&self, until_ns: u64, mut piece: impl FnMut()) {
+        piece();
+        self.advance_to(until_ns);
     }
 }
 

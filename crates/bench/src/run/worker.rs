@@ -564,14 +564,15 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     /// The application works on what it read.
     fn compute(&mut self, think: Think, slot: u32, io: &Slot) {
-        let until = self.parts.clock.now_ns() + think.time_ns;
+        let until_ns = self.parts.clock.now_ns() + think.time_ns;
         let len = (io.len_bytes as usize).min(self.parts.queue.buffer_bytes());
-        while self.parts.clock.now_ns() < until {
-            std::hint::black_box(checksum::crc32c(&self.parts.queue.buffer(slot)[..len]));
+        let (clock, queue) = (&self.parts.clock, &mut self.parts.queue);
+        clock.work_until(until_ns, || {
+            std::hint::black_box(checksum::crc32c(&queue.buffer(slot)[..len]));
             if len == 0 {
                 std::hint::spin_loop();
             }
-        }
+        });
     }
 
     /// Time spent at the present depth of measured I/Os.

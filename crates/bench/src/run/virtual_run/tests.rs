@@ -136,3 +136,11 @@ fn regression_slots_that_rest_wake_in_virtual_time_too() {
     assert!((result.iops() / expected - 1.0).abs() < 0.01, "{} against {expected}", result.iops());
     assert!(result.total().max_ns() <= 45_000, "{}", result.total().max_ns());
 }
+
+#[test]
+fn regression_think_time_that_computes_passes_in_virtual_time() {
+    let think = Some(crate::job::model::Think { time_ns: 9_000, compute: true });
+    let result = run_job(Job { think, ..job(1, 1, 1) });
+    // 1 us of the host, 10 us of service, 9 us of thinking.
+    assert!((result.iops() / 50_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
+}
