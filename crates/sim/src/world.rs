@@ -1,16 +1,19 @@
 //! One round of a life: a pool between switching on and the end of power, and everything it says held against the
 //! oracle.
 
+mod judge;
+mod second;
+
 use crate::device::SimDevice;
 use crate::fault::Fault;
-use crate::oracle::{Content, Made, Oracle, Place, fill, tag_of};
+use crate::oracle::{Made, Oracle, Place, fill};
 use crate::power::Power;
 use crate::scenario::{CLASSES, Step};
 use forebay_block::VirtualClock;
 use forebay_block::{Buf, ClassId, Device, DiskId};
 use forebay_prism::class::ClassChange;
 use forebay_volume::engine::Activity;
-use forebay_volume::{Completion, Devices, Engine, Op, Outcome, Pool, Request, RequestError};
+use forebay_volume::{Completion, Devices, Engine, Op, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 
 /// A request that is under way for longer than this has stalled, in nanoseconds of virtual time.
@@ -238,89 +241,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn change_second(&mut self, blocks: u64) -> Result<(), Halt> {
-        if self.memory.maybe.is_some() {
-            // An earlier change failed to become durable: one at a time.
-            return Ok(());
-        }
-        let before = self.pool.engine.checkpoint_number();
-        let engine = &mut self.pool.engine;
-        let wanted = match self.memory.second {
-            None if blocks == 0 => return Ok(()),
-            None => match engine.add_disk(SECOND, blocks * 4096, true) {
-                Ok(id) => Some(Second { id: id.0, blocks }),
-                Err(_) => return Ok(()),
-            },
-            Some(second) if blocks > 0 => match engine.resize_disk(SECOND, blocks * 4096, true) {
-                Ok(()) => Some(Second { blocks, ..second }),
-                Err(_) => return Ok(()),
-            },
-            Some(second) => {
-                let made = self.memory.oracle.change(second.id, 0, &vec![0; second.blocks as usize * 8]);
-                let flight = Flight::Change { made, fua: true };
-                self.submit((DiskId(second.id), 0, second.blocks * 8), Op::Discard, true, None, flight);
-                self.settle(0)?;
-                self.checkpoint()?;
-                if self.pool.engine.remove_disk(SECOND).is_err() {
-                    return Ok(());
-                }
-                None
-            }
-        };
-        let before = before.max(self.pool.engine.checkpoint_number());
-        self.note(|| format!("the second disk becomes {wanted:?}"));
-        self.memory.maybe = Some(wanted);
-        let tries = self.pool.engine.checkpoints_given_up();
-        self.until(|world| world.is_checkpoint_over(before, tries))?;
-        // One that was under way already may not have it yet.
-        self.checkpoint()?;
-        if self.pool.engine.checkpoint_number() > before + 1 {
-            self.settle_second(wanted);
-        }
-        Ok(())
-    }
-
-    /// What the second disk is, from now on.
-    fn settle_second(&mut self, now: Option<Second>) {
-        if let (Some(old), None) = (self.memory.second, now) {
-            self.memory.oracle.forget_disk(old.id);
-        }
-        (self.memory.second, self.memory.maybe) = (now, None);
-    }
-
-    /// Asks for a checkpoint and waits until it is there or has failed.
-    fn checkpoint(&mut self) -> Result<(), Halt> {
-        let before = self.pool.engine.checkpoint_number();
-        self.pool.engine.request_checkpoint(false);
-        let tries = self.pool.engine.checkpoints_given_up();
-        self.until(|world| world.is_checkpoint_over(before, tries))
-    }
-
-    /// Whether there is a checkpoint after number `before`, or an attempt after `tries` was given up.
-    fn is_checkpoint_over(&self, before: u64, tries: u64) -> bool {
-        let engine = &self.pool.engine;
-        engine.checkpoint_number() > before
-            || engine.checkpoints_given_up() > tries
-            || engine.checkpoint_failed()
-            || engine.read_only_reason().is_some()
-    }
-
-    /// After a restart: the second disk is what it was, or what it was to become.
-    ///
-    /// # Errors
-    /// Where it is neither.
-    pub fn find_second(&mut self) -> Result<(), Halt> {
-        let found = self.pool.engine.disk_named(SECOND);
-        let found = found.map(|disk| Second { id: disk.id.0, blocks: disk.size_bytes / 4096 });
-        let known = self.memory.second;
-        if found != known && self.memory.maybe != Some(found) {
-            let maybe = self.memory.maybe;
-            return Err(broken(&format!("the second disk is {found:?}, not {known:?} (or {maybe:?})")));
-        }
-        self.settle_second(found);
-        Ok(())
-    }
-
     /// Lets things move until `ready`.
     fn until(&mut self, mut ready: impl FnMut(&Self) -> bool) -> Result<(), Halt> {
         for _ in 0..TURNS_MAX {
@@ -405,45 +325,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Reads every block that was ever touched, as after a restart, and holds it against what may have survived.
-    ///
-    /// # Errors
-    /// The power failed, or a promise was broken.
-    pub fn survey(&mut self) -> Result<(), Halt> {
-        for places in self.memory.oracle.places().chunks(SURVEY_DEPTH) {
-            for &(disk, block) in places {
-                let size = self.pool.engine.disks().find(|found| found.id.0 == disk).map_or(0, |disk| disk.size_bytes);
-                if (block + 1) * 4096 <= size {
-                    let flight = Flight::Survey { place: (disk, block) };
-                    self.submit((DiskId(disk), block * 8, 8), Op::Read, false, None, flight);
-                }
-            }
-            self.settle(0)?;
-            for (place, result) in std::mem::take(&mut self.surveyed) {
-                match result {
-                    Ok(data) => {
-                        let mut content: Content = [0; 8];
-                        let mut is_whole = true;
-                        for (sector, tag) in data.chunks_exact(512).zip(&mut content) {
-                            match tag_of(sector) {
-                                Some(found) => *tag = found,
-                                None => is_whole = false,
-                            }
-                        }
-                        let content = is_whole.then_some(content);
-                        self.memory.oracle.survived(place, content).map_err(|what| broken(&what))?;
-                    }
-                    Err(error) => {
-                        self.judge_error(&error)?;
-                        self.memory.oracle.unread(place);
-                    }
-                }
-            }
-        }
-        self.memory.oracle.restarted();
-        Ok(())
-    }
-
     fn turn(&mut self) -> Result<(), Halt> {
         if self.power.is_off() {
             return Err(Halt::PowerOff);
@@ -472,86 +353,6 @@ impl<'a> World<'a> {
             return Err(self.stalled(&what));
         }
         self.audit()
-    }
-
-    fn stalled(&self, what: &str) -> Halt {
-        let (now, effects) = (self.clock.now_ns(), self.power.effects());
-        let (flights, engine) = (self.flights.len(), self.pool.engine.describe());
-        broken(&format!("{what}; at {now} ns, {effects} effects, {flights} under way; {}\n{engine}", self.fill()))
-    }
-
-    fn fill(&self) -> String {
-        let status = self.pool.engine.status();
-        let (fast, capacity) = (status.fast, status.capacity);
-        let table = self.pool.engine.prism().table();
-        let name = |at: u8| table.get(ClassId(at)).map_or("?", |spec| spec.name.as_str());
-        let classes: Vec<String> = (status.classes.iter().zip(0..))
-            .filter(|(class, _)| class.fast_blocks + class.capacity_blocks > 0)
-            .map(|(class, at)| format!("{} {}+{}", name(at), class.fast_blocks, class.capacity_blocks))
-            .collect();
-        let (free, bands) = (status.free_bands, status.bands);
-        format!("{fast:?} {capacity:?} bands free {free} of {bands}, blocks by class {}", classes.join(", "))
-    }
-
-    /// What must be true at any time, except where a map page was lost: the books still count what it named.
-    fn audit(&self) -> Result<(), Halt> {
-        if self.is_damaged {
-            return Ok(());
-        }
-        self.pool.engine.audit().map_err(|what| broken(&what))
-    }
-
-    /// Whether requests may fail: a device has failed since the round began, or lies.
-    #[must_use]
-    pub fn may_fail(&self) -> bool {
-        self.errors_allowed || harmful_strikes(self.devices) > self.strikes_before
-    }
-
-    fn judge_error(&self, error: &RequestError) -> Result<(), Halt> {
-        if self.power.is_off() {
-            // The answer of a machine without power reaches nobody.
-            return Err(Halt::PowerOff);
-        }
-        if self.may_fail() {
-            return Ok(());
-        }
-        Err(broken(&format!("a request failed, and no device had: {error}; {}", self.fill())))
-    }
-
-    fn judge(&mut self, completion: Completion) -> Result<(), Halt> {
-        let Completion { token, result } = completion;
-        self.note(|| {
-            format!("end of {token}: {}", result.as_ref().map_or_else(ToString::to_string, |_| "good".into()))
-        });
-        let Some((flight, _)) = self.flights.remove(&token) else {
-            return Err(broken(&format!("request {token} was answered twice")));
-        };
-        match (result, flight) {
-            (result, Flight::Survey { place }) => match result {
-                Ok(Outcome::Data(data)) => self.surveyed.push((place, Ok(data))),
-                Ok(other) => return Err(broken(&format!("a read was answered with {other:?}"))),
-                Err(error) => self.surveyed.push((place, Err(error))),
-            },
-            (Err(error), Flight::Change { made, .. }) => {
-                self.memory.oracle.failed(&made);
-                self.judge_error(&error)?;
-            }
-            (Err(error), _) => self.judge_error(&error)?,
-            (Ok(_), Flight::Change { made, fua }) => {
-                self.memory.oracle.acknowledge(&made, fua);
-            }
-            (Ok(_), Flight::Flush { event }) => self.memory.oracle.flushed(event),
-            (Ok(Outcome::Data(data)), Flight::Read { disk, sector, since }) => {
-                for (position, bytes) in (sector..).zip(data.chunks_exact(512)) {
-                    let (block, within) = (position / 8, (position % 8) as usize);
-                    let since = since.get(&block).copied().unwrap_or(0);
-                    let seen = self.memory.oracle.saw((disk, block), within, tag_of(bytes), since);
-                    seen.map_err(|what| broken(&format!("read {token}: {what}")))?;
-                }
-            }
-            (Ok(other), Flight::Read { .. }) => return Err(broken(&format!("a read was answered with {other:?}"))),
-        }
-        Ok(())
     }
 }
 
