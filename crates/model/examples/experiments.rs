@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         for claim in claims()?.iter().filter(|claim| claim.experiment == experiment) {
-            for row in claim.rows(&found) {
+            if let Some(row) = claim.row(&found) {
                 println!("{row}");
             }
         }

@@ -45,6 +45,8 @@ pub struct Manners {
     pub after_discard: AfterDiscard,
     /// Chance in 256 that a sector which was only in the cache survives a power cut.
     pub keep: u64,
+    /// A failed flush gives up what it covered, instead of leaving it to the next one.
+    pub gives_up: bool,
 }
 
 struct Flight {
@@ -125,7 +127,7 @@ impl SimDevice {
         let core = Core {
             medium: Medium::new(geometry.size_bytes as usize),
             geometry: geometry.clone(),
-            manners: Manners { after_discard: AfterDiscard::Zeros, keep: 128 },
+            manners: Manners { after_discard: AfterDiscard::Zeros, keep: 128, gives_up: false },
             timing: Timing::Between(1000, 1000),
             clock: clock.clone(),
             power: power.clone(),
@@ -395,6 +397,9 @@ impl Core {
             Op::Flush => {
                 let is_good = flight.fate != Some(FaultKind::FlushError);
                 self.medium.flush_ends(flight.flush, is_good);
+                if !is_good && self.manners.gives_up {
+                    self.medium.give_up(flight.flush);
+                }
                 failure = (!is_good).then_some(IoErrorKind::Medium);
             }
             Op::Discard { len_bytes } if flight.fate == Some(FaultKind::TrimError) => {

@@ -5,7 +5,7 @@ use crate::device::{Manners, SimDevice, Timing};
 use crate::fault::FaultKind;
 use crate::oracle::Oracle;
 use crate::power::Power;
-use crate::scenario::{End, Round, Scenario, Shape};
+use crate::scenario::{End, Kind, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults};
 use forebay_block::Geometry;
 use forebay_block::VirtualClock;
@@ -191,13 +191,15 @@ impl<'a> Life<'a> {
         self.power.restore();
         for (at, device) in self.devices.iter().enumerate() {
             let tier = at.min(1);
+            let gives_up = self.shape.kind == Kind::Failing;
+            let manners = Manners { after_discard: round.after_discard, keep: round.keep, gives_up };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
             let timing = match self.shape.is_modelled {
                 true => modelled(MODELS[tier], seed),
                 false => Timing::Between(least, most),
             };
-            device.start(seed, timing, Manners { after_discard: round.after_discard, keep: round.keep });
+            device.start(seed, timing, manners);
         }
     }
 
@@ -259,15 +261,15 @@ impl<'a> Life<'a> {
     /// Opens the pool; `None` where devices that failed or lied are the reason that it cannot be.
     fn switch_on_and_open(&mut self, round: &Round) -> Result<Option<(Engine, RecoveryReport, Devices)>, Wrong> {
         self.switch_on(round);
-        let before = harmful_strikes(&self.devices);
+        let (before, unread) = (harmful_strikes(&self.devices), self.unread());
         plan_faults(&self.devices, &round.opening_faults);
         let mut list = boxed(&self.devices);
         let opened = self.open(&mut list);
         let have_failed = harmful_strikes(&self.devices) > before;
         if have_failed {
             self.coverage.count("recoveries in which devices failed");
-            self.may_be_damaged = true;
         }
+        self.may_be_damaged |= self.unread() > unread;
         match opened {
             Ok((engine, report)) => Ok(Some((engine, report, list))),
             Err(error) if have_failed => {
@@ -286,7 +288,10 @@ impl<'a> Life<'a> {
     }
 
     fn use_pool(&mut self, round: &Round) -> Result<After, Wrong> {
+        let strikes_before = harmful_strikes(&self.devices);
         let Some((engine, report, list)) = self.switch_on_and_open(round)? else { return Ok(After::End) };
+        // A device that failed while the pool was opened may go on failing.
+        let opening_failed = harmful_strikes(&self.devices) > strikes_before;
         self.coverage.count("recoveries");
         if report.dropped_blocks > 0 {
             self.coverage.count("recoveries that dropped blocks");
@@ -298,7 +303,7 @@ impl<'a> Life<'a> {
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
         world.is_damaged = self.is_tainted || self.may_be_damaged;
-        world.errors_allowed = world.is_damaged;
+        world.errors_allowed = world.is_damaged || opening_failed;
         let said = Self::inhabit(&mut world, round, &mut self.coverage);
         let (mut log, activity, is_open) = (world.log.take(), world.activity(), world.is_disk_change_open());
         if let Some(log) = &mut log {
@@ -324,8 +329,17 @@ impl<'a> Life<'a> {
             self.coverage.survived(kind, strikes - before.get(&kind).copied().unwrap_or(0));
         }
         self.cut_power();
-        self.is_tainted |= round.is_silently_faulty();
+        // What was planned and never struck is no excuse for anything.
+        let lied =
+            |(kind, strikes): (FaultKind, u64)| kind.is_silent() && strikes > before.get(&kind).copied().unwrap_or(0);
+        self.is_tainted |= self.struck().into_iter().any(lied);
         Ok(After::NextRound)
+    }
+
+    /// How often devices could not be read, or were gone.
+    fn unread(&self) -> u64 {
+        let struck = self.struck();
+        [FaultKind::ReadError, FaultKind::Vanish].iter().map(|kind| struck.get(kind).copied().unwrap_or(0)).sum()
     }
 
     fn inhabit(world: &mut World<'_>, round: &Round, coverage: &mut Coverage) -> Result<(), (&'static str, Halt)> {
@@ -333,9 +347,6 @@ impl<'a> Life<'a> {
         world.survey().map_err(|halt| ("reading what survived", halt))?;
         coverage.count("surveys");
         plan_faults(world.devices(), &round.faults);
-        if round.is_silently_faulty() {
-            world.errors_allowed = true;
-        }
         if round.is_beyond_judgement() {
             world.memory.oracle.be_lenient();
         }

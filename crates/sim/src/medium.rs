@@ -4,7 +4,7 @@
 //! it has not written back. Both images hold the whole device; simulated devices are some megabytes large.
 
 use forebay_block::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Unit in which writes are torn, in bytes.
 pub const SECTOR_BYTES: usize = 512;
@@ -19,13 +19,23 @@ pub struct Medium {
     writes: u64,
     /// Flushes under way: what they cover is written back before it is overwritten.
     flushing: u32,
+    /// Sectors that a failed flush gave up: reads see them from the cache until the power fails, and no later flush
+    /// writes them back. Linux does so with dirty pages (LWN 752063, "PostgreSQL's fsync() surprise").
+    given_up: BTreeSet<u32>,
 }
 
 impl Medium {
     /// All zeros.
     #[must_use]
     pub fn new(size_bytes: usize) -> Self {
-        Self { durable: vec![0; size_bytes], seen: vec![0; size_bytes], dirty: BTreeMap::new(), writes: 0, flushing: 0 }
+        Self {
+            durable: vec![0; size_bytes],
+            seen: vec![0; size_bytes],
+            dirty: BTreeMap::new(),
+            writes: 0,
+            flushing: 0,
+            given_up: BTreeSet::new(),
+        }
     }
 
     /// Size in bytes.
@@ -52,6 +62,7 @@ impl Medium {
             let at = sector * SECTOR_BYTES;
             self.seen[at..at + SECTOR_BYTES].copy_from_slice(content);
             self.dirty.insert(sector as u32, self.writes);
+            self.given_up.remove(&(sector as u32));
         }
     }
 
@@ -62,6 +73,7 @@ impl Medium {
         self.durable[offset_bytes..end].copy_from_slice(bytes);
         for sector in offset_bytes / SECTOR_BYTES..end / SECTOR_BYTES {
             self.dirty.remove(&(sector as u32));
+            self.given_up.remove(&(sector as u32));
         }
     }
 
@@ -88,6 +100,18 @@ impl Medium {
         });
     }
 
+    /// The flush with this number has failed, and what it covered is taken for written all the same.
+    pub fn give_up(&mut self, number: u64) {
+        let given_up = &mut self.given_up;
+        self.dirty.retain(|&sector, write| {
+            let covered = *write <= number;
+            if covered {
+                given_up.insert(sector);
+            }
+            !covered
+        });
+    }
+
     fn write_back(&mut self, sector: usize) {
         let at = sector * SECTOR_BYTES;
         self.durable[at..at + SECTOR_BYTES].copy_from_slice(&self.seen[at..at + SECTOR_BYTES]);
@@ -103,6 +127,11 @@ impl Medium {
             } else {
                 self.seen[range.clone()].copy_from_slice(&self.durable[range]);
             }
+        }
+        for sector in std::mem::take(&mut self.given_up) {
+            let at = sector as usize * SECTOR_BYTES;
+            let range = at..at + SECTOR_BYTES;
+            self.seen[range.clone()].copy_from_slice(&self.durable[range]);
         }
         self.flushing = 0;
     }
@@ -175,6 +204,21 @@ mod tests {
         let number = medium.flush_begins();
         medium.flush_ends(number, false);
         medium.power_cut(0, &mut random);
+        assert_eq!(medium.read(512, 1)[0], 0);
+    }
+
+    #[test]
+    fn what_a_failed_flush_gave_up_is_seen_until_the_power_fails_and_no_later_flush_saves_it() {
+        let mut random = Random::new(1);
+        let mut medium = Medium::new(4096);
+        medium.write(512, &sector(9), &mut random);
+        let number = medium.flush_begins();
+        medium.flush_ends(number, false);
+        medium.give_up(number);
+        let later = medium.flush_begins();
+        medium.flush_ends(later, true);
+        assert_eq!(medium.read(512, 1)[0], 9);
+        medium.power_cut(256, &mut random);
         assert_eq!(medium.read(512, 1)[0], 0);
     }
 

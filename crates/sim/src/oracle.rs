@@ -240,11 +240,16 @@ impl Oracle {
     pub fn unread(&mut self, place: Place) {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         if let (Some(history), false) = (self.blocks.get_mut(&place), is_lenient) {
-            history.list.drain(..history.durable(flushed));
+            let durable = history.durable(flushed);
+            // Below a failed version that is covered in part, what was there before may still be seen.
+            let keep = history.list[..=durable].iter().position(|version| version.has_failed);
+            let from = keep.map_or(durable, |at| at.saturating_sub(1));
+            history.list.drain(..from);
             for (at, version) in history.list.iter_mut().enumerate() {
-                version.is_durable = at == 0;
-                version.acknowledged = if at == 0 { 0 } else { u64::MAX };
-                version.has_failed = at > 0;
+                let was_durable = at + from <= durable && !version.has_failed;
+                version.is_durable = was_durable;
+                version.acknowledged = if was_durable { 0 } else { u64::MAX };
+                version.has_failed = !was_durable;
             }
         }
     }
@@ -365,6 +370,20 @@ mod tests {
         for (tag, allowed) in [(1, false), (2, true), (3, true)] {
             assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
         }
+    }
+
+    #[test]
+    fn regression_what_lies_below_a_failed_write_is_not_forgotten_by_a_survey_that_cannot_read() {
+        let mut oracle = Oracle::default();
+        let failed = oracle.change(1, 56, &[1, 1, 1, 1]);
+        oracle.failed(&failed);
+        let good = oracle.change(1, 59, &[2, 2]);
+        oracle.acknowledge(&good, true);
+        oracle.unread(AT);
+        oracle.restarted();
+        assert!(oracle.clone().survived(AT, Some([0, 0, 0, 2, 2, 0, 0, 0])).is_ok());
+        assert!(oracle.clone().survived(AT, Some([1, 1, 1, 2, 2, 0, 0, 0])).is_ok());
+        assert!(oracle.survived(AT, Some([0, 0, 0, 1, 2, 0, 0, 0])).is_err());
     }
 
     #[test]

@@ -210,9 +210,13 @@ impl Round {
         let opening_faults =
             faults(random, &[ReadError, WriteError, WriteError, FlushError, Hang, Vanish], devices, 12);
         let later = match random.below(3) {
-            0 => faults(random, &[ReadError, WriteError, FlushError], devices, self.steps.len() as u32),
+            0 => faults(random, &[ReadError, WriteError, FlushError, FlushError], devices, self.steps.len() as u32),
             _ => Vec::new(),
         };
+        // There are far fewer flushes than other requests.
+        let sooner =
+            |fault: Fault| if fault.kind == FlushError { Fault { skip: fault.skip % 12, ..fault } } else { fault };
+        let later: Vec<Fault> = later.into_iter().map(sooner).collect();
         Self { opening_faults: if opening { opening_faults } else { Vec::new() }, faults: later, ..self }
     }
 

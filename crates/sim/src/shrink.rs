@@ -79,6 +79,12 @@ impl Shrinker<'_> {
                 round.faults.remove(number);
             });
         }
+        for number in (0..self.best.rounds[at].opening_faults.len()).rev() {
+            self.with_round(at, |round| {
+                round.opening_faults.remove(number);
+            });
+        }
+        self.with_round(at, |round| round.rots = false);
         self.with_round(at, |round| round.depth = 1);
         self.with_round(at, |round| round.verify = false);
         self.with_round(at, |round| round.timing_ns = [(1000, 1000); 2]);

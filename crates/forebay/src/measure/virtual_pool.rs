@@ -42,8 +42,8 @@ struct World {
     clock: VirtualClock,
     /// Requests that were handed over, in the order of their times. A thread may be ahead of the pool.
     arrivals: VecDeque<(u64, Request)>,
-    /// For each queue what it has not seen yet, in the order of time.
-    lines: Vec<VecDeque<Ended>>,
+    /// For each queue that there is what it has not seen yet, in the order of time.
+    lines: Vec<Option<VecDeque<Ended>>>,
     next_tick_ns: u64,
     done: Vec<Completion>,
 }
@@ -91,7 +91,10 @@ impl World {
                 Err(error) => (None, Some(Box::new(as_io_error(&error)))),
             };
             let ended = Ended { at_ns: now_ns, slot: token as u32, data, error };
-            self.lines[(token >> 32) as usize].push_back(ended);
+            // What ends after its queue is gone reaches nobody.
+            if let Some(line) = &mut self.lines[(token >> 32) as usize] {
+                line.push_back(ended);
+            }
         }
         is_seen
     }
@@ -221,7 +224,7 @@ impl VirtualPool {
         }
         let queue = |_| {
             let mut world = lock(&self.world);
-            world.lines.push(VecDeque::with_capacity(slots as usize));
+            world.lines.push(Some(VecDeque::with_capacity(slots as usize)));
             VirtualPoolQueue {
                 world: self.world.clone(),
                 clock: self.clock.clone(),
@@ -261,6 +264,12 @@ pub struct VirtualPoolQueue {
     in_flight: u32,
 }
 
+impl Drop for VirtualPoolQueue {
+    fn drop(&mut self) {
+        lock(&self.world).lines[self.line as usize] = None;
+    }
+}
+
 impl Queue for VirtualPoolQueue {
     fn slots(&self) -> u32 {
         self.buffers.len() as u32
@@ -293,8 +302,10 @@ impl Queue for VirtualPoolQueue {
     /// One at a time: the thread sees them one after the other, and each at a time of its own.
     fn reap(&mut self, done: &mut Vec<Done>) {
         let now_ns = self.clock.now_ns();
-        let line = &mut lock(&self.world).lines[self.line as usize];
-        let Some(Ended { at_ns, slot, data, error }) = line.pop_front_if(|ended| ended.at_ns <= now_ns) else { return };
+        let ended = lock(&self.world).lines[self.line as usize]
+            .as_mut()
+            .and_then(|line| line.pop_front_if(|ended| ended.at_ns <= now_ns));
+        let Some(Ended { at_ns, slot, data, error }) = ended else { return };
         self.clock.show(self.thread.sees(at_ns).max(now_ns));
         if let Some(data) = data {
             let into = &mut self.buffers[slot as usize];
@@ -322,7 +333,8 @@ impl Queue for VirtualPoolQueue {
 
 impl VirtualQueue for VirtualPoolQueue {
     fn next_seen_ns(&self) -> u64 {
-        lock(&self.world).lines[self.line as usize].front().map_or(u64::MAX, |ended| ended.at_ns)
+        let world = lock(&self.world);
+        world.lines[self.line as usize].as_ref().and_then(VecDeque::front).map_or(u64::MAX, |ended| ended.at_ns)
     }
 
     fn next_event_ns(&self) -> u64 {

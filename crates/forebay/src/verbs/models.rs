@@ -76,7 +76,7 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
             .collect();
         if !of.is_empty() {
             let found = experiment.run(effort)?;
-            rows.extend(of.iter().flat_map(|claim| claim.rows(&found)));
+            rows.extend(of.iter().filter_map(|claim| claim.row(&found)));
             ran.push((experiment, named, found));
         }
     }

@@ -72,9 +72,7 @@ impl Measure {
     pub const fn target_percent(self) -> Option<f64> {
         match self {
             Self::Iops | Self::BytesPerS | Self::MeanUs | Self::ReadMeanUs => Some(5.0),
-            Self::Times | Self::Rank => Some(10.0),
-            // Read off a picture with a point for each doubling.
-            Self::Depth => Some(50.0),
+            Self::Times | Self::Rank | Self::Depth => Some(10.0),
             Self::P99Us => Some(15.0),
             Self::P99_999Us => Some(30.0),
             Self::MedianUs | Self::P99_99999Us => None,

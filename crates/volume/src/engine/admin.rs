@@ -49,8 +49,8 @@ pub enum AdminError {
     },
     /// Data that stays on the fast tier leaves no room there for the map.
     #[error(
-        "the fast tier has no room for the map of such a disk: {needed} slots of 4 KiB are missing; let classes that are \
-         placed on the fast tier have a smaller share of it, or place one of them elsewhere"
+        "the fast tier has no room for the map of such a disk: {needed} slots of 4 KiB are missing; make it smaller, or \
+         place a class that stays on the fast tier elsewhere (its data moves then)"
     )]
     NoRoomForMap {
         /// Slots that are missing.
@@ -123,12 +123,12 @@ impl Engine {
         }
         self.check_size(0, size_bytes, overcommit)?;
         let id = DiskId(self.next_disk);
-        self.next_disk += 1;
         self.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
         if let needed @ 1.. = self.slots_missing_for_map() {
             self.disks.remove(&id.0);
             return Err(AdminError::NoRoomForMap { needed });
         }
+        self.next_disk += 1;
         self.disks_changed();
         Ok(id)
     }

@@ -97,6 +97,11 @@ impl CheckpointState {
     pub fn is_active(&self) -> bool {
         self.phase != Phase::Idle
     }
+
+    /// Slots that the checkpoint under way holds twice: new pages reserved, or old ones not yet given up.
+    pub fn slots_held(&self) -> u64 {
+        (self.page_slots.len() + self.superseded.len()) as u64
+    }
 }
 
 impl Engine {

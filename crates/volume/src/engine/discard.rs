@@ -96,6 +96,7 @@ impl Engine {
             return;
         };
         let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
+        let (disk, block) = (piece.disk, piece.block());
         // At most every second block starts a run.
         if !self.journal.accepts(write_bytes(0) * blocks.div_ceil(2), false) {
             return self.stall(id, Wants::Journal);
@@ -122,7 +123,6 @@ impl Engine {
                 }
             }
         }
-        let (disk, block) = (piece.disk, piece.block());
         if segments.is_empty() {
             return self.finish_piece(id);
         }

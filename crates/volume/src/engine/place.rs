@@ -32,7 +32,9 @@ impl Engine {
             _ => 0,
         };
         let staying: u64 = self.stats.iter().zip(0..).map(stays).sum();
-        let pages = (self.slots.total() - self.slots.free()).saturating_sub(on_fast);
+        // What is only passing through: copies that can be dropped, and slots that are about to be free.
+        let passing = self.copies.len() as u64 + self.freed.slots() + self.checkpoint.slots_held();
+        let pages = (self.slots.total() - self.slots.free()).saturating_sub(on_fast + passing);
         let wanted = pages + staying + self.meta_reserve() + self.map_growth();
         wanted.saturating_sub(self.slots.total())
     }
@@ -53,9 +55,14 @@ impl Engine {
         self.page_slots_free().saturating_sub(self.checkpoint.growth.saturating_sub(self.checkpoint.new_leaves))
     }
 
-    /// Whether the leaf in a frame would need a page of its own and there is no slot for it.
-    pub(crate) fn lacks_page_slot(&self, frame: u32) -> bool {
-        !self.frames.get(frame).dirty && self.page_slots_free() <= self.executing as u64 && self.is_new_leaf(frame)
+    /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
+    pub(crate) fn lacks_page_slot(&mut self, frame: u32) -> bool {
+        if self.frames.get(frame).dirty || !self.is_new_leaf(frame) {
+            return false;
+        }
+        let needed = self.executing as u64 + 1;
+        let missing = needed.saturating_sub(self.page_slots_free());
+        missing > 0 && !(self.evict_copies(missing) && self.page_slots_free() >= needed)
     }
 
     /// Blocks of data that there is space for now, on both tiers.
@@ -68,10 +75,11 @@ impl Engine {
     /// again.
     pub(crate) fn has_room(&mut self, blocks: u64) -> bool {
         let missing = blocks.saturating_sub(self.room());
-        if missing > 0 && self.evict_copies(missing) {
-            return self.room() >= blocks;
+        // Copies are not given up for a write that would have to wait all the same.
+        if missing > 0 && missing <= self.copies.len() as u64 {
+            self.evict_copies(missing);
         }
-        missing == 0
+        self.room() >= blocks
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.

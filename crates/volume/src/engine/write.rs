@@ -142,8 +142,8 @@ impl Engine {
         self.fail_piece(id, error);
     }
 
-    /// Whether a piece has waited for so long that what is under way cannot be for it: a write larger than all that is
-    /// free takes the rest of a band and gives it back in every round, and so keeps something under way for ever.
+    /// Whether a piece has waited for so long that what is under way cannot be for it: other writes and their flushes keep
+    /// something under way for as long as hosts send them.
     fn waited_too_long(&self, id: u32) -> bool {
         let client = self.pieces.get(id as usize).and_then(|piece| self.clients.get(piece.client as usize));
         client.is_some_and(|client| self.now_ns.saturating_sub(client.started_ns) > SPACE_PATIENCE_NS)

@@ -52,23 +52,18 @@ pub fn claims() -> Result<Vec<Claim>, ConformanceError> {
 }
 
 impl Claim {
-    /// The statement beside what the experiment found.
+    /// The statement beside what the experiment found. A range has one verdict: its row shows the bound that was missed,
+    /// or the upper one.
     #[must_use]
-    pub fn rows(&self, found: &Found) -> Vec<Row> {
+    pub fn row(&self, found: &Found) -> Option<Row> {
         let modelled = found.figures.get(&self.figure).copied();
-        let said =
-            [(Relation::Is, self.published), (Relation::AtMost, self.at_most), (Relation::AtLeast, self.at_least)];
-        let row = |(relation, published): (Relation, Option<f64>)| {
-            published.map(|published| {
-                Row::new(
-                    (&self.source, &self.name, &self.drive, &self.host),
-                    self.used,
-                    self.measure,
-                    (relation, published),
-                    modelled,
-                )
-            })
+        let is_below = |least: &f64| modelled.is_some_and(|modelled| modelled < *least);
+        let said = match (self.published, self.at_least, self.at_most) {
+            (Some(published), ..) => (Relation::Is, published),
+            (None, Some(least), at_most) if at_most.is_none() || is_below(&least) => (Relation::AtLeast, least),
+            (None, _, at_most) => (Relation::AtMost, at_most?),
         };
-        said.into_iter().filter_map(row).collect()
+        let named = (self.source.as_str(), self.name.as_str(), self.drive.as_str(), self.host.as_str());
+        Some(Row::new(named, self.used, self.measure, said, modelled))
     }
 }
