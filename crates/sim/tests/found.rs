@@ -95,3 +95,10 @@ fn regression_a_write_of_several_classes_takes_all_its_space_or_none() {
 fn regression_a_disk_is_not_added_where_its_map_has_no_room() {
     keep_their_promises(&[Kind::Lying.seed(7253)]);
 }
+
+/// Writes that waited for space read each other's map pages out of memory in turns, and the mover's, which was to make
+/// that space.
+#[test]
+fn regression_writes_that_wait_for_space_leave_frames_to_the_mover() {
+    keep_their_promises(&[30_070_218]);
+}

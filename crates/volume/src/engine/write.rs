@@ -43,6 +43,10 @@ impl Engine {
             // a checkpoint takes its time, waiting pieces would read leaves in turns for ever.
             return self.stall(id, Wants::Checkpoint);
         }
+        if piece.wants == Wants::Space && self.is_absent(disk, leaf) && self.is_too_large_now(id) {
+            // The same for those that wait for space.
+            return self.stall(id, Wants::Space);
+        }
         let frame = match self.require_leaf(disk, leaf, id, create) {
             Leaf::Wait => return,
             // Nothing is mapped here: there is nothing to unmap.
@@ -88,6 +92,16 @@ impl Engine {
     pub(crate) fn space_wanted(&self) -> u64 {
         let first = self.stalled.front().and_then(|&id| self.pieces.get(id as usize));
         first.filter(|piece| piece.wants == Wants::Space).map_or(0, |piece| u64::from(piece.blocks))
+    }
+
+    /// Whether there is no space for a write now, whatever its leaf says.
+    fn is_too_large_now(&self, id: u32) -> bool {
+        let Some(PieceKind::Write { data }) = self.pieces.get(id as usize).map(|piece| &piece.kind) else {
+            return false;
+        };
+        let room = self.room() + self.copies.len() as u64;
+        room < (data.len() / BLOCK) as u64
+            && room < data.chunks_exact(BLOCK).filter(|block| !is_zero(block)).count() as u64
     }
 
     /// Whether a leaf lies on the device and nowhere else.
