@@ -414,8 +414,8 @@ pub struct SimulateOptions {
     /// As many lives as fit into this time
     #[arg(long, value_name = "MINUTES")]
     pub minutes: Option<f64>,
-    /// Seed of the first
-    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    /// Number of the first; each number has a seed of its own, which a failure is told with
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     pub from: u64,
     /// This life only; a failing one is shrunk and shown with its log
     #[arg(long, value_name = "SEED", conflicts_with_all = ["count", "minutes", "from"])]

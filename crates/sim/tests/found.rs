@@ -102,3 +102,10 @@ fn regression_a_disk_is_not_added_where_its_map_has_no_room() {
 fn regression_writes_that_wait_for_space_leave_frames_to_the_mover() {
     keep_their_promises(&[30_070_218]);
 }
+
+/// A clock that was set forward, as a process that was stopped sees it, made a write look as if it had waited for space
+/// in vain, where it needed only a flush.
+#[test]
+fn regression_a_step_of_the_clock_is_not_a_wait() {
+    keep_their_promises(&[Kind::Patchwork.seed(50_009_809)]);
+}

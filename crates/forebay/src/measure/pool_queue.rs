@@ -29,8 +29,38 @@ struct Shared {
     done: Vec<Completion>,
 }
 
-/// What has finished: slot, data of a read, and error. At most one for each slot.
-type Inbox = Vec<(u32, Option<Buf>, Option<Box<IoError>>)>;
+/// What has finished, at most one for each slot.
+type Inbox = Vec<Ended>;
+
+/// A request that has ended.
+pub(super) struct Ended {
+    slot: u32,
+    /// Data of a read.
+    data: Option<Buf>,
+    error: Option<Box<IoError>>,
+}
+
+impl Ended {
+    /// A completion, and the number of the queue that it is for.
+    pub(super) fn of(Completion { token, result }: Completion) -> (u32, Self) {
+        let (data, error) = match result {
+            Ok(Outcome::Data(buf)) => (Some(buf), None),
+            Ok(_) => (None, None),
+            Err(error) => (None, Some(Box::new(as_io_error(&error)))),
+        };
+        ((token >> 32) as u32, Self { slot: token as u32, data, error })
+    }
+
+    /// Hands it to the thread that sent it: what was read goes into the slot's buffer.
+    pub(super) fn hand_over(self, buffers: &mut [Buf]) -> Done {
+        if let Some(data) = self.data {
+            let into = &mut buffers[self.slot as usize];
+            let len = data.len().min(into.len());
+            into[..len].copy_from_slice(&data[..len]);
+        }
+        Done { slot: self.slot, error: self.error }
+    }
+}
 
 /// A pool that was opened for measurement. Closing it is [`PoolTarget::close`].
 #[derive(Clone)]
@@ -52,10 +82,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub(super) fn unclean(pool: &Pool) -> anyhow::Error {
     let counters = pool.engine.status().counters;
     let reason = counters.last_checkpoint_error.or(counters.last_flush_error);
-    anyhow!(
-        "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
-        reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())
-    )
+    let reason = reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned());
+    anyhow!("the pool was not stopped cleanly ({reason})")
 }
 
 /// File and disk of `CONFIG` or `CONFIG?disk=NAME`.
@@ -152,7 +180,7 @@ impl PoolTarget {
         if shared.pool.close() {
             return Ok(());
         }
-        Err(unclean(&shared.pool))
+        Err(unclean(&shared.pool).context("the next start recovers it from its journal"))
     }
 }
 
@@ -174,21 +202,17 @@ impl Shared {
         self.pool.tick(now_ns());
         let mut done = std::mem::take(&mut self.done);
         self.pool.poll(&mut done);
-        for Completion { token, result } in done.drain(..) {
+        for (number, ended) in done.drain(..).map(Ended::of) {
             // What its queue did not stay for is dropped here.
-            let Some(inbox) = self.inboxes.get_mut(&((token >> 32) as u32)) else { continue };
-            let (data, error) = match result {
-                Ok(Outcome::Data(buf)) => (Some(buf), None),
-                Ok(_) => (None, None),
-                Err(error) => (None, Some(Box::new(as_io_error(&error)))),
-            };
-            inbox.push((token as u32, data, error));
+            if let Some(inbox) = self.inboxes.get_mut(&number) {
+                inbox.push(ended);
+            }
         }
         self.done = done;
     }
 }
 
-pub(super) fn as_io_error(error: &RequestError) -> IoError {
+fn as_io_error(error: &RequestError) -> IoError {
     let (kind, offset_bytes) = match error {
         RequestError::Device { source, .. } => return source.clone(),
         RequestError::OutOfRange | RequestError::NoDisk => (IoErrorKind::Invalid, 0),
@@ -223,14 +247,9 @@ impl Queue for PoolQueue {
         let mut shared = lock(&self.shared);
         shared.turn();
         let Some(inbox) = shared.inboxes.get_mut(&self.number) else { return };
-        for (slot, data, error) in inbox.drain(..) {
-            if let Some(data) = data {
-                let into = &mut self.buffers[slot as usize];
-                let len = data.len().min(into.len());
-                into[..len].copy_from_slice(&data[..len]);
-            }
+        for ended in inbox.drain(..) {
             self.in_flight -= 1;
-            done.push(Done { slot, error });
+            done.push(ended.hand_over(&mut self.buffers));
         }
     }
     fn wait(&mut self, timeout_ns: u64) {

@@ -4,17 +4,17 @@
 //! A thread's work costs what the host's profile says; its requests reach the engine when it hands them over, and it sees
 //! their ends as it would see a drive's. For what the engine computes stands a constant.
 
-use super::pool_queue::{as_io_error, choose_disk, describe, split_name};
+use super::pool_queue::{Ended, choose_disk, describe, split_name, unclean};
 use super::wear::{self, Role, Wear};
 use crate::config::{self, Config};
 use crate::pool::{self, Ids, Opening};
 use anyhow::{Context, Result, bail};
-use forebay_block::{Buf, DiskId, Done, Io, IoError, Queue, Random, VirtualClock, VirtualQueue};
+use forebay_block::{Buf, DiskId, Done, Io, Queue, Random, VirtualClock, VirtualQueue};
 use forebay_device::modelled::DEFAULT_HOST;
 use forebay_device::queue::{QUEUES_MAX, SLOTS_MAX};
 use forebay_device::{Drive, ModelUri, Target, VirtualDevice};
 use forebay_model::host::{Profile, Thread};
-use forebay_volume::{Completion, Devices, Outcome, Pool, Request};
+use forebay_volume::{Completion, Devices, Pool, Request};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,14 +28,6 @@ const TICK_NS: u64 = 1_000_000;
 /// Without it reads of holes would take no time at all on a host that costs nothing, and a run would never end.
 const ENGINE_NS: u64 = 1_000;
 
-/// What has finished: when, slot, data of a read, and error.
-struct Ended {
-    at_ns: u64,
-    slot: u32,
-    data: Option<Buf>,
-    error: Option<Box<IoError>>,
-}
-
 /// The world: a pool, and what is on its way between it and the threads.
 struct World {
     pool: Pool,
@@ -43,7 +35,7 @@ struct World {
     /// Requests that were handed over, in the order of their times. A thread may be ahead of the pool.
     arrivals: VecDeque<(u64, Request)>,
     /// For each queue that there is what it has not seen yet, in the order of time.
-    lines: Vec<Option<VecDeque<Ended>>>,
+    lines: Vec<Option<VecDeque<(u64, Ended)>>>,
     next_tick_ns: u64,
     done: Vec<Completion>,
 }
@@ -84,16 +76,10 @@ impl World {
         }
         self.pool.poll(&mut self.done);
         let is_seen = !self.done.is_empty();
-        for Completion { token, result } in self.done.drain(..) {
-            let (data, error) = match result {
-                Ok(Outcome::Data(buf)) => (Some(buf), None),
-                Ok(_) => (None, None),
-                Err(error) => (None, Some(Box::new(as_io_error(&error)))),
-            };
-            let ended = Ended { at_ns: now_ns, slot: token as u32, data, error };
+        for (number, ended) in self.done.drain(..).map(Ended::of) {
             // What ends after its queue is gone reaches nobody.
-            if let Some(line) = &mut self.lines[(token >> 32) as usize] {
-                line.push_back(ended);
+            if let Some(line) = &mut self.lines[number as usize] {
+                line.push_back((now_ns, ended));
             }
         }
         is_seen
@@ -171,6 +157,7 @@ impl VirtualPool {
             "virtual time: the drives' and the host's work as modelled; for the pool's engine stands 1 us an I/O, and its \
              rate is not bounded (bench/engine measures it)"
                 .to_owned(),
+            "what is written to the drives is held in memory, without a limit of its own".to_owned(),
         ];
         let next_tick_ns = clock.now_ns() + TICK_NS;
         let pool = Pool::new(engine, devices);
@@ -246,7 +233,7 @@ impl VirtualPool {
     /// Where its last checkpoint failed.
     pub fn close(&self) -> Result<()> {
         let mut world = lock(&self.world);
-        if world.pool.close() { Ok(()) } else { Err(super::pool_queue::unclean(&world.pool)) }
+        if world.pool.close() { Ok(()) } else { Err(unclean(&world.pool)) }
     }
 }
 
@@ -304,16 +291,11 @@ impl Queue for VirtualPoolQueue {
         let now_ns = self.clock.now_ns();
         let ended = lock(&self.world).lines[self.line as usize]
             .as_mut()
-            .and_then(|line| line.pop_front_if(|ended| ended.at_ns <= now_ns));
-        let Some(Ended { at_ns, slot, data, error }) = ended else { return };
+            .and_then(|line| line.pop_front_if(|(at_ns, _)| *at_ns <= now_ns));
+        let Some((at_ns, ended)) = ended else { return };
         self.clock.show(self.thread.sees(at_ns).max(now_ns));
-        if let Some(data) = data {
-            let into = &mut self.buffers[slot as usize];
-            let len = data.len().min(into.len());
-            into[..len].copy_from_slice(&data[..len]);
-        }
         self.in_flight -= 1;
-        done.push(Done { slot, error });
+        done.push(ended.hand_over(&mut self.buffers));
     }
 
     fn wait(&mut self, _timeout_ns: u64) {}
@@ -334,7 +316,7 @@ impl Queue for VirtualPoolQueue {
 impl VirtualQueue for VirtualPoolQueue {
     fn next_seen_ns(&self) -> u64 {
         let world = lock(&self.world);
-        world.lines[self.line as usize].as_ref().and_then(VecDeque::front).map_or(u64::MAX, |ended| ended.at_ns)
+        world.lines[self.line as usize].as_ref().and_then(VecDeque::front).map_or(u64::MAX, |(at_ns, _)| *at_ns)
     }
 
     fn next_event_ns(&self) -> u64 {

@@ -41,8 +41,8 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
 struct Found {
     coverage: Coverage,
     lives: u64,
-    /// A failing life, the one with the lowest seed.
-    failure: Option<(u64, Failure)>,
+    /// A failing life, the one with the lowest number: number, seed, and what went wrong.
+    failure: Option<(u64, u64, Failure)>,
 }
 
 fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
@@ -70,9 +70,9 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
             found.lives += 1;
             found.coverage.add(&lived.coverage);
             if let Some(failure) = lived.failure
-                && found.failure.as_ref().is_none_or(|(known, _)| seed < *known)
+                && found.failure.as_ref().is_none_or(|(known, _, _)| number < *known)
             {
-                found.failure = Some((seed, failure));
+                found.failure = Some((number, seed, failure));
                 stop.store(true, Ordering::Relaxed);
             }
         }
@@ -116,8 +116,8 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
             "seconds": elapsed.as_secs_f64(),
             "met": counts.iter().map(|(what, count)| ((*what).to_owned(), json!(count))).collect::<serde_json::Map<_, _>>(),
             "never_met": coverage.missing(),
-            "failure": found.failure.as_ref().map_or(Value::Null, |(seed, failure)| {
-                json!({ "seed": seed, "round": failure.round, "doing": failure.doing, "what": failure.what })
+            "failure": found.failure.as_ref().map_or(Value::Null, |(number, seed, failure)| {
+                json!({ "number": number, "seed": seed, "round": failure.round, "doing": failure.doing, "what": failure.what })
             }),
         }))?,
         Format::Table => {
@@ -129,7 +129,7 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
                 output::line(&format!("never met, of {} marks and faults: {}", MARKS.len() + 11, missing.join(", ")))?;
             }
             output::line(&format!(
-                "{} lives from seed {}, {} power cuts, {} recoveries in {:.1} s: {}",
+                "{} lives from number {}, {} power cuts, {} recoveries in {:.1} s: {}",
                 found.lives,
                 options.from,
                 cuts(coverage),
@@ -141,7 +141,7 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
     }
     match &found.failure {
         None => Ok(()),
-        Some((seed, failure)) => {
+        Some((_, seed, failure)) => {
             Err(finding(format!("seed {seed}, {failure}; see all of it, shrunk: forebay simulate --seed {seed}")))
         }
     }

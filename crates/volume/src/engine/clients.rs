@@ -43,6 +43,8 @@ pub(crate) struct Client {
     pub remaining: u32,
     pub error: Option<RequestError>,
     pub started_ns: u64,
+    /// When it came, by the time in which it loses patience.
+    pub waits_since_ns: u64,
 }
 
 /// What a piece does.
@@ -234,6 +236,7 @@ impl Engine {
             remaining: 1,
             error: None,
             started_ns,
+            waits_since_ns: self.patience_ns,
         };
         let id = self.clients.insert(client) as u32;
         match op {

@@ -118,6 +118,7 @@ impl Engine {
             read_only: None,
             now_ns: 0,
             told_ns: 0,
+            patience_ns: 0,
             options,
             superblock,
         };

@@ -44,6 +44,10 @@ use ranges::Ranges;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
+/// Most time that those who wait count between two ticks, whatever the clock says: a process that was stopped, or a clock
+/// that was set, must not look like devices that have done nothing for so long.
+const PATIENCE_STEP_NS: u64 = 1_000_000_000;
+
 /// What a device request was for.
 #[derive(Debug)]
 pub(crate) enum Pending {
@@ -131,6 +135,8 @@ pub struct Engine {
     pub(crate) now_ns: u64,
     /// What the clock showed at the last tick.
     told_ns: u64,
+    /// The time by which requests lose patience: it goes on by `PATIENCE_STEP_NS` a tick at most.
+    pub(crate) patience_ns: u64,
 }
 
 impl Engine {
@@ -147,8 +153,10 @@ impl Engine {
     /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is told
     /// here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
-        self.now_ns = self.now_ns.saturating_add(now_ns.saturating_sub(self.told_ns));
+        let passed_ns = now_ns.saturating_sub(self.told_ns);
         self.told_ns = now_ns;
+        self.now_ns = self.now_ns.saturating_add(passed_ns);
+        self.patience_ns = self.patience_ns.saturating_add(passed_ns.min(PATIENCE_STEP_NS));
         self.lazy_watermark();
         self.mover_tick();
     }

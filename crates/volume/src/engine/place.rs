@@ -84,9 +84,6 @@ impl Engine {
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.
     pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32) -> Option<Runs> {
-        if !self.has_room(u64::from(blocks)) {
-            return None;
-        }
         let mut runs = Runs::new();
         let fast_first = self.prefers_fast(class, blocks);
         let mut left = blocks;

@@ -21,6 +21,11 @@ const BATCH_ATTEMPTS_MAX: u8 = 3;
 /// How long a write waits for space at least while the mover achieves nothing.
 const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
 
+/// Blocks of `data` that need space: those of zeros need none.
+fn blocks_to_store(data: &[u8]) -> u64 {
+    data.chunks_exact(BLOCK).filter(|block| !is_zero(block)).count() as u64
+}
+
 /// Whether a block holds only zeros. Data rarely starts with a zero word, so the first word decides most.
 fn is_zero(block: &[u8]) -> bool {
     block[..8] == [0; 8] && block.iter().all(|&byte| byte == 0)
@@ -100,8 +105,7 @@ impl Engine {
             return false;
         };
         let room = self.room() + self.copies.len() as u64;
-        room < (data.len() / BLOCK) as u64
-            && room < data.chunks_exact(BLOCK).filter(|block| !is_zero(block)).count() as u64
+        room < (data.len() / BLOCK) as u64 && room < blocks_to_store(data)
     }
 
     /// Whether a leaf lies on the device and nowhere else.
@@ -160,7 +164,7 @@ impl Engine {
     /// something under way for as long as hosts send them.
     fn waited_too_long(&self, id: u32) -> bool {
         let client = self.pieces.get(id as usize).and_then(|piece| self.clients.get(piece.client as usize));
-        client.is_some_and(|client| self.now_ns.saturating_sub(client.started_ns) > SPACE_PATIENCE_NS)
+        client.is_some_and(|client| self.patience_ns.saturating_sub(client.waits_since_ns) > SPACE_PATIENCE_NS)
     }
 
     /// Keeps the leaf of a piece that will change it.
@@ -299,11 +303,8 @@ impl Engine {
     fn cut_segments(&mut self, data: &SharedBuf, runs: &[forebay_prism::Run]) -> Option<SmallVec<[Segment; 2]>> {
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
-        if self.room() < (data.len() / BLOCK) as u64 {
-            let blocks = data.chunks_exact(BLOCK).filter(|block| !is_zero(block)).count();
-            if !self.has_room(blocks as u64) {
-                return None;
-            }
+        if self.room() < (data.len() / BLOCK) as u64 && !self.has_room(blocks_to_store(data)) {
+            return None;
         }
         let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
         let mut at = 0usize;
