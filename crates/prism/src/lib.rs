@@ -10,6 +10,7 @@ mod behaviour;
 mod bytes;
 pub mod class;
 pub mod evidence;
+mod lifetime;
 pub mod opencas;
 pub mod rules;
 
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
 pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use lifetime::Lifetime;
 pub use rules::{Facts, Rule, RuleError};
 
 /// Direction of a request.

@@ -4,16 +4,17 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 9] = [
+pub const FLOORS: [(&str, &[&str]); 10] = [
     ("block", &[]),
     ("model", &["block"]),
     ("device", &["block", "model"]),
     ("prism", &["block"]),
+    ("trace", &["block", "prism"]),
     ("bench", &["block"]),
     ("volume", &["block", "prism"]),
     ("sim", &["block", "model", "prism", "volume"]),
     ("export", &["block", "volume"]),
-    ("forebay", &["block", "model", "device", "prism", "bench", "volume", "sim", "export"]),
+    ("forebay", &["block", "model", "device", "prism", "trace", "bench", "volume", "sim", "export"]),
 ];
 
 /// Rooms in which `unsafe` may stand anywhere; elsewhere only in [`UNSAFE_FILES`].

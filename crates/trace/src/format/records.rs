@@ -1,0 +1,54 @@
+//! Binary traces of records of one size.
+
+use crate::TraceError;
+use std::io::Read;
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Reads records of `N` bytes each, a chunk at a time.
+pub(super) struct Records<R, const N: usize> {
+    from: R,
+    chunk: Vec<u8>,
+    /// Byte of the trace at which the chunk begins.
+    offset_bytes: u64,
+    /// Where in the chunk the next record begins.
+    at: usize,
+    is_over: bool,
+}
+
+impl<R: Read, const N: usize> Records<R, N> {
+    pub fn new(from: R) -> Self {
+        Self { from, chunk: Vec::new(), offset_bytes: 0, at: 0, is_over: false }
+    }
+
+    /// The next record and the byte at which it begins; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<(u64, &[u8; N])>, TraceError> {
+        if self.chunk.len() - self.at < N && !self.is_over {
+            self.fill()?;
+        }
+        let place = self.offset_bytes + self.at as u64;
+        let Some(record) = self.chunk[self.at..].first_chunk::<N>() else { return Ok(None) };
+        self.at += N;
+        Ok(Some((place, record)))
+    }
+
+    /// Bytes at the end that make no record, and where they begin.
+    pub fn rest(&self) -> Option<(u64, usize)> {
+        let rest = self.chunk.len() - self.at;
+        (self.is_over && rest > 0 && rest < N).then(|| (self.offset_bytes + self.at as u64, rest))
+    }
+
+    fn fill(&mut self) -> Result<(), TraceError> {
+        self.chunk.drain(..self.at);
+        self.offset_bytes += self.at as u64;
+        self.at = 0;
+        let have = self.chunk.len();
+        let wanted = (CHUNK_BYTES - have) as u64;
+        let read = (&mut self.from).take(wanted).read_to_end(&mut self.chunk);
+        let offset_bytes = self.offset_bytes + self.chunk.len() as u64;
+        let read = read.map_err(|source| TraceError::Read { offset_bytes, source })?;
+        self.is_over = (read as u64) < wanted;
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! I/O traces: the formats they come in, and what they tell.
+//!
+//! A trace is a stream of [`Request`]s in batches ([`Source`]), with names of volumes, processes and files beside them
+//! ([`Names`]). Readers never hold a whole trace; what they cannot read they count and locate ([`Faults`]).
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod format;
+mod names;
+mod request;
+mod source;
+
+pub use error::TraceError;
+pub use forebay_prism::Lifetime;
+pub use names::{NameTable, Names};
+pub use request::{Flags, NOT_KNOWN, Op, Request};
+pub use source::{BATCH_REQUESTS, Fault, Faults, Knows, Source};

@@ -1,0 +1,75 @@
+//! What every reader of traces gives.
+
+use crate::{Names, Request, TraceError};
+
+/// Requests that a source hands over at a time, about.
+pub const BATCH_REQUESTS: usize = 4096;
+/// Faults that are kept with their place; all are counted.
+const FAULTS_KEPT: usize = 8;
+
+/// A part of a trace that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where: the line of a text (from 1), or the byte of a binary file.
+    pub place: u64,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// Bad lines and records: all are counted, the first are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<Fault>,
+    /// Whether places are lines; else they are bytes.
+    pub by_line: bool,
+}
+
+impl Faults {
+    /// Notes one.
+    pub fn note(&mut self, place: u64, what: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < FAULTS_KEPT {
+            self.first.push(Fault { place, what: what() });
+        }
+    }
+}
+
+/// What a trace can tell at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Knows {
+    /// Whether requests are reads, writes, ...
+    pub op: bool,
+    /// When they were issued.
+    pub time: bool,
+    /// How long they took.
+    pub latency: bool,
+    /// The device's depth at issue.
+    pub depth: bool,
+    /// Flags of the kernel.
+    pub flags: bool,
+    /// Write-lifetime hints.
+    pub lifetime: bool,
+    /// Processes.
+    pub process: bool,
+    /// Inodes or paths.
+    pub file: bool,
+}
+
+/// A trace being read.
+pub trait Source {
+    /// Appends the next requests, about [`BATCH_REQUESTS`]; `false` at the end. Times may go back a little, as the
+    /// traces have them.
+    ///
+    /// # Errors
+    /// What makes the rest unreadable. Bad lines and records are no errors: they are counted.
+    fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError>;
+
+    /// What could not be read up to now.
+    fn faults(&self) -> &Faults;
+
+    /// What the trace can tell.
+    fn knows(&self) -> Knows;
+}
