@@ -149,6 +149,7 @@ impl Engine {
             && (self.waited_too_long(id)
                 || self.freed.is_empty()
                     && self.pending.is_empty()
+                    && !self.checkpoint.summaries_due
                     && !self.journal.has_open()
                     && (!self.checkpoint_pending() || hopeless.is_some()))
         {
