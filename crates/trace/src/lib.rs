@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 mod error;
 pub mod format;
 mod names;

@@ -280,6 +280,22 @@ impl Rule {
         found
     }
 
+    /// Whether requests of one file, process and hint may get different answers: by address, size, sequence or contents.
+    #[must_use]
+    pub fn uses_request(&self) -> bool {
+        let mut uses = false;
+        visit(&self.expression, &mut |test| {
+            uses |= match test {
+                Predicate::Compare { number, .. } | Predicate::Range { number, .. } => {
+                    !matches!(number, Number::Lifetime | Number::IoClass)
+                }
+                Predicate::Evidence(_) => true,
+                _ => false,
+            };
+        });
+        uses
+    }
+
     /// Whether blocks of one request may get different answers by their address alone.
     pub(crate) fn uses_address(&self) -> bool {
         let mut uses = false;

@@ -48,3 +48,36 @@ impl Sample {
         self.halvings == 0
     }
 }
+
+/// The key of a hash.
+pub fn unhash(hash: u64) -> u64 {
+    // Each step of `hash` undone, the last first; the factors are the inverses modulo 2^64.
+    let key = hash ^ (hash >> 31) ^ (hash >> 62);
+    let key = key.wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let key = key ^ (key >> 27) ^ (key >> 54);
+    let key = key.wrapping_mul(0x96de_1b17_3f11_9089);
+    key ^ (key >> 30) ^ (key >> 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_hash_can_be_undone(key: u64) {
+            prop_assert_eq!(unhash(hash(key)), key);
+        }
+    }
+
+    #[test]
+    fn a_sample_is_as_large_as_it_says() {
+        for halvings in [1, 4, 8] {
+            let sample = Sample::one_in_power(halvings);
+            let followed = (0..1_u64 << 20).filter(|key| sample.has(hash(*key ^ 0x9e37_79b9_7f4a_7c15))).count() as f64;
+            let expected = f64::from(1 << 20 >> halvings);
+            assert!((followed - expected).abs() < 5.0 * expected.sqrt(), "{followed} of {expected}");
+        }
+    }
+}
