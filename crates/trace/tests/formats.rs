@@ -1,5 +1,7 @@
 //! Every format reads what it should, tells what it cannot read, and is recognised.
 
+#![allow(clippy::unwrap_used)]
+
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use forebay_trace::format::{Format, from_reader};
@@ -303,4 +305,114 @@ fn names_of_formats() {
         assert_eq!(Format::from_name(format.name()), Some(format));
     }
     assert_eq!(Format::from_name("ntfs"), None);
+}
+
+#[test]
+fn fio_logs_of_version_3_have_times() {
+    let text = b"fio version 3 iolog\n26 /dev/a add\n161 /dev/a open\n166 /dev/a read 61440 4096\n\
+        4533 /dev/b write 774144 4096\n4534 /dev/b trim 0 1048576\n8507 /dev/a sync 5 4096\n8600 /dev/a close\n";
+    let trace = detected(text, Format::FioLog);
+    assert_eq!(
+        trace.requests,
+        [
+            Request { volume: 1, ..Request::new(166_000, Op::Read, 61_440, 4096) },
+            Request { volume: 2, ..Request::new(4_533_000, Op::Write, 774_144, 4096) },
+            Request { volume: 2, ..Request::new(4_534_000, Op::Discard, 0, 1 << 20) },
+            Request { volume: 1, ..Request::new(8_507_000, Op::Flush, 0, 0) },
+        ]
+    );
+    assert_eq!((trace.volume(0), trace.volume(1)), ("/dev/a", "/dev/b"));
+    assert!(trace.knows.time);
+}
+
+#[test]
+fn fio_logs_of_version_2_wait() {
+    let text =
+        b"fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a read 0 4096\n/dev/a wait 7 0\n/dev/a write 0 512\n";
+    let trace = detected(text, Format::FioLog);
+    assert_eq!(trace.requests[1], Request { volume: 1, ..Request::new(7_000_000, Op::Write, 0, 512) });
+    let text = b"fio version 2 iolog\n/dev/a read 0 4096\n";
+    assert!(!detected(text, Format::FioLog).knows.time);
+    let bad = b"fio version 3 iolog\n1 /dev/a wait 7 0\n1 /dev/a read 0\n1 /dev/a walk 0 1\n1 /dev/a read 0 1 1\n\
+        1 /dev/a read 18446744073709551615 1\n99999999999999999 /dev/a read 0 1\n1 /dev/a read 0 1\n";
+    let trace = read(bad, None).unwrap();
+    assert_eq!((trace.requests.len(), trace.faults.count, trace.faults.first[0].place), (1, 6, 2));
+}
+
+#[test]
+fn biosnoop_columns_are_those_of_the_header() {
+    let usual = b"TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n\
+        0.000004    supervise      1950   xvda1   W 13092560   4096      0.74\n\
+        0.001589    Web Content    1956   xvda1   R 13115128   8192      1.09\n";
+    let trace = detected(usual, Format::Biosnoop);
+    assert_eq!(trace.requests[0].issued_ns, 0);
+    let second = Request {
+        volume: 1,
+        process: 2,
+        pid: 1956,
+        latency_ns: 1_090_000,
+        ..Request::new(499_000, Op::Read, 13_115_128 * 512, 8192)
+    };
+    assert_eq!(trace.requests[1], second);
+    assert_eq!((trace.volume(1), trace.process(1)), ("xvda1", "Web Content"));
+    let queued = b"TIME(s)     COMM           PID     DISK      T SECTOR     BYTES   P QUE(ms) LAT(ms)\n\
+        1.5         jbd2/vda1-8    203     vda       WS 2222616    32768  S    0.01    0.40\n\
+        1.6         kworker/0:1H   99      vda       FF 0          0      R    0.01    0.50\n\
+        1.7         kworker/0:1H   99      vda       W 0           x      R    0.01    0.50\n\
+        1.7         kworker/0:1H   99      vda       W 18446744073709551615 512 R 0.01 0.50\n";
+    let trace = read(queued, None).unwrap();
+    assert_eq!((trace.requests[0].queued_ns, trace.requests[0].latency_ns), (10_000, 400_000));
+    assert_eq!(trace.requests[0].flags, forebay_trace::Flags::SYNC);
+    assert_eq!((trace.requests[1].op, trace.requests[1].len_bytes), (Op::Flush, 0));
+    assert_eq!(trace.faults.count, 2);
+}
+
+#[test]
+fn iotrace_events() {
+    let text = br#"{"header":{"sid":"23","timestamp":"33493819292"},"io":{"lba":"1953524992","len":8,"ioClass":1,"operation":"Read","flush":false,"fua":false,"error":false,"latency":"144925","qd":"1"},"device":{"id":"271581185","name":"nvme0n1"}}
+{"header":{"sid":"24","timestamp":"33493819392"},"io":{"lba":"904","len":120,"ioClass":14,"operation":"Write","flush":true,"fua":true,"error":true,"latency":"40076","qd":"3","writeHint":2},"device":{"id":"271581185","name":"nvme0n1"},"file":{"id":"73","offset":"0","size":"203","path":"\/var\/a.log"}}
+{"header":{"sid":"25","timestamp":"33493819492"},"io":{"flush":true,"operation":"Write","latency":"1"},"device":{"id":"5"}}
+"#;
+    let trace = detected(text, Format::Iotrace);
+    let first = Request {
+        volume: 1,
+        latency_ns: 144_925,
+        io_class: 1,
+        depth: 1,
+        ..Request::new(0, Op::Read, 1_953_524_992 * 512, 4096)
+    };
+    assert_eq!(trace.requests[0], first);
+    let second = trace.requests[1];
+    assert_eq!((second.inode, trace.names.paths.name(second.path)), (73, "/var/a.log"));
+    let flags = forebay_trace::Flags::PREFLUSH.with(forebay_trace::Flags::FUA).with(forebay_trace::Flags::ERROR);
+    assert_eq!((second.flags, second.depth, second.io_class), (flags, 3, 14));
+    assert_eq!(second.lifetime, forebay_trace::Lifetime::Short);
+    let third = trace.requests[2];
+    assert_eq!((third.op, third.len_bytes, third.io_class), (Op::Flush, 0, Request::NO_CLASS));
+    assert_eq!((trace.volume(0), trace.volume(2)), ("nvme0n1", "5"));
+}
+
+#[test]
+fn raw_iotrace_events() {
+    let text = br#"{"header":{"sid":"1","timestamp":"100"},"deviceDescription":{"id":"7","name":"sda","size":"1000"}}
+{"header":{"sid":"2","timestamp":"200"},"io":{"lba":"8","len":8,"ioClass":1,"deviceId":"7","operation":"Discard"}}
+{"header":{"sid":"3","timestamp":"300"},"filesystemMeta":{"refSid":"2","fileId":"9"}}
+{"header":{"sid":"4","timestamp":"400"},"ioCompletion":{"lba":"8","len":8}}
+"#;
+    let trace = detected(text, Format::Iotrace);
+    assert_eq!(trace.requests.len(), 1);
+    assert_eq!((trace.requests[0].op, trace.volume(0)), (Op::Discard, "sda"));
+    assert!(!trace.knows.latency);
+    let bad = br#"{"header":{"timestamp":"200"},"io":{"lba":"8","len":8}}
+{"header":{"timestamp":"200"},"io":{"lba":"36028797018963968","len":8}}
+{"header":{"timestamp":"200"},"io":{"lba":"-8","len":8}}
+{"header":{"timestamp":"200"},"io":{"lba":8,"len":8,"ioClass":65536}}
+{"header":{"timestamp":"200"},"io":{"lba":8,"len":8,"operation":"Sing"}}
+{"io":{"lba":8,"len":8}}
+{"header":{"timestamp":"200"},"io":{"lba":8,"len":8,
+[]
+{"header":{"timestamp":"99999999999999999999"},"io":{"lba":8,"len":8}}
+"#;
+    let trace = read(bad, None).unwrap();
+    assert_eq!((trace.requests.len(), trace.faults.count, trace.faults.first[0].place), (1, 8, 2));
 }

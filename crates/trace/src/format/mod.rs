@@ -1,17 +1,22 @@
 //! Formats of traces, a file each.
 
 mod alibaba;
+mod biosnoop;
 mod books;
 mod clock;
 mod detect;
 mod disksim;
 mod fields;
+mod fio_log;
+mod iotrace;
+mod json;
 mod lines;
 mod msr;
 mod namer;
 mod open;
 mod oracle_general;
 mod records;
+mod rwbs;
 mod spc;
 mod systor;
 mod tencent;
@@ -40,11 +45,17 @@ pub enum Format {
     OracleGeneral,
     /// DiskSim's ASCII, as MQSim has it.
     DiskSim,
+    /// fio's I/O logs, versions 2 and 3.
+    FioLog,
+    /// The text of bcc's biosnoop.
+    Biosnoop,
+    /// JSON lines of Open CAS's iotrace.
+    Iotrace,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Vscsi,
         Self::Msr,
         Self::Alibaba,
@@ -53,6 +64,9 @@ impl Format {
         Self::Spc,
         Self::OracleGeneral,
         Self::DiskSim,
+        Self::FioLog,
+        Self::Biosnoop,
+        Self::Iotrace,
     ];
 
     /// Its name on the command line and in messages.
@@ -67,6 +81,9 @@ impl Format {
             Self::Spc => "spc",
             Self::OracleGeneral => "oracle-general",
             Self::DiskSim => "disksim",
+            Self::FioLog => "fio-log",
+            Self::Biosnoop => "biosnoop",
+            Self::Iotrace => "iotrace",
         }
     }
 
@@ -85,6 +102,9 @@ impl Format {
             Self::Systor => Box::new(systor::Systor::new()),
             Self::Spc => Box::new(spc::Spc::new()),
             Self::DiskSim => Box::new(disksim::DiskSim::new()),
+            Self::FioLog => Box::new(fio_log::FioLog::new()),
+            Self::Biosnoop => Box::new(biosnoop::Biosnoop::new()),
+            Self::Iotrace => Box::new(iotrace::Iotrace::new()),
             Self::Vscsi | Self::OracleGeneral => return None,
         })
     }
