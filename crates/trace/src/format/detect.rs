@@ -1,6 +1,6 @@
 //! Which format a trace has, from its first bytes.
 
-use super::{Format, oracle_general, text, vscsi};
+use super::{Format, blktrace, oracle_general, text, vscsi};
 use crate::Names;
 
 /// Bytes that are looked at.
@@ -17,6 +17,9 @@ const RECORDS_MAX: usize = 64;
 pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     if head.is_empty() {
         return Err("the file is empty".to_owned());
+    }
+    if blktrace::looks_right(head) {
+        return Ok(Format::Blktrace);
     }
     if is_vscsi(head) {
         return Ok(Format::Vscsi);

@@ -2,12 +2,15 @@
 
 mod alibaba;
 mod biosnoop;
+mod blkparse;
+mod blktrace;
 mod books;
 mod clock;
 mod detect;
 mod disksim;
 mod fields;
 mod fio_log;
+mod fio_write;
 mod iotrace;
 mod json;
 mod lines;
@@ -23,6 +26,8 @@ mod tencent;
 mod text;
 mod vscsi;
 
+pub use blktrace::BlktraceWriter;
+pub use fio_write::{FioLogVersion, FioLogWriter};
 pub use open::{from_reader, open};
 pub use vscsi::Vscsi;
 
@@ -45,6 +50,10 @@ pub enum Format {
     OracleGeneral,
     /// DiskSim's ASCII, as MQSim has it.
     DiskSim,
+    /// What blktrace records, binary.
+    Blktrace,
+    /// The text that blkparse makes of it.
+    Blkparse,
     /// fio's I/O logs, versions 2 and 3.
     FioLog,
     /// The text of bcc's biosnoop.
@@ -55,7 +64,7 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Vscsi,
         Self::Msr,
         Self::Alibaba,
@@ -64,6 +73,8 @@ impl Format {
         Self::Spc,
         Self::OracleGeneral,
         Self::DiskSim,
+        Self::Blktrace,
+        Self::Blkparse,
         Self::FioLog,
         Self::Biosnoop,
         Self::Iotrace,
@@ -81,6 +92,8 @@ impl Format {
             Self::Spc => "spc",
             Self::OracleGeneral => "oracle-general",
             Self::DiskSim => "disksim",
+            Self::Blktrace => "blktrace",
+            Self::Blkparse => "blkparse",
             Self::FioLog => "fio-log",
             Self::Biosnoop => "biosnoop",
             Self::Iotrace => "iotrace",
@@ -102,10 +115,11 @@ impl Format {
             Self::Systor => Box::new(systor::Systor::new()),
             Self::Spc => Box::new(spc::Spc::new()),
             Self::DiskSim => Box::new(disksim::DiskSim::new()),
+            Self::Blkparse => Box::new(blkparse::Blkparse::new()),
             Self::FioLog => Box::new(fio_log::FioLog::new()),
             Self::Biosnoop => Box::new(biosnoop::Biosnoop::new()),
             Self::Iotrace => Box::new(iotrace::Iotrace::new()),
-            Self::Vscsi | Self::OracleGeneral => return None,
+            Self::Vscsi | Self::OracleGeneral | Self::Blktrace => return None,
         })
     }
 }

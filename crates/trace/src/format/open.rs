@@ -1,5 +1,6 @@
 //! Opens traces: finds the format, unpacks.
 
+use super::blktrace::Blktrace;
 use super::detect::{self, HEAD_BYTES};
 use super::oracle_general::OracleGeneral;
 use super::text::Text;
@@ -7,14 +8,19 @@ use super::{Format, Vscsi};
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+/// Most processors of which blktrace may have written.
+const PROCESSORS_MAX: u32 = 8192;
+/// Most of them that may be missing.
+const GAP_MAX: u32 = 1024;
 /// How a gzip member begins (RFC 1952).
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b, 8];
 
 /// Opens a trace. `-` is the standard input. What is packed by gzip is unpacked. Without a format the first bytes
-/// tell it.
+/// tell it. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
+/// processor.
 ///
 /// # Errors
 /// `Open` if there is no such file, `Read` if it cannot be read, `UnknownFormat` if no format fits.
@@ -22,8 +28,38 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send
     if path == Path::new("-") {
         return from_reader(std::io::stdin(), path, format);
     }
-    let file = File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })?;
+    let file = match open_file(path) {
+        Err(error) if !matches!(format, None | Some(Format::Blktrace)) => return Err(error),
+        Err(error) => return open_processors(path, error),
+        Ok(file) => file,
+    };
     from_reader(file, path, format)
+}
+
+fn open_file(path: &Path) -> Result<File, TraceError> {
+    File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })
+}
+
+/// Opens what blktrace wrote of each processor; `error` if it wrote nothing.
+fn open_processors(path: &Path, error: TraceError) -> Result<Box<dyn Source + Send>, TraceError> {
+    let mut files = Vec::new();
+    let mut missing = 0;
+    for processor in 0..PROCESSORS_MAX {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".blktrace.{processor}"));
+        match open_file(Path::new(&name)) {
+            Ok(file) => files.push(file),
+            Err(TraceError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                // Processors that are off leave gaps.
+                missing += 1;
+                if missing > GAP_MAX {
+                    break;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if files.is_empty() { Err(error) } else { Ok(Box::new(Blktrace::new(files, Format::Blktrace.name()))) }
 }
 
 /// The same of an open file or stream; `path` is its name in messages.
@@ -62,6 +98,7 @@ fn from_unpacked(
     }
     match format {
         Format::Vscsi => Ok(Box::new(Vscsi::new(from))),
+        Format::Blktrace => Ok(Box::new(Blktrace::new(vec![from], format.name()))),
         Format::OracleGeneral => Ok(Box::new(OracleGeneral::new(from, format.name()))),
         _ => {
             let why = format!("{} is not read from a stream", format.name());
@@ -117,7 +154,6 @@ impl<R: Read> Read for Peeked<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::ErrorKind;
 
     /// Fails after a few bytes.
     struct Failing(usize);

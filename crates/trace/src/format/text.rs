@@ -27,6 +27,11 @@ pub(super) trait LineFormat: Send {
 
     /// What the trace can tell.
     fn knows(&self) -> Knows;
+
+    /// As in [`Source`].
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A text being read.
@@ -85,5 +90,9 @@ impl<R: Read> Source for Text<R> {
 
     fn knows(&self) -> Knows {
         self.format.knows()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.format.notes()
     }
 }
