@@ -7,6 +7,7 @@
 
 mod error;
 pub mod format;
+pub mod generate;
 mod names;
 mod request;
 mod source;
