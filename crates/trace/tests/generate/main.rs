@@ -156,7 +156,7 @@ fn mongodb_replaces_pages_in_free_space() {
 #[test]
 fn names_are_those_of_the_real_systems() {
     let (_, names) = all(&mut Rocksdb::new(RocksdbOptions { scale: 0.001, reads: 0.01, ..RocksdbOptions::default() }));
-    for (name, is_there) in [("db/010000.log", true), ("db/L0/010001.sst", false), ("db/L9/010001.sst", false)] {
+    for (name, is_there) in [("db/010000.log", true), ("db/L0/010000.sst", false), ("db/L5/", false)] {
         assert_eq!(names.paths.iter().any(|path| path == name), is_there, "{name}");
     }
     for level in 0..5 {
