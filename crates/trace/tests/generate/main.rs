@@ -36,7 +36,7 @@ fn mongodb_gives_the_published_table() {
 }
 
 #[test]
-#[ignore = "half a minute in a debug build; run it with --ignored"]
+#[ignore = "minutes on a busy machine; run it with --ignored"]
 fn a_hundredth_gives_the_published_tables() {
     hold_against("rocksdb:?scale=0.01&seed=1", 0.01, &ROCKSDB, rocksdb_row);
     hold_against("mongodb:?scale=0.01&seed=1", 0.01, &MONGODB, mongodb_row);
@@ -45,7 +45,7 @@ fn a_hundredth_gives_the_published_tables() {
 /// All of a stream.
 fn all(source: &mut dyn Source) -> (Vec<Request>, Names) {
     let (mut requests, mut names) = (Vec::new(), Names::default());
-    while source.read(&mut requests, &mut names).unwrap() {}
+    while source.read(&mut requests, &mut names).expect("a generator does not fail") {}
     (requests, names)
 }
 
@@ -89,7 +89,7 @@ fn hold_together(requests: &[Request], capacity_bytes: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4))]
+    #![proptest_config(ProptestConfig::with_cases(3))]
 
     #[test]
     fn rocksdb_streams_hold_together(seed: u64, scale in 0.001..0.0015, reads in 0.0..0.3) {
@@ -111,13 +111,14 @@ proptest! {
         }
         let (again, _) = all(&mut Rocksdb::new(options));
         prop_assert!(requests == again, "one seed, two streams");
-        let (other, _) = all(&mut Rocksdb::new(RocksdbOptions { seed: seed ^ 1, ..options }));
-        prop_assert!(requests != other, "two seeds, one stream");
+        let (mut other, mut names) = (Vec::new(), Names::default());
+        Rocksdb::new(RocksdbOptions { seed: seed ^ 1, ..options }).read(&mut other, &mut names).unwrap();
+        prop_assert!(requests[..other.len()] != other, "two seeds, one stream");
     }
 
     #[test]
     fn mongodb_streams_hold_together(
-        seed: u64, scale in 0.0001..0.0003, commit in 1u64..70, commits in 0.0..2000.0f64,
+        seed: u64, scale in 0.0001..0.0002, commit in 1u64..70, commits in 0.0..2000.0f64,
     ) {
         let options = MongodbOptions { seed, scale, commit_bytes: commit * BLOCK_BYTES, commits };
         let mut source = Mongodb::new(options);

@@ -9,7 +9,7 @@ mod metadata;
 mod plan;
 mod tree;
 
-use super::{BLOCK_BYTES, GenerateError, Parameters, REQUEST_BYTES, jittered_ns};
+use super::{BLOCK_BYTES, GenerateError, Parameters, REQUEST_BYTES, fraction, jittered_ns};
 use crate::{BATCH_REQUESTS, Faults, Flags, Knows, Lifetime, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 use job::Job;
@@ -79,6 +79,8 @@ struct Worker {
     job: Option<Job>,
     next_ns: u64,
     ns_per_block: f64,
+    /// How slow the job is that it has, 1 on average.
+    slowness: f64,
 }
 
 /// The write-ahead log.
@@ -125,7 +127,7 @@ impl Rocksdb {
         let wal_end = metadata.end_block() + WAL_FILES * plan.memtable_blocks;
         let workers = std::array::from_fn(|level| {
             let speed = level.checked_sub(1).map_or(plan.flush_speed, |index| plan.levels[index].speed);
-            Worker { job: None, next_ns: 0, ns_per_block: ns_per_block / speed }
+            Worker { job: None, next_ns: 0, ns_per_block: ns_per_block / speed, slowness: 1.0 }
         });
         Self {
             random: Random::new(options.seed),
@@ -210,7 +212,8 @@ impl Rocksdb {
             if request.op == Op::Write {
                 self.metadata.owe(blocks);
             }
-            let gap_ns = self.workers[level].ns_per_block * blocks as f64;
+            let worker = &self.workers[level];
+            let gap_ns = worker.ns_per_block * worker.slowness * blocks as f64;
             self.workers[level].next_ns = now_ns + jittered_ns(&mut self.random, gap_ns);
         }
         let Some(job) = self.workers[level].job.take_if(|job| job.is_done()) else { return };
@@ -260,8 +263,12 @@ impl Rocksdb {
             } else {
                 None
             };
-            self.workers[level].job = merge.map(Job::new);
-            self.workers[level].next_ns = now_ns;
+            let worker = &mut self.workers[level];
+            worker.job = merge.map(Job::new);
+            worker.next_ns = now_ns;
+            // Not all compactions are equally fast, so that those of different levels meet in all ways, however many
+            // requests each has.
+            worker.slowness = 0.75 + 0.5 * fraction(&mut self.random);
         }
     }
 
