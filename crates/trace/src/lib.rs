@@ -8,6 +8,7 @@
 pub mod analysis;
 mod error;
 pub mod format;
+pub mod generate;
 mod names;
 mod request;
 mod source;
