@@ -1,5 +1,6 @@
 //! Formats of traces, a file each.
 
+pub mod parquet;
 mod records;
 mod vscsi;
 
