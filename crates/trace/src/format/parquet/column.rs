@@ -69,7 +69,18 @@ impl Column {
             ),
         };
         let (narrow, values, levels) = Default::default();
-        Ok(Self { field, leaf, decoded_as, has_levels, is_unsigned, decoder: None, begin_bytes: 0, narrow, values, levels })
+        Ok(Self {
+            field,
+            leaf,
+            decoded_as,
+            has_levels,
+            is_unsigned,
+            decoder: None,
+            begin_bytes: 0,
+            narrow,
+            values,
+            levels,
+        })
     }
 
     /// Goes to the begin of a row group.
@@ -129,7 +140,10 @@ impl Column {
             None => 0,
         };
         if rows != count || (self.has_levels && self.levels.len() != count) {
-            return Err(ParquetError::General(format!("it has {} rows less than the row group", count - rows.min(count))));
+            return Err(ParquetError::General(format!(
+                "it has {} rows less than the row group",
+                count - rows.min(count)
+            )));
         }
         if self.has_levels {
             spread(&mut self.values, &self.levels, self.field.null());

@@ -11,6 +11,7 @@ use ::parquet::file::properties::{WriterProperties, WriterVersion};
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::parser::parse_message_type;
 use ::parquet::schema::types::ColumnPath;
+use bytes::Bytes;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -143,8 +144,8 @@ fn next<'a>(writer: &'a mut SerializedRowGroupWriter<'_, File>) -> Result<Serial
 
 /// Writes all columns, in the order of [`schema`]. Values fit: [`unfit`] has looked.
 fn write_rows(mut group: Group<'_, '_>, texts: &Texts, knows: Knows, has_volume: bool) -> Result<(), ParquetError> {
-    let ops = Op::ALL.map(|op| ByteArray::from(op.name()));
-    let lifetimes = Lifetime::ALL.map(|lifetime| ByteArray::from(lifetime.name()));
+    let ops = Op::ALL.map(|op| fixed(op.name()));
+    let lifetimes = Lifetime::ALL.map(|lifetime| fixed(lifetime.name()));
     let known = |value: u64| (value != NOT_KNOWN).then_some(value.cast_signed());
     // A trace that knows nothing of flags may yet have some of its own, as of an error.
     let has_flags = |r: &Request| knows.flags || r.flags != Flags::default();
@@ -173,6 +174,11 @@ fn write_rows(mut group: Group<'_, '_>, texts: &Texts, knows: Knows, has_volume:
     group.some::<ByteArrayType>(|r| text(&texts.paths, r.path))?;
     group.writer.close()?;
     Ok(())
+}
+
+/// A string that is copied at no cost.
+fn fixed(text: &'static str) -> ByteArray {
+    ByteArray::from(Bytes::from_static(text.as_bytes()))
 }
 
 /// Which value of a request the columns cannot hold, if any: they have 63 bits.

@@ -159,9 +159,9 @@ impl Pages {
         let mut shared = lock(&self.shared);
         let mut done = 0;
         while count.map_or(!texts.is_empty(), |count| done < count) {
-            let text = texts.split_first_chunk::<4>().and_then(|(length, rest)| {
-                rest.split_at_checked(u32::from_le_bytes(*length) as usize)
-            });
+            let text = texts
+                .split_first_chunk::<4>()
+                .and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize));
             let (text, rest) = text.ok_or_else(|| damaged("a page of strings ends within one".to_owned()))?;
             numbers.extend_from_slice(&shared.number(self.field, text).to_le_bytes());
             texts = rest;

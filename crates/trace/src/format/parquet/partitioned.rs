@@ -234,7 +234,9 @@ fn directory_name(volume: &str) -> String {
     let is_like_null = volume == HIVE_NULL;
     for (index, character) in volume.char_indices() {
         let is_plain = !(is_like_null && index == 0);
-        if character.is_ascii() && !(is_plain && (character.is_ascii_alphanumeric() || matches!(character, '.' | '_' | '-'))) {
+        if character.is_ascii()
+            && !(is_plain && (character.is_ascii_alphanumeric() || matches!(character, '.' | '_' | '-')))
+        {
             let _ = write!(name, "%{:02X}", u32::from(character));
         } else {
             name.push(character);

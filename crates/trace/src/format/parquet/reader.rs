@@ -22,6 +22,9 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const TAIL_BYTES: u64 = 8;
 /// Largest index: some 6,000 row groups of ours.
 const INDEX_BYTES_MAX: u64 = 16 << 20;
+/// Rows that are decoded at a time: so few that the requests, which are filled column by column, stay in the first-level
+/// cache meanwhile.
+const STEP_ROWS: usize = 512;
 /// Rows per byte of the file. A file of ours has at most some 80, where all rows are alike; runs can promise billions
 /// in a few bytes, which would take time without end.
 const ROWS_PER_BYTE_MAX: u64 = 4096;
@@ -45,7 +48,7 @@ pub struct ParquetTrace {
     knows: Knows,
     faults: Faults,
     faults_at_import: Faults,
-    /// Rows of a batch with a value out of range, and what is wrong.
+    /// Rows of a step with a value out of range, and what is wrong.
     bad: BTreeMap<usize, String>,
     is_over: bool,
 }
@@ -145,10 +148,8 @@ impl ParquetTrace {
                 return Err(damage(column, self.next_group.saturating_sub(1), self.rows, &error));
             }
             let (field, values) = (column.field, column.values());
-            let range = field.range();
-            // Without a branch per value, for speed: nearly always all are good.
-            let are_good = values.iter().fold(true, |are_good, value| are_good & range.contains(value));
-            if !are_good && !column.has_all_bits() {
+            if !field.are_surely_in_range(values) && !column.has_all_bits() {
+                let range = field.range();
                 for (row, value) in values.iter().enumerate().filter(|(_, value)| !range.contains(value)) {
                     self.bad.entry(row).or_insert_with(|| wrong(field, *value, &self.shared));
                 }
@@ -158,11 +159,11 @@ impl ParquetTrace {
         Ok(())
     }
 
-    fn read_batch(&mut self, into: &mut Vec<Request>) -> Result<bool, TraceError> {
+    fn read_step(&mut self, into: &mut Vec<Request>) -> Result<bool, TraceError> {
         if !self.begin_group()? {
             return Ok(false);
         }
-        let count = BATCH_REQUESTS.min(self.rows_left);
+        let count = STEP_ROWS.min(self.rows_left);
         let begin = into.len();
         let mut blank = Request::new(0, Op::Access, 0, 0);
         if let Some(volume) = &self.volume {
@@ -181,7 +182,7 @@ impl ParquetTrace {
         Ok(true)
     }
 
-    /// Takes the bad rows out of a batch, which begins at `begin`.
+    /// Takes the bad rows out of a step, which begins at `begin`.
     fn throw_bad_away(&mut self, into: &mut Vec<Request>, begin: usize) {
         let bad = std::mem::take(&mut self.bad);
         let mut index = 0;
@@ -204,7 +205,13 @@ impl Source for ParquetTrace {
         // Decoders number the names of a dictionary when they come to it, deep in the crate: so the table is theirs
         // for a while.
         std::mem::swap(names, &mut lock(&self.shared).names);
-        let read = self.read_batch(into);
+        let mut read = Ok(true);
+        for _ in 0..BATCH_REQUESTS / STEP_ROWS {
+            read = self.read_step(into);
+            if !matches!(read, Ok(true)) {
+                break;
+            }
+        }
         std::mem::swap(names, &mut lock(&self.shared).names);
         self.is_over = !matches!(read, Ok(true));
         read
@@ -261,9 +268,8 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Par
 /// The index of a file, which comes last (parquet-format, README "File format": index, its length, magic).
 fn index(input: &Input) -> Result<ParquetMetaData, TraceError> {
     let len_bytes = input.len();
-    let read = |offset_bytes, len| {
-        input.bytes(offset_bytes, len).map_err(|source| TraceError::Read { offset_bytes, source })
-    };
+    let read =
+        |offset_bytes, len| input.bytes(offset_bytes, len).map_err(|source| TraceError::Read { offset_bytes, source });
     let tail_at = len_bytes.saturating_sub(TAIL_BYTES);
     let tail = read(tail_at, len_bytes.min(TAIL_BYTES) as usize)?;
     let (Some(length), Some(magic)) = (tail.first_chunk::<4>(), tail.last_chunk::<4>()) else {

@@ -43,8 +43,7 @@ impl ParquetWriter {
 
     /// As [`Self::create`], with row groups of so many rows.
     pub(super) fn over(partial: Partial, knows: &Knows, group_rows: usize) -> Result<Self, TraceError> {
-        let file =
-            partial.file().map_err(|source| TraceError::WriteFile { path: partial.to().to_owned(), source })?;
+        let file = partial.file().map_err(|source| TraceError::WriteFile { path: partial.to().to_owned(), source })?;
         let groups = Groups::new(file, true, *knows).map_err(|error| failed(partial.to(), error))?;
         Ok(Self {
             open: Some((groups, partial)),
