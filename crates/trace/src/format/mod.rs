@@ -18,6 +18,7 @@ mod msr;
 mod namer;
 mod open;
 mod oracle_general;
+pub mod parquet;
 mod records;
 mod rwbs;
 mod spc;
