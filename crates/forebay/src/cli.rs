@@ -2,6 +2,7 @@
 
 use crate::config::Place;
 use crate::output::Format;
+use crate::verbs::AnalyzeOptions;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -171,6 +172,16 @@ device. Exit 1 where a promise is broken, 2 where there is nothing to check; too
 A life follows from its seed: a tiny pool of random geometry and settings, and rounds of use, each ended by a power cut or a
 clean stop. Exit 1 where a promise is broken; --seed shrinks that life and shows its log.")]
     Simulate(SimulateOptions),
+    /// The workload of a trace through the PRISM: classes, alpha and beta, miss ratios, queue depths
+    #[command(after_help = "Example:
+  forebay analyze trace.vscsi.gz
+  forebay analyze trace.parquet --rules postgresql --output json
+  forebay analyze rocksdb:?scale=0.01 --rules rocksdb
+  forebay analyze fleet/ --sample 64
+
+Rows are classes by the evidence: rules, the kernel's marks and hints, behaviour. alpha: share of the writes; beta: bytes
+written over bytes occupied; T temporary, M metadata, L log, H hot, X for the capacity tier.")]
+    Analyze(AnalyzeOptions),
     /// Looks at a configuration without touching a device
     #[command(after_help = "Example:
   forebay config check pool.toml

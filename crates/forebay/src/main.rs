@@ -10,6 +10,7 @@ mod finding;
 mod measure;
 mod output;
 mod pool;
+mod traces;
 mod verbs;
 
 use clap::Parser;

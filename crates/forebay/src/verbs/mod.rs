@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod analyze;
 mod bench;
 mod check;
 mod class;
@@ -15,6 +16,7 @@ mod top;
 mod verify;
 
 use crate::cli::{Cli, Verb};
+pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use status::class_table;
 
@@ -39,6 +41,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Models => models::list(format),
         Verb::Conformance(options) => models::conformance(&options, format),
         Verb::Simulate(options) => simulate::run(&options, format),
+        Verb::Analyze(options) => analyze::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
     }
 }

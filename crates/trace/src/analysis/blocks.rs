@@ -113,11 +113,6 @@ impl Blocks {
         self.peak_accessed_bytes
     }
 
-    /// Bytes that a row occupies now.
-    pub fn live_bytes(&self, row: u16) -> u64 {
-        self.live.get(usize::from(row)).copied().unwrap_or(0) * self.weight() * BLOCK_BYTES
-    }
-
     /// The key of a block: of its volume and its number there, which is below [`VOLUME_BLOCKS`].
     fn key(volume: u32, block: u64) -> u64 {
         // 0 is the hash of 0: apart from it, block 0 is not followed more often than others.

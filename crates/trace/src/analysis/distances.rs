@@ -75,12 +75,4 @@ impl Distances {
         };
         Some((hits / self.accesses as f64).clamp(0.0, 1.0))
     }
-
-    /// The accesses at each distance, for curves: the first and the last block of a bucket, and the accesses in it.
-    pub fn largest(&self) -> u64 {
-        match &self.sampled {
-            None => self.exact.len() as u64,
-            Some(sampled) => sampled.max() + 1,
-        }
-    }
 }

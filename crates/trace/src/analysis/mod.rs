@@ -20,7 +20,7 @@ pub use bursts::{Bursts, WINDOWS_NS, Window};
 pub use depth::{DEPTHS, Depths};
 pub use distances::Distances;
 pub use histogram::Histogram;
-pub use report::{Curve, Latency, Report, Row, Spread};
+pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
 pub use rows::By;
 pub use shapes::Shapes;
 

@@ -42,11 +42,6 @@ impl Sample {
     pub fn weight(&self) -> u64 {
         1 << self.halvings
     }
-
-    /// Whether all blocks are followed.
-    pub fn is_exact(&self) -> bool {
-        self.halvings == 0
-    }
 }
 
 /// The key of a hash.

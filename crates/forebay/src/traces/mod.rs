@@ -1,0 +1,103 @@
+//! Traces by name: a file of any format, a generator, a directory of many.
+
+mod rules;
+
+pub use rules::load as load_rules;
+
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_trace::format::parquet::{ParquetTrace, Wanted, partitions};
+use forebay_trace::format::{self, Format};
+use forebay_trace::{Source, generate};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// One trace to read, in one or several files one after the other.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// What it is called in results.
+    pub name: String,
+    /// Its files; empty for a generator, which its name opens.
+    pub files: Vec<PathBuf>,
+}
+
+/// Volumes at most in a directory.
+const VOLUMES_MAX: usize = 1 << 20;
+
+/// The traces that `text` names: a generator, a file, or a directory of Parquet files by volume, or of traces.
+///
+/// # Errors
+/// Nothing is there, or nothing that could be a trace.
+pub fn named(text: &str) -> Result<Vec<Named>> {
+    if let Some(made) = generate::open(text) {
+        made?;
+        return Ok(vec![Named { name: text.to_owned(), files: Vec::new() }]);
+    }
+    let path = Path::new(text);
+    // A generator's name with a slip is no file.
+    if let Some((name, _)) = text.split_once(":?") {
+        let known: Vec<&str> = generate::NAMES.iter().map(|(name, _)| *name).collect();
+        bail!("no generator {name:?}; there are {}", known.join(", "));
+    }
+    if !path.is_dir() {
+        return Ok(vec![Named { name: text.to_owned(), files: vec![path.to_owned()] }]);
+    }
+    let found = partitions(path)?;
+    let mut list: Vec<Named> = found.into_iter().map(|part| Named { name: part.volume, files: part.files }).collect();
+    if list.is_empty() {
+        let entries = std::fs::read_dir(path).with_context(|| format!("{text} cannot be read"))?;
+        for entry in entries {
+            let file = entry.with_context(|| format!("{text} cannot be read"))?.path();
+            if file.is_file() {
+                let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                list.push(Named { name, files: vec![file] });
+            }
+        }
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    list.retain(|trace| !trace.files.is_empty());
+    match list.len() {
+        0 => bail!("{text} holds no traces: neither volume=NAME directories with Parquet files nor files"),
+        1..=VOLUMES_MAX => Ok(list),
+        more => bail!("{text} holds {more} volumes; at most {VOLUMES_MAX} are analysed at a time"),
+    }
+}
+
+/// Whether a file begins as Parquet does.
+fn is_parquet(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"PAR1"
+}
+
+impl Named {
+    /// Opens its files, one after the other. Of Parquet, only wanted columns are read.
+    ///
+    /// # Errors
+    /// A file that cannot be opened or is no trace.
+    pub fn open(&self, format: Option<Format>, wanted: Wanted) -> Result<Vec<Box<dyn Source + Send>>> {
+        if self.files.is_empty() {
+            let made = generate::open(&self.name).ok_or_else(|| anyhow!("{}: no generator", self.name))??;
+            return Ok(vec![made]);
+        }
+        let open = |path: &PathBuf| -> Result<Box<dyn Source + Send>> {
+            if format.is_none() && is_parquet(path) {
+                return Ok(Box::new(ParquetTrace::open(path)?.with_columns(wanted)));
+            }
+            Ok(format::open(path, format)?)
+        };
+        self.files.iter().map(open).collect()
+    }
+}
+
+/// A format by its name.
+///
+/// # Errors
+/// An unknown name; the known ones are told.
+pub fn format_named(name: Option<&str>) -> Result<Option<Format>> {
+    let Some(name) = name else { return Ok(None) };
+    let found = Format::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        anyhow!("--format {name}: no such format; there are {}", known.join(", "))
+    })?;
+    Ok(Some(found))
+}

@@ -1,0 +1,86 @@
+//! Rules of classes for traces: built-in ones of known systems, a file of `[[class]]` parts, or a pool's configuration.
+
+use crate::config;
+use anyhow::{Context, Result, bail};
+use forebay_prism::Rule;
+use serde::Deserialize;
+use std::path::Path;
+
+/// Systems whose files are known, with their rules.
+const BUILT_IN: [(&str, &str); 5] = [
+    ("rocksdb", include_str!("rules/rocksdb.toml")),
+    ("mongodb", include_str!("rules/mongodb.toml")),
+    ("postgresql", include_str!("rules/postgresql.toml")),
+    ("mysql", include_str!("rules/mysql.toml")),
+    ("sqlite", include_str!("rules/sqlite.toml")),
+];
+
+/// Largest file of rules, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    class: Vec<Class>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Class {
+    name: String,
+    #[serde(rename = "match")]
+    rules: Vec<String>,
+}
+
+/// The rules that `text` names: (class, rule), the first that holds decides.
+///
+/// # Errors
+/// No such system or file, or a rule that cannot be read.
+pub fn load(text: &str) -> Result<Vec<(String, Rule)>> {
+    let built_in = BUILT_IN.iter().find(|(name, _)| *name == text);
+    let content = match built_in {
+        Some((_, content)) => (*content).to_owned(),
+        None => {
+            let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let about = || format!("--rules {text}: neither a file nor one of {}", known.join(", "));
+            if std::fs::metadata(text).with_context(about)?.len() > FILE_BYTES_MAX {
+                bail!("--rules {text}: larger than {FILE_BYTES_MAX} bytes");
+            }
+            std::fs::read_to_string(text).with_context(about)?
+        }
+    };
+    let classes = if content.lines().any(|line| line.trim() == "[pool]") {
+        let config = config::load(Path::new(text))?;
+        let mut classes = config.class;
+        classes.sort_by_key(|class| class.priority);
+        classes.into_iter().map(|class| Class { name: class.name, rules: class.rules }).collect()
+    } else {
+        let file: File = toml::from_str(&content).with_context(|| format!("--rules {text}"))?;
+        file.class
+    };
+    let mut list = Vec::new();
+    for class in classes {
+        for rule in class.rules {
+            let parsed =
+                Rule::parse(&rule).with_context(|| format!("--rules {text}: class {:?}, rule {rule:?}", class.name))?;
+            list.push((class.name.clone(), parsed));
+        }
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_rules_can_be_read() {
+        for (name, _) in BUILT_IN {
+            assert!(load(name).unwrap().len() >= 2, "{name}");
+        }
+        let error = format!("{:#}", load("no such thing").unwrap_err());
+        assert!(error.contains("rocksdb") && error.contains("sqlite"), "{error}");
+    }
+}

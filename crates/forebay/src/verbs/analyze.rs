@@ -1,0 +1,228 @@
+//! `forebay analyze`: the workload through the PRISM.
+
+use crate::output::{self, Format};
+use crate::traces::{self, Named};
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_device::parse_size_bytes;
+use forebay_trace::analysis::{Analysis, By, Options, Report};
+use forebay_trace::format::Format as TraceFormat;
+use forebay_trace::format::parquet::Wanted;
+use forebay_trace::{Faults, Knows, Names, Request};
+use serde_json::json;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+mod text;
+
+/// Options of `forebay analyze`.
+#[derive(Debug, clap::Args)]
+pub struct AnalyzeOptions {
+    /// A trace: a file of a known format (also packed by gzip), a generator such as rocksdb:?scale=0.01, or a directory of
+    /// traces, of which each is analysed
+    pub trace: String,
+    #[command(flatten)]
+    pub reading: ReadingOptions,
+    /// What the rows of the table stand for: class, hint, directory, extension, process, io-class, volume
+    #[arg(long, default_value = "class", value_name = "WHAT")]
+    pub by: String,
+    /// Memory for what is followed of each block; beyond it blocks are sampled
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size_bytes)]
+    pub memory: u64,
+    /// Follow one block in N (a power of two) from the first on: faster, and nearly as exact
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub sample: u64,
+    /// Traces analysed at a time, where there are several; all cores where left out
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+/// How traces are read, for all verbs that read one.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReadingOptions {
+    /// Format of the trace; found out where left out
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    /// Classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file of [[class]] parts, such as a pool's
+    #[arg(long, value_name = "RULES")]
+    pub rules: Option<String>,
+    /// Only this volume of the trace
+    #[arg(long, value_name = "NAME")]
+    pub volume: Option<String>,
+}
+
+/// A trace read to its end.
+pub struct Read {
+    pub faults: Faults,
+    pub knows: Knows,
+    pub requests: u64,
+    pub names: Names,
+}
+
+/// Reads a trace to its end, in batches.
+///
+/// # Errors
+/// What makes it unreadable, with its name.
+pub fn read(
+    trace: &Named,
+    format: Option<TraceFormat>,
+    wanted: Wanted,
+    volume: Option<&str>,
+    mut take: impl FnMut(&[Request], &Names, Knows),
+) -> Result<Read> {
+    let about = || format!("trace {}", trace.name);
+    let mut names = Names::default();
+    let (mut faults, mut knows, mut requests) = (Faults::default(), Knows::default(), 0);
+    let mut batch = Vec::new();
+    for mut source in trace.open(format, wanted).with_context(about)? {
+        loop {
+            batch.clear();
+            let goes_on = source.read(&mut batch, &mut names).with_context(about)?;
+            if let Some(volume) = volume {
+                batch.retain(|request: &Request| names.volumes.name(request.volume) == volume);
+            }
+            knows = source.knows();
+            requests += batch.len() as u64;
+            take(&batch, &names, knows);
+            if !goes_on {
+                break;
+            }
+        }
+        let found = source.faults();
+        faults.by_line = found.by_line;
+        faults.count += found.count;
+        let room = 8_usize.saturating_sub(faults.first.len());
+        faults.first.extend(found.first.iter().take(room).cloned());
+    }
+    if let (Some(volume), 0) = (volume, requests) {
+        let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
+        bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
+    }
+    Ok(Read { faults, knows, requests, names })
+}
+
+struct Analysed {
+    name: String,
+    read: Read,
+    report: Report,
+}
+
+fn by(name: &str) -> Result<By> {
+    let found = By::ALL.iter().find(|(_, known)| *known == name).map(|(by, _)| *by);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = By::ALL.iter().map(|(_, name)| *name).collect();
+        anyhow!("--by {name}: one of {}", known.join(", "))
+    })
+}
+
+/// Analyses.
+///
+/// # Errors
+/// A trace that cannot be read; in a directory the others are analysed all the same.
+pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
+    if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
+        bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
+    }
+    if options.memory < 1 << 20 {
+        bail!("--memory: at least 1MiB");
+    }
+    let trace_format = traces::format_named(options.reading.format.as_deref())?;
+    let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
+    let list = traces::named(&options.trace)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or(cores).clamp(1, list.len());
+    let how = Options {
+        memory_bytes: options.memory / threads as u64,
+        sample_halvings: options.sample.trailing_zeros(),
+        by: by(&options.by)?,
+        rules,
+    };
+    let wanted = wanted(&how);
+    let one = |trace: &Named| -> Result<Analysed> {
+        let mut analysis = Analysis::new(&how);
+        let volume = options.reading.volume.as_deref();
+        let read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
+            analysis.add(requests, names, knows);
+        })?;
+        let report = analysis.finish(&read.names);
+        Ok(Analysed { name: trace.name.clone(), read, report })
+    };
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(trace) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let analysed = one(trace);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((trace.name.clone(), analysed));
+                }
+            });
+        }
+    });
+    let mut all: Vec<(String, Result<Analysed>)> = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for (name, analysed) in all {
+        match analysed {
+            Ok(analysed) => good.push(analysed),
+            Err(error) => bad.push((name, error)),
+        }
+    }
+    if let (true, Some((_, error))) = (good.is_empty(), bad.pop()) {
+        return Err(error);
+    }
+    for (_, error) in &bad {
+        eprintln!("forebay: left out: {}", output::chain(error));
+    }
+    tell(&good, format)?;
+    if bad.is_empty() { Ok(()) } else { bail!("{} of {} traces could not be read", bad.len(), list.len()) }
+}
+
+/// The columns that the rows and rules ask for.
+fn wanted(how: &Options) -> Wanted {
+    let asks = how.rules.iter().map(|(_, rule)| rule.to_string()).collect::<Vec<_>>().join(" ");
+    let has = |word: &str| asks.contains(word);
+    Wanted {
+        latency: true,
+        queued: false,
+        volume: true,
+        lifetime: true,
+        flags: true,
+        depth: true,
+        io_class: how.by == By::IoClass || has("io_class"),
+        process: true,
+        pid: has("pid"),
+        cgroup: has("cgroup"),
+        inode: false,
+        path: matches!(how.by, By::Directory | By::Extension)
+            || ["path", "directory", "extension", "file_name_prefix"].into_iter().any(has),
+    }
+}
+
+fn tell(list: &[Analysed], format: Format) -> Result<()> {
+    let value = |analysed: &Analysed| {
+        json!({
+            "trace": analysed.name,
+            "requests": analysed.read.requests,
+            "faults": faults_json(&analysed.read.faults),
+            "exact": analysed.report.one_block_in == 1,
+            "report": analysed.report,
+        })
+    };
+    match (format, list) {
+        (Format::Json, [one]) => output::json(value(one)),
+        (Format::Json, list) => output::json(json!({ "traces": list.iter().map(value).collect::<Vec<_>>() })),
+        (Format::Table, [one]) => output::line(&text::whole(&one.name, &one.read, &one.report)),
+        (Format::Table, list) => {
+            let rows: Vec<(&str, &Report)> =
+                list.iter().map(|analysed| (analysed.name.as_str(), &analysed.report)).collect();
+            output::line(&text::fleet(&rows))
+        }
+    }
+}
+
+/// What could not be read of a trace, for JSON.
+pub fn faults_json(faults: &Faults) -> serde_json::Value {
+    let unit = if faults.by_line { "line" } else { "byte" };
+    let first: Vec<_> = faults.first.iter().map(|fault| json!({ unit: fault.place, "what": fault.what })).collect();
+    json!({ "count": faults.count, "first": first })
+}

@@ -1,0 +1,269 @@
+//! An analysis for people.
+
+use super::Read;
+use crate::output::{ratio, size, table, time};
+use forebay_trace::Faults;
+use forebay_trace::analysis::{Direction, Report, Spread};
+
+/// Depths that are shown of the histogram; the rest is summed up.
+const DEPTHS_SHOWN: usize = 16;
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+fn spread(spread: Option<&Spread>, show: fn(u64) -> String) -> String {
+    spread.map_or_else(
+        || "-".to_owned(),
+        |s| format!("p50 {}, p90 {}, p99 {}, max {}", show(s.p50), show(s.p90), show(s.p99), show(s.max)),
+    )
+}
+
+/// What could not be read, a line each; empty where all could.
+pub fn faults(faults: &Faults) -> Vec<String> {
+    if faults.count == 0 {
+        return Vec::new();
+    }
+    let unit = if faults.by_line { "line" } else { "byte" };
+    let mut lines =
+        vec![format!("{} parts of the trace could not be read and were left out; the first:", faults.count)];
+    lines.extend(faults.first.iter().map(|fault| format!("  {unit} {}: {}", fault.place, fault.what)));
+    lines
+}
+
+fn direction(name: &str, direction: &Direction) -> Vec<String> {
+    let Some(sizes) = &direction.sizes else { return Vec::new() };
+    vec![format!(
+        "{name:<7} mean {}, {}; {} aligned to 4 KiB, {} to 512 B only; sequential {} of requests, {} of bytes",
+        size(sizes.mean as u64),
+        spread(Some(sizes), size),
+        percent(direction.aligned_4k),
+        percent(direction.aligned_512),
+        percent(direction.sequential),
+        percent(direction.sequential_bytes),
+    )]
+}
+
+/// One trace.
+pub fn whole(name: &str, read: &Read, report: &Report) -> String {
+    let mut lines = Vec::new();
+    let operations: Vec<String> =
+        report.operations.iter().map(|op| format!("{} {} ({})", op.requests, op.op, size(op.bytes))).collect();
+    let duration = report.duration_ns.map_or_else(String::new, |ns| format!(" over {}", time(ns)));
+    lines.push(format!("{name}: {} requests{duration}: {}", read.requests, operations.join(", ")));
+    lines.extend(faults(&read.faults));
+    if report.absurd > 0 {
+        lines.push(format!("{} requests beyond 64 PiB or over 1 GiB were left out", report.absurd));
+    }
+    if report.back_in_time > 0 {
+        lines.push(format!(
+            "{} requests came before the one before them; they count as if at its time",
+            report.back_in_time
+        ));
+    }
+    if report.one_block_in > 1 {
+        lines.push(format!(
+            "SAMPLED: one block in {} was followed (SHARDS); occupancy, beta, lives and curves are estimates",
+            report.one_block_in
+        ));
+    }
+    if !read.knows.op {
+        lines.push("the trace does not tell reads from writes: neither alpha nor beta follows from it".to_owned());
+    }
+    lines.push(String::new());
+    lines.push("The workload through the PRISM".to_owned());
+    lines.push(rows(report));
+    if let Some(alpha) = report.alpha_fast {
+        lines.push(format!(
+            "{} of the writes are of rows for the fast tier (T, M, L, H), which take {} together",
+            percent(Some(alpha)),
+            size(report.fast_bytes)
+        ));
+    }
+    lines.push(String::new());
+    lines.push(
+        "By size of the fast tier: LRU over all accesses, and what a tier that stages writes alone keeps".to_owned(),
+    );
+    lines.push(curve(report));
+    lines.push(String::new());
+    lines.extend(direction("reads", &report.reads));
+    lines.extend(direction("writes", &report.writes));
+    for (what, found) in [
+        ("between requests", &report.gaps_ns),
+        ("until overwritten", &report.overwrite_ns),
+        ("until read again", &report.reread_ns),
+    ] {
+        if found.is_some() {
+            lines.push(format!("{what:<17} {}", spread(found.as_ref(), time)));
+        }
+    }
+    if report.overwrite_bytes.is_some() {
+        lines.push(format!("written meanwhile {}", spread(report.overwrite_bytes.as_ref(), size)));
+    }
+    if !report.bursts.is_empty() {
+        lines.push(String::new());
+        lines.push(bursts(report));
+    }
+    lines.push(String::new());
+    lines.push(depths(report));
+    if report.agreement.iter().any(|entry| entry.row != entry.behaviour) {
+        lines.push(String::new());
+        lines.push(agreement(report));
+    }
+    lines.join("\n")
+}
+
+fn rows(report: &Report) -> String {
+    let latency = |found: &Option<Spread>| {
+        found.as_ref().map_or_else(|| "-".to_owned(), |s| format!("{} / {}", time(s.p50), time(s.p99)))
+    };
+    let mut rows: Vec<Vec<String>> = report
+        .rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.name.clone(),
+                row.letter.map_or_else(|| "-".to_owned(), String::from),
+                size(row.occupancy_bytes),
+                size(row.written_bytes),
+                percent(row.alpha),
+                ratio(row.beta),
+                size(row.read_bytes),
+                row.life_ns.as_ref().map_or_else(|| "-".to_owned(), |s| time(s.p50)),
+                latency(&row.latency.read_ns),
+                latency(&row.latency.write_ns),
+            ]
+        })
+        .collect();
+    let sum = |of: fn(&forebay_trace::analysis::Row) -> u64| report.rows.iter().map(of).sum::<u64>();
+    rows.push(vec![
+        "total".to_owned(),
+        String::new(),
+        size(report.written_footprint_bytes),
+        size(sum(|row| row.written_bytes)),
+        percent(report.alpha_fast),
+        ratio(report.beta),
+        size(sum(|row| row.read_bytes)),
+    ]);
+    let head = [
+        "data",
+        "class",
+        "occupancy",
+        "writes",
+        "alpha",
+        "beta",
+        "reads",
+        "life p50",
+        "read p50 / p99",
+        "write p50 / p99",
+    ];
+    table(&head, 2, &rows)
+}
+
+fn curve(report: &Report) -> String {
+    let rows: Vec<Vec<String>> = report
+        .curve
+        .iter()
+        .map(|point| {
+            let four = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+            vec![
+                size(point.size_bytes),
+                point.percent.map_or_else(String::new, |percent| format!("{percent} %")),
+                four(point.miss_ratio),
+                four(point.read_miss_ratio),
+                percent(point.alpha),
+            ]
+        })
+        .collect();
+    table(&["size", "of footprint", "miss ratio", "of reads", "alpha"], 0, &rows)
+}
+
+fn bursts(report: &Report) -> String {
+    let rows: Vec<Vec<String>> = report
+        .bursts
+        .iter()
+        .map(|burst| {
+            vec![
+                time(burst.window_ns),
+                percent(Some(burst.busy)),
+                format!("{}/s", size(burst.p99_bytes_per_s as u64)),
+                format!("{}/s", size(burst.max_bytes_per_s as u64)),
+                format!("{:.1}", burst.max_over_mean),
+            ]
+        })
+        .collect();
+    table(&["windows of", "busy", "p99 of busy", "busiest", "over mean"], 0, &rows)
+}
+
+fn depths(report: &Report) -> String {
+    let Some(all) = report.depths.first() else {
+        return "Queue depths: the trace tells neither depths nor latencies".to_owned();
+    };
+    let shown = all.histogram.len().min(DEPTHS_SHOWN);
+    let mut rows: Vec<Vec<String>> = all.histogram[..shown]
+        .iter()
+        .map(|(depth, requests, busy)| vec![depth.to_string(), percent(Some(*requests)), percent(Some(*busy))])
+        .collect();
+    if let Some((first, _, _)) = all.histogram.get(shown) {
+        let rest = &all.histogram[shown..];
+        let sum = |of: fn(&(usize, f64, f64)) -> f64| Some(rest.iter().map(of).sum::<f64>());
+        rows.push(vec![format!(">= {first}"), percent(sum(|entry| entry.1)), percent(sum(|entry| entry.2))]);
+    }
+    let mut lines = vec![
+        format!(
+            "Queue depths: mean {}, median {}, 99 % at or below {}; while busy {} over time",
+            ratio(all.mean),
+            all.p50.unwrap_or(0),
+            all.p99.unwrap_or(0),
+            ratio(all.mean_busy)
+        ),
+        table(&["depth", "requests", "busy time"], 0, &rows),
+    ];
+    for process in report.depths.iter().skip(1).take(DEPTHS_SHOWN) {
+        lines.push(format!(
+            "  {}: mean {}, median {}, p99 {}",
+            process.process,
+            ratio(process.mean),
+            process.p50.unwrap_or(0),
+            process.p99.unwrap_or(0)
+        ));
+    }
+    lines.join("\n")
+}
+
+fn agreement(report: &Report) -> String {
+    let rows: Vec<Vec<String>> = report
+        .agreement
+        .iter()
+        .map(|entry| vec![entry.row.clone(), entry.behaviour.clone(), size(entry.bytes)])
+        .collect();
+    format!(
+        "What behaviour alone makes of it, without rules and hints\n{}",
+        table(&["data", "by behaviour", "written"], 2, &rows)
+    )
+}
+
+/// Many traces, a line each.
+pub fn fleet(list: &[(&str, &Report)]) -> String {
+    let rows: Vec<Vec<String>> = list
+        .iter()
+        .map(|(name, report)| {
+            let written: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
+            let read: u64 = report.rows.iter().map(|row| row.read_bytes).sum();
+            let depth = report.depths.first();
+            vec![
+                (*name).to_owned(),
+                size(read),
+                size(written),
+                size(report.footprint_bytes),
+                ratio(report.beta),
+                percent(report.alpha_fast),
+                size(report.fast_bytes),
+                ratio(depth.and_then(|depth| depth.mean)),
+                if report.one_block_in == 1 { "exact".to_owned() } else { format!("1 in {}", report.one_block_in) },
+            ]
+        })
+        .collect();
+    let head = ["trace", "reads", "writes", "footprint", "beta", "alpha", "fast tier", "depth", "blocks"];
+    table(&head, 1, &rows)
+}
