@@ -29,12 +29,11 @@ const METADATA_LOG_SHARE: f64 = 0.95;
 const REWRITTEN: [f64; MERGED_LEVELS] = [0.98, 5.5, 9.3, 6.2];
 /// `target_file_size_base` of the published run, 128 MiB, in GB.
 const FILE_GB: f64 = 0.134_217_728;
-/// What is on its way down at the peak of a level, in files. Calibrated: it matters in L1, which has eight files.
-const IN_FLIGHT_FILES: f64 = 0.6;
 /// How much larger than what lives at the peak the volume is.
 const SLACK: f64 = 1.3;
-/// Part of the time in which a background thread works.
-const BUSY: f64 = 0.6;
+/// Part of the time in which a background thread works, on average. L1 must be compacted into L2 between two compactions
+/// into L1, or else the log waits.
+const BUSY: f64 = 0.4;
 /// How much faster than the log a flush writes.
 const FLUSH_SPEED: f64 = 4.0;
 
@@ -107,9 +106,8 @@ impl Plan {
                 kept,
                 rewritten: REWRITTEN[level],
                 read,
-                // Before a compaction ends, its results live beside the files they replace, and so does what goes down.
-                limit_blocks: blocks(OCCUPIED_GB[level] * scale)
-                    .saturating_sub(job_blocks + (IN_FLIGHT_FILES * file_blocks as f64) as u64),
+                // Before a compaction ends, its results live beside the files they replace.
+                limit_blocks: blocks(OCCUPIED_GB[level] * scale).saturating_sub(job_blocks),
                 speed: moved_gb / WAL_WRITTEN_GB / BUSY,
                 job_blocks,
             }

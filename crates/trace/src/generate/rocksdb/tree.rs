@@ -21,6 +21,8 @@ struct Level {
     blocks: u64,
     /// Blocks of files that a compaction into this level is replacing.
     merging_blocks: u64,
+    /// Blocks of the file that a compaction takes to the next level.
+    leaving_blocks: u64,
 }
 
 impl Level {
@@ -125,7 +127,12 @@ impl Tree {
         let index = level - 1;
         let planned = &plan.levels[index];
         let is_due = match index {
-            0 => self.levels[0].files.len() >= L0_FILES,
+            // What L0 has to give waits until L1 has made room for it.
+            0 => {
+                let below = &self.levels[1];
+                self.levels[0].files.len() >= L0_FILES
+                    && below.blocks + below.leaving_blocks <= plan.levels[0].limit_blocks
+            }
             above => {
                 let level = &self.levels[above];
                 level.blocks + level.merging_blocks > plan.levels[above - 1].limit_blocks
@@ -137,6 +144,7 @@ impl Tree {
             return None;
         }
         let source = self.levels[index].pop()?;
+        self.levels[index].leaving_blocks = source.blocks;
         let kept = source.blocks as f64 * planned.kept;
         let blocks = self.merged[index].take(kept * (1.0 + planned.rewritten));
         self.unread[index] += kept * planned.read;
@@ -157,6 +165,9 @@ impl Tree {
         self.levels[merge.level].merging_blocks = 0;
         for file in merge.outputs {
             self.levels[merge.level].push(file);
+        }
+        if let Some(above) = merge.level.checked_sub(1) {
+            self.levels[above].leaving_blocks = 0;
         }
         if merge.level == 1 {
             self.l0_living -= 1;
