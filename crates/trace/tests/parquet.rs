@@ -205,7 +205,7 @@ fn sample(count: u64) -> Vec<Named> {
         request.inode = n % 100;
         request.pid = n as u32 % 3;
         request.depth = n as u16 % 32;
-        let name = |what: &str, of: u64| if n % of == 0 { String::new() } else { format!("{what}{}", n % of) };
+        let name = |what: &str, of: u64| if n.is_multiple_of(of) { String::new() } else { format!("{what}{}", n % of) };
         Named { request, volume: name("vol", 4), process: name("p", 5), path: name("/d/", 300) }
     };
     (0..count).map(row).collect()
