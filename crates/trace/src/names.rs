@@ -4,18 +4,22 @@ use std::collections::HashMap;
 
 /// Most names of one kind; further ones become the name 0, "other".
 const NAMES_MAX: usize = 1 << 20;
+/// Most bytes of all names of one kind.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 
 /// Names of one kind, each with a number. Number 0 is the empty name: not known.
 #[derive(Clone, Debug)]
 pub struct NameTable {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
+    len_bytes: usize,
     refused: u64,
 }
 
 impl Default for NameTable {
     fn default() -> Self {
-        Self { names: vec![String::new()], numbers: HashMap::from([(String::new(), 0)]), refused: 0 }
+        let numbers = HashMap::from([(String::new(), 0)]);
+        Self { names: vec![String::new()], numbers, len_bytes: 0, refused: 0 }
     }
 }
 
@@ -25,10 +29,11 @@ impl NameTable {
         if let Some(&number) = self.numbers.get(name) {
             return number;
         }
-        if self.names.len() >= NAMES_MAX {
+        if self.names.len() >= NAMES_MAX || self.len_bytes + name.len() > NAMES_BYTES_MAX {
             self.refused += 1;
             return 0;
         }
+        self.len_bytes += name.len();
         let number = self.names.len() as u32;
         self.names.push(name.to_owned());
         self.numbers.insert(name.to_owned(), number);

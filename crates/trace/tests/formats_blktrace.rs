@@ -332,7 +332,7 @@ fn blkparse_text() {
   8,0    1        9     0.000005000    12  D  FN [kworker/0:0]
   8,0    1       10     0.000009000     0  C  WS 223490 + 8 [0]
   8,0    1       11     0.000010000     0  C  FN 0 [0]
-  8,0    1       12     0.000012000     9  D  RA 64 + 128 (    1200) [cat]
+  8,0    1       12     0.000012000     9  D  RA 64 + 128 (    1200) [(null)]
   8,0    1       13     0.000022000     9  C  RA 64 + 128 (   10000) [65531]
 CPU0 (8,0):
  Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
@@ -347,6 +347,7 @@ Total (8,0):
     assert_eq!((first.pid, trace.names.processes.name(first.process)), (697, "kjournald2 x"));
     assert_eq!((first.op, first.flags), (Op::Write, Flags::SYNC));
     assert_eq!(trace.requests[1].op, Op::Flush);
+    assert_eq!(trace.requests[2].process, 0);
     assert_eq!(trace.requests[2].flags, Flags::READ_AHEAD.with(Flags::ERROR));
     assert_eq!(trace.names.volumes.name(first.volume), "8,0");
 }

@@ -10,6 +10,8 @@ use super::text::LineFormat;
 use crate::{Flags, Knows, Names, Request};
 
 const MINOR_MAX: u64 = 0xf_ffff;
+/// What blkparse prints where it knows no name.
+const UNKNOWN_PROCESS: &[u8] = b"(null)";
 
 pub(super) struct Blkparse {
     clock: Clock,
@@ -118,7 +120,7 @@ impl LineFormat for Blkparse {
             if tail.bracketed != b"0" {
                 flags = flags.with(Flags::ERROR);
             }
-        } else {
+        } else if tail.bracketed != UNKNOWN_PROCESS {
             process = self.process.number(tail.bracketed, &mut names.processes, as_is);
         }
         let volume = match self.volume {

@@ -103,17 +103,20 @@ fn digits(field: &[u8]) -> Result<(u64, usize), Bad> {
 /// Seconds with an optional fraction, in nanoseconds; what is finer is cut off.
 #[inline]
 pub(super) fn seconds_ns(field: &[u8]) -> Result<u64, Bad> {
-    decimal(field, NS_PER_S)
+    decimal(field, 9)
 }
 
 /// Milliseconds with an optional fraction, in nanoseconds; what is finer is cut off.
 #[inline]
 pub(super) fn milliseconds_ns(field: &[u8]) -> Result<u64, Bad> {
-    decimal(field, 1_000_000)
+    decimal(field, 6)
 }
 
-/// A number with an optional fraction, in units that are smaller by `scale`, a power of ten.
-fn decimal(field: &[u8], scale: u64) -> Result<u64, Bad> {
+const POWERS_OF_TEN: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+/// A number with an optional fraction, in units that are smaller by `scale_digits` decimal digits, at most nine.
+#[inline]
+fn decimal(field: &[u8], scale_digits: usize) -> Result<u64, Bad> {
     let field = field.trim_ascii();
     let (whole, count) = digits(field)?;
     let fraction = match field.get(count..) {
@@ -124,15 +127,19 @@ fn decimal(field: &[u8], scale: u64) -> Result<u64, Bad> {
         Some([b'.', fraction @ ..]) => fraction,
         _ => return Err("no time where one should be"),
     };
-    let (mut parts, mut unit) = (0, scale);
+    let (mut parts, mut left) = (0, scale_digits);
     for &byte in fraction {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return Err("no time where one should be");
         }
-        unit /= 10;
-        parts += unit * u64::from(digit);
+        if left > 0 {
+            left -= 1;
+            parts = parts * 10 + u64::from(digit);
+        }
     }
+    let scale = POWERS_OF_TEN[scale_digits];
+    parts *= POWERS_OF_TEN[left];
     whole.checked_mul(scale).and_then(|whole| whole.checked_add(parts)).ok_or("a time is absurd")
 }
 

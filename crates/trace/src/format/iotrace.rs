@@ -78,34 +78,60 @@ impl<'a> Event<'a> {
 
     fn take(&mut self, member: &Member<'a>) -> Result<(), Bad> {
         let value = member.value;
-        self.is_io |= member.group == b"io";
-        self.is_other |= matches!(member.group, b"deviceDescription" | b"filesystemMeta" | b"ioCompletion");
-        match (member.group, member.key) {
-            (b"header", b"timestamp") => self.time_ns = Some(value.number()?),
-            (b"io", b"lba") => self.lba = value.number()?,
-            (b"io", b"len") => self.sectors = value.number()?,
-            (b"io", b"ioClass") => self.io_class = Some(value.number()?),
-            (b"io", b"operation") => self.op = op(value)?,
-            (b"io", b"flush") => self.is_flush = value.is_true()?,
-            (b"io", b"fua") if value.is_true()? => self.flags = self.flags.with(Flags::FUA),
-            (b"io", b"error") if value.is_true()? => self.flags = self.flags.with(Flags::ERROR),
-            (b"io", b"latency") => self.latency_ns = duration_ns(value.number()?)?,
-            (b"io", b"qd") => self.depth = value.number()?,
-            (b"io", b"writeHint") => {
-                let hint = usize::try_from(value.number()?).ok().and_then(|hint| Lifetime::ALL.get(hint));
-                self.lifetime = *hint.ok_or("the write hint is not known")?;
+        match member.group {
+            b"header" => {
+                if member.key == b"timestamp" {
+                    self.time_ns = Some(value.number()?);
+                }
             }
-            (b"io", b"deviceId") | (b"device" | b"deviceDescription", b"id") => {
-                value.number()?;
-                self.device = value.raw();
+            b"io" => {
+                self.is_io = true;
+                return self.take_io(member.key, value);
             }
-            (b"device" | b"deviceDescription", b"name") => self.device_name = value.raw(),
-            (b"file", b"id") => self.inode = value.number()?,
-            (b"file", b"path") => self.path = value.raw(),
+            b"device" | b"deviceDescription" => {
+                self.is_other |= member.group == b"deviceDescription";
+                match member.key {
+                    b"id" => self.device = id(value)?,
+                    b"name" => self.device_name = value.raw(),
+                    _ => {}
+                }
+            }
+            b"file" => match member.key {
+                b"id" => self.inode = value.number()?,
+                b"path" => self.path = value.raw(),
+                _ => {}
+            },
+            b"filesystemMeta" | b"ioCompletion" => self.is_other = true,
             _ => {}
         }
         Ok(())
     }
+
+    fn take_io(&mut self, key: &[u8], value: Value<'a>) -> Result<(), Bad> {
+        match key {
+            b"lba" => self.lba = value.number()?,
+            b"len" => self.sectors = value.number()?,
+            b"ioClass" => self.io_class = Some(value.number()?),
+            b"operation" => self.op = op(value)?,
+            b"flush" => self.is_flush = value.is_true()?,
+            b"fua" if value.is_true()? => self.flags = self.flags.with(Flags::FUA),
+            b"error" if value.is_true()? => self.flags = self.flags.with(Flags::ERROR),
+            b"latency" => self.latency_ns = duration_ns(value.number()?)?,
+            b"qd" => self.depth = value.number()?,
+            b"writeHint" => {
+                let hint = usize::try_from(value.number()?).ok().and_then(|hint| Lifetime::ALL.get(hint));
+                self.lifetime = *hint.ok_or("the write hint is not known")?;
+            }
+            b"deviceId" => self.device = id(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of an id, which is a number.
+fn id(value: Value<'_>) -> Result<&[u8], Bad> {
+    value.number().map(|_| value.raw())
 }
 
 impl LineFormat for Iotrace {

@@ -105,6 +105,7 @@ impl<'a> Members<'a> {
     }
 
     /// The next byte that is no blank.
+    #[inline]
     fn peek(&mut self) -> Result<u8, Bad> {
         while let [byte, rest @ ..] = self.rest {
             if !byte.is_ascii_whitespace() {
@@ -115,6 +116,7 @@ impl<'a> Members<'a> {
         Err("the object is cut off")
     }
 
+    #[inline]
     fn expect(&mut self, wanted: u8) -> Result<(), Bad> {
         if self.peek()? != wanted {
             return Err("no JSON object");
@@ -124,23 +126,24 @@ impl<'a> Members<'a> {
     }
 
     /// What comes before the closing quote, which is passed.
+    #[inline]
     fn string(&mut self) -> Result<&'a [u8], Bad> {
         let mut at = 0;
         loop {
-            match self.rest.get(at).ok_or("a string is cut off")? {
-                b'"' => {
-                    let string = &self.rest[..at];
-                    self.rest = &self.rest[at + 1..];
-                    return Ok(string);
-                }
-                b'\\' => at += 2,
-                _ => at += 1,
+            let rest = self.rest.get(at..).ok_or("a string is cut off")?;
+            let found = rest.iter().position(|&byte| byte == b'"' || byte == b'\\').ok_or("a string is cut off")?;
+            if rest[found] == b'"' {
+                let string = &self.rest[..at + found];
+                self.rest = &rest[found + 1..];
+                return Ok(string);
             }
+            at += found + 2;
         }
     }
 
+    #[inline]
     fn bare(&mut self) -> Result<&'a [u8], Bad> {
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         let count = self.rest.iter().take_while(|byte| is_part(byte)).count();
         let (bare, rest) = self.rest.split_at(count);
         self.rest = rest;

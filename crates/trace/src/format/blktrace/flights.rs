@@ -1,6 +1,7 @@
 //! Requests at the device, and those behind them that wait to be handed out in the order of issue.
 
 use super::event::{Event, Key};
+use super::hash::Seed;
 use crate::{Flags, NOT_KNOWN, Request};
 use std::collections::{HashMap, VecDeque};
 
@@ -37,9 +38,9 @@ pub(super) struct Flights {
     /// Number of the first.
     first: u64,
     /// The latest open one of each key.
-    open: HashMap<Key, u64>,
+    open: HashMap<Key, u64, Seed>,
     /// Open ones of each device.
-    depths: HashMap<u32, u16>,
+    depths: HashMap<u32, u16, Seed>,
 }
 
 impl Flights {

@@ -5,6 +5,7 @@
 
 mod event;
 mod flights;
+mod hash;
 mod pairing;
 mod queued;
 mod stream;
@@ -21,6 +22,7 @@ use super::clock::Clock;
 use super::fields::{Bad, range, sectors};
 use super::namer::text;
 use crate::{BATCH_REQUESTS, Faults, Flags, Knows, Names, Request, Source, TraceError};
+use hash::Seed;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::Read;
@@ -58,7 +60,7 @@ pub(super) struct Blktrace<R> {
     clock: Clock,
     books: Books,
     pairing: Pairing,
-    processes: HashMap<u32, u32>,
+    processes: HashMap<u32, u32, Seed>,
     /// The last device and its volume.
     volume: Option<(u32, u32)>,
 }
@@ -74,7 +76,7 @@ impl<R: Read> Blktrace<R> {
             clock: Clock::from_first(),
             books: Books::of_binary(name),
             pairing: Pairing::default(),
-            processes: HashMap::new(),
+            processes: HashMap::default(),
             volume: None,
         }
     }

@@ -6,6 +6,7 @@
 
 use super::event::{Action, Event};
 use super::flights::Flights;
+use super::hash::Seed;
 use super::queued::{Queued, QueuedTable};
 use crate::{Knows, NOT_KNOWN, Request};
 use std::collections::HashMap;
@@ -40,7 +41,7 @@ pub(in crate::format) struct Pairing {
     /// Events that wait for the look at the beginning to end.
     early: Vec<Event>,
     is_begun: bool,
-    devices: HashMap<u32, Device>,
+    devices: HashMap<u32, Device, Seed>,
     queued: QueuedTable,
     flights: Flights,
     has_latency: bool,

@@ -1,6 +1,7 @@
 //! Requests that have been queued and not yet been issued.
 
 use super::event::{Event, Key};
+use super::hash::Seed;
 use std::collections::{HashMap, VecDeque};
 
 /// Most requests that are remembered.
@@ -24,7 +25,7 @@ impl Queued {
 /// Those requests, by their keys. The oldest are forgotten where there are too many: merged ones may never be issued.
 #[derive(Default)]
 pub(super) struct QueuedTable {
-    by_key: HashMap<Key, Queued>,
+    by_key: HashMap<Key, Queued, Seed>,
     /// In the order in which they came; some of them are no longer in the table.
     order: VecDeque<(Key, u64)>,
 }
