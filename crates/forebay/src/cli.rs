@@ -2,7 +2,7 @@
 
 use crate::config::Place;
 use crate::output::Format;
-use crate::verbs::AnalyzeOptions;
+use crate::verbs::{AnalyzeOptions, ConvertOptions, SizeOptions};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -182,6 +182,23 @@ clean stop. Exit 1 where a promise is broken; --seed shrinks that life and shows
 Rows are classes by the evidence: rules, the kernel's marks and hints, behaviour. alpha: share of the writes; beta: bytes
 written over bytes occupied; T temporary, M metadata, L log, H hot, X for the capacity tier.")]
     Analyze(AnalyzeOptions),
+    /// How big a fast tier, for which classes, buys which alpha, endurance and hit ratio
+    #[command(after_help = "Example:
+  forebay size trace.vscsi.gz
+  forebay size rocksdb:?scale=0.001 --rules rocksdb --fast-size 100MiB
+  forebay size trace.parquet --capacity p4320 --config classes.toml
+
+Rows of the analysis are pinned in the order of their beta, the rest is staged in what is left. The knee is where more space
+begins to buy little.")]
+    Size(SizeOptions),
+    /// A trace in another format: Parquet, fio's log, blktrace's binary
+    #[command(after_help = "Example:
+  forebay convert trace.vscsi.gz trace.parquet
+  forebay convert rocksdb:?scale=0.001 rocksdb.log --to-format fio-log
+  forebay convert trace.csv.gz fleet --to-format parquet-by-volume
+
+Formats that are read are in docs/traces.md; they are found out from the contents.")]
+    Convert(ConvertOptions),
     /// Looks at a configuration without touching a device
     #[command(after_help = "Example:
   forebay config check pool.toml

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod text;
 
+pub use text::faults;
+
 /// Options of `forebay analyze`.
 #[derive(Debug, clap::Args)]
 pub struct AnalyzeOptions {
@@ -59,7 +61,7 @@ pub struct Read {
     pub names: Names,
 }
 
-/// Reads a trace to its end, in batches.
+/// Reads a trace in batches, to its end or until `take` says `false`.
 ///
 /// # Errors
 /// What makes it unreadable, with its name.
@@ -68,13 +70,13 @@ pub fn read(
     format: Option<TraceFormat>,
     wanted: Wanted,
     volume: Option<&str>,
-    mut take: impl FnMut(&[Request], &Names, Knows),
+    mut take: impl FnMut(&[Request], &Names, Knows) -> bool,
 ) -> Result<Read> {
     let about = || format!("trace {}", trace.name);
     let mut names = Names::default();
     let (mut faults, mut knows, mut requests) = (Faults::default(), Knows::default(), 0);
     let mut batch = Vec::new();
-    for mut source in trace.open(format, wanted).with_context(about)? {
+    'files: for mut source in trace.open(format, wanted).with_context(about)? {
         loop {
             batch.clear();
             let goes_on = source.read(&mut batch, &mut names).with_context(about)?;
@@ -83,7 +85,9 @@ pub fn read(
             }
             knows = source.knows();
             requests += batch.len() as u64;
-            take(&batch, &names, knows);
+            if !take(&batch, &names, knows) {
+                break 'files;
+            }
             if !goes_on {
                 break;
             }
@@ -107,7 +111,7 @@ struct Analysed {
     report: Report,
 }
 
-fn by(name: &str) -> Result<By> {
+pub fn by(name: &str) -> Result<By> {
     let found = By::ALL.iter().find(|(_, known)| *known == name).map(|(by, _)| *by);
     found.ok_or_else(|| {
         let known: Vec<&str> = By::ALL.iter().map(|(_, name)| *name).collect();
@@ -143,6 +147,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         let volume = options.reading.volume.as_deref();
         let read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
             analysis.add(requests, names, knows);
+            true
         })?;
         let report = analysis.finish(&read.names);
         Ok(Analysed { name: trace.name.clone(), read, report })
@@ -178,7 +183,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
 }
 
 /// The columns that the rows and rules ask for.
-fn wanted(how: &Options) -> Wanted {
+pub fn wanted(how: &Options) -> Wanted {
     let asks = how.rules.iter().map(|(_, rule)| rule.to_string()).collect::<Vec<_>>().join(" ");
     let has = |word: &str| asks.contains(word);
     Wanted {

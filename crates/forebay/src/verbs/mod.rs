@@ -5,12 +5,14 @@ mod bench;
 mod check;
 mod class;
 mod config;
+mod convert;
 mod create;
 mod disk;
 mod inspect;
 mod models;
 mod serve;
 mod simulate;
+mod size;
 mod status;
 mod top;
 mod verify;
@@ -18,6 +20,8 @@ mod verify;
 use crate::cli::{Cli, Verb};
 pub use analyze::AnalyzeOptions;
 use anyhow::Result;
+pub use convert::ConvertOptions;
+pub use size::SizeOptions;
 pub use status::class_table;
 
 /// Runs what was asked for.
@@ -42,6 +46,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Conformance(options) => models::conformance(&options, format),
         Verb::Simulate(options) => simulate::run(&options, format),
         Verb::Analyze(options) => analyze::run(&options, format),
+        Verb::Size(options) => size::run(&options, format),
+        Verb::Convert(options) => convert::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
     }
 }

@@ -1,7 +1,7 @@
 //! What is remembered of each block: when it was accessed, who wrote it, whether it lives.
 
 use super::distances::Distances;
-use super::sampling::{Sample, hash};
+use super::sampling::{Sample, hash, key};
 use super::stack::{Place, Stack};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -113,12 +113,6 @@ impl Blocks {
         self.peak_accessed_bytes
     }
 
-    /// The key of a block: of its volume and its number there, which is below [`VOLUME_BLOCKS`].
-    fn key(volume: u32, block: u64) -> u64 {
-        // 0 is the hash of 0: apart from it, block 0 is not followed more often than others.
-        hash((u64::from(volume) << 44 | block) ^ 0x9e37_79b9_7f4a_7c15)
-    }
-
     /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed.
     pub fn read(
         &mut self,
@@ -134,7 +128,7 @@ impl Blocks {
             self.reads.count(count);
         }
         for block in first..first + count {
-            let key = Self::key(volume, block);
+            let key = key(volume, block);
             if !self.sample.has(key) {
                 continue;
             }
@@ -168,7 +162,7 @@ impl Blocks {
             self.peak_bytes.resize(places, 0);
         }
         for block in first..first + count {
-            let key = Self::key(volume, block);
+            let key = key(volume, block);
             if !self.sample.has(key) {
                 continue;
             }
@@ -201,15 +195,7 @@ impl Blocks {
 
     /// `count` blocks from `first` are no longer needed; tells of each followed one that lived.
     pub fn discard(&mut self, volume: u32, first: u64, count: u64, now_ns: u64, mut tell: impl FnMut(Seen, u64)) {
-        // A discard may be of terabytes: then those that are followed are fewer.
-        let keys: Vec<u64> = if count > self.table.len() as u64 * 4 {
-            let base = u64::from(volume) << 44;
-            let range = base + first..base + first + count;
-            let table = self.table.keys().copied();
-            table.filter(|&key| range.contains(&(super::sampling::unhash(key) ^ 0x9e37_79b9_7f4a_7c15))).collect()
-        } else {
-            (first..first + count).map(|block| Self::key(volume, block)).filter(|&key| self.sample.has(key)).collect()
-        };
+        let keys = self.sample.keys(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
         for key in keys {
             let Some(block) = self.table.remove(&key) else { continue };

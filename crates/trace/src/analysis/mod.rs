@@ -13,6 +13,7 @@ mod report;
 mod rows;
 mod sampling;
 mod shapes;
+mod sizing;
 mod stack;
 
 pub use books::Book;
@@ -23,6 +24,7 @@ pub use histogram::Histogram;
 pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
 pub use rows::By;
 pub use shapes::Shapes;
+pub use sizing::{Pinned, Sized, Sizes, Sizing};
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
 use blocks::{BLOCK_BYTES, Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};

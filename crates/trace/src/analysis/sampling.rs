@@ -44,8 +44,29 @@ impl Sample {
     }
 }
 
+/// Taken off a block's address before it is hashed: 0 is the hash of 0, and block 0 is not to be followed always.
+const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Key of a block of a volume; blocks are below 2^44, volumes below 2^20.
+pub fn key(volume: u32, block: u64) -> u64 {
+    hash((u64::from(volume) << 44 | block) ^ SALT)
+}
+
+impl Sample {
+    /// Keys of the blocks of a range that are followed. A range may be of terabytes: then those of the table are fewer.
+    pub fn keys(&self, volume: u32, first: u64, count: u64, table: impl ExactSizeIterator<Item = u64>) -> Vec<u64> {
+        if count > table.len() as u64 * 4 {
+            let base = u64::from(volume) << 44;
+            let range = base + first..base + first + count;
+            table.filter(|&key| range.contains(&(unhash(key) ^ SALT))).collect()
+        } else {
+            (first..first + count).map(|block| key(volume, block)).filter(|&key| self.has(key)).collect()
+        }
+    }
+}
+
 /// The key of a hash.
-pub fn unhash(hash: u64) -> u64 {
+fn unhash(hash: u64) -> u64 {
     // Each step of `hash` undone, the last first; the factors are the inverses modulo 2^64.
     let key = hash ^ (hash >> 31) ^ (hash >> 62);
     let key = key.wrapping_mul(0x3196_42b2_d24d_8ec3);

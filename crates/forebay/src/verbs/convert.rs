@@ -1,0 +1,146 @@
+//! `forebay convert`: a trace of any format, or a generator, as Parquet, fio's log or blktrace's binary.
+
+use super::analyze::{ReadingOptions, faults_json, read};
+use crate::output::{self, Format};
+use crate::traces;
+use anyhow::{Context, Result, bail};
+use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
+use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter};
+use forebay_trace::{Faults, Names, Request, TraceError};
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+
+/// Options of `forebay convert`.
+#[derive(Debug, clap::Args)]
+pub struct ConvertOptions {
+    /// A trace, as for analyze
+    pub trace: String,
+    /// The file to write; it must not exist. For parquet-by-volume a directory
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub reading: ReadingOptions,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = To::Parquet, value_name = "FORMAT")]
+    pub to_format: To,
+    /// Stop after so many requests
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+/// Formats that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum To {
+    /// One Parquet file (docs/trace-parquet.md).
+    Parquet,
+    /// A directory of them, by volume.
+    ParquetByVolume,
+    /// fio's I/O log, version 3.
+    FioLog,
+    /// Version 2, for fio up to 3.30.
+    FioLog2,
+    /// blktrace's binary; name it NAME.blktrace.0.
+    Blktrace,
+}
+
+enum Writer {
+    Parquet(ParquetWriter),
+    ByVolume(PartitionedWriter),
+    Fio(FioLogWriter<File>),
+    Blktrace(BlktraceWriter<File>),
+}
+
+impl Writer {
+    fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
+        match self {
+            Self::Parquet(writer) => writer.write(requests, names),
+            Self::ByVolume(writer) => writer.write(requests, names),
+            Self::Fio(writer) => writer.write(requests, names),
+            Self::Blktrace(writer) => writer.write(requests, names),
+        }
+    }
+
+    /// Ends it; what could not be written of the requests.
+    fn finish(self, faults: &Faults) -> Result<Faults, TraceError> {
+        let synced = |file: File| file.sync_all().map_err(|source| TraceError::Write { source });
+        match self {
+            Self::Parquet(writer) => return Ok(writer.finish(faults)?.refused),
+            Self::ByVolume(writer) => return Ok(writer.finish(faults)?.refused),
+            Self::Fio(writer) => synced(writer.finish()?)?,
+            Self::Blktrace(writer) => synced(writer.finish()?)?,
+        }
+        Ok(Faults::default())
+    }
+}
+
+/// Converts.
+///
+/// # Errors
+/// A trace that cannot be read, a file that exists or cannot be written.
+pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
+    let trace_format = traces::format_named(options.reading.format.as_deref())?;
+    if options.reading.rules.is_some() {
+        bail!("--rules: rules make rows of analyze and size; a trace is converted as it is");
+    }
+    let list = traces::named(&options.trace)?;
+    let [trace] = list.as_slice() else {
+        bail!("{} holds {} traces: convert one at a time", options.trace, list.len());
+    };
+    let about = || options.to.display().to_string();
+    let mut writer = None;
+    let (mut failed, mut written) = (None, 0_u64);
+    let limit = options.limit.unwrap_or(u64::MAX);
+    let volume = options.reading.volume.as_deref();
+    let read = read(trace, trace_format, Wanted::ALL, volume, |requests, names, knows| {
+        if failed.is_some() || written >= limit {
+            return false;
+        }
+        let requests = &requests[..requests.len().min(usize::try_from(limit - written).unwrap_or(usize::MAX))];
+        let mut write = || -> Result<()> {
+            if writer.is_none() {
+                writer = Some(create(options, &knows)?);
+            }
+            if let Some(writer) = &mut writer {
+                writer.write(requests, names)?;
+            }
+            Ok(())
+        };
+        failed = write().err();
+        written += requests.len() as u64;
+        failed.is_none() && written < limit
+    })?;
+    if let Some(error) = failed {
+        return Err(error.context(about()));
+    }
+    let Some(writer) = writer else { bail!("{}: holds no requests", options.trace) };
+    let refused = writer.finish(&read.faults).with_context(about)?;
+    match format {
+        Format::Json => output::json(json!({
+            "requests": written,
+            "to": about(),
+            "faults": faults_json(&read.faults),
+            "refused": faults_json(&refused),
+        })),
+        Format::Table => {
+            super::analyze::faults(&read.faults).iter().try_for_each(|line| output::line(line))?;
+            if refused.count > 0 {
+                output::line(&format!("{} requests have values that the format cannot hold", refused.count))?;
+            }
+            output::line(&format!("{written} requests written to {}", about()))
+        }
+    }
+}
+
+fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writer> {
+    let file = || {
+        let file = OpenOptions::new().write(true).create_new(true).open(&options.to);
+        file.with_context(|| format!("{} cannot be created", options.to.display()))
+    };
+    Ok(match options.to_format {
+        To::Parquet => Writer::Parquet(ParquetWriter::create(&options.to, knows)?),
+        To::ParquetByVolume => Writer::ByVolume(PartitionedWriter::create(&options.to, knows)?),
+        To::FioLog => Writer::Fio(FioLogWriter::new(file()?, FioLogVersion::V3)),
+        To::FioLog2 => Writer::Fio(FioLogWriter::new(file()?, FioLogVersion::V2)),
+        To::Blktrace => Writer::Blktrace(BlktraceWriter::new(file()?)),
+    })
+}

@@ -1,0 +1,266 @@
+//! `forebay size`: how big a fast tier, for which classes, buys what.
+
+use super::analyze::{ReadingOptions, by, faults_json, read, wanted};
+use crate::output::{self, Format, ratio, size, table};
+use crate::traces;
+use anyhow::{Context, Result, bail};
+use forebay_device::parse_size_bytes;
+use forebay_model::endurance::{self, Life, Limit, Tier};
+use forebay_model::preset::Drive;
+use forebay_trace::analysis::{Analysis, Options, Report, Sized, Sizes, Sizing};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Write amplification of QLC under what the tier lets through: whole bands of data that dies together.
+const SHAPED_WAF: f64 = 1.0;
+
+/// Options of `forebay size`.
+#[derive(Debug, clap::Args)]
+pub struct SizeOptions {
+    /// A trace, as for analyze; it is read twice
+    pub trace: String,
+    #[command(flatten)]
+    pub reading: ReadingOptions,
+    /// What can be pinned: class, hint, directory, extension, process, io-class, volume
+    #[arg(long, default_value = "class", value_name = "WHAT")]
+    pub by: String,
+    /// Memory for what is followed of blocks; beyond it they are sampled
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size_bytes)]
+    pub memory: u64,
+    /// Follow one block in N (a power of two) from the first on
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub sample: u64,
+    /// Also tell what a fast tier of this size buys; several times
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_bytes)]
+    pub fast_size: Vec<u64>,
+    /// Drive of the fast tier, for its endurance: a preset of `forebay models`
+    #[arg(long, default_value = "p4800x", value_name = "DRIVE")]
+    pub fast: String,
+    /// Drive of the capacity tier, for its endurance
+    #[arg(long, default_value = "p4320", value_name = "DRIVE")]
+    pub capacity: String,
+    /// Write the [[class]] part of a configuration for the recommended size; the file must not exist
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// A drive's life, by its preset.
+fn life(option: &str, name: &str) -> Result<Life> {
+    let drive = Drive::named(name).with_context(|| format!("--{option} {name}"))?;
+    drive.life().with_context(|| format!("--{option} {name}: its preset rates no endurance; name another"))
+}
+
+/// A size, with what it means for the drives.
+struct Offer<'a> {
+    sized: &'a Sized,
+    read_hits: Option<f64>,
+    edpwd: f64,
+    epbw: f64,
+    limit: Limit,
+}
+
+/// Sizes.
+///
+/// # Errors
+/// A trace that cannot be read twice, or has no writes; drives that are not known.
+pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
+    if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
+        bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
+    }
+    if let Some(path) = options.config.as_deref().filter(|path| path.exists()) {
+        bail!("--config {}: exists already; name a file that does not", path.display());
+    }
+    let (fast, capacity) = (life("fast", &options.fast)?, life("capacity", &options.capacity)?);
+    let trace_format = traces::format_named(options.reading.format.as_deref())?;
+    let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
+    let list = traces::named(&options.trace)?;
+    let [trace] = list.as_slice() else {
+        bail!("{} holds {} traces: size one at a time", options.trace, list.len());
+    };
+    let how = Options {
+        memory_bytes: options.memory,
+        sample_halvings: options.sample.trailing_zeros(),
+        by: by(&options.by)?,
+        rules,
+    };
+    let columns = wanted(&how);
+    let volume = options.reading.volume.as_deref();
+    let mut analysis = Analysis::new(&how);
+    let first = read(trace, trace_format, columns, volume, |requests, names, knows| {
+        analysis.add(requests, names, knows);
+        true
+    })?;
+    let report = analysis.finish(&first.names);
+    if report.written_footprint_bytes == 0 {
+        bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
+    }
+    let mut sizing = Sizing::new(&how, &report);
+    let second = read(trace, trace_format, columns, volume, |requests, names, knows| {
+        sizing.add(requests, names, knows);
+        true
+    })?;
+    if second.requests != first.requests {
+        bail!("{}: changed while it was read: {} requests, then {}", options.trace, first.requests, second.requests);
+    }
+    let sizes = sizing.finish(&options.fast_size);
+    let offer = |sized| offer(sized, &report, &fast, &capacity);
+    let offers = sizes.sizes.iter().map(offer).collect::<Result<Vec<_>>>()?;
+    let knee = sizes.knee.and_then(|at| offers.get(at));
+    if let (Some(path), Some(knee)) = (&options.config, knee) {
+        write_config(path, &sizes, &report, knee)?;
+    }
+    match format {
+        Format::Json => output::json(json!({
+            "trace": options.trace,
+            "faults": faults_json(&first.faults),
+            "one_block_in": sizes.one_block_in,
+            "order": sizes.order,
+            "sizes": offers.iter().map(value).collect::<Vec<_>>(),
+            "knee": knee.map(value),
+            "fast": options.fast,
+            "capacity": options.capacity,
+        })),
+        Format::Table => output::line(&text(options, &sizes, &offers, knee)),
+    }
+}
+
+fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
+    // What is not pinned passes through the tier as well: it takes all writes.
+    let fast_tier = Tier { life: Life { capacity_bytes: fast.capacity_bytes, ..*fast }, share: 1.0, waf: 1.0 };
+    let below = Tier { life: *capacity, share: 1.0 - sized.alpha, waf: SHAPED_WAF };
+    let effective = endurance::pool(&fast_tier, &below)?;
+    // The curve has octaves only: the largest that is no larger.
+    let point = report.curve.iter().rfind(|point| point.size_bytes <= sized.size_bytes);
+    Ok(Offer {
+        sized,
+        read_hits: point.and_then(|point| point.read_miss_ratio).map(|misses| 1.0 - misses),
+        edpwd: effective.edpwd,
+        epbw: effective.epbw,
+        limit: effective.limit,
+    })
+}
+
+fn limit(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Fast => "fast",
+        Limit::Capacity => "capacity",
+    }
+}
+
+fn value(offer: &Offer<'_>) -> Value {
+    let finite = |value: f64| value.is_finite().then_some(value);
+    json!({
+        "size_bytes": offer.sized.size_bytes,
+        "pinned": offer.sized.pinned,
+        "alpha": offer.sized.alpha,
+        "alpha_error": offer.sized.alpha_error,
+        "alpha_pinned": offer.sized.alpha_pinned,
+        "read_hit_ratio": offer.read_hits,
+        "epbw": finite(offer.epbw),
+        "edpwd": finite(offer.edpwd),
+        "worn_first": limit(offer.limit),
+    })
+}
+
+fn names(sizes: &Sizes, pinned: usize) -> String {
+    match pinned {
+        0 => "nothing".to_owned(),
+        _ => sizes.order[..pinned].iter().map(|row| row.name.as_str()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn text(options: &SizeOptions, sizes: &Sizes, offers: &[Offer<'_>], knee: Option<&Offer<'_>>) -> String {
+    let asked = |offer: &Offer<'_>| options.fast_size.contains(&offer.sized.size_bytes);
+    let is_knee = |offer: &Offer<'_>| knee.is_some_and(|knee| std::ptr::eq(knee.sized, offer.sized));
+    let rows: Vec<Vec<String>> = offers
+        .iter()
+        .enumerate()
+        // Octaves are enough to look at.
+        .filter(|(at, offer)| at % 4 == 0 || asked(offer) || is_knee(offer) || at + 1 == offers.len())
+        .map(|(_, offer)| {
+            vec![
+                if is_knee(offer) {
+                    "knee"
+                } else if asked(offer) {
+                    "asked"
+                } else {
+                    ""
+                }
+                .to_owned(),
+                names(sizes, offer.sized.pinned),
+                size(offer.sized.size_bytes),
+                format!("{:.1} %", offer.sized.alpha * 100.0),
+                offer.sized.alpha_error.map_or_else(|| "-".to_owned(), |error| format!("{:.1}", error * 100.0)),
+                format!("{:.1} %", offer.sized.alpha_pinned * 100.0),
+                ratio(offer.read_hits),
+                if offer.edpwd.is_finite() { format!("{:.2}", offer.edpwd) } else { "-".to_owned() },
+                limit(offer.limit).to_owned(),
+            ]
+        })
+        .collect();
+    let head = ["", "pinned", "fast tier", "alpha", "+-", "of pinned", "read hits", "EDPWD", "worn first"];
+    let mut lines = vec![table(&head, 2, &rows)];
+    if sizes.one_block_in > 1 {
+        lines.push(format!("SAMPLED: one block in {} was followed", sizes.one_block_in));
+    }
+    lines.push(format!(
+        "alpha: share of block writes kept from the capacity tier; +-: half of the 95 % interval in points, from 20 parts \
+         of the trace. Read hits: of an LRU cache of that size over all accesses. EDPWD: {} over {}, every write passing the \
+         fast tier, the rest shaped into bands (WAF {SHAPED_WAF}).",
+        options.fast, options.capacity
+    ));
+    match knee {
+        Some(knee) => lines.push(format!(
+            "The knee is at {}: pin {}, alpha {:.1} %.",
+            size(knee.sized.size_bytes),
+            names(sizes, knee.sized.pinned),
+            knee.sized.alpha * 100.0
+        )),
+        None => lines.push("There is no knee: more space buys nothing.".to_owned()),
+    }
+    lines.join("\n")
+}
+
+/// The classes of a configuration.
+fn write_config(path: &Path, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -> Result<()> {
+    let mut text =
+        format!("# For a fast tier of {}: alpha {:.1} %.\n", size(knee.sized.size_bytes), knee.sized.alpha * 100.0);
+    for (at, row) in sizes.order.iter().enumerate() {
+        let is_pinned = at < knee.sized.pinned;
+        let share = row.occupancy_bytes as f64 / knee.sized.size_bytes.max(1) as f64;
+        let letter = report.rows.iter().find(|found| found.name == row.name).and_then(|found| found.letter);
+        let _ = write!(
+            text,
+            "\n# {}: occupies {}, beta {:.1}\n[[class]]\nname = {:?}\nplace = {:?}\n",
+            letter.map_or_else(|| "?".to_owned(), String::from),
+            size(row.occupancy_bytes),
+            row.beta,
+            class_name(&row.name),
+            if is_pinned { "fast" } else { "stage" },
+        );
+        if is_pinned {
+            // Room for half as much again as it ever took.
+            let _ = writeln!(text, "share = {:.3}", (share * 1.5).min(1.0));
+        }
+        if let Some(rule) = rule_of(&row.name) {
+            let _ = writeln!(text, "match = [{rule:?}]");
+        }
+    }
+    use std::io::Write as _;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(|| format!("--config {}", path.display()))
+}
+
+/// A name that a class may have.
+fn class_name(row: &str) -> String {
+    row.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' }).collect()
+}
+
+/// The rule of rows that stand for a hint; others are named by rules of the user's own.
+fn rule_of(row: &str) -> Option<String> {
+    match row {
+        "swap" => Some("hint.swap".to_owned()),
+        _ => row.strip_prefix("lifetime ").map(|hint| format!("hint.lifetime:{hint}")),
+    }
+}

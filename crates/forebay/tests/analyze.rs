@@ -1,0 +1,177 @@
+//! `forebay analyze` and `forebay size` as a user calls them, on small traces of our own and on generators.
+#![forbid(unsafe_code)]
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn forebay(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = forebay(&[arguments, &["--output", "json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What it says on stderr, where it could not do it.
+fn refused(arguments: &[&str]) -> String {
+    let output = forebay(arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A vscsi trace: (sector, bytes, is a write), a request each millisecond.
+fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf {
+    let mut bytes = Vec::new();
+    for (at, &(sector, len, is_write)) in requests.iter().enumerate() {
+        bytes.extend((at as u32).to_le_bytes());
+        bytes.extend(len.to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend((if is_write { 0x2a_u16 } else { 0x28 }).to_le_bytes());
+        bytes.extend(0x100_u16.to_le_bytes());
+        bytes.extend(sector.to_le_bytes());
+        bytes.extend((at as u64 * 1000).to_le_bytes());
+    }
+    let path = directory.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_small_trace_is_told_exactly() {
+    let directory = tempfile::TempDir::new().unwrap();
+    // Blocks 0 and 1 written, 0 twice; 8 KiB read that begin within block 1; block 9 read once.
+    let requests = [(0, 8192, true), (0, 4096, true), (12, 8192, false), (72, 512, false)];
+    let path = trace(directory.path(), "small.vscsi", &requests);
+    let found = json(&["analyze", path.to_str().unwrap()]);
+    assert_eq!((found["requests"].as_u64(), found["exact"].as_bool()), (Some(4), Some(true)));
+    let report = &found["report"];
+    assert_eq!(report["written_footprint_bytes"], 8192);
+    assert_eq!(report["footprint_bytes"], 5 * 4096);
+    assert_eq!(report["beta"], 1.5);
+    assert_eq!(report["block_accesses"], 7);
+    assert_eq!(report["duration_ns"], 3_000_000);
+    let whole = report["curve"].as_array().unwrap().iter().find(|point| point["percent"] == 100).unwrap();
+    // Block 0 written again, block 1 read: two hits of seven; of four blocks read, one; of three written, one.
+    assert_eq!(whole["miss_ratio"].as_f64().unwrap(), 1.0 - 2.0 / 7.0);
+    assert_eq!(whole["read_miss_ratio"], 0.75);
+    assert_eq!(whole["alpha"].as_f64().unwrap(), 1.0 / 3.0);
+    let text = forebay(&["analyze", path.to_str().unwrap()]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("workload through the PRISM") && text.contains("neither depths nor latencies"), "{text}");
+}
+
+/// The published tables: name, alpha in percent, beta, letter.
+fn holds(report: &Value, published: &[(&str, f64, f64, &str)]) {
+    let rows = report["rows"].as_array().unwrap();
+    for (name, alpha, beta, letter) in published {
+        let row = rows.iter().find(|row| row["name"] == *name).unwrap_or_else(|| panic!("no row {name}"));
+        let (found_alpha, found_beta) = (row["alpha"].as_f64().unwrap() * 100.0, row["beta"].as_f64().unwrap());
+        assert!((found_alpha - alpha).abs() <= 1.0, "{name}: alpha {found_alpha:.2} for {alpha}");
+        assert!((found_beta / beta - 1.0).abs() <= 0.1, "{name}: beta {found_beta:.1} for {beta}");
+        assert_eq!(row["letter"], *letter, "{name}");
+    }
+}
+
+#[test]
+fn the_published_tables_come_out_of_the_generators() {
+    let found = json(&["analyze", "rocksdb:?scale=0.001", "--rules", "rocksdb"]);
+    let table = [
+        ("metadata", 0.0, 5.7 / 2.0, "M"),
+        ("wal", 5.4, 172.2, "L"),
+        ("L0", 5.4, 689.6, "T"),
+        ("L1", 8.0, 1012.3, "T"),
+        ("L2", 24.9, 267.5, "T"),
+        ("L3", 35.6, 45.1, "T"),
+        ("L4/L5", 20.5, 2.6, "X"),
+    ];
+    holds(&found["report"], &table);
+    let fast = found["report"]["alpha_fast"].as_f64().unwrap();
+    assert!((fast - 0.79).abs() < 0.01, "{fast}: 79 % can fit the fast tier");
+    let found = json(&["analyze", "mongodb:?scale=0.001", "--rules", "mongodb"]);
+    holds(&found["report"], &[("journal", 97.2, 9159.4, "L"), ("data", 2.8, 776.7 / 750.0, "X")]);
+    // Without paths the hints tell the log from tables, and some of these from others.
+    let found = json(&["analyze", "rocksdb:?scale=0.001", "--by", "hint", "--sample", "4"]);
+    assert_eq!(found["exact"], false);
+    let short = found["report"]["rows"].as_array().unwrap().iter().find(|row| row["name"] == "lifetime short").unwrap();
+    assert!((short["alpha"].as_f64().unwrap() - 0.054).abs() < 0.01, "{short}");
+}
+
+#[test]
+fn a_size_is_found_and_its_classes_can_be_used() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let config = directory.path().join("classes.toml");
+    let arguments = ["size", "rocksdb:?scale=0.001", "--rules", "rocksdb", "--fast-size", "20MiB"];
+    let found = json(&[&arguments[..], &["--config", config.to_str().unwrap()]].concat());
+    let sizes = found["sizes"].as_array().unwrap();
+    let alphas: Vec<f64> = sizes.iter().map(|size| size["alpha"].as_f64().unwrap()).collect();
+    assert!(alphas.is_sorted_by(|a, b| *a <= *b + 1e-9), "more space never traps less: {alphas:?}");
+    let asked = sizes.iter().find(|size| size["size_bytes"] == 20 << 20).unwrap();
+    // L2 and all above take 19.8 MB of it: 43.8 % of the writes as published; what is staged comes on top.
+    assert!(asked["alpha"].as_f64().unwrap() >= 0.43, "{asked}");
+    assert!(found["knee"]["edpwd"].as_f64().unwrap() > 0.0);
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("name = \"wal\"\nplace = \"fast\""), "{text}");
+    let again = refused(&[&arguments[..], &["--config", config.to_str().unwrap()]].concat());
+    assert!(again.contains("exists already"), "{again}");
+}
+
+#[test]
+fn a_directory_is_a_fleet() {
+    let directory = tempfile::TempDir::new().unwrap();
+    trace(directory.path(), "a.vscsi", &[(0, 4096, true)]);
+    trace(directory.path(), "b.vscsi", &[(0, 4096, true), (0, 4096, true)]);
+    let found = json(&["analyze", directory.path().to_str().unwrap()]);
+    let betas: Vec<f64> =
+        found["traces"].as_array().unwrap().iter().map(|trace| trace["report"]["beta"].as_f64().unwrap()).collect();
+    assert_eq!(betas, [1.0, 2.0]);
+    // One that is none leaves the others, and is told.
+    fs::write(directory.path().join("c.txt"), "this is no trace\n").unwrap();
+    let output = forebay(&["analyze", directory.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("b.vscsi"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("c.txt"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true)]);
+    let path = path.to_str().unwrap();
+    for (arguments, word) in [
+        (vec!["analyze", "/nowhere/at/all"], "/nowhere/at/all"),
+        (vec!["analyze", "rocksbd:?scale=1"], "rocksdb"),
+        (vec!["analyze", "rocksdb:?scael=1"], "scale"),
+        (vec!["analyze", path, "--by", "colour"], "directory"),
+        (vec!["analyze", path, "--format", "xml"], "vscsi"),
+        (vec!["analyze", path, "--sample", "3"], "power of two"),
+        (vec!["analyze", path, "--memory", "1KiB"], "1MiB"),
+        (vec!["analyze", path, "--rules", "oracle"], "postgresql"),
+        (vec!["analyze", path, "--volume", "sdx"], "sdx"),
+        (vec!["size", path, "--capacity", "p999"], "p999"),
+    ] {
+        let said = refused(&arguments);
+        assert!(said.contains(word), "{arguments:?}: {said}");
+    }
+    let reads = trace(directory.path(), "r.vscsi", &[(0, 4096, false)]);
+    assert!(refused(&["size", reads.to_str().unwrap()]).contains("nothing is written"));
+}
+
+#[test]
+fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true), (8, 4096, true), (16, 4096, true)]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[32 + 12] = 0xee;
+    bytes.truncate(32 * 3 - 5);
+    fs::write(&path, bytes).unwrap();
+    let found = json(&["analyze", path.to_str().unwrap()]);
+    assert_eq!(found["requests"], 1);
+    assert_eq!(found["faults"]["count"], 2);
+    assert_eq!(found["faults"]["first"][0]["byte"], 32);
+}

@@ -1,0 +1,320 @@
+//! How large a fast tier should be, and for what: the second pass over a trace, once the table of its rows is known.
+//!
+//! Rows are taken in the order of their beta. For each number of rows that are pinned, a stack of the writes of all other
+//! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
+//! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
+
+use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES, VOLUME_BLOCKS};
+use super::histogram::Histogram;
+use super::report::Report;
+use super::rows::{Part, Rows};
+use super::sampling::{Sample, key};
+use super::stack::{Place, Stack};
+use super::{Options, REQUEST_BYTES_MAX};
+use crate::{Knows, Names, Op, Request};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Rows that are tried as pinned.
+const PINNED_MAX: usize = 16;
+/// Parts of the trace, by bytes written, of which the interval of an alpha is made (batch means).
+const PARTS: usize = 20;
+/// Student's t for 19 degrees of freedom, 95 %, two-sided.
+const T_95: f64 = 2.093;
+/// Share of the writes below which a row is not worth a class.
+const ROW_SHARE_MIN: f64 = 0.001;
+
+/// A row that is pinned, and what it takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pinned {
+    /// Its name.
+    pub name: String,
+    /// Most bytes that it occupied.
+    pub occupancy_bytes: u64,
+    /// Bytes written over them.
+    pub beta: f64,
+}
+
+/// A size of the fast tier, and what it buys.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sized {
+    /// Bytes of the fast tier.
+    pub size_bytes: u64,
+    /// How many rows of [`Sizes::order`] are pinned.
+    pub pinned: usize,
+    /// Share of the written blocks that the capacity tier is spared.
+    pub alpha: f64,
+    /// Half of the 95 % interval of alpha, from 20 parts of the trace; `None` where they are too few.
+    pub alpha_error: Option<f64>,
+    /// Of alpha, what pinned rows give.
+    pub alpha_pinned: f64,
+}
+
+/// The outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sizes {
+    /// Rows in the order in which they are pinned.
+    pub order: Vec<Pinned>,
+    /// By size.
+    pub sizes: Vec<Sized>,
+    /// Where more space begins to buy little: the point farthest above the line from the first to the last, over the
+    /// logarithm of the size (Satopaa et al. 2011, "Kneedle").
+    pub knee: Option<usize>,
+    /// One block in so many was followed.
+    pub one_block_in: u64,
+}
+
+/// The writes of all rows but those pinned.
+struct Rest {
+    stack: Stack,
+    places: HashMap<u64, Place>,
+    /// Distances in blocks, for each part of the trace.
+    distances: Vec<Histogram>,
+}
+
+/// A trace being sized.
+pub struct Sizing {
+    rows: Rows,
+    order: Vec<Pinned>,
+    /// Place in the order of each row's number, once it is known.
+    ranks: Vec<Option<usize>>,
+    /// For 0, 1, 2, ... pinned rows.
+    rests: Vec<Rest>,
+    sample: Sample,
+    limit: usize,
+    total_bytes: u64,
+    written_bytes: u64,
+    /// Blocks written, of each part: of each row in the order, and of all.
+    pinned_blocks: Vec<Vec<u64>>,
+    blocks: Vec<u64>,
+    parts: Vec<Part>,
+}
+
+impl Sizing {
+    /// Begins, with the report of the first pass by the same options.
+    #[must_use]
+    pub fn new(options: &Options, report: &Report) -> Self {
+        let total_bytes: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
+        let worth = |bytes: u64| bytes as f64 >= total_bytes as f64 * ROW_SHARE_MIN;
+        let mut order: Vec<Pinned> = report
+            .rows
+            .iter()
+            .filter(|row| worth(row.written_bytes))
+            .filter_map(|row| {
+                let (name, occupancy_bytes) = (row.name.clone(), row.occupancy_bytes);
+                row.beta.map(|beta| Pinned { name, occupancy_bytes, beta })
+            })
+            .collect();
+        order.sort_by(|a, b| b.beta.total_cmp(&a.beta));
+        order.truncate(PINNED_MAX);
+        let rests = (0..=order.len())
+            .map(|_| Rest {
+                stack: Stack::default(),
+                places: HashMap::new(),
+                distances: vec![Histogram::default(); PARTS],
+            })
+            .collect::<Vec<_>>();
+        let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
+        Self {
+            rows: Rows::new(options.by, &options.rules),
+            ranks: Vec::new(),
+            sample: Sample::one_in_power(options.sample_halvings),
+            limit: limit.max(1024),
+            total_bytes,
+            written_bytes: 0,
+            pinned_blocks: vec![vec![0; order.len()]; PARTS],
+            blocks: vec![0; PARTS],
+            parts: Vec::new(),
+            rests,
+            order,
+        }
+    }
+
+    /// Takes the next requests of the trace, which must be the same as in the first pass.
+    pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
+        for request in requests {
+            let end = request.end_bytes().div_ceil(BLOCK_BYTES);
+            let is_range = matches!(request.op, Op::Discard | Op::WriteZeroes);
+            if end > VOLUME_BLOCKS || request.len_bytes == 0 || !is_range && request.len_bytes > REQUEST_BYTES_MAX {
+                continue;
+            }
+            let first = request.offset_bytes / BLOCK_BYTES;
+            match request.op {
+                Op::Write => self.write(request, (first, end - first), names, knows),
+                // So that behaviour is seen as in the first pass.
+                Op::Read | Op::Access => {
+                    self.rows.read(request, first, end - first, names, knows);
+                }
+                Op::Discard | Op::WriteZeroes => self.discard(request),
+                Op::Flush => {}
+            }
+        }
+    }
+
+    fn write(&mut self, request: &Request, (first, blocks): (u64, u64), names: &Names, knows: Knows) {
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.clear();
+        self.rows.write(request, first, blocks, names, knows, &mut parts);
+        let at = self.part();
+        self.written_bytes += request.len_bytes;
+        let mut block = first;
+        for part in &parts {
+            let rank = self.rank(part.row);
+            self.blocks[at] += part.blocks;
+            if let Some(rank) = rank {
+                self.pinned_blocks[at][rank] += part.blocks;
+            }
+            for block in block..block + part.blocks {
+                let key = key(request.volume, block);
+                if self.sample.has(key) {
+                    self.follow(key, rank.unwrap_or(self.order.len()), at);
+                }
+            }
+            block += part.blocks;
+        }
+        self.parts = parts;
+    }
+
+    /// A block is written by the row at a place in the order: it is pinned where more rows than that are.
+    fn follow(&mut self, key: u64, rank: usize, at: usize) {
+        let weight = self.sample.weight();
+        for (pinned, rest) in self.rests.iter_mut().enumerate() {
+            if let Some(place) = rest.places.remove(&key) {
+                // The version that was staged is dead: it is kept from the capacity tier where it was still there.
+                let distance = rest.stack.above(place) as u64 * weight;
+                rest.distances[at].add_weighted(distance, weight as f64);
+                rest.stack.remove(place);
+            }
+            if pinned > rank {
+                continue;
+            }
+            if rest.stack.is_full() {
+                rest.stack.pack(rest.places.values_mut());
+            }
+            rest.places.insert(key, rest.stack.push());
+        }
+        while self.rests[0].places.len() > self.limit {
+            self.sample.halve();
+            let sample = self.sample;
+            for Rest { stack, places, .. } in &mut self.rests {
+                places.retain(|&key, place| {
+                    let stays = sample.has(key);
+                    if !stays {
+                        stack.remove(*place);
+                    }
+                    stays
+                });
+            }
+        }
+    }
+
+    /// Which part of the trace this is, by the bytes written.
+    fn part(&self) -> usize {
+        let at = u128::from(self.written_bytes) * PARTS as u128 / u128::from(self.total_bytes.max(1));
+        (at as usize).min(PARTS - 1)
+    }
+
+    fn rank(&mut self, row: u16) -> Option<usize> {
+        let at = usize::from(row);
+        if self.ranks.len() <= at {
+            let names = self.rows.names();
+            self.ranks = names.iter().map(|name| self.order.iter().position(|row| row.name == *name)).collect();
+        }
+        self.ranks.get(at).copied().flatten()
+    }
+
+    fn discard(&mut self, request: &Request) {
+        self.rows.discard(request);
+        let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
+        let Some(count) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
+        let followed = self.sample.keys(request.volume, first, count, self.rests[0].places.keys().copied());
+        let at = self.part();
+        let weight = self.sample.weight();
+        for key in followed {
+            for rest in &mut self.rests {
+                if let Some(place) = rest.places.remove(&key) {
+                    // What is discarded while it is staged never gets to the capacity tier either.
+                    let distance = rest.stack.above(place) as u64 * weight;
+                    rest.distances[at].add_weighted(distance, weight as f64);
+                    rest.stack.remove(place);
+                }
+            }
+        }
+    }
+
+    /// Ends it: what tiers of sizes from 1 MiB to the footprint buy, and of those given.
+    #[must_use]
+    pub fn finish(self, more_bytes: &[u64]) -> Sizes {
+        let footprint: u64 = self.order.iter().map(|row| row.occupancy_bytes).sum();
+        let mut wanted: Vec<u64> = more_bytes.to_vec();
+        // Quarter octaves: the knee is found no finer than that.
+        let mut size = (1_u64 << 20) as f64;
+        while size < footprint as f64 * 1.2 {
+            wanted.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
+            size *= 2_f64.powf(0.25);
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let sizes: Vec<Sized> = wanted.into_iter().map(|size_bytes| self.best(size_bytes)).collect();
+        let knee = knee(&sizes);
+        Sizes { order: self.order, sizes, knee, one_block_in: self.sample.weight() }
+    }
+
+    fn best(&self, size_bytes: u64) -> Sized {
+        let mut best: Option<Sized> = None;
+        let mut pinned_bytes = 0;
+        for pinned in 0..=self.order.len() {
+            if pinned > 0 {
+                pinned_bytes += self.order[pinned - 1].occupancy_bytes;
+            }
+            let Some(left) = size_bytes.checked_sub(pinned_bytes) else { break };
+            let of_part = |part: usize| {
+                let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
+                let staged = self.rests[pinned].distances[part].below(left / BLOCK_BYTES);
+                (kept as f64, staged)
+            };
+            let all: u64 = self.blocks.iter().sum();
+            let (kept, staged) = (0..PARTS).map(of_part).fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+            let alpha = ((kept + staged) / all.max(1) as f64).min(1.0);
+            if best.as_ref().is_some_and(|best| best.alpha >= alpha) {
+                continue;
+            }
+            let parts: Vec<f64> = (0..PARTS)
+                .filter(|&part| self.blocks[part] > 0)
+                .map(|part| {
+                    let (kept, staged) = of_part(part);
+                    (kept + staged) / self.blocks[part] as f64
+                })
+                .collect();
+            best = Some(Sized {
+                size_bytes,
+                pinned,
+                alpha,
+                alpha_error: (parts.len() == PARTS).then(|| half_interval(&parts)),
+                alpha_pinned: kept / all.max(1) as f64,
+            });
+        }
+        // Without anything pinned every size is large enough: there always is a best one.
+        best.unwrap_or(Sized { size_bytes, pinned: 0, alpha: 0.0, alpha_error: None, alpha_pinned: 0.0 })
+    }
+}
+
+/// Half of the 95 % interval of a mean, from batches.
+fn half_interval(batches: &[f64]) -> f64 {
+    let count = batches.len() as f64;
+    let mean = batches.iter().sum::<f64>() / count;
+    let variance = batches.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    T_95 * (variance / count).sqrt()
+}
+
+fn knee(sizes: &[Sized]) -> Option<usize> {
+    let (first, last) = (sizes.first()?, sizes.last()?);
+    let (width, height) = ((last.size_bytes as f64 / first.size_bytes as f64).ln(), last.alpha - first.alpha);
+    if width <= 0.0 || height <= 0.0 {
+        return None;
+    }
+    let above = |sized: &Sized| {
+        (sized.alpha - first.alpha) / height - (sized.size_bytes as f64 / first.size_bytes as f64).ln() / width
+    };
+    sizes.iter().enumerate().max_by(|a, b| above(a.1).total_cmp(&above(b.1))).map(|(at, _)| at)
+}
