@@ -3,7 +3,8 @@
 //!     cargo run --release -p forebay-trace --example import_speed -- FORMAT FILE [ROUNDS]
 //!
 //! Each round imports the file once and scans it once: reads it in chunks and counts its line ends. Printed are the
-//! lines (of a binary file the requests) a second of one core, and the import's rate in parts of the scan's.
+//! lines (of a binary file the requests) in a second of processor time, so that a busy machine tells about the same as an
+//! idle one, and the import's rate in parts of the scan's.
 
 use forebay_trace::Names;
 use forebay_trace::format::{Format, open};
@@ -11,7 +12,6 @@ use std::error::Error;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Instant;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -27,12 +27,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut import_s, mut scan_s) = (Vec::new(), Vec::new());
     let (mut requests, mut faults, mut lines) = (0, 0, 0);
     for _ in 0..rounds.max(1) {
-        let begin = Instant::now();
+        let begin_s = processor_s()?;
         (requests, faults) = import(path, format)?;
-        import_s.push(begin.elapsed().as_secs_f64());
-        let begin = Instant::now();
+        let between_s = processor_s()?;
         lines = scan(path)?;
-        scan_s.push(begin.elapsed().as_secs_f64());
+        import_s.push(between_s - begin_s);
+        scan_s.push(processor_s()? - between_s);
     }
     let is_text = !matches!(format, Format::Vscsi | Format::OracleGeneral | Format::Blktrace);
     let entries = if is_text { lines } else { requests };
@@ -43,6 +43,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     print(&format!("scan, M {unit}/s"), rates(&scan_s));
     print("import / scan", import_s.iter().zip(&scan_s).map(|(import, scan)| scan / import).collect());
     Ok(())
+}
+
+/// Processor time that this thread has used (Documentation/scheduler/sched-stats.rst).
+fn processor_s() -> Result<f64, Box<dyn Error>> {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let used_ns: u64 = stat.split_whitespace().next().ok_or("no schedstat")?.parse()?;
+    Ok(used_ns as f64 / 1e9)
 }
 
 fn import(path: &Path, format: Format) -> Result<(u64, u64), Box<dyn Error>> {

@@ -43,7 +43,7 @@ fn sample(format: Format) -> Vec<u8> {
                 queued_ns: 10,
                 latency_ns: 5000,
                 flags: Flags::SYNC,
-                ..Request::new(n * 1000, if n % 3 == 0 { Op::Write } else { Op::Read }, n * 4096, 4096)
+                ..Request::new(n * 1000, if n.is_multiple_of(3) { Op::Write } else { Op::Read }, n * 4096, 4096)
             };
             let mut writer = BlktraceWriter::new(Vec::new());
             writer.write(&(0..40).map(request).collect::<Vec<_>>(), &names).unwrap();

@@ -79,11 +79,7 @@ impl<'a> Event<'a> {
     fn take(&mut self, member: &Member<'a>) -> Result<(), Bad> {
         let value = member.value;
         match member.group {
-            b"header" => {
-                if member.key == b"timestamp" {
-                    self.time_ns = Some(value.number()?);
-                }
-            }
+            b"header" if member.key == b"timestamp" => self.time_ns = Some(value.number()?),
             b"io" => {
                 self.is_io = true;
                 return self.take_io(member.key, value);

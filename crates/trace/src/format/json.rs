@@ -64,6 +64,7 @@ impl<'a> Members<'a> {
     }
 
     /// The next value; `None` at the end of the object.
+    #[inline]
     pub fn next(&mut self) -> Result<Option<Member<'a>>, Bad> {
         if self.next == Next::Begin {
             self.expect(b'{')?;

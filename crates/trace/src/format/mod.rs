@@ -61,6 +61,7 @@ pub enum Format {
     Biosnoop,
     /// JSON lines of Open CAS's iotrace.
     Iotrace,
+    // Formats of our own have their place here; those that are no streams are opened by path, in `open`.
 }
 
 impl Format {
