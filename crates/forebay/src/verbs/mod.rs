@@ -8,6 +8,7 @@ mod create;
 mod disk;
 mod inspect;
 mod models;
+mod replay;
 mod serve;
 mod simulate;
 mod status;
@@ -16,6 +17,7 @@ mod verify;
 
 use crate::cli::{Cli, Verb};
 use anyhow::Result;
+pub use replay::ReplayOptions;
 pub use status::class_table;
 
 /// Runs what was asked for.
@@ -35,6 +37,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Inspect { path } => inspect::run(&path, format),
         Verb::Verify { config } => verify::run(&config, format),
         Verb::Bench(options) => bench::run(&options, format),
+        Verb::Replay(options) => replay::run(&options, format),
         Verb::Check(options) => check::run(&options, format),
         Verb::Models => models::list(format),
         Verb::Conformance(options) => models::conformance(&options, format),
