@@ -4,7 +4,7 @@
 //! the case that every write pays for.
 
 use forebay_block::{DiskId, checksum::crc32c};
-use forebay_prism::{ClassSpec, ClassTable, Direction, Intent, Place, Prism, Run};
+use forebay_prism::{ClassSpec, ClassTable, Direction, HostFacts, Intent, Place, Prism, Run};
 use std::time::Instant;
 
 const BLOCK: usize = 4096;
@@ -59,7 +59,17 @@ fn ext4() -> Vec<u8> {
 
 fn intent(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
     let disk_size_bytes = DISK_BYTES;
-    Intent { disk: DiskId(1), disk_size_bytes, offset_bytes, direction: Direction::Write, data, export: 0, tag: None }
+    Intent {
+        disk: DiskId(1),
+        disk_size_bytes,
+        offset_bytes,
+        direction: Direction::Write,
+        len_bytes: data.len() as u64,
+        data,
+        export: 0,
+        tag: None,
+        host: HostFacts::default(),
+    }
 }
 
 fn measure(name: &str, superblock: Option<Vec<u8>>, rules: &[&str], blocks: usize) {

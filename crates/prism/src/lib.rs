@@ -1,7 +1,7 @@
 //! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the books per class.
 //!
-//! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), contents that identify
-//! themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock, no randomness; memory is bounded.
+//! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), the host's hints
+//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock, no randomness; memory is bounded.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod behaviour;
 mod bytes;
 pub mod class;
 pub mod evidence;
+mod host;
 mod lifetime;
 pub mod opencas;
 pub mod rules;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
 pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use host::HostFacts;
 pub use lifetime::Lifetime;
 pub use rules::{Facts, Rule, RuleError};
 
@@ -44,12 +46,16 @@ pub struct Intent<'a> {
     pub offset_bytes: u64,
     /// Read or write.
     pub direction: Direction,
-    /// Data written, or read and verified; a whole number of 4 KiB blocks.
+    /// Length in bytes; a whole number of 4 KiB blocks.
+    pub len_bytes: u64,
+    /// Data written, or read and verified; empty where the contents are not known, as in a trace.
     pub data: &'a [u8],
     /// Index of the export that the request came through.
     pub export: u16,
     /// Class with which the export tags its writes.
     pub tag: Option<ClassId>,
+    /// What the host says of it.
+    pub host: HostFacts<'a>,
 }
 
 /// A run of blocks of one class.
@@ -125,10 +131,10 @@ impl Prism {
     /// the data exactly, neighbours differ.
     ///
     /// To be called once per write, because behaviour counts writes: a caller that must wait for space keeps the runs.
-    /// `request_size` and `sequential` in rules speak of `intent.data`, so a caller that cuts requests up is seen to
+    /// `request_size` and `sequential` in rules speak of `intent`, so a caller that cuts requests up is seen to
     /// write small ones.
     pub fn classify(&mut self, intent: &Intent<'_>, runs: &mut Vec<Run>) {
-        let len_bytes = intent.data.len() as u64;
+        let len_bytes = intent.len_bytes;
         let blocks = len_bytes / BLOCK_BYTES as u64;
         self.verdicts.clear();
         let judging = if intent.tag.is_none() { Judging::Always } else { Judging::WhileItTeaches };
@@ -169,6 +175,7 @@ impl Prism {
                 sequential_bytes,
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
+                host: intent.host,
             },
             with_rules,
             by_address: self.table.rules_use_address(),
@@ -200,11 +207,15 @@ impl Prism {
                 }),
                 Direction::Read => Guess::Nothing,
             };
+            // A short life is a log's or that of temporary data: which of them, behaviour tells.
+            let dies_soon = matches!(intent.host.lifetime, Some(Lifetime::Short | Lifetime::Medium));
             let class = match guess {
-                Guess::Nothing => default,
                 Guess::Log => built_in.log,
                 Guess::Temp => built_in.temp,
+                _ if dies_soon => built_in.temp,
+                _ if intent.host.lifetime == Some(Lifetime::Extreme) => default,
                 Guess::Hot => built_in.hot,
+                Guess::Nothing => default,
             };
             append(runs, at - start, class);
         }
@@ -222,7 +233,7 @@ impl Prism {
             &mut self.verdicts,
         );
         let block = BLOCK_BYTES as u64;
-        self.overwrites.read(intent.disk, intent.offset_bytes / block, intent.data.len() as u64 / block);
+        self.overwrites.read(intent.disk, intent.offset_bytes / block, intent.len_bytes / block);
     }
 
     /// Forgets what was learned of a discarded range (a file system that was wiped).
@@ -264,7 +275,7 @@ impl Claims<'_> {
         {
             return class;
         }
-        let class = self.by_rule(evidence, block).or_else(|| self.by_contents(evidence));
+        let class = self.by_rule(evidence, block).or_else(|| self.by_hint()).or_else(|| self.by_contents(evidence));
         self.last = Some((evidence, class));
         class
     }
@@ -276,6 +287,16 @@ impl Claims<'_> {
         let offset_bytes = self.facts.offset_bytes + block * BLOCK_BYTES as u64;
         let facts = Facts { offset_bytes, evidence, ..self.facts };
         self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)).map(|(class, _)| *class)
+    }
+
+    /// What the kernel knows for sure; how long data will live leaves the class open.
+    fn by_hint(&self) -> Option<ClassId> {
+        let host = &self.facts.host;
+        match (host.meta, host.swap) {
+            (_, Some(true)) => Some(self.table.built_in().temp),
+            (Some(true), _) => Some(self.table.built_in().metadata),
+            _ => None,
+        }
     }
 
     fn by_contents(&self, evidence: Option<Evidence>) -> Option<ClassId> {

@@ -4,7 +4,7 @@
 
 use forebay_block::{ClassId, DiskId, checksum::crc32c};
 use forebay_prism::evidence::{SYSTEMS_LIMIT, System};
-use forebay_prism::{ClassSpec, ClassTable, Direction, Intent, Place, Prism, Run};
+use forebay_prism::{ClassSpec, ClassTable, Direction, HostFacts, Intent, Lifetime, Place, Prism, Run};
 use proptest::prelude::*;
 
 const BLOCK: usize = 4096;
@@ -52,9 +52,11 @@ fn write(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
         disk_size_bytes: DISK_BYTES,
         offset_bytes,
         direction: Direction::Write,
+        len_bytes: data.len() as u64,
         data,
         export: 0,
         tag: None,
+        host: HostFacts::default(),
     }
 }
 
@@ -131,7 +133,7 @@ fn a_superblock_that_claims_too_much_is_not_believed() {
     let small = Intent { disk_size_bytes: 255 << 20, ..write(0, &[]) };
     let block = superblock();
     let mut prism = Prism::new(ClassTable::default());
-    runs(&mut prism, &Intent { data: &block, ..small });
+    runs(&mut prism, &Intent { len_bytes: 4096, data: &block, ..small });
     assert_eq!(prism.known_systems(), []);
 }
 
@@ -391,4 +393,27 @@ proptest! {
         }
         prop_assert_eq!(class(&mut prism, at * 4096, &data), "cold");
     }
+}
+
+#[test]
+fn what_the_kernel_knows_goes_before_behaviour() {
+    let mut prism = Prism::new(ClassTable::default());
+    let data = [1; BLOCK];
+    let with = |host| Intent { host, ..write(100 << 20, &data) };
+    let meta = HostFacts { meta: Some(true), ..HostFacts::default() };
+    assert_eq!(runs(&mut prism, &with(meta)), [("metadata".into(), 1)]);
+    let swap = HostFacts { meta: Some(false), swap: Some(true), ..HostFacts::default() };
+    assert_eq!(runs(&mut prism, &with(swap)), [("temp".into(), 1)]);
+    let short = HostFacts { lifetime: Some(Lifetime::Short), ..HostFacts::default() };
+    assert_eq!(runs(&mut prism, &with(short)), [("temp".into(), 1)]);
+    let extreme = HostFacts { lifetime: Some(Lifetime::Extreme), ..HostFacts::default() };
+    assert_eq!(runs(&mut prism, &with(extreme)), [("cold".into(), 1)]);
+}
+
+/// A trace has no contents: lengths alone must do.
+#[test]
+fn requests_without_contents_are_classified() {
+    let mut prism = Prism::new(ClassTable::default());
+    let intent = Intent { len_bytes: 3 * BLOCK as u64, ..write(0, &[]) };
+    assert_eq!(runs(&mut prism, &intent), [("cold".into(), 3)]);
 }

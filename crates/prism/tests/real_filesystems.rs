@@ -6,7 +6,7 @@
 
 use forebay_block::DiskId;
 use forebay_prism::evidence::System;
-use forebay_prism::{ClassTable, Direction, Intent, Prism, Run};
+use forebay_prism::{ClassTable, Direction, HostFacts, Intent, Prism, Run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -130,7 +130,17 @@ fn classes(prism: &mut Prism, image: &[u8], request_blocks: usize) -> Vec<String
 
 fn intent(disk_size: usize, offset_bytes: u64, data: &[u8]) -> Intent<'_> {
     let disk_size_bytes = disk_size as u64;
-    Intent { disk: DISK, disk_size_bytes, offset_bytes, direction: Direction::Write, data, export: 0, tag: None }
+    Intent {
+        disk: DISK,
+        disk_size_bytes,
+        offset_bytes,
+        direction: Direction::Write,
+        len_bytes: data.len() as u64,
+        data,
+        export: 0,
+        tag: None,
+        host: HostFacts::default(),
+    }
 }
 
 /// Blocks that break the rule "not zero and not file contents means metadata or log, and the other way round".

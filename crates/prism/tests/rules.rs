@@ -4,7 +4,7 @@
 
 use forebay_prism::evidence::{Evidence, Role, System};
 use forebay_prism::rules::{PREDICATES, RuleErrorKind};
-use forebay_prism::{Direction, Facts, Rule};
+use forebay_prism::{Direction, Facts, HostFacts, Lifetime, Rule};
 use proptest::prelude::*;
 
 fn facts() -> Facts<'static> {
@@ -17,6 +17,7 @@ fn facts() -> Facts<'static> {
         sequential_bytes: 2 << 20,
         offset_bytes: 1 << 30,
         evidence: Some(Evidence { system: System::Xfs, role: Role::Journal }),
+        host: HostFacts::default(),
     }
 }
 
@@ -95,6 +96,63 @@ fn what_cannot_be_known_is_unknown_not_false() {
     assert!(!holds("!path:/x"), "the negation of the unknown claims nothing");
     assert!(!holds("done & path:/x") && !holds("!(done & path:/x)"));
     assert!(holds("done | path:/x") && holds("!(path:/x & !done)"), "but what is sure either way is sure");
+}
+
+#[test]
+fn what_the_host_tells_is_known() {
+    let host = HostFacts {
+        lifetime: Some(Lifetime::Short),
+        meta: Some(false),
+        swap: Some(false),
+        direct: Some(true),
+        path: Some("/db/WAL/000012.log"),
+        file_size_bytes: Some(64 << 20),
+        file_offset_bytes: Some(4096),
+        process: Some("rocksdb:low0"),
+        pid: Some(7),
+        cgroup: Some("/system.slice/db.service"),
+        io_class: Some(3),
+    };
+    let holds = |rule: &str| Rule::parse(rule).unwrap().matches(&Facts { host, ..facts() });
+    for rule in [
+        "hint.lifetime:short",
+        "hint.lifetime:2",
+        "wlth:2",
+        "wlth:ge:2",
+        "!hint.meta & !hint.swap & direct",
+        "path:**/WAL/**",
+        "directory:/db",
+        "directory:db/WAL/",
+        "ext:.log",
+        "extension:log",
+        "file_name_prefix:0000",
+        "file.size>=64MiB",
+        "file_size:64MiB",
+        "file_offset:0..8KiB",
+        "process:rocksdb:*",
+        "process_name:rocksdb:low0",
+        "pid=7",
+        "cgroup:**/db.service",
+        "io_class:3",
+        "!path:**/*.sst",
+    ] {
+        assert!(holds(rule), "{rule}");
+        let again = Rule::parse(rule).unwrap().to_string();
+        assert!(holds(&again), "{rule} as {again}");
+    }
+    for rule in [
+        "hint.lifetime:long",
+        "directory:d",
+        "directory:db/WAL/000012.log",
+        "ext:lo",
+        "pid=8",
+        "core_id:1",
+        "hint.meta",
+    ] {
+        assert!(!holds(rule), "{rule}");
+    }
+    let error = Rule::parse("hint.lifetime:brief").unwrap_err().to_string();
+    assert!(error.contains("character 14") && error.contains("`extreme`"), "{error}");
 }
 
 #[test]

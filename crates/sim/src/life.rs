@@ -309,6 +309,7 @@ impl<'a> Life<'a> {
         if let Some(log) = &mut log {
             log.push(format!("the end of the round finds {activity:?}\n{}", world.pool.engine.describe()));
         }
+        world.give_up();
         drop(world);
         self.log = log;
         match said {

@@ -109,3 +109,17 @@ fn regression_writes_that_wait_for_space_leave_frames_to_the_mover() {
 fn regression_a_step_of_the_clock_is_not_a_wait() {
     keep_their_promises(&[Kind::Patchwork.seed(50_009_809)]);
 }
+
+/// A capacity device vanished: bands were free and could not be opened, as their summaries could not be written, and a
+/// write waited for a collection that was not due.
+#[test]
+fn regression_nobody_waits_for_a_collection_that_is_not_due() {
+    keep_their_promises(&[60_043_560]);
+}
+
+/// The simulator's own: a write had failed in part when the power was cut, and nobody had been told yet; the one over it
+/// was done. The oracle held that to be a change of order.
+#[test]
+fn regression_what_is_under_way_may_have_failed_unheard() {
+    keep_their_promises(&[5_497_618_205_721]);
+}

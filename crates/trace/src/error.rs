@@ -31,6 +31,15 @@ pub enum TraceError {
         #[source]
         source: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error("{path}: cannot be written")]
+    WriteFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// None of the formats fits.
     #[error("{path}: no known trace format ({why}); name one with --format")]
     UnknownFormat {

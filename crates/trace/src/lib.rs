@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 mod error;
 pub mod format;
+pub mod generate;
 mod names;
 mod request;
 mod source;

@@ -72,4 +72,9 @@ pub trait Source {
 
     /// What the trace can tell.
     fn knows(&self) -> Knows;
+
+    /// What the reader had to decide, a sentence each: which of several times it took, and the like.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -1,8 +1,9 @@
 //! Three-valued evaluation: true, false, or unknown (`None`).
 
-use super::{EvidenceTest, Expression, Number, Predicate};
-use crate::Direction;
+use super::glob::{path_fits, word_fits};
+use super::{EvidenceTest, Expression, HostBit, HostName, Number, Predicate};
 use crate::evidence::{Evidence, Role, System};
+use crate::{Direction, HostFacts};
 
 /// What is known of a block when rules are tried.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub struct Facts<'a> {
     pub offset_bytes: u64,
     /// What its contents prove.
     pub evidence: Option<Evidence>,
+    /// What the host says of it.
+    pub host: HostFacts<'a>,
 }
 
 pub(super) fn evaluate(expression: &Expression, facts: &Facts<'_>) -> Option<bool> {
@@ -47,26 +50,58 @@ fn fold(parts: &[Expression], facts: &Facts<'_>, decisive: bool) -> Option<bool>
     result
 }
 
-fn number(number: Number, facts: &Facts<'_>) -> u64 {
+fn number(number: Number, facts: &Facts<'_>) -> Option<u64> {
     match number {
-        Number::Lba => facts.offset_bytes / 512,
-        Number::Offset => facts.offset_bytes,
-        Number::RequestSize => facts.request_size_bytes,
-        Number::Sequential => facts.sequential_bytes,
+        Number::Lba => Some(facts.offset_bytes / 512),
+        Number::Offset => Some(facts.offset_bytes),
+        Number::RequestSize => Some(facts.request_size_bytes),
+        Number::Sequential => Some(facts.sequential_bytes),
+        Number::FileSize => facts.host.file_size_bytes,
+        Number::FileOffset => facts.host.file_offset_bytes,
+        Number::Pid => facts.host.pid.map(u64::from),
+        Number::Lifetime => facts.host.lifetime.map(|lifetime| lifetime as u64),
+        Number::IoClass => facts.host.io_class.map(u64::from),
     }
 }
 
 fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
     Some(match predicate {
-        Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts), *value),
-        Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)),
+        Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts)?, *value),
+        Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)?),
         Predicate::Disk(name) => facts.disk_name == name,
         Predicate::ExportIndex(index) => facts.export == *index,
         Predicate::ExportName(name) => facts.export_name == name,
         Predicate::Direction(direction) => facts.direction == *direction,
+        // Metadata is what contents prove or the file system says.
+        Predicate::Evidence(EvidenceTest::Any) if facts.host.meta == Some(true) => true,
         Predicate::Evidence(wanted) => facts.evidence.is_some_and(|found| evidence(*wanted, found)),
         Predicate::Done => true,
+        Predicate::HostBit(bit) => match bit {
+            HostBit::Meta => facts.host.meta?,
+            HostBit::Swap => facts.host.swap?,
+            HostBit::Direct => facts.host.direct?,
+        },
+        Predicate::HostName { name, pattern } => name_fits(*name, pattern, &facts.host)?,
+        Predicate::Lifetime(lifetime) => facts.host.lifetime? == *lifetime,
         Predicate::Pending { .. } => return None,
+    })
+}
+
+fn name_fits(name: HostName, pattern: &str, host: &HostFacts<'_>) -> Option<bool> {
+    let file = || host.path.map(|path| path.rsplit('/').next().unwrap_or(path));
+    Some(match name {
+        HostName::Path => path_fits(pattern, host.path?),
+        HostName::Directory => {
+            let (directory, path) = (pattern.trim_matches('/'), host.path?.trim_start_matches('/'));
+            directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+        }
+        HostName::Extension => {
+            let wanted = pattern.strip_prefix('.').unwrap_or(pattern);
+            file()?.rsplit_once('.').is_some_and(|(_, extension)| extension == wanted)
+        }
+        HostName::FilePrefix => file()?.starts_with(pattern),
+        HostName::Process => word_fits(pattern, host.process?),
+        HostName::Cgroup => path_fits(pattern, host.cgroup?),
     })
 }
 

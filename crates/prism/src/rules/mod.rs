@@ -13,11 +13,12 @@
 //! `&` binds tighter than `|`. (In Open CAS it is the other way round; [`crate::opencas`] adds the parentheses.)
 //! Numbers take the suffixes B, KiB, MiB, GiB, TiB, PiB. A value with blanks or any of `&|()"` is quoted: `"a b"`.
 //!
-//! Some predicates need a host's help (paths, lifetime hints, processes) and cannot be known from blocks alone yet.
-//! They parse, are listed by [`Rule::pending`], and are *unknown* rather than false: a rule claims a write only when it
-//! is true whatever the unknown parts may be, so `!path:x` does not claim the world.
+//! Some predicates need a host's help (paths, lifetime hints, processes: [`crate::HostFacts`]). Where it is not there they
+//! are *unknown* rather than false: a rule claims a write only when it is true whatever the unknown parts may be, so
+//! `!path:x` does not claim the world. [`Rule::pending`] lists them.
 
 mod evaluate;
+mod glob;
 mod parse;
 mod predicates;
 mod print;
@@ -25,6 +26,7 @@ mod print;
 pub use evaluate::Facts;
 pub use predicates::PREDICATES;
 
+use crate::Lifetime;
 use std::fmt;
 use thiserror::Error;
 
@@ -74,6 +76,51 @@ pub enum Number {
     RequestSize,
     /// Bytes of the sequential run that the request continues, itself included.
     Sequential,
+    /// Size of the file in bytes; the host tells.
+    FileSize,
+    /// Address within the file in bytes; the host tells.
+    FileOffset,
+    /// Id of the process; the host tells.
+    Pid,
+    /// The write-lifetime hint by the kernel's number; the host tells.
+    Lifetime,
+    /// Class by another system's rules; the host tells.
+    IoClass,
+}
+
+impl Number {
+    /// Whether it takes a host's help.
+    fn is_hosts(self) -> bool {
+        !matches!(self, Self::Lba | Self::Offset | Self::RequestSize | Self::Sequential)
+    }
+}
+
+/// A bit that the host tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostBit {
+    /// `hint.meta`: the file system says it is metadata.
+    Meta,
+    /// `hint.swap`: swap.
+    Swap,
+    /// `direct`: past the page cache.
+    Direct,
+}
+
+/// A name that the host tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostName {
+    /// `path`: a pattern of the whole path.
+    Path,
+    /// `directory`: a directory, itself or any below it.
+    Directory,
+    /// `ext`, `extension`: what follows the last dot of the file's name, with or without the dot.
+    Extension,
+    /// `file_name_prefix`: how the file's name begins.
+    FilePrefix,
+    /// `process`, `process_name`: a pattern of the process's name.
+    Process,
+    /// `cgroup`: a pattern of the control group's path.
+    Cgroup,
 }
 
 /// What the contents of a block prove; see [`crate::evidence`].
@@ -117,11 +164,27 @@ pub(crate) enum Predicate {
     Evidence(EvidenceTest),
     /// Always true; Open CAS stops at it, here the first match stops anyway.
     Done,
-    /// Cannot be known yet: kept as it was written.
+    HostBit(HostBit),
+    HostName {
+        name: HostName,
+        pattern: String,
+    },
+    Lifetime(Lifetime),
+    /// Nothing tells it: kept as it was written.
     Pending {
         name: &'static str,
         argument: String,
     },
+}
+
+impl Predicate {
+    fn is_hosts(&self) -> bool {
+        match self {
+            Self::Compare { number, .. } | Self::Range { number, .. } => number.is_hosts(),
+            Self::HostBit(_) | Self::HostName { .. } | Self::Lifetime(_) | Self::Pending { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// An expression tree.
@@ -202,12 +265,12 @@ impl Rule {
         evaluate::evaluate(&self.expression, facts) == Some(true)
     }
 
-    /// The predicates in it that cannot be known yet, as written, in order, each once.
+    /// The predicates in it that need a host's help, in order, each once.
     #[must_use]
     pub fn pending(&self) -> Vec<String> {
         let mut found = Vec::new();
         visit(&self.expression, &mut |test| {
-            if let Predicate::Pending { .. } = test
+            if test.is_hosts()
                 && let text = test.to_string()
                 && !found.contains(&text)
             {
@@ -215,6 +278,22 @@ impl Rule {
             }
         });
         found
+    }
+
+    /// Whether requests of one file, process and hint may get different answers: by address, size, sequence or contents.
+    #[must_use]
+    pub fn uses_request(&self) -> bool {
+        let mut uses = false;
+        visit(&self.expression, &mut |test| {
+            uses |= match test {
+                Predicate::Compare { number, .. } | Predicate::Range { number, .. } => {
+                    !matches!(number, Number::Lifetime | Number::IoClass)
+                }
+                Predicate::Evidence(_) => true,
+                _ => false,
+            };
+        });
+        uses
     }
 
     /// Whether blocks of one request may get different answers by their address alone.

@@ -2,7 +2,7 @@
 
 use super::predicates::{Shape, find, nearest};
 use super::{Comparison, DEPTH_LIMIT, Expression, Number, Predicate, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
-use crate::Direction;
+use crate::{Direction, Lifetime};
 
 pub(super) fn parse(text: &str) -> Result<Expression, RuleError> {
     if text.len() > RULE_LIMIT_BYTES {
@@ -134,6 +134,12 @@ impl Parser {
                     other => Err(bad_value(at, name, "`read` or `write`", other)),
                 }
             }
+            Shape::HostBit(bit) => self.no_argument(Predicate::HostBit(bit)),
+            Shape::HostName(host) => {
+                let (_, pattern) = self.equals_value(name)?;
+                Ok(Predicate::HostName { name: host, pattern })
+            }
+            Shape::Lifetime => self.lifetime(name),
             Shape::Pending => self.pending(name),
         }
     }
@@ -252,6 +258,16 @@ impl Parser {
         }
         let value = size(&text).ok_or_else(bad)?;
         Ok(Predicate::Compare { number, comparison: Comparison::Eq, value })
+    }
+
+    fn lifetime(&mut self, name: &'static str) -> Parsed<Predicate> {
+        const NEEDS: &str = "`not-set`, `none`, `short`, `medium`, `long`, `extreme`, or 0 to 5";
+        let at = self.at;
+        let (_, value) = self.equals_value(name)?;
+        let found = Lifetime::ALL.into_iter().enumerate();
+        let found = found.filter(|(number, lifetime)| lifetime.name() == value || number.to_string() == value);
+        let lifetime = found.map(|(_, lifetime)| lifetime).next();
+        lifetime.map(Predicate::Lifetime).ok_or_else(|| bad_value(at, name, NEEDS, &value))
     }
 
     fn pending(&mut self, name: &'static str) -> Parsed<Predicate> {

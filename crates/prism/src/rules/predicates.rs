@@ -1,6 +1,6 @@
 //! The names the rule language knows, and the nearest one to a misspelt name.
 
-use super::{EvidenceTest, Number};
+use super::{EvidenceTest, HostBit, HostName, Number};
 
 /// What a predicate's argument looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,13 @@ pub(super) enum Shape {
     Export,
     /// `read` or `write`.
     Direction,
-    /// Needs a host's help: takes any argument, also none, and keeps it.
+    /// No argument: a bit that the host tells.
+    HostBit(HostBit),
+    /// A name or a pattern of names that the host tells.
+    HostName(HostName),
+    /// `short`, `medium`, ... or the kernel's number.
+    Lifetime,
+    /// Nothing tells it: takes any argument, also none, and keeps it.
     Pending,
 }
 
@@ -40,19 +46,25 @@ const TABLE: &[(&str, Shape)] = &[
     ("fs.btrfs", Shape::Evidence(EvidenceTest::Btrfs)),
     ("metadata", Shape::Evidence(EvidenceTest::Any)),
     ("done", Shape::Done),
-    ("hint.lifetime", Shape::Pending),
-    ("path", Shape::Pending),
-    ("directory", Shape::Pending),
-    ("extension", Shape::Pending),
-    ("file_name_prefix", Shape::Pending),
-    ("file_size", Shape::Pending),
-    ("file_offset", Shape::Pending),
-    ("process_name", Shape::Pending),
-    ("pid", Shape::Pending),
-    ("wlth", Shape::Pending),
-    ("direct", Shape::Pending),
+    ("hint.lifetime", Shape::Lifetime),
+    ("hint.meta", Shape::HostBit(HostBit::Meta)),
+    ("hint.swap", Shape::HostBit(HostBit::Swap)),
+    ("direct", Shape::HostBit(HostBit::Direct)),
+    ("path", Shape::HostName(HostName::Path)),
+    ("directory", Shape::HostName(HostName::Directory)),
+    ("ext", Shape::HostName(HostName::Extension)),
+    ("extension", Shape::HostName(HostName::Extension)),
+    ("file_name_prefix", Shape::HostName(HostName::FilePrefix)),
+    ("file.size", Shape::Number(Number::FileSize)),
+    ("file_size", Shape::Number(Number::FileSize)),
+    ("file_offset", Shape::Number(Number::FileOffset)),
+    ("process", Shape::HostName(HostName::Process)),
+    ("process_name", Shape::HostName(HostName::Process)),
+    ("pid", Shape::Number(Number::Pid)),
+    ("cgroup", Shape::HostName(HostName::Cgroup)),
+    ("wlth", Shape::Number(Number::Lifetime)),
+    ("io_class", Shape::Number(Number::IoClass)),
     ("core_id", Shape::Pending),
-    ("io_class", Shape::Pending),
 ];
 
 /// The names of all predicates, for messages and documentation.

@@ -1,6 +1,6 @@
 //! Printing: the text parses back to the same expression.
 
-use super::{Comparison, EvidenceTest, Expression, Number, Predicate};
+use super::{Comparison, EvidenceTest, Expression, HostBit, HostName, Number, Predicate};
 use crate::Direction;
 use std::fmt::{self, Display};
 
@@ -26,6 +26,11 @@ fn name(number: Number) -> &'static str {
         Number::Offset => "offset",
         Number::RequestSize => "request_size",
         Number::Sequential => "sequential",
+        Number::FileSize => "file_size",
+        Number::FileOffset => "file_offset",
+        Number::Pid => "pid",
+        Number::Lifetime => "wlth",
+        Number::IoClass => "io_class",
     }
 }
 
@@ -77,6 +82,22 @@ impl Display for Predicate {
             Self::Direction(Direction::Write) => f.write_str("direction:write"),
             Self::Evidence(test) => f.write_str(evidence(*test)),
             Self::Done => f.write_str("done"),
+            Self::HostBit(HostBit::Meta) => f.write_str("hint.meta"),
+            Self::HostBit(HostBit::Swap) => f.write_str("hint.swap"),
+            Self::HostBit(HostBit::Direct) => f.write_str("direct"),
+            Self::HostName { name, pattern } => {
+                let name = match name {
+                    HostName::Path => "path",
+                    HostName::Directory => "directory",
+                    HostName::Extension => "extension",
+                    HostName::FilePrefix => "file_name_prefix",
+                    HostName::Process => "process_name",
+                    HostName::Cgroup => "cgroup",
+                };
+                write!(f, "{name}:")?;
+                value(f, pattern, false)
+            }
+            Self::Lifetime(lifetime) => write!(f, "hint.lifetime:{}", lifetime.name()),
             Self::Pending { name, argument } if argument.is_empty() => f.write_str(name),
             Self::Pending { name, argument } => {
                 write!(f, "{name}:")?;

@@ -78,6 +78,18 @@ impl World<'_> {
         self.errors_allowed || harmful_strikes(self.devices) > self.strikes_before
     }
 
+    /// The power is cut: where devices have failed, requests under way may have failed in part as well, and nobody was
+    /// left to be told. What came later and was done says nothing of them.
+    pub fn give_up(&mut self) {
+        if self.may_fail() {
+            for (flight, _) in self.flights.values() {
+                if let Flight::Change { made, .. } = flight {
+                    self.memory.oracle.failed(made);
+                }
+            }
+        }
+    }
+
     pub(super) fn judge_error(&self, error: &RequestError) -> Result<(), Halt> {
         if self.power.is_off() {
             // The answer of a machine without power reaches nobody.

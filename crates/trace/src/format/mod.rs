@@ -1,6 +1,126 @@
 //! Formats of traces, a file each.
 
+mod alibaba;
+mod biosnoop;
+mod blkparse;
+mod blktrace;
+mod books;
+mod clock;
+mod detect;
+mod disksim;
+mod fields;
+mod fio_log;
+mod fio_write;
+mod iotrace;
+mod json;
+mod lines;
+mod msr;
+mod namer;
+mod open;
+mod oracle_general;
+pub mod parquet;
 mod records;
+mod rwbs;
+mod spc;
+mod systor;
+mod tencent;
+mod text;
 mod vscsi;
 
+pub use blktrace::BlktraceWriter;
+pub use fio_write::{FioLogVersion, FioLogWriter};
+pub use open::{from_reader, open};
 pub use vscsi::Vscsi;
+
+/// A format that traces can be read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// VMware's vscsiStats records, as the CloudPhysics traces have them.
+    Vscsi,
+    /// Microsoft Research Cambridge, CSV.
+    Msr,
+    /// Alibaba's block traces, CSV.
+    Alibaba,
+    /// Tencent's cloud block storage, CSV.
+    Tencent,
+    /// The virtual desktops of Systor '17, CSV.
+    Systor,
+    /// The Storage Performance Council's, CSV.
+    Spc,
+    /// libCacheSim's records with the time of the next access; operations are not told.
+    OracleGeneral,
+    /// DiskSim's ASCII, as MQSim has it.
+    DiskSim,
+    /// What blktrace records, binary.
+    Blktrace,
+    /// The text that blkparse makes of it.
+    Blkparse,
+    /// fio's I/O logs, versions 2 and 3.
+    FioLog,
+    /// The text of bcc's biosnoop.
+    Biosnoop,
+    /// JSON lines of Open CAS's iotrace.
+    Iotrace,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Vscsi,
+        Self::Msr,
+        Self::Alibaba,
+        Self::Tencent,
+        Self::Systor,
+        Self::Spc,
+        Self::OracleGeneral,
+        Self::DiskSim,
+        Self::Blktrace,
+        Self::Blkparse,
+        Self::FioLog,
+        Self::Biosnoop,
+        Self::Iotrace,
+    ];
+
+    /// Its name on the command line and in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vscsi => "vscsi",
+            Self::Msr => "msr",
+            Self::Alibaba => "alibaba",
+            Self::Tencent => "tencent",
+            Self::Systor => "systor",
+            Self::Spc => "spc",
+            Self::OracleGeneral => "oracle-general",
+            Self::DiskSim => "disksim",
+            Self::Blktrace => "blktrace",
+            Self::Blkparse => "blkparse",
+            Self::FioLog => "fio-log",
+            Self::Biosnoop => "biosnoop",
+            Self::Iotrace => "iotrace",
+        }
+    }
+
+    /// The format of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// What its lines say, if it is a text.
+    fn lines(self) -> Option<Box<dyn text::LineFormat>> {
+        Some(match self {
+            Self::Msr => Box::new(msr::Msr::new()),
+            Self::Alibaba => Box::new(alibaba::Alibaba::new()),
+            Self::Tencent => Box::new(tencent::Tencent::new()),
+            Self::Systor => Box::new(systor::Systor::new()),
+            Self::Spc => Box::new(spc::Spc::new()),
+            Self::DiskSim => Box::new(disksim::DiskSim::new()),
+            Self::Blkparse => Box::new(blkparse::Blkparse::new()),
+            Self::FioLog => Box::new(fio_log::FioLog::new()),
+            Self::Biosnoop => Box::new(biosnoop::Biosnoop::new()),
+            Self::Iotrace => Box::new(iotrace::Iotrace::new()),
+            Self::Vscsi | Self::OracleGeneral | Self::Blktrace => return None,
+        })
+    }
+}

@@ -15,17 +15,24 @@ pub(super) struct Records<R, const N: usize> {
     /// Where in the chunk the next record begins.
     at: usize,
     is_over: bool,
+    /// Why reading ended, told once everything before it has been handed out.
+    failed: Option<TraceError>,
 }
 
 impl<R: Read, const N: usize> Records<R, N> {
     pub fn new(from: R) -> Self {
-        Self { from, chunk: Vec::new(), offset_bytes: 0, at: 0, is_over: false }
+        Self { from, chunk: Vec::new(), offset_bytes: 0, at: 0, is_over: false, failed: None }
     }
 
     /// The next record and the byte at which it begins; `None` at the end.
     pub fn next(&mut self) -> Result<Option<(u64, &[u8; N])>, TraceError> {
         if self.chunk.len() - self.at < N && !self.is_over {
-            self.fill()?;
+            self.fill();
+        }
+        if self.chunk.len() - self.at < N
+            && let Some(failed) = self.failed.take()
+        {
+            return Err(failed);
         }
         let place = self.offset_bytes + self.at as u64;
         let Some(record) = self.chunk[self.at..].first_chunk::<N>() else { return Ok(None) };
@@ -39,7 +46,7 @@ impl<R: Read, const N: usize> Records<R, N> {
         (self.is_over && rest > 0 && rest < N).then(|| (self.offset_bytes + self.at as u64, rest))
     }
 
-    fn fill(&mut self) -> Result<(), TraceError> {
+    fn fill(&mut self) {
         self.chunk.drain(..self.at);
         self.offset_bytes += self.at as u64;
         self.at = 0;
@@ -47,8 +54,12 @@ impl<R: Read, const N: usize> Records<R, N> {
         let wanted = (CHUNK_BYTES - have) as u64;
         let read = (&mut self.from).take(wanted).read_to_end(&mut self.chunk);
         let offset_bytes = self.offset_bytes + self.chunk.len() as u64;
-        let read = read.map_err(|source| TraceError::Read { offset_bytes, source })?;
-        self.is_over = (read as u64) < wanted;
-        Ok(())
+        match read {
+            Ok(read) => self.is_over = (read as u64) < wanted,
+            Err(source) => {
+                self.is_over = true;
+                self.failed = Some(TraceError::Read { offset_bytes, source });
+            }
+        }
     }
 }

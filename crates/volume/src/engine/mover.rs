@@ -187,8 +187,9 @@ impl Engine {
         if self.read_only.is_some() || self.flush.failed || self.mover.fruitless >= FRUITLESS_MAX {
             return false;
         }
-        let collectable = self.bands.victim(|band| self.mover.avoided.contains(&band)).is_some();
-        self.mover.job.is_some() || collectable || self.destage_due()
+        // What could be collected and is not due will not be: with bands free that cannot be opened, for one.
+        let collects = || self.collect_due() && self.bands.victim(|band| self.mover.avoided.contains(&band)).is_some();
+        self.mover.job.is_some() || self.destage_due() || collects()
     }
 
     /// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever

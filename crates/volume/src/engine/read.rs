@@ -6,7 +6,7 @@ use crate::layout::page::{self, Entry};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
-use forebay_prism::{Direction, Intent};
+use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
@@ -192,8 +192,17 @@ impl Engine {
             let export = self.clients.get(client as usize).map_or(0, |c| c.export);
             let disk_size_bytes = self.disks.get(&disk.0).map_or(0, |d| d.size_bytes);
             if let Some(data) = piece.buf.as_deref() {
-                let intent =
-                    Intent { disk, disk_size_bytes, offset_bytes, direction: Direction::Read, data, export, tag: None };
+                let intent = Intent {
+                    disk,
+                    disk_size_bytes,
+                    offset_bytes,
+                    direction: Direction::Read,
+                    len_bytes: data.len() as u64,
+                    data,
+                    export,
+                    tag: None,
+                    host: HostFacts::default(),
+                };
                 self.prism.observe_read(&intent);
             }
         }

@@ -9,7 +9,7 @@ use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
-use forebay_prism::{Direction, Intent};
+use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
@@ -149,6 +149,7 @@ impl Engine {
             && (self.waited_too_long(id)
                 || self.freed.is_empty()
                     && self.pending.is_empty()
+                    && !self.checkpoint.summaries_due
                     && !self.journal.has_open()
                     && (!self.checkpoint_pending() || hopeless.is_some()))
         {
@@ -275,9 +276,11 @@ impl Engine {
                 disk_size_bytes: self.disks.get(&disk.0).map_or(0, |d| d.size_bytes),
                 offset_bytes: first_block * BLOCK as u64,
                 direction: Direction::Write,
+                len_bytes: data.len() as u64,
                 data: &data,
                 export,
                 tag,
+                host: HostFacts::default(),
             };
             self.prism.classify(&intent, &mut runs);
         }

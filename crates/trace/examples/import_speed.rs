@@ -1,0 +1,78 @@
+//! How fast a trace is imported, beside a bare scan of the same file in the same run.
+//!
+//!     cargo run --release -p forebay-trace --example import_speed -- FORMAT FILE [ROUNDS]
+//!
+//! Each round imports the file once and scans it once: reads it in chunks and counts its line ends. Printed are the
+//! lines (of a binary file the requests) a second of one core, and the import's rate in parts of the scan's.
+
+use forebay_trace::Names;
+use forebay_trace::format::{Format, open};
+use std::error::Error;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Instant;
+
+const CHUNK_BYTES: usize = 256 << 10;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [format, path, rest @ ..] = &arguments[..] else {
+        return Err("usage: import_speed FORMAT FILE [ROUNDS]".into());
+    };
+    let format = Format::from_name(format).ok_or("no such format")?;
+    let rounds: usize = rest.first().map_or(Ok(9), |rounds| rounds.parse())?;
+    let path = Path::new(path);
+    let size_bytes = std::fs::metadata(path)?.len();
+    let (mut import_s, mut scan_s) = (Vec::new(), Vec::new());
+    let (mut requests, mut faults, mut lines) = (0, 0, 0);
+    for _ in 0..rounds.max(1) {
+        let begin = Instant::now();
+        (requests, faults) = import(path, format)?;
+        import_s.push(begin.elapsed().as_secs_f64());
+        let begin = Instant::now();
+        lines = scan(path)?;
+        scan_s.push(begin.elapsed().as_secs_f64());
+    }
+    let is_text = !matches!(format, Format::Vscsi | Format::OracleGeneral | Format::Blktrace);
+    let entries = if is_text { lines } else { requests };
+    println!("{}: {size_bytes} bytes, {lines} line ends, {requests} requests, {faults} faults", format.name());
+    let unit = if is_text { "lines" } else { "requests" };
+    let rates = |seconds: &[f64]| seconds.iter().map(|s| entries as f64 / s / 1e6).collect::<Vec<_>>();
+    print(&format!("import, M {unit}/s"), rates(&import_s));
+    print(&format!("scan, M {unit}/s"), rates(&scan_s));
+    print("import / scan", import_s.iter().zip(&scan_s).map(|(import, scan)| scan / import).collect());
+    Ok(())
+}
+
+fn import(path: &Path, format: Format) -> Result<(u64, u64), Box<dyn Error>> {
+    let mut source = open(path, Some(format))?;
+    let (mut batch, mut names, mut requests) = (Vec::new(), Names::default(), 0);
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = source.read(&mut batch, &mut names)?;
+        requests += batch.len() as u64;
+        batch.clear();
+    }
+    Ok((requests, source.faults().count))
+}
+
+fn scan(path: &Path) -> Result<u64, Box<dyn Error>> {
+    let (mut file, mut chunk, mut lines) = (File::open(path)?, vec![0; CHUNK_BYTES], 0);
+    loop {
+        let count = file.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(lines);
+        }
+        lines += memchr::memchr_iter(b'\n', &chunk[..count]).count() as u64;
+    }
+}
+
+fn print(what: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    let [first, .., last] = &values[..] else {
+        println!("{what:24} {:.3?}", values);
+        return;
+    };
+    println!("{what:24} median {:8.3}  min {first:8.3}  max {last:8.3}", values[values.len() / 2]);
+}

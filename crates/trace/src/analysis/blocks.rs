@@ -1,0 +1,295 @@
+//! What is remembered of each block: when it was accessed, who wrote it, whether it lives.
+
+use super::distances::Distances;
+use super::sampling::{Sample, hash};
+use super::stack::{Place, Stack};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: u64 = 4096;
+/// Blocks of a volume that can be told apart: 64 PiB.
+pub const VOLUME_BLOCKS: u64 = 1 << 44;
+/// Memory of a block that is followed, in bytes, about: its entry at the table's worst load, and its marks.
+pub const FOLLOWED_BYTES: u64 = 112;
+/// Not in the stack of writes.
+const NOWHERE: Place = Place::MAX;
+
+/// Keys are hashed once already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = hash(self.0 ^ u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        // The upper bits of a sample's hashes are 0, and a table needs both ends.
+        self.0 = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// By the hash of its key, which tells it as well as the key: the hash can be undone.
+type Table = HashMap<u64, Block, BuildHasherDefault<Hashed>>;
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    accessed: Place,
+    /// Where it is among the blocks written and not discarded since.
+    written: Place,
+    accessed_ns: u64,
+    written_ns: u64,
+    /// Bytes that the trace had written when it was written.
+    clock_bytes: u64,
+    row: u16,
+}
+
+/// What an access to a followed block was, for those who keep books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Nanoseconds since the block was last accessed.
+    pub since_access_ns: Option<u64>,
+    /// Row that last wrote it, where it lives.
+    pub writer: Option<u16>,
+    /// What a write or a discard ends: the row, nanoseconds and bytes written since its write.
+    pub since_write: Option<(u16, u64, u64)>,
+}
+
+/// The blocks of a trace.
+#[derive(Default)]
+pub struct Blocks {
+    table: Table,
+    sample: Sample,
+    limit: usize,
+    accessed: Stack,
+    written: Stack,
+    /// Live blocks of each row.
+    live: Vec<u64>,
+    peak_bytes: Vec<u64>,
+    peak_all_bytes: u64,
+    peak_accessed_bytes: u64,
+    /// Of all accesses, of the reads among them, and of writes among writes.
+    pub all: Distances,
+    /// The reads among them.
+    pub reads: Distances,
+    /// Writes, by the blocks written since.
+    pub writes: Distances,
+}
+
+impl Blocks {
+    /// Follows at most so many blocks, of them one in 2^`halvings` from the first on.
+    pub fn new(limit: usize, halvings: u32) -> Self {
+        let mut blocks = Self { limit: limit.max(1024), sample: Sample::one_in_power(halvings), ..Self::default() };
+        if halvings > 0 {
+            blocks.start_sampling();
+        }
+        blocks
+    }
+
+    /// Blocks that each followed one stands for; 1: all are followed.
+    pub fn weight(&self) -> u64 {
+        self.sample.weight()
+    }
+
+    /// Most bytes that a row occupied at a time.
+    pub fn peak_bytes(&self, row: u16) -> u64 {
+        self.peak_bytes.get(usize::from(row)).copied().unwrap_or(0)
+    }
+
+    /// Most bytes written and not discarded at a time.
+    pub fn peak_all_bytes(&self) -> u64 {
+        self.peak_all_bytes
+    }
+
+    /// Most bytes known to have been accessed, and not discarded.
+    pub fn peak_accessed_bytes(&self) -> u64 {
+        self.peak_accessed_bytes
+    }
+
+    /// Bytes that a row occupies now.
+    pub fn live_bytes(&self, row: u16) -> u64 {
+        self.live.get(usize::from(row)).copied().unwrap_or(0) * self.weight() * BLOCK_BYTES
+    }
+
+    /// The key of a block: of its volume and its number there, which is below [`VOLUME_BLOCKS`].
+    fn key(volume: u32, block: u64) -> u64 {
+        // 0 is the hash of 0: apart from it, block 0 is not followed more often than others.
+        hash((u64::from(volume) << 44 | block) ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed.
+    pub fn read(
+        &mut self,
+        volume: u32,
+        first: u64,
+        count: u64,
+        now_ns: u64,
+        is_read: bool,
+        mut tell: impl FnMut(Seen, u64),
+    ) {
+        self.all.count(count);
+        if is_read {
+            self.reads.count(count);
+        }
+        for block in first..first + count {
+            let key = Self::key(volume, block);
+            if !self.sample.has(key) {
+                continue;
+            }
+            let (seen, distance) = self.touch(key, now_ns);
+            let weight = self.sample.weight();
+            if is_read {
+                note(&mut self.reads, distance, weight);
+            }
+            tell(seen, weight);
+            self.keep_within_limit();
+        }
+    }
+
+    /// Writes of `count` blocks from `first` by a row, when the trace had written `clock_bytes`; tells of each that is
+    /// followed.
+    pub fn write(
+        &mut self,
+        volume: u32,
+        first: u64,
+        count: u64,
+        at: (u64, u64),
+        row: u16,
+        mut tell: impl FnMut(Seen, u64),
+    ) {
+        let (now_ns, clock_bytes) = at;
+        self.all.count(count);
+        self.writes.count(count);
+        let places = usize::from(row) + 1;
+        if self.live.len() < places {
+            self.live.resize(places, 0);
+            self.peak_bytes.resize(places, 0);
+        }
+        for block in first..first + count {
+            let key = Self::key(volume, block);
+            if !self.sample.has(key) {
+                continue;
+            }
+            let (mut seen, _) = self.touch(key, now_ns);
+            let weight = self.sample.weight();
+            if self.written.is_full() {
+                self.written
+                    .pack(self.table.values_mut().map(|block| &mut block.written).filter(|place| **place != NOWHERE));
+            }
+            let Some(block) = self.table.get_mut(&key) else { continue };
+            let distance = (block.written != NOWHERE).then(|| self.written.above(block.written));
+            note(&mut self.writes, distance, weight);
+            if block.written != NOWHERE {
+                self.written.remove(block.written);
+                self.live[usize::from(block.row)] -= 1;
+                seen.since_write =
+                    Some((block.row, now_ns.saturating_sub(block.written_ns), clock_bytes - block.clock_bytes));
+            }
+            block.written = self.written.push();
+            (block.written_ns, block.clock_bytes, block.row) = (now_ns, clock_bytes, row);
+            let live = &mut self.live[usize::from(row)];
+            *live += 1;
+            let peak = &mut self.peak_bytes[usize::from(row)];
+            *peak = (*peak).max(*live * weight * BLOCK_BYTES);
+            self.peak_all_bytes = self.peak_all_bytes.max(self.written.live() as u64 * weight * BLOCK_BYTES);
+            tell(seen, weight);
+            self.keep_within_limit();
+        }
+    }
+
+    /// `count` blocks from `first` are no longer needed; tells of each followed one that lived.
+    pub fn discard(&mut self, volume: u32, first: u64, count: u64, now_ns: u64, mut tell: impl FnMut(Seen, u64)) {
+        // A discard may be of terabytes: then those that are followed are fewer.
+        let keys: Vec<u64> = if count > self.table.len() as u64 * 4 {
+            let base = u64::from(volume) << 44;
+            let range = base + first..base + first + count;
+            let table = self.table.keys().copied();
+            table.filter(|&key| range.contains(&(super::sampling::unhash(key) ^ 0x9e37_79b9_7f4a_7c15))).collect()
+        } else {
+            (first..first + count).map(|block| Self::key(volume, block)).filter(|&key| self.sample.has(key)).collect()
+        };
+        let weight = self.sample.weight();
+        for key in keys {
+            let Some(block) = self.table.remove(&key) else { continue };
+            self.accessed.remove(block.accessed);
+            let since_ns = now_ns.saturating_sub(block.accessed_ns);
+            let mut seen = Seen { since_access_ns: Some(since_ns), writer: None, since_write: None };
+            if block.written != NOWHERE {
+                self.written.remove(block.written);
+                self.live[usize::from(block.row)] -= 1;
+                seen.since_write = Some((block.row, now_ns.saturating_sub(block.written_ns), 0));
+            }
+            tell(seen, weight);
+        }
+    }
+
+    /// Puts a block on top of the stack of accesses; what it was before, and how many others were accessed since.
+    fn touch(&mut self, key: u64, now_ns: u64) -> (Seen, Option<usize>) {
+        if self.accessed.is_full() {
+            self.accessed.pack(self.table.values_mut().map(|block| &mut block.accessed));
+        }
+        let weight = self.sample.weight();
+        let place = self.accessed.push();
+        let fresh =
+            Block { accessed: place, written: NOWHERE, accessed_ns: now_ns, written_ns: 0, clock_bytes: 0, row: 0 };
+        match self.table.entry(key) {
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(fresh);
+                note(&mut self.all, None, weight);
+                let bytes = self.accessed.live() as u64 * weight * BLOCK_BYTES;
+                self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
+                (Seen { since_access_ns: None, writer: None, since_write: None }, None)
+            }
+            std::collections::hash_map::Entry::Occupied(mut entry) => {
+                let block = entry.get_mut();
+                // Without the access itself, which is on top by now.
+                let distance = self.accessed.above(block.accessed) - 1;
+                self.accessed.remove(block.accessed);
+                let writer = (block.written != NOWHERE).then_some(block.row);
+                let since_ns = now_ns.saturating_sub(block.accessed_ns);
+                let seen = Seen { since_access_ns: Some(since_ns), writer, since_write: None };
+                (block.accessed, block.accessed_ns) = (place, now_ns);
+                note(&mut self.all, Some(distance), weight);
+                (seen, Some(distance))
+            }
+        }
+    }
+
+    fn keep_within_limit(&mut self) {
+        while self.table.len() > self.limit {
+            self.start_sampling();
+            self.sample.halve();
+            let sample = self.sample;
+            let (accessed, written, live) = (&mut self.accessed, &mut self.written, &mut self.live);
+            self.table.retain(|&key, block| {
+                let stays = sample.has(key);
+                if !stays {
+                    accessed.remove(block.accessed);
+                    if block.written != NOWHERE {
+                        written.remove(block.written);
+                        live[usize::from(block.row)] -= 1;
+                    }
+                }
+                stays
+            });
+        }
+    }
+
+    fn start_sampling(&mut self) {
+        [&mut self.all, &mut self.reads, &mut self.writes].into_iter().for_each(Distances::sample);
+    }
+}
+
+fn note(distances: &mut Distances, distance: Option<usize>, weight: u64) {
+    match distance {
+        Some(others) => distances.again(others, weight),
+        None => distances.first(weight),
+    }
+}

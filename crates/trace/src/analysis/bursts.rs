@@ -1,0 +1,88 @@
+//! How evenly requests come: times between them, and rates over windows of several lengths.
+
+use super::histogram::Histogram;
+
+/// Lengths of the windows in nanoseconds.
+pub const WINDOWS_NS: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
+
+/// Requests and bytes of the windows of one length.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// Bytes in a window, of those in which there was something.
+    pub bytes: Histogram,
+    /// Requests in a window.
+    pub requests: Histogram,
+    number: u64,
+    now_bytes: u64,
+    now_requests: u64,
+}
+
+/// Times between requests, and bursts.
+#[derive(Clone, Debug, Default)]
+pub struct Bursts {
+    /// Nanoseconds from one request to the next.
+    pub gaps_ns: Histogram,
+    /// By the lengths of [`WINDOWS_NS`].
+    pub windows: [Window; WINDOWS_NS.len()],
+    /// First and last issue, in nanoseconds.
+    pub span_ns: Option<(u64, u64)>,
+}
+
+impl Bursts {
+    /// A request of so many bytes at a time; times do not go back.
+    pub fn note(&mut self, now_ns: u64, len_bytes: u64) {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or((now_ns, now_ns));
+        if self.span_ns.is_some() {
+            self.gaps_ns.add(now_ns.saturating_sub(last_ns));
+        }
+        self.span_ns = Some((first_ns, now_ns));
+        for (window, len_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
+            let number = (now_ns - first_ns) / len_ns;
+            if number != window.number {
+                window.close();
+                window.number = number;
+            }
+            window.now_bytes = window.now_bytes.saturating_add(len_bytes);
+            window.now_requests += 1;
+        }
+    }
+
+    /// Closes the windows that are open.
+    pub fn finish(&mut self) {
+        self.windows.iter_mut().for_each(Window::close);
+    }
+
+    /// From the first issue to the last, in nanoseconds.
+    pub fn len_ns(&self) -> u64 {
+        self.span_ns.map_or(0, |(first, last)| last - first)
+    }
+}
+
+impl Window {
+    fn close(&mut self) {
+        if self.now_requests > 0 {
+            self.bytes.add(self.now_bytes);
+            self.requests.add(self.now_requests);
+        }
+        (self.now_bytes, self.now_requests) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_and_gaps() {
+        let mut bursts = Bursts::default();
+        for at_ns in [5, 10, 2_000_000, 2_000_000, 30_000_000_000] {
+            bursts.note(at_ns, 4096);
+        }
+        bursts.finish();
+        assert_eq!(bursts.gaps_ns.count(), 4.0);
+        assert_eq!(bursts.len_ns(), 29_999_999_995);
+        let counts: Vec<f64> = bursts.windows.iter().map(|window| window.requests.count()).collect();
+        assert_eq!(counts, [3.0, 2.0, 2.0, 2.0, 2.0]);
+        assert_eq!(bursts.windows[1].bytes.max(), 4 * 4096);
+    }
+}

@@ -1,0 +1,186 @@
+//! Queue depths: how many requests were at the device, by the requests and by the time.
+
+use crate::{NOT_KNOWN, Request};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Requests in flight that are followed at most.
+const IN_FLIGHT_MAX: usize = 1 << 16;
+/// Depths told apart; larger ones count as the last.
+pub const DEPTHS: usize = 1025;
+/// Processes with depths of their own; others share the last.
+const PROCESSES_MAX: usize = 256;
+
+/// Requests at each depth, index 0 unused, and nanoseconds at each depth, index 0 idle.
+#[derive(Clone, Debug)]
+pub struct Depths {
+    /// Requests issued at a depth, themselves included.
+    pub requests: Vec<u64>,
+    /// Nanoseconds with so many in flight.
+    pub time_ns: Vec<u64>,
+}
+
+impl Default for Depths {
+    fn default() -> Self {
+        Self { requests: vec![0; DEPTHS], time_ns: vec![0; DEPTHS] }
+    }
+}
+
+impl Depths {
+    /// Mean depth that a request met; `None` where there were none.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let count: u64 = self.requests.iter().sum();
+        let sum: f64 = self.requests.iter().enumerate().map(|(depth, &count)| depth as f64 * count as f64).sum();
+        (count > 0).then(|| sum / count as f64)
+    }
+
+    /// Mean depth while busy, over time; `None` where it never was.
+    #[must_use]
+    pub fn mean_busy(&self) -> Option<f64> {
+        let busy: u64 = self.time_ns.iter().skip(1).sum();
+        let sum: f64 = self.time_ns.iter().enumerate().map(|(depth, &ns)| depth as f64 * ns as f64).sum();
+        (busy > 0).then(|| sum / busy as f64)
+    }
+
+    /// The depth below or at which a share of the requests lies; `None` where there were none.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<usize> {
+        let count: u64 = self.requests.iter().sum();
+        let mut below = 0;
+        let wanted = share * count as f64;
+        self.requests.iter().enumerate().find_map(|(depth, &requests)| {
+            below += requests;
+            (requests > 0 && below as f64 >= wanted).then_some(depth)
+        })
+    }
+}
+
+#[derive(Default)]
+struct Gauge {
+    depths: Depths,
+    now: usize,
+    since_ns: u64,
+}
+
+impl Gauge {
+    fn change(&mut self, at_ns: u64, up: bool) {
+        self.depths.time_ns[self.now.min(DEPTHS - 1)] += at_ns.saturating_sub(self.since_ns);
+        self.since_ns = self.since_ns.max(at_ns);
+        self.now = if up { self.now + 1 } else { self.now.saturating_sub(1) };
+    }
+}
+
+/// Follows what is in flight, from issue times and latencies, or takes the depths that were recorded.
+#[derive(Default)]
+pub struct DepthMeter {
+    all: Gauge,
+    recorded: Depths,
+    has_recorded: bool,
+    processes: BTreeMap<u32, Gauge>,
+    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Requests without a latency, and those beyond the limit.
+    not_followed: u64,
+}
+
+impl DepthMeter {
+    /// A request is issued. Issue times do not go back.
+    pub fn issue(&mut self, request: &Request) {
+        if request.depth > 0 {
+            self.has_recorded = true;
+            self.recorded.requests[usize::from(request.depth).min(DEPTHS - 1)] += 1;
+        }
+        if request.latency_ns == NOT_KNOWN {
+            self.not_followed += 1;
+            return;
+        }
+        let now_ns = request.issued_ns;
+        self.end_until(now_ns);
+        if self.ends.len() >= IN_FLIGHT_MAX {
+            self.not_followed += 1;
+            return;
+        }
+        let process = if self.processes.len() < PROCESSES_MAX || self.processes.contains_key(&request.process) {
+            request.process
+        } else {
+            u32::MAX
+        };
+        if self.all.since_ns == 0 && self.all.now == 0 {
+            self.all.since_ns = now_ns;
+        }
+        self.all.change(now_ns, true);
+        self.all.depths.requests[self.all.now.min(DEPTHS - 1)] += 1;
+        let gauge = self.processes.entry(process).or_insert_with(|| Gauge { since_ns: now_ns, ..Gauge::default() });
+        gauge.change(now_ns, true);
+        gauge.depths.requests[gauge.now.min(DEPTHS - 1)] += 1;
+        self.ends.push(Reverse((now_ns.saturating_add(request.latency_ns), process)));
+    }
+
+    fn end_until(&mut self, now_ns: u64) {
+        while let Some(&Reverse((end_ns, process))) = self.ends.peek() {
+            if end_ns > now_ns {
+                return;
+            }
+            self.ends.pop();
+            self.all.change(end_ns, false);
+            if let Some(gauge) = self.processes.get_mut(&process) {
+                gauge.change(end_ns, false);
+            }
+        }
+    }
+
+    /// The depths of all requests, and of each process; `None` where the trace tells neither depths nor latencies. What was
+    /// recorded counts more than what follows from latencies.
+    pub fn finish(mut self) -> Option<(Depths, BTreeMap<u32, Depths>)> {
+        self.end_until(u64::MAX);
+        let followed = self.all.depths.requests.iter().any(|&count| count > 0);
+        if !followed && !self.has_recorded {
+            return None;
+        }
+        let mut all = self.all.depths;
+        if self.has_recorded {
+            all.requests = self.recorded.requests;
+        }
+        Some((all, self.processes.into_iter().map(|(process, gauge)| (process, gauge.depths)).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Op;
+
+    fn request(issued_ns: u64, latency_ns: u64, process: u32) -> Request {
+        Request { latency_ns, process, ..Request::new(issued_ns, Op::Read, 0, 4096) }
+    }
+
+    #[test]
+    fn depths_follow_from_times() {
+        let mut meter = DepthMeter::default();
+        for (issued, latency, process) in [(100, 100, 1), (150, 100, 2), (150, 20, 1), (300, 10, 1)] {
+            meter.issue(&request(issued, latency, process));
+        }
+        let (all, processes) = meter.finish().unwrap();
+        assert_eq!(all.requests[..4], [0, 2, 1, 1]);
+        // 100-150: 1; 150-170: 3; 170-200: 2; 200-250: 1; 250-300: none; 300-310: 1.
+        assert_eq!(all.time_ns[..4], [50, 110, 30, 20]);
+        assert_eq!(processes[&1].requests[..3], [0, 2, 1]);
+        assert_eq!(processes[&2].requests[..3], [0, 1, 0]);
+        assert_eq!(all.quantile(0.5), Some(1));
+    }
+
+    #[test]
+    fn what_ends_as_the_next_begins_is_no_depth_of_two() {
+        let mut meter = DepthMeter::default();
+        (0..10).for_each(|at| meter.issue(&request(at * 10, 10, 0)));
+        assert_eq!(meter.finish().unwrap().0.requests[..3], [0, 10, 0]);
+    }
+
+    #[test]
+    fn recorded_depths_win() {
+        let mut meter = DepthMeter::default();
+        meter.issue(&Request { depth: 7, ..request(0, 10, 0) });
+        assert_eq!(meter.finish().unwrap().0.requests[7], 1);
+        assert!(DepthMeter::default().finish().is_none());
+    }
+}

@@ -1,0 +1,86 @@
+//! How far back accesses reach, and the miss ratios that follow.
+
+use super::histogram::Histogram;
+
+/// Counts of stack distances. Exact while every block is followed, and in buckets of 0.8 % from then on.
+#[derive(Clone, Debug)]
+pub struct Distances {
+    exact: Vec<u64>,
+    sampled: Option<Histogram>,
+    /// All accesses, also those of blocks that are not followed.
+    accesses: u64,
+    /// Accesses that were followed, by the weight they had.
+    followed: f64,
+}
+
+impl Default for Distances {
+    fn default() -> Self {
+        Self { exact: Vec::new(), sampled: None, accesses: 0, followed: 0.0 }
+    }
+}
+
+impl Distances {
+    /// Counts accesses, whether their blocks are followed or not.
+    pub fn count(&mut self, accesses: u64) {
+        self.accesses += accesses;
+    }
+
+    /// An access to a block that was never accessed before.
+    pub fn first(&mut self, weight: u64) {
+        self.followed += weight as f64;
+    }
+
+    /// An access with so many other followed blocks accessed since the last one, each of which stands for `weight`.
+    pub fn again(&mut self, others: usize, weight: u64) {
+        self.followed += weight as f64;
+        match &mut self.sampled {
+            Some(sampled) => sampled.add_weighted(others as u64 * weight, weight as f64),
+            None => {
+                if self.exact.len() <= others {
+                    self.exact.resize(others + 1, 0);
+                }
+                self.exact[others] += 1;
+            }
+        }
+    }
+
+    /// From now on blocks stand for several.
+    pub fn sample(&mut self) {
+        let exact = std::mem::take(&mut self.exact);
+        let sampled = self.sampled.get_or_insert_default();
+        for (distance, count) in exact.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            sampled.add_weighted(distance as u64, count as f64);
+        }
+    }
+
+    /// All accesses.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Share of accesses that an LRU cache of so many blocks serves; `None` where there were none.
+    pub fn hit_ratio(&self, blocks: u64) -> Option<f64> {
+        if self.accesses == 0 {
+            return None;
+        }
+        let hits = match &self.sampled {
+            None => self.exact[..self.exact.len().min(usize::try_from(blocks).unwrap_or(usize::MAX))]
+                .iter()
+                .map(|&count| count as f64)
+                .sum(),
+            // What the sample has too many or too few of are blocks that are accessed all the time, at a distance of next to
+            // nothing (SHARDS-adj, Waldspurger et al., FAST'15, 3.3).
+            Some(sampled) if blocks > 0 => sampled.below(blocks) + self.accesses as f64 - self.followed,
+            Some(_) => 0.0,
+        };
+        Some((hits / self.accesses as f64).clamp(0.0, 1.0))
+    }
+
+    /// The accesses at each distance, for curves: the first and the last block of a bucket, and the accesses in it.
+    pub fn largest(&self) -> u64 {
+        match &self.sampled {
+            None => self.exact.len() as u64,
+            Some(sampled) => sampled.max() + 1,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a trace tells, in one pass: the table "workload through the PRISM", miss ratios, depths, sizes, bursts, lives.
+//!
+//! Exact as long as all blocks fit the memory limit; beyond, of a sample of blocks (SHARDS), and the report says so. What is
+//! counted by requests (bytes, sizes, depths, times) is exact always.
+
+mod blocks;
+mod books;
+mod bursts;
+mod depth;
+mod distances;
+mod histogram;
+mod report;
+mod rows;
+mod sampling;
+mod shapes;
+mod stack;
+
+pub use books::Book;
+pub use bursts::{Bursts, WINDOWS_NS, Window};
+pub use depth::{DEPTHS, Depths};
+pub use distances::Distances;
+pub use histogram::Histogram;
+pub use report::{Curve, Latency, Report, Row, Spread};
+pub use rows::By;
+pub use shapes::Shapes;
+
+use crate::{Knows, NOT_KNOWN, Names, Op, Request};
+use blocks::{BLOCK_BYTES, Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};
+use depth::DepthMeter;
+use forebay_prism::Rule;
+use rows::{Part, Rows};
+use std::collections::BTreeMap;
+
+/// Largest request that is believed, in bytes; discards may be larger.
+const REQUEST_BYTES_MAX: u64 = 1 << 30;
+/// Volumes that can be told apart.
+const VOLUMES_MAX: u32 = 1 << 20;
+
+/// How to analyse.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory for what is followed of blocks, in bytes.
+    pub memory_bytes: u64,
+    /// Follow one block in 2^n from the first on.
+    pub sample_halvings: u32,
+    /// What rows stand for.
+    pub by: By,
+    /// Classes by rules, the first that holds.
+    pub rules: Vec<(String, Rule)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { memory_bytes: 1 << 30, sample_halvings: 0, by: By::Class, rules: Vec::new() }
+    }
+}
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A trace being analysed.
+pub struct Analysis {
+    rows: Rows,
+    books: Vec<Book>,
+    blocks: Blocks,
+    depth: DepthMeter,
+    reads: Shapes,
+    writes: Shapes,
+    bursts: Bursts,
+    counts: [Count; Op::ALL.len()],
+    /// Nanoseconds from a write of a block to its next write, or discard.
+    overwrite_ns: Histogram,
+    overwrite_bytes: Histogram,
+    /// Nanoseconds from an access of a block to its next read.
+    reread_ns: Histogram,
+    /// Bytes that rows were written with, by what behaviour alone would have said.
+    agreement: BTreeMap<(u16, u16), u64>,
+    knows: Knows,
+    now_ns: u64,
+    clock_bytes: u64,
+    back_in_time: u64,
+    absurd: u64,
+    parts: Vec<Part>,
+}
+
+impl Analysis {
+    /// Begins.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX);
+        Self {
+            rows: Rows::new(options.by, &options.rules),
+            books: Vec::new(),
+            blocks: Blocks::new(limit, options.sample_halvings),
+            depth: DepthMeter::default(),
+            reads: Shapes::default(),
+            writes: Shapes::default(),
+            bursts: Bursts::default(),
+            counts: [Count::default(); Op::ALL.len()],
+            overwrite_ns: Histogram::default(),
+            overwrite_bytes: Histogram::default(),
+            reread_ns: Histogram::default(),
+            agreement: BTreeMap::new(),
+            knows: Knows::default(),
+            now_ns: 0,
+            clock_bytes: 0,
+            back_in_time: 0,
+            absurd: 0,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Takes the next requests of the trace.
+    pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
+        self.knows = knows;
+        for request in requests {
+            self.one(request, names);
+        }
+    }
+
+    fn one(&mut self, request: &Request, names: &Names) {
+        let is_range = matches!(request.op, Op::Discard | Op::WriteZeroes);
+        let last_block = request.end_bytes().div_ceil(BLOCK_BYTES);
+        if request.volume >= VOLUMES_MAX
+            || last_block > VOLUME_BLOCKS
+            || !is_range && request.len_bytes > REQUEST_BYTES_MAX
+        {
+            self.absurd += 1;
+            return;
+        }
+        // Times may go back a little in a trace; time does not.
+        if request.issued_ns < self.now_ns {
+            self.back_in_time += 1;
+        }
+        self.now_ns = self.now_ns.max(request.issued_ns);
+        let now_ns = self.now_ns;
+        let request = &Request { issued_ns: now_ns, ..*request };
+        let count = &mut self.counts[request.op as usize];
+        count.requests += 1;
+        count.bytes = count.bytes.saturating_add(request.len_bytes);
+        self.depth.issue(request);
+        self.bursts.note(now_ns, if is_range { 0 } else { request.len_bytes });
+        if request.len_bytes == 0 {
+            return;
+        }
+        let first = request.offset_bytes / BLOCK_BYTES;
+        let blocks = last_block - first;
+        match request.op {
+            Op::Write => self.write(request, first, blocks, names),
+            Op::Read | Op::Access => self.read(request, first, blocks, names),
+            Op::Discard | Op::WriteZeroes => self.discard(request),
+            Op::Flush => {}
+        }
+    }
+
+    fn write(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
+        self.writes.note(request);
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.clear();
+        self.rows.write(request, first, blocks, names, self.knows, &mut parts);
+        let (mut at, mut left_bytes) = (first, request.len_bytes);
+        for (index, part) in parts.iter().enumerate() {
+            // The bytes of a part: all of them together are the request's.
+            let end_bytes = (at + part.blocks) * BLOCK_BYTES;
+            let is_last = index + 1 == parts.len();
+            let bytes = if is_last { left_bytes } else { end_bytes - request.offset_bytes.max(at * BLOCK_BYTES) };
+            left_bytes -= bytes.min(left_bytes);
+            let book = book_of(&mut self.books, part.row);
+            book.writes += u64::from(index == 0);
+            book.written_bytes += bytes;
+            if index == 0 && request.latency_ns != NOT_KNOWN {
+                book.write_latency_ns.add(request.latency_ns);
+            }
+            if let Some(behaviour) = part.behaviour {
+                *self.agreement.entry((part.row, behaviour)).or_default() += bytes;
+            }
+            self.clock_bytes = self.clock_bytes.saturating_add(bytes);
+            let (books, overwrite_ns, overwrite_bytes) =
+                (&mut self.books, &mut self.overwrite_ns, &mut self.overwrite_bytes);
+            self.blocks.write(
+                request.volume,
+                at,
+                part.blocks,
+                (self.now_ns, self.clock_bytes),
+                part.row,
+                |seen, weight| {
+                    if let Some((row, life_ns, life_bytes)) = seen.since_write {
+                        let book = book_of(books, row);
+                        book.life_ns.add_weighted(life_ns, weight as f64);
+                        book.life_bytes.add_weighted(life_bytes, weight as f64);
+                        overwrite_ns.add_weighted(life_ns, weight as f64);
+                        overwrite_bytes.add_weighted(life_bytes, weight as f64);
+                    }
+                },
+            );
+            at += part.blocks;
+        }
+        self.parts = parts;
+    }
+
+    fn read(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
+        self.reads.note(request);
+        let sure = self.rows.read(request, first, blocks, names, self.knows);
+        let reread_ns = &mut self.reread_ns;
+        let mut writer = None;
+        self.blocks.read(request.volume, first, blocks, self.now_ns, request.op == Op::Read, |seen, weight| {
+            if let Some(since_ns) = seen.since_access_ns {
+                reread_ns.add_weighted(since_ns, weight as f64);
+            }
+            writer = writer.or(seen.writer);
+        });
+        let book = book_of(&mut self.books, sure.or(writer).unwrap_or(Rows::UNWRITTEN));
+        book.reads += 1;
+        book.read_bytes += request.len_bytes;
+        if request.latency_ns != NOT_KNOWN {
+            book.read_latency_ns.add(request.latency_ns);
+        }
+    }
+
+    /// Only whole blocks lose what they held.
+    fn discard(&mut self, request: &Request) {
+        self.rows.discard(request);
+        let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
+        let Some(blocks) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
+        let (books, overwrite_ns) = (&mut self.books, &mut self.overwrite_ns);
+        self.blocks.discard(request.volume, first, blocks, self.now_ns, |seen, weight| {
+            if let Some((row, life_ns, _)) = seen.since_write {
+                let book = book_of(books, row);
+                book.discarded_bytes += weight * BLOCK_BYTES;
+                book.life_ns.add_weighted(life_ns, weight as f64);
+                overwrite_ns.add_weighted(life_ns, weight as f64);
+            }
+        });
+    }
+}
+
+fn book_of(books: &mut Vec<Book>, row: u16) -> &mut Book {
+    let row = usize::from(row);
+    if books.len() <= row {
+        books.resize_with(row + 1, Book::default);
+    }
+    &mut books[row]
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,424 @@
+//! What an analysis found, as plain data.
+
+use super::blocks::BLOCK_BYTES;
+use super::bursts::WINDOWS_NS;
+use super::depth::Depths;
+use super::histogram::Histogram;
+use super::rows::Rows;
+use super::shapes::Shapes;
+use super::{Analysis, Book};
+use crate::{Names, Op};
+use serde::Serialize;
+
+/// Percent of the footprint at which miss ratios are told.
+const PERCENTS: [u64; 6] = [1, 10, 20, 40, 80, 100];
+/// Smallest cache of the curves, in bytes.
+const CURVE_FIRST_BYTES: u64 = 1 << 20;
+/// A row that writes its space over at least so often is temporary data. Between the published tables' values: 45 for
+/// RocksDB's L3, which belongs on the fast tier, and 3 for L4 and L5, which do not.
+const TEMPORARY_BETA: f64 = 10.0;
+/// A row that is read at least so often over, while it is written less, is hot.
+const HOT_READS: f64 = 10.0;
+
+/// Quantiles of a quantity.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spread {
+    /// How many there were, or how many those that were sampled stand for.
+    pub count: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90 % lie at or below.
+    pub p90: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// 99.9 %.
+    pub p99_9: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Spread {
+    fn of(histogram: &Histogram) -> Option<Self> {
+        let at = |share| histogram.quantile(share);
+        Some(Self {
+            count: histogram.count(),
+            mean: histogram.mean()?,
+            p50: at(0.5)?,
+            p90: at(0.9)?,
+            p99: at(0.99)?,
+            p99_9: at(0.999)?,
+            max: histogram.max(),
+        })
+    }
+}
+
+/// Latencies of a row, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latency {
+    /// Of its reads.
+    pub read_ns: Option<Spread>,
+    /// Of its writes.
+    pub write_ns: Option<Spread>,
+}
+
+/// A row of the table "workload through the PRISM".
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Class, hint, directory, ...
+    pub name: String,
+    /// Most bytes that it occupied at a time: written and neither overwritten by another row nor discarded.
+    pub occupancy_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Share of all bytes written: what the fast tier traps where it takes this row.
+    pub alpha: Option<f64>,
+    /// Bytes written over bytes occupied.
+    pub beta: Option<f64>,
+    /// T, M, L, H, or X for what should go to the capacity tier.
+    pub letter: Option<char>,
+    /// Requests that wrote.
+    pub writes: u64,
+    /// Requests that read.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes discarded.
+    pub discarded_bytes: u64,
+    /// Latencies, where the trace tells them.
+    pub latency: Latency,
+    /// How long its blocks lived, in nanoseconds.
+    pub life_ns: Option<Spread>,
+    /// How much the whole trace wrote meanwhile, in bytes.
+    pub life_bytes: Option<Spread>,
+}
+
+/// A size of cache, and what it does.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Curve {
+    /// Bytes.
+    pub size_bytes: u64,
+    /// In percent of the bytes accessed, where it was chosen so.
+    pub percent: Option<u64>,
+    /// Miss ratio of all accesses to blocks, by LRU.
+    pub miss_ratio: Option<f64>,
+    /// Miss ratio of the reads among them.
+    pub read_miss_ratio: Option<f64>,
+    /// Share of block writes that find their block among the last written ones of this size: what a fast tier traps that
+    /// stages writes only.
+    pub alpha: Option<f64>,
+}
+
+/// Depths of all requests, or of a process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Depth {
+    /// Name of the process; empty for all.
+    pub process: String,
+    /// Mean depth that a request met, itself included.
+    pub mean: Option<f64>,
+    /// Mean depth over the time in which there was something in flight.
+    pub mean_busy: Option<f64>,
+    /// Median depth that a request met.
+    pub p50: Option<usize>,
+    /// 99 % of the requests met this depth or less.
+    pub p99: Option<usize>,
+    /// For each depth that occurs: depth, share of the requests, share of the busy time.
+    pub histogram: Vec<(usize, f64, f64)>,
+}
+
+/// Requests of one direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Direction {
+    /// Bytes of a request.
+    pub sizes: Option<Spread>,
+    /// Share of offsets and lengths that are multiples of 4 KiB.
+    pub aligned_4k: Option<f64>,
+    /// Of 512 bytes only.
+    pub aligned_512: Option<f64>,
+    /// Share of requests that go on where one of the last 32 streams ended.
+    pub sequential: Option<f64>,
+    /// The same by bytes.
+    pub sequential_bytes: Option<f64>,
+    /// Lengths of streams of two requests or more, in bytes.
+    pub runs: Option<Spread>,
+}
+
+/// Rates over windows of one length.
+#[derive(Clone, Debug, Serialize)]
+pub struct Burst {
+    /// Length of the windows.
+    pub window_ns: u64,
+    /// Share of the windows in which there was something.
+    pub busy: f64,
+    /// Bytes a second in the busiest window.
+    pub max_bytes_per_s: f64,
+    /// Bytes a second that 99 % of the busy windows do not exceed.
+    pub p99_bytes_per_s: f64,
+    /// The busiest window over the mean of all.
+    pub max_over_mean: f64,
+}
+
+/// Requests and bytes of one operation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Operation {
+    /// Its name.
+    pub op: &'static str,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What behaviour alone makes of what is known better.
+#[derive(Clone, Debug, Serialize)]
+pub struct Agreement {
+    /// The row by all evidence.
+    pub row: String,
+    /// The class by behaviour alone.
+    pub behaviour: String,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// 1: all blocks were followed, and figures of blocks are exact; else one block in so many was.
+    pub one_block_in: u64,
+    /// Requests and bytes by operation.
+    pub operations: Vec<Operation>,
+    /// From the first issue to the last, in nanoseconds; `None` where the trace has no times.
+    pub duration_ns: Option<u64>,
+    /// Bytes accessed at least once (where nothing was discarded).
+    pub footprint_bytes: u64,
+    /// Most bytes written and not discarded at a time.
+    pub written_footprint_bytes: u64,
+    /// Bytes written over it.
+    pub beta: Option<f64>,
+    /// Share of the writes in rows that belong on the fast tier (T, M, L, H).
+    pub alpha_fast: Option<f64>,
+    /// What those rows occupy together.
+    pub fast_bytes: u64,
+    /// The table, by bytes written.
+    pub rows: Vec<Row>,
+    /// Blocks accessed, of 4 KiB each.
+    pub block_accesses: u64,
+    /// Miss ratios and alpha by size.
+    pub curve: Vec<Curve>,
+    /// Depths, all requests first; empty where the trace tells neither depths nor latencies.
+    pub depths: Vec<Depth>,
+    /// Reads.
+    pub reads: Direction,
+    /// Writes.
+    pub writes: Direction,
+    /// Nanoseconds from one request to the next.
+    pub gaps_ns: Option<Spread>,
+    /// Nanoseconds from a write of a block to the next, or to its discard.
+    pub overwrite_ns: Option<Spread>,
+    /// Bytes written meanwhile.
+    pub overwrite_bytes: Option<Spread>,
+    /// Nanoseconds from an access of a block to its next read.
+    pub reread_ns: Option<Spread>,
+    /// How bursty it is.
+    pub bursts: Vec<Burst>,
+    /// What the classifier does without hints and rules.
+    pub agreement: Vec<Agreement>,
+    /// Requests whose time lies before that of the one before.
+    pub back_in_time: u64,
+    /// Requests left out: beyond 64 PiB, or larger than 1 GiB.
+    pub absurd: u64,
+}
+
+fn share(part: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| part as f64 / all as f64)
+}
+
+fn direction(shapes: &mut Shapes) -> Direction {
+    shapes.finish();
+    let count = shapes.aligned_4k + shapes.aligned_512 + shapes.unaligned;
+    let bytes = shapes.sizes.mean().unwrap_or(0.0) * shapes.sizes.count();
+    Direction {
+        sizes: Spread::of(&shapes.sizes),
+        aligned_4k: share(shapes.aligned_4k, count),
+        aligned_512: share(shapes.aligned_512, count),
+        sequential: share(shapes.sequential, count),
+        sequential_bytes: (bytes > 0.0).then(|| shapes.sequential_bytes as f64 / bytes),
+        runs: Spread::of(&shapes.runs),
+    }
+}
+
+fn depth(process: &str, depths: &Depths) -> Depth {
+    let requests: u64 = depths.requests.iter().sum();
+    let busy_ns: u64 = depths.time_ns.iter().skip(1).sum();
+    let histogram = (1..depths.requests.len())
+        .map(|at| {
+            (at, share(depths.requests[at], requests).unwrap_or(0.0), share(depths.time_ns[at], busy_ns).unwrap_or(0.0))
+        })
+        .filter(|(_, requests, time)| *requests > 0.0 || *time > 0.0)
+        .collect();
+    Depth {
+        process: process.to_owned(),
+        mean: depths.mean(),
+        mean_busy: depths.mean_busy(),
+        p50: depths.quantile(0.5),
+        p99: depths.quantile(0.99),
+        histogram,
+    }
+}
+
+/// Which letter a row gets: by its name where that says what it is, else by its figures.
+fn letter(name: &str, beta: Option<f64>, reads_over: f64) -> Option<char> {
+    let low = name.to_ascii_lowercase();
+    let begins = |words: &[&str]| words.iter().any(|word| low.starts_with(word) || low.ends_with(word));
+    Some(if begins(&["metadata", "meta"]) {
+        'M'
+    } else if begins(&["log", "wal", "journal", "pg_wal"]) {
+        'L'
+    } else if begins(&["temp", "tmp", "swap"]) {
+        'T'
+    } else if begins(&["hot"]) {
+        'H'
+    } else if beta? >= TEMPORARY_BETA {
+        'T'
+    } else if reads_over >= HOT_READS {
+        'H'
+    } else {
+        'X'
+    })
+}
+
+impl Analysis {
+    fn row(&self, number: u16, name: &str, book: &Book, written_bytes: u64) -> Row {
+        let occupancy_bytes = self.blocks.peak_bytes(number);
+        let beta = (occupancy_bytes > 0).then(|| book.written_bytes as f64 / occupancy_bytes as f64);
+        let reads_over = book.read_bytes as f64 / occupancy_bytes.max(1) as f64;
+        Row {
+            name: name.to_owned(),
+            occupancy_bytes,
+            written_bytes: book.written_bytes,
+            alpha: share(book.written_bytes, written_bytes),
+            beta,
+            letter: if number == Rows::UNWRITTEN { None } else { letter(name, beta, reads_over) },
+            writes: book.writes,
+            reads: book.reads,
+            read_bytes: book.read_bytes,
+            discarded_bytes: book.discarded_bytes,
+            latency: Latency {
+                read_ns: Spread::of(&book.read_latency_ns),
+                write_ns: Spread::of(&book.write_latency_ns),
+            },
+            life_ns: Spread::of(&book.life_ns),
+            life_bytes: Spread::of(&book.life_bytes),
+        }
+    }
+
+    fn at_size(&self, blocks: u64, percent: Option<u64>) -> Curve {
+        Curve {
+            size_bytes: blocks * BLOCK_BYTES,
+            percent,
+            miss_ratio: self.blocks.all.hit_ratio(blocks).map(|hits| 1.0 - hits),
+            read_miss_ratio: self.blocks.reads.hit_ratio(blocks).map(|hits| 1.0 - hits),
+            alpha: self.blocks.writes.hit_ratio(blocks),
+        }
+    }
+
+    fn curve(&self) -> Vec<Curve> {
+        let unique = self.blocks.peak_accessed_bytes() / BLOCK_BYTES;
+        let mut curve: Vec<Curve> =
+            PERCENTS.into_iter().map(|percent| self.at_size(unique * percent / 100, Some(percent))).collect();
+        let mut size_bytes = CURVE_FIRST_BYTES;
+        while size_bytes / BLOCK_BYTES < unique {
+            curve.push(self.at_size(size_bytes / BLOCK_BYTES, None));
+            size_bytes *= 2;
+        }
+        curve.sort_by_key(|point| point.size_bytes);
+        curve
+    }
+
+    fn bursts(&mut self) -> Vec<Burst> {
+        self.bursts.finish();
+        let len_ns = self.bursts.len_ns().max(1);
+        let windows = self.bursts.windows.iter().zip(WINDOWS_NS).filter(|(_, window_ns)| *window_ns <= len_ns);
+        windows
+            .filter_map(|(window, window_ns)| {
+                let per_s = 1e9 / window_ns as f64;
+                let count = len_ns.div_ceil(window_ns) as f64;
+                let mean = window.bytes.mean()? * window.bytes.count() / count;
+                Some(Burst {
+                    window_ns,
+                    busy: window.bytes.count() / count,
+                    max_bytes_per_s: window.bytes.max() as f64 * per_s,
+                    p99_bytes_per_s: window.bytes.quantile(0.99)? as f64 * per_s,
+                    max_over_mean: if mean > 0.0 { window.bytes.max() as f64 / mean } else { 1.0 },
+                })
+            })
+            .collect()
+    }
+
+    /// Ends the analysis. `names` are the trace's.
+    #[must_use]
+    pub fn finish(mut self, names: &Names) -> Report {
+        let written_bytes = self.counts[Op::Write as usize].bytes;
+        let mut rows: Vec<Row> = self
+            .books
+            .iter()
+            .enumerate()
+            .filter(|(_, book)| book.writes + book.reads > 0 || book.written_bytes > 0)
+            .map(|(at, book)| self.row(at as u16, &self.rows.names()[at], book, written_bytes))
+            .collect();
+        rows.sort_by(|a, b| (b.written_bytes, &a.name).cmp(&(a.written_bytes, &b.name)));
+        let fast = rows.iter().filter(|row| row.letter.is_some_and(|letter| letter != 'X'));
+        let (fast_written, fast_bytes) =
+            fast.fold((0, 0), |(written, bytes), row| (written + row.written_bytes, bytes + row.occupancy_bytes));
+        let row_name = |number: &u16| self.rows.names().get(usize::from(*number)).cloned().unwrap_or_default();
+        let agreement = self
+            .agreement
+            .iter()
+            .map(|((row, behaviour), bytes)| Agreement {
+                row: row_name(row),
+                behaviour: row_name(behaviour),
+                bytes: *bytes,
+            })
+            .collect();
+        let mut depths = Vec::new();
+        if let Some((all, processes)) = std::mem::take(&mut self.depth).finish() {
+            depths.push(depth("", &all));
+            let named = processes.iter().filter(|_| processes.len() > 1);
+            depths.extend(named.map(|(process, depths)| match names.processes.name(*process) {
+                "" => depth("not known", depths),
+                name => depth(name, depths),
+            }));
+        }
+        let footprint = self.blocks.peak_all_bytes();
+        Report {
+            one_block_in: self.blocks.weight(),
+            operations: Op::ALL
+                .into_iter()
+                .zip(self.counts)
+                .filter(|(_, count)| count.requests > 0)
+                .map(|(op, count)| Operation { op: op.name(), requests: count.requests, bytes: count.bytes })
+                .collect(),
+            duration_ns: self.knows.time.then(|| self.bursts.len_ns()),
+            footprint_bytes: self.blocks.peak_accessed_bytes(),
+            written_footprint_bytes: footprint,
+            beta: (footprint > 0).then(|| written_bytes as f64 / footprint as f64),
+            alpha_fast: share(fast_written, written_bytes),
+            fast_bytes,
+            rows,
+            block_accesses: self.blocks.all.accesses(),
+            curve: self.curve(),
+            depths,
+            reads: direction(&mut self.reads),
+            writes: direction(&mut self.writes),
+            gaps_ns: Spread::of(&self.bursts.gaps_ns).filter(|_| self.knows.time),
+            overwrite_ns: Spread::of(&self.overwrite_ns).filter(|_| self.knows.time),
+            overwrite_bytes: Spread::of(&self.overwrite_bytes),
+            reread_ns: Spread::of(&self.reread_ns).filter(|_| self.knows.time),
+            bursts: if self.knows.time { self.bursts() } else { Vec::new() },
+            agreement,
+            back_in_time: self.back_in_time,
+            absurd: self.absurd,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Which row of the table a request belongs to.
+
+use crate::{Flags, Knows, Lifetime, Names, Op, Request};
+use forebay_block::DiskId;
+use forebay_prism::{ClassTable, Direction, Facts, HostFacts, Intent, Prism, Rule, Run};
+use std::collections::HashMap;
+
+/// Rows at most; what would be one more counts as "others".
+const ROWS_MAX: usize = 4096;
+/// Answers of rules that are kept.
+const ANSWERS_MAX: usize = 1 << 16;
+/// A block's bytes.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What rows stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Classes by the evidence, in its order of authority: rules, the kernel's marks and hints, behaviour.
+    #[default]
+    Class,
+    /// Write-lifetime hints, and the kernel's marks.
+    Hint,
+    /// Directories of files.
+    Directory,
+    /// What file names end with.
+    Extension,
+    /// Processes.
+    Process,
+    /// Classes that the trace gives.
+    IoClass,
+    /// Volumes.
+    Volume,
+}
+
+impl By {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::Class, "class"),
+        (Self::Hint, "hint"),
+        (Self::Directory, "directory"),
+        (Self::Extension, "extension"),
+        (Self::Process, "process"),
+        (Self::IoClass, "io-class"),
+        (Self::Volume, "volume"),
+    ];
+}
+
+/// A part of a request that belongs to one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its blocks.
+    pub blocks: u64,
+    /// Its row.
+    pub row: u16,
+    /// The row that behaviour alone would give it; `None` where that was not asked.
+    pub behaviour: Option<u16>,
+}
+
+/// What rules can tell requests apart by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Asked {
+    volume: u32,
+    path: u32,
+    process: u32,
+    pid: u32,
+    flags: Flags,
+    lifetime: Lifetime,
+    io_class: u16,
+    is_read: bool,
+}
+
+/// Gives requests their rows.
+pub struct Rows {
+    by: By,
+    rules: Vec<(u16, Rule)>,
+    rules_use_request: bool,
+    answers: HashMap<Asked, Option<u16>>,
+    names: Vec<String>,
+    numbers: HashMap<String, u16>,
+    /// Rows of the names' numbers, as far as asked.
+    known: HashMap<u32, u16>,
+    prism: Prism,
+    /// Rows of behaviour's classes, by their ids.
+    behaviour: Vec<u16>,
+    runs: Vec<Run>,
+}
+
+impl Rows {
+    /// Rows by `by`; `rules` come first, the earlier before the later.
+    pub fn new(by: By, rules: &[(String, Rule)]) -> Self {
+        let table = ClassTable::default();
+        let mut rows = Self {
+            by,
+            rules: Vec::new(),
+            rules_use_request: rules.iter().any(|(_, rule)| rule.uses_request()),
+            answers: HashMap::new(),
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            known: HashMap::new(),
+            prism: Prism::new(ClassTable::default()),
+            behaviour: Vec::new(),
+            runs: Vec::new(),
+        };
+        // The first row is that of what no row is known for.
+        rows.number("not written in the trace");
+        rows.rules = rules.iter().map(|(class, rule)| (rows.number(class), rule.clone())).collect();
+        if by == By::Class {
+            rows.behaviour = table.classes().iter().map(|class| rows.number(&class.name)).collect();
+        }
+        rows
+    }
+
+    /// The row of blocks that nothing in the trace has written.
+    pub const UNWRITTEN: u16 = 0;
+
+    /// Names of the rows, by their numbers.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn number(&mut self, name: &str) -> u16 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let name = if self.names.len() >= ROWS_MAX { "others" } else { name };
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u16;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    /// The rows of a write's parts, appended to `parts`, which the caller has cleared.
+    pub fn write(
+        &mut self,
+        request: &Request,
+        first_block: u64,
+        blocks: u64,
+        names: &Names,
+        knows: Knows,
+        parts: &mut Vec<Part>,
+    ) {
+        let sure = self.sure(request, names, knows);
+        if self.by != By::Class {
+            let row = sure.unwrap_or(Self::UNWRITTEN);
+            return parts.push(Part { blocks, row, behaviour: None });
+        }
+        self.runs.clear();
+        let intent = Intent {
+            disk: DiskId(request.volume as u16),
+            disk_size_bytes: u64::MAX,
+            offset_bytes: first_block * BLOCK_BYTES,
+            direction: Direction::Write,
+            len_bytes: blocks * BLOCK_BYTES,
+            data: &[],
+            export: 0,
+            tag: None,
+            host: HostFacts::default(),
+        };
+        self.prism.classify(&intent, &mut self.runs);
+        for run in &self.runs {
+            let behaviour = self.behaviour.get(usize::from(run.class.0)).copied().unwrap_or(Self::UNWRITTEN);
+            parts.push(Part {
+                blocks: u64::from(run.blocks),
+                row: sure.unwrap_or(behaviour),
+                behaviour: Some(behaviour),
+            });
+        }
+    }
+
+    /// The row of a read; `None` where it is that of who wrote what is read.
+    pub fn read(
+        &mut self,
+        request: &Request,
+        first_block: u64,
+        blocks: u64,
+        names: &Names,
+        knows: Knows,
+    ) -> Option<u16> {
+        if self.by == By::Class {
+            let intent = Intent {
+                disk: DiskId(request.volume as u16),
+                disk_size_bytes: u64::MAX,
+                offset_bytes: first_block * BLOCK_BYTES,
+                direction: Direction::Read,
+                len_bytes: blocks * BLOCK_BYTES,
+                data: &[],
+                export: 0,
+                tag: None,
+                host: HostFacts::default(),
+            };
+            self.prism.observe_read(&intent);
+        }
+        // Readers give no hint of how long data lives.
+        if self.by == By::Hint { None } else { self.sure(request, names, knows) }
+    }
+
+    /// What is discarded is forgotten.
+    pub fn discard(&mut self, request: &Request) {
+        if self.by == By::Class {
+            self.prism.observe_discard(DiskId(request.volume as u16), request.offset_bytes, request.len_bytes);
+        }
+    }
+
+    /// The row by what is known for sure.
+    fn sure(&mut self, request: &Request, names: &Names, knows: Knows) -> Option<u16> {
+        if !self.rules.is_empty()
+            && let Some(row) = self.by_rule(request, names, knows)
+        {
+            return Some(row);
+        }
+        match self.by {
+            By::Class | By::Hint => {
+                if request.flags.has(Flags::SWAP) {
+                    return Some(self.number("swap"));
+                }
+                if request.flags.has(Flags::META) {
+                    return Some(self.number("metadata"));
+                }
+                let lifetime = request.lifetime;
+                (lifetime >= Lifetime::Short)
+                    .then(|| self.hint(lifetime))
+                    .or_else(|| (self.by == By::Hint).then(|| self.hint(lifetime)))
+            }
+            By::Directory => Some(self.of_name(request.path, || {
+                let path = names.paths.name(request.path);
+                path.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned()
+            })),
+            By::Extension => Some(self.of_name(request.path, || {
+                let file = names.paths.name(request.path).rsplit('/').next().unwrap_or_default();
+                file.rsplit_once('.').map_or_else(String::new, |(_, extension)| format!(".{extension}"))
+            })),
+            By::Process => Some(self.of_name(request.process, || names.processes.name(request.process).to_owned())),
+            By::Volume => Some(self.of_name(request.volume, || names.volumes.name(request.volume).to_owned())),
+            By::IoClass => Some(match request.io_class {
+                Request::NO_CLASS => self.number("none"),
+                class => self.of_name(u32::from(class), || format!("class {class}")),
+            }),
+        }
+    }
+
+    fn hint(&mut self, lifetime: Lifetime) -> u16 {
+        self.of_name(lifetime as u32, || format!("lifetime {}", lifetime.name()))
+    }
+
+    fn of_name(&mut self, number: u32, name: impl FnOnce() -> String) -> u16 {
+        if let Some(&row) = self.known.get(&number) {
+            return row;
+        }
+        let name = name();
+        let row = self.number(if name.is_empty() { "not known" } else { &name });
+        if self.known.len() < ANSWERS_MAX {
+            self.known.insert(number, row);
+        }
+        row
+    }
+
+    fn by_rule(&mut self, request: &Request, names: &Names, knows: Knows) -> Option<u16> {
+        let asked = Asked {
+            volume: request.volume,
+            path: request.path,
+            process: request.process,
+            pid: request.pid,
+            flags: request.flags,
+            lifetime: request.lifetime,
+            io_class: request.io_class,
+            is_read: request.op == Op::Read,
+        };
+        if !self.rules_use_request
+            && let Some(answer) = self.answers.get(&asked)
+        {
+            return *answer;
+        }
+        let known = |is: bool, bit: Flags| is.then(|| request.flags.has(bit));
+        let facts = Facts {
+            disk_name: names.volumes.name(request.volume),
+            export: 0,
+            export_name: "",
+            direction: if request.op == Op::Read { Direction::Read } else { Direction::Write },
+            request_size_bytes: request.len_bytes,
+            sequential_bytes: 0,
+            offset_bytes: request.offset_bytes,
+            evidence: None,
+            host: HostFacts {
+                lifetime: knows.lifetime.then_some(request.lifetime),
+                meta: known(knows.flags, Flags::META),
+                swap: known(knows.flags, Flags::SWAP),
+                direct: known(knows.flags, Flags::DIRECT),
+                path: (request.path > 0).then(|| names.paths.name(request.path)),
+                process: (request.process > 0).then(|| names.processes.name(request.process)),
+                pid: (request.pid > 0).then_some(request.pid),
+                io_class: (request.io_class != Request::NO_CLASS).then_some(request.io_class),
+                ..HostFacts::default()
+            },
+        };
+        let answer = self.rules.iter().find(|(_, rule)| rule.matches(&facts)).map(|(row, _)| *row);
+        if !self.rules_use_request && self.answers.len() < ANSWERS_MAX {
+            self.answers.insert(asked, answer);
+        }
+        answer
+    }
+}

@@ -1,0 +1,105 @@
+//! Sizes, alignment, sequence.
+
+use super::histogram::Histogram;
+use crate::Request;
+
+/// Streams that are followed at a time, of each direction.
+const STREAMS: usize = 32;
+
+/// Sizes and alignment of the requests of one direction, and how sequential they are.
+#[derive(Clone, Debug, Default)]
+pub struct Shapes {
+    /// Bytes of a request.
+    pub sizes: Histogram,
+    /// Requests whose offset and length are multiples of 4 KiB, of 512 bytes, and of neither.
+    pub aligned_4k: u64,
+    /// Of 512 bytes but not of 4 KiB.
+    pub aligned_512: u64,
+    /// Of neither.
+    pub unaligned: u64,
+    /// Requests that go on where one of the last streams ended.
+    pub sequential: u64,
+    /// Their bytes.
+    pub sequential_bytes: u64,
+    /// Lengths of streams in bytes, of two requests or more.
+    pub runs: Histogram,
+    streams: Vec<Stream>,
+    newest: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    volume: u32,
+    end_bytes: u64,
+    len_bytes: u64,
+    requests: u64,
+}
+
+impl Shapes {
+    /// Notes a request.
+    pub fn note(&mut self, request: &Request) {
+        self.sizes.add(request.len_bytes);
+        let both = request.offset_bytes | request.len_bytes;
+        match both.trailing_zeros() {
+            12.. => self.aligned_4k += 1,
+            9.. => self.aligned_512 += 1,
+            _ => self.unaligned += 1,
+        }
+        let goes_on = |stream: &Stream| stream.volume == request.volume && stream.end_bytes == request.offset_bytes;
+        if let Some(stream) = self.streams.iter_mut().find(|stream| goes_on(stream)) {
+            stream.end_bytes = request.end_bytes();
+            stream.len_bytes = stream.len_bytes.saturating_add(request.len_bytes);
+            stream.requests += 1;
+            self.sequential += 1;
+            self.sequential_bytes = self.sequential_bytes.saturating_add(request.len_bytes);
+            return;
+        }
+        let fresh = Stream {
+            volume: request.volume,
+            end_bytes: request.end_bytes(),
+            len_bytes: request.len_bytes,
+            requests: 1,
+        };
+        if self.streams.len() < STREAMS {
+            self.streams.push(fresh);
+            return;
+        }
+        // The oldest makes room: the order of their begin is enough here.
+        self.newest = (self.newest + 1) % STREAMS;
+        let old = std::mem::replace(&mut self.streams[self.newest], fresh);
+        self.end(old);
+    }
+
+    fn end(&mut self, stream: Stream) {
+        if stream.requests > 1 {
+            self.runs.add(stream.len_bytes);
+        }
+    }
+
+    /// Ends the streams that go on.
+    pub fn finish(&mut self) {
+        std::mem::take(&mut self.streams).into_iter().for_each(|stream| self.end(stream));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Op;
+
+    #[test]
+    fn interleaved_streams_are_seen() {
+        let mut shapes = Shapes::default();
+        for at in 0..10 {
+            for stream in 0..3 {
+                shapes.note(&Request::new(0, Op::Read, (stream << 30) + at * 8192, 8192));
+            }
+        }
+        shapes.note(&Request::new(0, Op::Read, 5, 100));
+        shapes.note(&Request::new(0, Op::Read, 512, 512));
+        shapes.finish();
+        assert_eq!((shapes.sequential, shapes.sequential_bytes), (27, 27 * 8192));
+        assert_eq!((shapes.aligned_4k, shapes.aligned_512, shapes.unaligned), (30, 1, 1));
+        assert_eq!((shapes.runs.count(), shapes.runs.max()), (3.0, 81920));
+    }
+}

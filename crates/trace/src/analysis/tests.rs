@@ -1,0 +1,181 @@
+//! The analysis against the plain definitions, kept in lists.
+
+use super::*;
+use proptest::prelude::*;
+
+const BLOCK: u64 = 4096;
+
+fn analysed(options: &Options, requests: &[Request]) -> Report {
+    let names = Names::default();
+    let mut analysis = Analysis::new(options);
+    let knows = Knows { op: true, time: true, ..Knows::default() };
+    requests.chunks(7).for_each(|requests| analysis.add(requests, &names, knows));
+    analysis.finish(&names)
+}
+
+/// What should come out, by searching lists.
+#[derive(Default)]
+struct Plain {
+    accessed: Vec<u64>,
+    written: Vec<u64>,
+    /// Distances of all accesses and whether they were reads; those of writes among writes.
+    all: Vec<(Option<usize>, bool)>,
+    writes: Vec<Option<usize>>,
+    peak_written: usize,
+    peak_accessed: usize,
+}
+
+fn back(list: &mut Vec<u64>, block: u64) -> Option<usize> {
+    let at = list.iter().position(|other| *other == block);
+    if let Some(at) = at {
+        list.remove(at);
+    }
+    list.insert(0, block);
+    at
+}
+
+impl Plain {
+    fn take(&mut self, request: &Request) {
+        if request.op == Op::Discard {
+            let (first, end) = (request.offset_bytes.div_ceil(BLOCK), request.end_bytes() / BLOCK);
+            for list in [&mut self.accessed, &mut self.written] {
+                list.retain(|block| !(first..end).contains(block));
+            }
+            return;
+        }
+        for block in request.offset_bytes / BLOCK..request.end_bytes().div_ceil(BLOCK) {
+            let distance = back(&mut self.accessed, block);
+            self.all.push((distance, request.op == Op::Read));
+            if request.op == Op::Write {
+                let distance = back(&mut self.written, block);
+                self.writes.push(distance);
+            }
+            self.peak_accessed = self.peak_accessed.max(self.accessed.len());
+            self.peak_written = self.peak_written.max(self.written.len());
+        }
+    }
+}
+
+fn hits<'a>(distances: impl Iterator<Item = &'a Option<usize>>, size: u64) -> f64 {
+    distances.filter(|distance| distance.is_some_and(|distance| (distance as u64) < size)).count() as f64
+}
+
+proptest! {
+    #[test]
+    fn exact_figures_are_those_of_lists(steps in proptest::collection::vec((0_u8..10, 0_u64..60_000, 1_u64..20_000), 1..400)) {
+        let requests: Vec<Request> = steps
+            .iter()
+            .enumerate()
+            .map(|(at, &(what, offset, len))| {
+                let op = match what { 0..5 => Op::Write, 5..9 => Op::Read, _ => Op::Discard };
+                Request::new(at as u64, op, offset * 8, len)
+            })
+            .collect();
+        let mut plain = Plain::default();
+        requests.iter().for_each(|request| plain.take(request));
+        let report = analysed(&Options::default(), &requests);
+        prop_assert_eq!(report.one_block_in, 1);
+        prop_assert_eq!(report.footprint_bytes, plain.peak_accessed as u64 * BLOCK);
+        prop_assert_eq!(report.written_footprint_bytes, plain.peak_written as u64 * BLOCK);
+        prop_assert_eq!(report.block_accesses, plain.all.len() as u64);
+        for point in &report.curve {
+            let size = point.size_bytes / BLOCK;
+            let all = hits(plain.all.iter().map(|(distance, _)| distance), size);
+            prop_assert_eq!(point.miss_ratio, (!plain.all.is_empty()).then(|| 1.0 - all / plain.all.len() as f64));
+            let reads: Vec<Option<usize>> = plain.all.iter().filter(|(_, read)| *read).map(|(d, _)| *d).collect();
+            let wanted = (!reads.is_empty()).then(|| 1.0 - hits(reads.iter(), size) / reads.len() as f64);
+            prop_assert_eq!(point.read_miss_ratio, wanted);
+            let wanted = (!plain.writes.is_empty()).then(|| hits(plain.writes.iter(), size) / plain.writes.len() as f64);
+            prop_assert_eq!(point.alpha, wanted);
+        }
+        let written: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
+        let wanted: u64 = requests.iter().filter(|request| request.op == Op::Write).map(|request| request.len_bytes).sum();
+        prop_assert_eq!(written, wanted, "every byte written is in one row");
+    }
+}
+
+/// Writes and reads of a skewed choice of blocks.
+fn skewed(count: u64) -> Vec<Request> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..count)
+        .map(|at| {
+            let block = random() % (1 + random() % 60_000);
+            let op = if random() % 3 == 0 { Op::Read } else { Op::Write };
+            Request::new(at * 1000, op, block * BLOCK, BLOCK)
+        })
+        .collect()
+}
+
+#[test]
+fn a_sample_comes_close() {
+    let requests = skewed(400_000);
+    let exact = analysed(&Options::default(), &requests);
+    // As many blocks as SHARDS holds 8,192 of, from the first on or when memory runs out.
+    let from_first = Options { sample_halvings: 3, ..Options::default() };
+    let by_memory = Options { memory_bytes: 8192 * blocks::FOLLOWED_BYTES, ..Options::default() };
+    for options in [from_first, by_memory] {
+        let sampled = analysed(&options, &requests);
+        assert!(sampled.one_block_in > 1);
+        for point in &sampled.curve {
+            let other = exact.curve.iter().find(|other| other.size_bytes == point.size_bytes);
+            let Some(other) = other.filter(|other| other.percent.is_none()) else { continue };
+            let error = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs();
+            assert!(error(point.miss_ratio, other.miss_ratio) < 0.01, "{point:?} {other:?}");
+            assert!(error(point.read_miss_ratio, other.read_miss_ratio) < 0.015, "{point:?} {other:?}");
+            assert!(error(point.alpha, other.alpha) < 0.015, "{point:?} {other:?}");
+        }
+        let off = sampled.written_footprint_bytes as f64 / exact.written_footprint_bytes as f64;
+        assert!((off - 1.0).abs() < 0.04, "{off}");
+    }
+}
+
+#[test]
+fn rows_follow_rules_then_hints_then_behaviour() {
+    let mut names = Names::default();
+    let wal = names.paths.number("db/000007.log");
+    let knows = Knows { op: true, flags: true, lifetime: true, file: true, ..Knows::default() };
+    let write = |at: u64| Request::new(at, Op::Write, at * BLOCK, BLOCK);
+    let requests = [
+        Request { path: wal, lifetime: crate::Lifetime::Short, ..write(1) },
+        Request { lifetime: crate::Lifetime::Medium, ..write(2) },
+        Request { flags: crate::Flags::META, ..write(3) },
+        write(4),
+        Request { op: Op::Read, ..write(1) },
+        Request { op: Op::Read, ..write(77) },
+    ];
+    let rules = vec![("wal".to_owned(), forebay_prism::Rule::parse("ext:.log").unwrap())];
+    let mut analysis = Analysis::new(&Options { rules, ..Options::default() });
+    analysis.add(&requests, &names, knows);
+    let report = analysis.finish(&names);
+    let mut found: Vec<(&str, u64, u64)> =
+        report.rows.iter().map(|row| (row.name.as_str(), row.writes, row.reads)).collect();
+    found.sort_unstable();
+    let wanted = [
+        ("cold", 1, 0),
+        ("lifetime medium", 1, 0),
+        ("metadata", 1, 0),
+        ("not written in the trace", 0, 1),
+        ("wal", 1, 1),
+    ];
+    assert_eq!(found, wanted);
+    assert!(report.agreement.iter().any(|entry| entry.row == "wal" && entry.behaviour == "cold"));
+}
+
+#[test]
+fn absurd_requests_are_counted_and_left_out() {
+    let requests = [
+        Request::new(5, Op::Write, u64::MAX - 10, 100),
+        Request::new(6, Op::Write, 0, 1 << 40),
+        Request::new(7, Op::Discard, 0, 1 << 50),
+        Request::new(1, Op::Write, 0, 1),
+    ];
+    let report = analysed(&Options::default(), &requests);
+    assert_eq!((report.absurd, report.back_in_time), (2, 1));
+    assert_eq!(report.written_footprint_bytes, BLOCK);
+}

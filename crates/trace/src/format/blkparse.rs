@@ -1,0 +1,157 @@
+//! blkparse's text: `major,minor cpu sequence seconds.ns pid action RWBS sector + sectors [process]`, where a completion
+//! has its error in the brackets (`process_default` in blktrace's blkparse_fmt.c).
+
+use super::blktrace::{Action, Event, Pairing, device_name};
+use super::clock::Clock;
+use super::fields::{Bad, number, seconds_ns, sectors, word};
+use super::namer::{Namer, as_is};
+use super::rwbs;
+use super::text::LineFormat;
+use crate::{Flags, Knows, Names, Request};
+
+const MINOR_MAX: u64 = 0xf_ffff;
+
+pub(super) struct Blkparse {
+    clock: Clock,
+    pairing: Pairing,
+    process: Namer,
+    /// The last device and its volume.
+    volume: Option<(u32, u32)>,
+    /// Whether the summary behind the events has begun.
+    is_over: bool,
+}
+
+impl Blkparse {
+    pub fn new() -> Self {
+        Self {
+            clock: Clock::from_first(),
+            pairing: Pairing::default(),
+            process: Namer::default(),
+            volume: None,
+            is_over: false,
+        }
+    }
+}
+
+/// `major,minor`.
+fn device(field: &[u8]) -> Result<u32, Bad> {
+    let bad = "the device is not major,minor";
+    let comma = field.iter().position(|&byte| byte == b',').ok_or(bad)?;
+    let (major, minor) = (number(&field[..comma])?, number(&field[comma + 1..])?);
+    if major > 0xfff || minor > MINOR_MAX {
+        return Err(bad);
+    }
+    u32::try_from(major << 20 | minor).map_err(|_| bad)
+}
+
+fn action(field: &[u8]) -> Option<Action> {
+    Some(match field {
+        b"Q" => Action::Queue,
+        b"M" => Action::BackMerge,
+        b"I" => Action::Insert,
+        b"D" => Action::Issue,
+        b"R" => Action::Requeue,
+        b"C" => Action::Complete,
+        _ => return None,
+    })
+}
+
+/// What stands behind the letters: the range, and what is in the brackets.
+struct Tail<'a> {
+    sector: u64,
+    sectors: u64,
+    bracketed: &'a [u8],
+}
+
+/// A range may be missing where there is no data: `8 + 16 [x]`, `8 [0]` or `[x]`, with `( 123)` before the brackets.
+fn tail(mut rest: &[u8]) -> Result<Option<Tail<'_>>, Bad> {
+    let open = rest.iter().position(|&byte| byte == b'[').ok_or("the brackets are missing")?;
+    let close = rest.iter().rposition(|&byte| byte == b']').filter(|&close| close > open);
+    let mut tail = Tail { sector: 0, sectors: 0, bracketed: &rest[open + 1..close.ok_or("the brackets are missing")?] };
+    rest = &rest[..open];
+    let Some(sector) = word(&mut rest).filter(|word| !word.starts_with(b"(")) else {
+        return Ok(Some(tail));
+    };
+    tail.sector = number(sector)?;
+    match word(&mut rest) {
+        Some(b"+") => tail.sectors = number(word(&mut rest).ok_or("the length is missing")?)?,
+        None => {}
+        // The bytes of a command that passes through follow its length.
+        Some(pdu) if pdu.starts_with(b"(") => return Ok(None),
+        Some(_) => return Err("the range is not sector + sectors"),
+    }
+    Ok(Some(tail))
+}
+
+impl LineFormat for Blkparse {
+    fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad> {
+        self.is_over |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
+        if self.is_over {
+            return Ok(());
+        }
+        let mut rest = line;
+        let mut next = || word(&mut rest).ok_or("too few fields");
+        let device = device(next()?)?;
+        number(next()?)?;
+        number(next()?)?;
+        let time_ns = seconds_ns(next()?)?;
+        let pid = u32::try_from(number(next()?)?).map_err(|_| "the process id is beyond 2^32")?;
+        let what = next()?;
+        let Some(action) = action(what) else {
+            return if what.len() <= 2 && what.iter().all(u8::is_ascii_alphabetic) {
+                // The first event is the zero, whatever it is.
+                self.clock.since_zero_ns(time_ns).map(drop)
+            } else {
+                Err("the action is not known")
+            };
+        };
+        let letters = next()?;
+        let Some(tail) = tail(rest)? else { return Ok(()) };
+        let (_, len_bytes) = sectors(tail.sector, tail.sectors)?;
+        if letters.starts_with(b"N") {
+            return Ok(());
+        }
+        let (op, mut flags) = rwbs::parse(letters, len_bytes)?;
+        let time_ns = self.clock.since_zero_ns(time_ns)?;
+        let mut process = 0;
+        if action == Action::Complete {
+            if tail.bracketed != b"0" {
+                flags = flags.with(Flags::ERROR);
+            }
+        } else {
+            process = self.process.number(tail.bracketed, &mut names.processes, as_is);
+        }
+        let volume = match self.volume {
+            Some((last, volume)) if last == device => volume,
+            _ => names.volumes.number(&device_name(device)),
+        };
+        self.volume = Some((device, volume));
+        let event = Event {
+            time_ns,
+            device,
+            sector: tail.sector,
+            len_bytes,
+            action,
+            op,
+            flags,
+            pid,
+            process,
+            volume,
+            cgroup: 0,
+        };
+        self.pairing.event(event, into);
+        Ok(())
+    }
+
+    fn end(&mut self, into: &mut Vec<Request>) {
+        self.pairing.end(into);
+    }
+
+    fn knows(&self) -> Knows {
+        self.pairing.knows()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.pairing.notes()
+    }
+}

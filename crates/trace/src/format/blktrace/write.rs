@@ -1,0 +1,191 @@
+//! Writes blktrace's binary form: of each request when it was queued (Q), issued (D) and completed (C).
+
+use super::COMM_BYTES;
+use super::wire::{self, Record};
+use crate::{Flags, NOT_KNOWN, Names, Op, Request, TraceError};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io::{BufWriter, Write};
+
+const SECTOR_BYTES: u64 = 512;
+/// Events that wait for earlier ones to come.
+const WAITING_MAX: usize = 1 << 18;
+/// Longest request of one record, whose length has 32 bits.
+const PIECE_BYTES_MAX: u64 = (1 << 32) - SECTOR_BYTES;
+/// Most records that one request is cut into: longer ones, 4 TiB and more, end there.
+const PIECES_MAX: u64 = 1024;
+const PROCESSES_MAX: usize = 1 << 16;
+/// The major number of volumes whose names are none of a device: for local use (Documentation/admin-guide/devices.txt).
+const LOCAL_MAJOR: u32 = 240;
+
+/// Writes a trace that blkparse, btt and fio read.
+///
+/// The format counts in sectors of 512 bytes: ranges are extended to whole ones. It has no word for zeroes that are not
+/// sent, which become writes, nor for accesses of unknown kind, which become reads. Requests whose latency is not known
+/// have no completion.
+pub struct BlktraceWriter<W: Write> {
+    to: BufWriter<W>,
+    /// Events in the order of their time, and in that in which they came.
+    waiting: BinaryHeap<Reverse<(u64, u64, Waiting)>>,
+    number: u64,
+    sequence: u32,
+    /// The last name of each process, and from when on it has been told.
+    processes: HashMap<u32, (u32, u64)>,
+    is_begun: bool,
+}
+
+/// An event that waits to be written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    sector: u64,
+    len_bytes: u32,
+    action: u32,
+    pid: u32,
+    device: u32,
+    error: u16,
+    cgroup: u64,
+    comm: Option<[u8; COMM_BYTES]>,
+}
+
+impl<W: Write> BlktraceWriter<W> {
+    /// Writes to a file that will hold the events of all processors: `NAME.blktrace.0`, for blkparse.
+    pub fn new(to: W) -> Self {
+        Self {
+            to: BufWriter::new(to),
+            waiting: BinaryHeap::new(),
+            number: 0,
+            sequence: 0,
+            processes: HashMap::new(),
+            is_begun: false,
+        }
+    }
+
+    /// Writes requests, about in the order of their issue.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written.
+    pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
+        self.begin()?;
+        for request in requests {
+            self.events(request, names);
+            while self.waiting.len() > WAITING_MAX {
+                self.write_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written.
+    pub fn finish(mut self) -> Result<W, TraceError> {
+        self.begin()?;
+        while !self.waiting.is_empty() {
+            self.write_first()?;
+        }
+        self.to.into_inner().map_err(|error| TraceError::Write { source: error.into_error() })
+    }
+
+    /// The first record tells the trace's zero.
+    fn begin(&mut self) -> Result<(), TraceError> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            let action = wire::TN_TIMESTAMP | wire::TC_NOTIFY;
+            self.record(Record { action, data_bytes: 8, ..Record::default() }, &[0; 8])?;
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, request: &Request, names: &Names) {
+        let device = device(names.volumes.name(request.volume), request.volume);
+        let queued_ns = if request.queued_ns == NOT_KNOWN { 0 } else { request.queued_ns };
+        let queued_at_ns = request.issued_ns.saturating_sub(queued_ns);
+        let categories = wire::categories(request.op, request.flags);
+        let name = |action| Waiting {
+            sector: 0,
+            len_bytes: 0,
+            action,
+            pid: request.pid,
+            device,
+            error: 0,
+            cgroup: request.cgroup,
+            comm: None,
+        };
+        let told = self.processes.get(&request.pid);
+        let is_told = told.is_some_and(|&(name, from_ns)| name == request.process && from_ns <= queued_at_ns);
+        if request.process != 0 && !is_told {
+            if self.processes.len() >= PROCESSES_MAX {
+                self.processes.clear();
+            }
+            self.processes.insert(request.pid, (request.process, queued_at_ns));
+            let mut comm = [0; COMM_BYTES];
+            let process = names.processes.name(request.process).as_bytes();
+            let count = process.len().min(COMM_BYTES - 1);
+            comm[..count].copy_from_slice(&process[..count]);
+            self.wait(queued_at_ns, Waiting { comm: Some(comm), ..name(wire::TN_PROCESS | wire::TC_NOTIFY) });
+        }
+        for (sector, len_bytes) in pieces(request) {
+            let event = |action| Waiting { sector, len_bytes, ..name(action | categories) };
+            self.wait(queued_at_ns, event(wire::TA_QUEUE | wire::TC_QUEUE));
+            self.wait(request.issued_ns, event(wire::TA_ISSUE | wire::TC_ISSUE));
+            if request.latency_ns != NOT_KNOWN {
+                // EIO.
+                let error = if request.flags.has(Flags::ERROR) { 5 } else { 0 };
+                let completed_ns = request.issued_ns.saturating_add(request.latency_ns);
+                self.wait(completed_ns, Waiting { error, ..event(wire::TA_COMPLETE | wire::TC_COMPLETE) });
+            }
+        }
+    }
+
+    fn wait(&mut self, time_ns: u64, event: Waiting) {
+        self.waiting.push(Reverse((time_ns, self.number, event)));
+        self.number += 1;
+    }
+
+    fn write_first(&mut self) -> Result<(), TraceError> {
+        let Some(Reverse((time_ns, _, event))) = self.waiting.pop() else { return Ok(()) };
+        let mut data = Vec::new();
+        let mut action = event.action;
+        if event.cgroup != 0 {
+            action |= wire::TA_CGROUP;
+            data.extend_from_slice(&event.cgroup.to_le_bytes());
+        }
+        data.extend_from_slice(event.comm.as_ref().map_or(&[], |comm| &comm[..]));
+        let Waiting { sector, len_bytes, pid, device, error, .. } = event;
+        let data_bytes = data.len() as u16;
+        let record = Record { time_ns, sector, len_bytes, action, pid, device, error, data_bytes, ..Record::default() };
+        self.record(record, &data)
+    }
+
+    fn record(&mut self, record: Record, data: &[u8]) -> Result<(), TraceError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let bytes = Record { sequence: self.sequence, ..record }.encode();
+        let written = self.to.write_all(&bytes).and_then(|()| self.to.write_all(data));
+        written.map_err(|source| TraceError::Write { source })
+    }
+}
+
+/// The numbers of a volume: those that its name tells, or else some of our own.
+fn device(name: &str, volume: u32) -> u32 {
+    let told = name.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match told {
+        Some((major @ 0..=0xfff_u32, minor @ 0..=0xf_ffff_u32)) => major << 20 | minor,
+        _ => LOCAL_MAJOR << 20 | volume & 0xf_ffff,
+    }
+}
+
+/// The sectors of a request, in pieces that a record can tell.
+fn pieces(request: &Request) -> impl Iterator<Item = (u64, u32)> + use<> {
+    let first = request.offset_bytes / SECTOR_BYTES;
+    let len_bytes = if request.op == Op::Flush {
+        0
+    } else {
+        (request.end_bytes().div_ceil(SECTOR_BYTES) - first).saturating_mul(SECTOR_BYTES)
+    };
+    let count = len_bytes.div_ceil(PIECE_BYTES_MAX).clamp(1, PIECES_MAX);
+    (0..count).map(move |piece| {
+        let begin_bytes = piece * PIECE_BYTES_MAX;
+        let piece_bytes = (len_bytes - begin_bytes).min(PIECE_BYTES_MAX);
+        (first + begin_bytes / SECTOR_BYTES, u32::try_from(piece_bytes).unwrap_or(u32::MAX))
+    })
+}

@@ -1,0 +1,65 @@
+//! Which format a trace has, from its first bytes.
+
+use super::{Format, blktrace, oracle_general, text, vscsi};
+use crate::Names;
+
+/// Bytes that are looked at.
+pub(super) const HEAD_BYTES: usize = 64 << 10;
+/// Lines of a text that are looked at.
+const LINES_MAX: usize = 100;
+/// Records of a binary file that are looked at.
+const RECORDS_MAX: usize = 64;
+
+/// The format of a trace that begins with `head`; `is_whole` if there is nothing behind it.
+///
+/// # Errors
+/// What was seen instead.
+pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
+    if head.is_empty() {
+        return Err("the file is empty".to_owned());
+    }
+    if blktrace::looks_right(head) {
+        return Ok(Format::Blktrace);
+    }
+    if is_vscsi(head) {
+        return Ok(Format::Vscsi);
+    }
+    if let Some(format) = text_format(head, is_whole) {
+        return Ok(format);
+    }
+    if oracle_general::looks_right(head) {
+        return Ok(Format::OracleGeneral);
+    }
+    Err(format!("it begins with \"{}\"", head[..head.len().min(24)].escape_ascii()))
+}
+
+/// Whether most of the first records are vscsi's.
+fn is_vscsi(head: &[u8]) -> bool {
+    let records = &head.as_chunks().0;
+    let records = &records[..records.len().min(RECORDS_MAX)];
+    let right = records.iter().filter(|record| vscsi::looks_right(record)).count();
+    right > 0 && 4 * right >= 3 * records.len()
+}
+
+/// The text format that makes sense of most of the first lines.
+fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
+    // Only whole lines count.
+    let end = if is_whole { head.len() } else { head.iter().rposition(|&byte| byte == b'\n')? };
+    let text = &head[..end];
+    if text.contains(&0) {
+        return None;
+    }
+    let sensible = |format: Format| {
+        let mut lines = format.lines()?;
+        let (mut requests, mut names, mut count) = (Vec::new(), Names::default(), 0);
+        for (at, line) in text.split(|&byte| byte == b'\n').take(LINES_MAX).enumerate() {
+            if at == 0 && text::is_header(&*lines, line) {
+                continue;
+            }
+            count += usize::from(lines.line(line, &mut requests, &mut names).is_ok());
+        }
+        Some((count, format))
+    };
+    let (count, format) = Format::ALL.into_iter().filter_map(sensible).max_by_key(|&(count, _)| count)?;
+    (count > 0).then_some(format)
+}

@@ -1,0 +1,46 @@
+//! DiskSim's ASCII format as MQSim has it: `nanoseconds device sector sectors op`, 0 a write and 1 a read (MQSim,
+//! `traces/README.md`).
+
+use super::clock::Clock;
+use super::fields::{Bad, number, sectors, word};
+use super::namer::{Namer, as_is};
+use super::text::LineFormat;
+use crate::{Knows, Names, Op, Request};
+
+pub(super) struct DiskSim {
+    clock: Clock,
+    volume: Namer,
+}
+
+impl DiskSim {
+    pub fn new() -> Self {
+        Self { clock: Clock::from_zero(), volume: Namer::default() }
+    }
+}
+
+impl LineFormat for DiskSim {
+    fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad> {
+        let mut rest = line;
+        let mut next = || word(&mut rest).ok_or("too few fields");
+        let time_ns = number(next()?)?;
+        let device = next()?;
+        number(device)?;
+        let (offset_bytes, len_bytes) = sectors(number(next()?)?, number(next()?)?)?;
+        let op = match next()? {
+            b"0" => Op::Write,
+            b"1" => Op::Read,
+            _ => return Err("the operation is neither 0 nor 1"),
+        };
+        if word(&mut rest).is_some() {
+            return Err("too many fields");
+        }
+        let issued_ns = self.clock.since_zero_ns(time_ns)?;
+        let volume = self.volume.number(device, &mut names.volumes, as_is);
+        into.push(Request { volume, ..Request::new(issued_ns, op, offset_bytes, len_bytes) });
+        Ok(())
+    }
+
+    fn knows(&self) -> Knows {
+        Knows { op: true, time: true, ..Knows::default() }
+    }
+}

@@ -1,0 +1,216 @@
+//! Fields of a line, parsed in place.
+
+/// What is wrong with a line.
+pub(super) type Bad = &'static str;
+
+pub(super) const SECTOR_BYTES: u64 = 512;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The fields of a line between delimiters, from left to right.
+pub(super) struct Fields<'a> {
+    rest: Option<&'a [u8]>,
+    delimiter: u8,
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    pub fn new(line: &'a [u8], delimiter: u8) -> Self {
+        Self { rest: Some(line), delimiter }
+    }
+
+    /// The next field.
+    #[inline]
+    pub fn next(&mut self) -> Result<&'a [u8], Bad> {
+        let rest = self.rest.ok_or("too few fields")?;
+        match rest.iter().position(|&byte| byte == self.delimiter) {
+            Some(at) => {
+                self.rest = Some(&rest[at + 1..]);
+                Ok(&rest[..at])
+            }
+            None => {
+                self.rest = None;
+                Ok(rest)
+            }
+        }
+    }
+
+    /// That there are no more.
+    #[inline]
+    pub fn end(&self) -> Result<(), Bad> {
+        if self.rest.is_none() { Ok(()) } else { Err("too many fields") }
+    }
+}
+
+/// The next field of a line whose fields stand between blanks, and what comes behind it.
+#[inline]
+pub(super) fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let begin = rest.iter().position(|byte| !byte.is_ascii_whitespace())?;
+    let from = &rest[begin..];
+    let end = from.iter().position(u8::is_ascii_whitespace).unwrap_or(from.len());
+    *rest = &from[end..];
+    Some(&from[..end])
+}
+
+/// The last field of a line whose fields stand between blanks, and what comes before it.
+pub(super) fn last_word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let trimmed = rest.trim_ascii_end();
+    let begin = trimmed.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+    *rest = &trimmed[..begin];
+    Some(&trimmed[begin..]).filter(|word| !word.is_empty())
+}
+
+/// A whole number; blanks around it are passed over.
+#[inline]
+pub(super) fn number(field: &[u8]) -> Result<u64, Bad> {
+    let (number, count) = digits(field)?;
+    if count == field.len() && count > 0 { Ok(number) } else { number_between_blanks(field) }
+}
+
+#[cold]
+fn number_between_blanks(field: &[u8]) -> Result<u64, Bad> {
+    let field = field.trim_ascii();
+    let (number, count) = digits(field)?;
+    match field.first() {
+        None => Err("a number is missing"),
+        Some(b'-') => Err("a number is negative"),
+        Some(_) if count < field.len() => Err("no number where one should be"),
+        Some(_) => Ok(number),
+    }
+}
+
+/// The number that the digits at the front make, and how many there are.
+#[inline]
+fn digits(field: &[u8]) -> Result<(u64, usize), Bad> {
+    let mut number = 0_u64;
+    for (at, &byte) in field.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Ok((number, at));
+        }
+        // Nineteen digits always fit.
+        number = if at < 19 {
+            number * 10 + u64::from(digit)
+        } else {
+            number
+                .checked_mul(10)
+                .and_then(|number| number.checked_add(digit.into()))
+                .ok_or("a number is beyond 2^64")?
+        };
+    }
+    Ok((number, field.len()))
+}
+
+/// Seconds with an optional fraction, in nanoseconds; what is finer is cut off.
+#[inline]
+pub(super) fn seconds_ns(field: &[u8]) -> Result<u64, Bad> {
+    decimal(field, NS_PER_S)
+}
+
+/// Milliseconds with an optional fraction, in nanoseconds; what is finer is cut off.
+#[inline]
+pub(super) fn milliseconds_ns(field: &[u8]) -> Result<u64, Bad> {
+    decimal(field, 1_000_000)
+}
+
+/// A number with an optional fraction, in units that are smaller by `scale`, a power of ten.
+fn decimal(field: &[u8], scale: u64) -> Result<u64, Bad> {
+    let field = field.trim_ascii();
+    let (whole, count) = digits(field)?;
+    let fraction = match field.get(count..) {
+        _ if count == 0 => {
+            return Err(if field.first() == Some(&b'-') { "a time is negative" } else { "a time is missing" });
+        }
+        Some([]) => &[],
+        Some([b'.', fraction @ ..]) => fraction,
+        _ => return Err("no time where one should be"),
+    };
+    let (mut parts, mut unit) = (0, scale);
+    for &byte in fraction {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err("no time where one should be");
+        }
+        unit /= 10;
+        parts += unit * u64::from(digit);
+    }
+    whole.checked_mul(scale).and_then(|whole| whole.checked_add(parts)).ok_or("a time is absurd")
+}
+
+/// How long a request took, which is less than a day.
+#[inline]
+pub(super) fn duration_ns(duration_ns: u64) -> Result<u64, Bad> {
+    if duration_ns < 86_400 * NS_PER_S { Ok(duration_ns) } else { Err("a duration is absurd: more than a day") }
+}
+
+/// First byte and length of a range given in sectors of 512 bytes.
+#[inline]
+pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Bad> {
+    let first_bytes = first.checked_mul(SECTOR_BYTES).ok_or("a sector is beyond 2^64 bytes")?;
+    let len_bytes = count.checked_mul(SECTOR_BYTES).ok_or("a length is beyond 2^64 bytes")?;
+    range(first_bytes, len_bytes)
+}
+
+/// A range of bytes whose end must be a number, too.
+#[inline]
+pub(super) fn range(offset_bytes: u64, len_bytes: u64) -> Result<(u64, u64), Bad> {
+    match offset_bytes.checked_add(len_bytes) {
+        Some(_) => Ok((offset_bytes, len_bytes)),
+        None => Err("the end of the range is beyond 2^64 bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(number(b"0"), Ok(0));
+        assert_eq!(number(b" 17 "), Ok(17));
+        assert_eq!(number(b"18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(number(b"18446744073709551616"), Err("a number is beyond 2^64"));
+        assert_eq!(number(b"99999999999999999999999"), Err("a number is beyond 2^64"));
+        assert_eq!(number(b"-1"), Err("a number is negative"));
+        assert_eq!(number(b""), Err("a number is missing"));
+        assert_eq!(number(b"1x"), Err("no number where one should be"));
+        assert_eq!(number(b"1 2"), Err("no number where one should be"));
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(seconds_ns(b"1.5"), Ok(1_500_000_000));
+        assert_eq!(seconds_ns(b"0.000000001999"), Ok(1));
+        assert_eq!(seconds_ns(b"7"), Ok(7_000_000_000));
+        assert_eq!(seconds_ns(b"7."), Ok(7_000_000_000));
+        assert_eq!(milliseconds_ns(b"0.74"), Ok(740_000));
+        assert_eq!(seconds_ns(b"18446744074"), Err("a time is absurd"));
+        assert_eq!(seconds_ns(b"-1.0"), Err("a time is negative"));
+        assert_eq!(seconds_ns(b""), Err("a time is missing"));
+        assert_eq!(seconds_ns(b"1.5s"), Err("no time where one should be"));
+        assert_eq!(seconds_ns(b"1e5"), Err("no time where one should be"));
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration_ns(86_399_999_999_999), Ok(86_399_999_999_999));
+        assert!(duration_ns(86_400_000_000_000).is_err());
+    }
+
+    #[test]
+    fn words() {
+        let mut line: &[u8] = b"  a bc\td ";
+        assert_eq!(last_word(&mut line), Some(&b"d"[..]));
+        assert_eq!(word(&mut line), Some(&b"a"[..]));
+        assert_eq!(word(&mut line), Some(&b"bc"[..]));
+        assert_eq!(word(&mut line), None);
+        assert_eq!(last_word(&mut line), None);
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(sectors(2, 3), Ok((1024, 1536)));
+        assert!(sectors(u64::MAX / 512 + 1, 0).is_err());
+        assert!(sectors(0, u64::MAX / 512 + 1).is_err());
+        assert!(sectors(u64::MAX / 512, 1).is_err());
+    }
+}

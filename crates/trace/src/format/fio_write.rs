@@ -1,0 +1,125 @@
+//! Writes fio's I/O logs.
+
+use crate::{Names, Op, Request, TraceError};
+use std::collections::HashSet;
+use std::io::{BufWriter, Write};
+
+const NS_PER_US: u64 = 1000;
+const NS_PER_MS: u64 = 1_000_000;
+/// fio reads names of at most so many bytes.
+const NAME_BYTES_MAX: usize = 255;
+/// fio reads lengths of 32 bits; longer requests are cut into pieces of this.
+const PIECE_BYTES_MAX: u64 = 1 << 31;
+/// Most pieces of one request; what is longer, 2 TiB and more, ends there.
+const PIECES_MAX: u64 = 1024;
+
+/// The version of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FioLogVersion {
+    /// Without times, but with waits of whole milliseconds; for fio up to 3.30.
+    V2,
+    /// With times in microseconds.
+    V3,
+}
+
+/// Writes a log that `fio --read_iolog` replays.
+///
+/// Each volume is a file, of the volume's name with blanks replaced; `--replay_redirect` names another. Zeroes that are not
+/// sent become writes, accesses of unknown kind reads, and flushes `sync`. fio wants times that do not go back:
+/// where a request comes late it gets the time of the last.
+pub struct FioLogWriter<W: Write> {
+    to: BufWriter<W>,
+    version: FioLogVersion,
+    /// Volumes whose files have been opened.
+    open: HashSet<u32>,
+    last_ns: u64,
+    is_begun: bool,
+}
+
+impl<W: Write> FioLogWriter<W> {
+    /// Writes a log of that version.
+    pub fn new(to: W, version: FioLogVersion) -> Self {
+        Self { to: BufWriter::new(to), version, open: HashSet::new(), last_ns: 0, is_begun: false }
+    }
+
+    /// Writes requests, in the order of their issue.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written.
+    pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
+        self.try_write(requests, names).map_err(|source| TraceError::Write { source })
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// `Write` if the file cannot be written.
+    pub fn finish(mut self) -> Result<W, TraceError> {
+        self.begin().map_err(|source| TraceError::Write { source })?;
+        self.to.into_inner().map_err(|error| TraceError::Write { source: error.into_error() })
+    }
+
+    fn begin(&mut self) -> std::io::Result<()> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
+        }
+        let version = match self.version {
+            FioLogVersion::V2 => 2,
+            FioLogVersion::V3 => 3,
+        };
+        writeln!(self.to, "fio version {version} iolog")
+    }
+
+    fn try_write(&mut self, requests: &[Request], names: &Names) -> std::io::Result<()> {
+        self.begin()?;
+        for request in requests {
+            let file = file_name(names.volumes.name(request.volume), request.volume);
+            let before_ns = self.last_ns;
+            self.last_ns = before_ns.max(request.issued_ns);
+            let time = match self.version {
+                FioLogVersion::V2 => String::new(),
+                FioLogVersion::V3 => format!("{} ", self.last_ns / NS_PER_US),
+            };
+            if self.open.insert(request.volume) {
+                writeln!(self.to, "{time}{file} add\n{time}{file} open")?;
+            }
+            if self.version == FioLogVersion::V2 && self.last_ns / NS_PER_MS > before_ns / NS_PER_MS {
+                writeln!(self.to, "{file} wait {} 0", self.last_ns / NS_PER_MS)?;
+            }
+            let action = match request.op {
+                Op::Read | Op::Access => "read",
+                Op::Write | Op::WriteZeroes => "write",
+                Op::Discard => "trim",
+                Op::Flush => "sync",
+            };
+            let (mut offset_bytes, mut left_bytes) =
+                if request.op == Op::Flush { (0, 0) } else { (request.offset_bytes, request.len_bytes) };
+            for _ in 0..PIECES_MAX {
+                let len_bytes = left_bytes.min(PIECE_BYTES_MAX);
+                writeln!(self.to, "{time}{file} {action} {offset_bytes} {len_bytes}")?;
+                offset_bytes = offset_bytes.saturating_add(len_bytes);
+                left_bytes -= len_bytes;
+                if left_bytes == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name that fio reads as one.
+fn file_name(name: &str, volume: u32) -> String {
+    if name.is_empty() {
+        return format!("volume{volume}");
+    }
+    let mut file = String::new();
+    for letter in name.chars() {
+        let letter = if letter.is_whitespace() || letter.is_control() { '_' } else { letter };
+        if file.len() + letter.len_utf8() > NAME_BYTES_MAX {
+            break;
+        }
+        file.push(letter);
+    }
+    file
+}

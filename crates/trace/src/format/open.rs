@@ -1,0 +1,182 @@
+//! Opens traces: finds the format, unpacks.
+
+use super::blktrace::Blktrace;
+use super::detect::{self, HEAD_BYTES};
+use super::oracle_general::OracleGeneral;
+use super::text::Text;
+use super::{Format, Vscsi};
+use crate::{Source, TraceError};
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+/// Most processors of which blktrace may have written.
+const PROCESSORS_MAX: u32 = 8192;
+/// Most of them that may be missing.
+const GAP_MAX: u32 = 1024;
+/// How a gzip member begins (RFC 1952).
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b, 8];
+
+/// Opens a trace. `-` is the standard input. What is packed by gzip is unpacked. Without a format the first bytes
+/// tell it. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
+/// processor.
+///
+/// # Errors
+/// `Open` if there is no such file, `Read` if it cannot be read, `UnknownFormat` if no format fits.
+pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send>, TraceError> {
+    if path == Path::new("-") {
+        return from_reader(std::io::stdin(), path, format);
+    }
+    let file = match open_file(path) {
+        Err(error) if !matches!(format, None | Some(Format::Blktrace)) => return Err(error),
+        Err(error) => return open_processors(path, error),
+        Ok(file) => file,
+    };
+    from_reader(file, path, format)
+}
+
+fn open_file(path: &Path) -> Result<File, TraceError> {
+    File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })
+}
+
+/// Opens what blktrace wrote of each processor; `error` if it wrote nothing.
+fn open_processors(path: &Path, error: TraceError) -> Result<Box<dyn Source + Send>, TraceError> {
+    let mut files = Vec::new();
+    let mut missing = 0;
+    for processor in 0..PROCESSORS_MAX {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".blktrace.{processor}"));
+        match open_file(Path::new(&name)) {
+            Ok(file) => files.push(file),
+            Err(TraceError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                // Processors that are off leave gaps.
+                missing += 1;
+                if missing > GAP_MAX {
+                    break;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if files.is_empty() { Err(error) } else { Ok(Box::new(Blktrace::new(files, Format::Blktrace.name()))) }
+}
+
+/// The same of an open file or stream; `path` is its name in messages.
+///
+/// # Errors
+/// As [`open`].
+pub fn from_reader(
+    from: impl Read + Send + 'static,
+    path: &Path,
+    format: Option<Format>,
+) -> Result<Box<dyn Source + Send>, TraceError> {
+    let from = Peeked::new(from);
+    if from.head().starts_with(GZIP_MAGIC) {
+        return from_unpacked(Peeked::new(MultiGzDecoder::new(from)), path, format);
+    }
+    from_unpacked(from, path, format)
+}
+
+fn from_unpacked(
+    mut from: Peeked<impl Read + Send + 'static>,
+    path: &Path,
+    format: Option<Format>,
+) -> Result<Box<dyn Source + Send>, TraceError> {
+    if from.head().is_empty()
+        && let Some(source) = from.failed.take()
+    {
+        return Err(TraceError::Read { offset_bytes: 0, source });
+    }
+    let format = match format {
+        Some(format) => format,
+        None => detect::detect(from.head(), from.is_whole())
+            .map_err(|why| TraceError::UnknownFormat { path: path.to_owned(), why })?,
+    };
+    if let Some(lines) = format.lines() {
+        return Ok(Box::new(Text::new(from, format.name(), lines)));
+    }
+    match format {
+        Format::Vscsi => Ok(Box::new(Vscsi::new(from))),
+        Format::Blktrace => Ok(Box::new(Blktrace::new(vec![from], format.name()))),
+        Format::OracleGeneral => Ok(Box::new(OracleGeneral::new(from, format.name()))),
+        _ => {
+            let why = format!("{} is not read from a stream", format.name());
+            Err(TraceError::UnknownFormat { path: path.to_owned(), why })
+        }
+    }
+}
+
+/// A stream whose first bytes have been looked at.
+struct Peeked<R> {
+    head: Vec<u8>,
+    /// How much of the head has been read.
+    at: usize,
+    /// Why the head ended where it did.
+    failed: Option<std::io::Error>,
+    rest: R,
+}
+
+impl<R: Read> Peeked<R> {
+    fn new(mut rest: R) -> Self {
+        let mut head = Vec::new();
+        let failed = (&mut rest).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
+        Self { head, at: 0, failed, rest }
+    }
+
+    fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Whether the head is all there is.
+    fn is_whole(&self) -> bool {
+        self.head.len() < HEAD_BYTES
+    }
+}
+
+impl<R: Read> Read for Peeked<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let left = &self.head[self.at..];
+        if left.is_empty() {
+            return match &self.failed {
+                // The stream is not asked again: it might end as if nothing had been wrong.
+                Some(error) => Err(std::io::Error::new(error.kind(), error.to_string())),
+                None => self.rest.read(into),
+            };
+        }
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails after a few bytes.
+    struct Failing(usize);
+
+    impl Read for Failing {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            if self.0 == 0 {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            let count = self.0.min(into.len());
+            into[..count].fill(b'x');
+            self.0 -= count;
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn what_was_read_before_a_failure_is_handed_out() {
+        for count in [1, HEAD_BYTES, HEAD_BYTES + 1] {
+            let mut from = Peeked::new(Failing(count));
+            let mut found = Vec::new();
+            assert!(from.read_to_end(&mut found).is_err());
+            assert_eq!(found.len(), count);
+        }
+    }
+}

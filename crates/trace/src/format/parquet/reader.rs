@@ -1,0 +1,320 @@
+//! A Parquet file as a trace.
+
+use super::column::Column;
+use super::fields::{Field, Wanted};
+use super::input::Input;
+use super::knowledge::from_json;
+use super::pages::{Shared, lock};
+use super::partitioned::volume_of;
+use super::{FORMAT, KEY_TRACE, KEY_VOLUME};
+use crate::{BATCH_REQUESTS, Faults, Knows, Names, Op, Request, Source, TraceError};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use ::parquet::file::reader::Length;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+/// Length of the index and magic, at the end.
+const TAIL_BYTES: u64 = 8;
+/// Largest index: some 6,000 row groups of ours.
+const INDEX_BYTES_MAX: u64 = 16 << 20;
+/// Rows that are decoded at a time: so few that the requests, which are filled column by column, stay in the first-level
+/// cache meanwhile.
+const STEP_ROWS: usize = 512;
+/// Rows per byte of the file. A file of ours has at most some 80, where all rows are alike; runs can promise billions
+/// in a few bytes, which would take time without end.
+const ROWS_PER_BYTE_MAX: u64 = 4096;
+
+/// A trace in a Parquet file, being read.
+///
+/// Reads what [`super::ParquetWriter`] writes, and files of others that have at least `issued_ns`, `op`,
+/// `offset_bytes` and `size_bytes`. Columns that it does not know are left alone; those that are missing are not known.
+/// Rows with absurd values are faults, their place is the row, from 1.
+pub struct ParquetTrace {
+    input: Arc<Input>,
+    index: ParquetMetaData,
+    columns: Vec<Column>,
+    shared: Arc<Mutex<Shared>>,
+    /// The volume of all rows, where there is no column of it.
+    volume: Option<String>,
+    next_group: usize,
+    rows_left: usize,
+    /// Rows that have been read.
+    rows: u64,
+    knows: Knows,
+    faults: Faults,
+    faults_at_import: Faults,
+    /// Rows of a step with a value out of range, and what is wrong.
+    bad: BTreeMap<usize, String>,
+    is_over: bool,
+}
+
+impl ParquetTrace {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It cannot be opened or read, is no Parquet file or damaged, or a column is missing or of a wrong type.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let open = |source| TraceError::Open { path: path.to_owned(), source };
+        let input = File::open(path).and_then(Input::new).map_err(open)?;
+        let index = index(&input)?;
+        check_rows(&index, input.len())?;
+        let columns = columns(&index)?;
+        let keys = index.file_metadata().key_value_metadata();
+        let key = |name: &str| {
+            let pair = keys.into_iter().flatten().find(|pair| pair.key == name);
+            pair.and_then(|pair| pair.value.as_deref())
+        };
+        let has = |field| columns.iter().any(|column| column.field == field);
+        let (knows, faults_at_import) = key(KEY_TRACE).and_then(from_json).unwrap_or_else(|| {
+            let knows = Knows {
+                op: true,
+                time: true,
+                latency: has(Field::Latency),
+                depth: has(Field::Depth),
+                flags: has(Field::Flags),
+                lifetime: has(Field::Lifetime),
+                process: has(Field::Process),
+                file: has(Field::Inode) || has(Field::Path),
+            };
+            (knows, Faults::default())
+        });
+        let of_directory = || path.parent().and_then(volume_of);
+        let volume = if has(Field::Volume) { None } else { key(KEY_VOLUME).map(str::to_owned).or_else(of_directory) };
+        Ok(Self {
+            input: Arc::new(input),
+            index,
+            columns,
+            shared: Arc::default(),
+            volume,
+            next_group: 0,
+            rows_left: 0,
+            rows: 0,
+            knows,
+            faults: Faults { by_line: true, ..Faults::default() },
+            faults_at_import,
+            bad: BTreeMap::new(),
+            is_over: false,
+        })
+    }
+
+    /// Decodes only what is wanted.
+    #[must_use]
+    pub fn with_columns(mut self, wanted: Wanted) -> Self {
+        self.columns.retain(|column| column.field.is_wanted(wanted));
+        if !wanted.volume {
+            self.volume = None;
+        }
+        self
+    }
+
+    /// Rows of the file, by its index.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.index.row_groups().iter().map(|group| group.num_rows().cast_unsigned()).fold(0, u64::saturating_add)
+    }
+
+    /// What could not be read of the trace that the file was made of; its places are of that trace.
+    #[must_use]
+    pub fn faults_at_import(&self) -> &Faults {
+        &self.faults_at_import
+    }
+
+    /// Goes to the next row group that has rows; `false` at the end.
+    fn begin_group(&mut self) -> Result<bool, TraceError> {
+        while self.rows_left == 0 {
+            let Some(group) = self.index.row_groups().get(self.next_group) else { return Ok(false) };
+            for column in &mut self.columns {
+                let begun = guarded(|| column.begin(&self.input, group, &self.shared));
+                begun.map_err(|error| damage(column, self.next_group, self.rows, &error))?;
+            }
+            // Not negative: check_rows has looked.
+            self.rows_left = usize::try_from(group.num_rows()).unwrap_or(0);
+            self.next_group += 1;
+        }
+        Ok(true)
+    }
+
+    /// Reads the next rows into `requests`, which has room for just them.
+    fn fill(&mut self, requests: &mut [Request]) -> Result<(), TraceError> {
+        for column in &mut self.columns {
+            // The crate panics on some files (apache/arrow-rs issue 9742 asks for a fuzzer to find where); here that is
+            // an error like others. Nothing that it has left half done is used again: the trace is over then.
+            if let Err(error) = guarded(|| column.read(requests.len())) {
+                return Err(damage(column, self.next_group.saturating_sub(1), self.rows, &error));
+            }
+            let (field, values) = (column.field, column.values());
+            if !field.are_surely_in_range(values) && !column.has_all_bits() {
+                let range = field.range();
+                for (row, value) in values.iter().enumerate().filter(|(_, value)| !range.contains(value)) {
+                    self.bad.entry(row).or_insert_with(|| wrong(field, *value, &self.shared));
+                }
+            }
+            field.put(requests, values);
+        }
+        Ok(())
+    }
+
+    fn read_step(&mut self, into: &mut Vec<Request>) -> Result<bool, TraceError> {
+        if !self.begin_group()? {
+            return Ok(false);
+        }
+        let count = STEP_ROWS.min(self.rows_left);
+        let begin = into.len();
+        let mut blank = Request::new(0, Op::Access, 0, 0);
+        if let Some(volume) = &self.volume {
+            blank.volume = lock(&self.shared).names.volumes.number(volume);
+        }
+        into.resize(begin + count, blank);
+        if let Err(error) = self.fill(&mut into[begin..]) {
+            into.truncate(begin);
+            return Err(error);
+        }
+        if !self.bad.is_empty() {
+            self.throw_bad_away(into, begin);
+        }
+        self.rows += count as u64;
+        self.rows_left -= count;
+        Ok(true)
+    }
+
+    /// Takes the bad rows out of a step, which begins at `begin`.
+    fn throw_bad_away(&mut self, into: &mut Vec<Request>, begin: usize) {
+        let bad = std::mem::take(&mut self.bad);
+        let mut index = 0;
+        into.retain(|_| {
+            let row = index;
+            index += 1;
+            row < begin || !bad.contains_key(&(row - begin))
+        });
+        for (row, what) in bad {
+            self.faults.note(self.rows + row as u64 + 1, || what);
+        }
+    }
+}
+
+impl Source for ParquetTrace {
+    fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
+        if self.is_over {
+            return Ok(false);
+        }
+        // Decoders number the names of a dictionary when they come to it, deep in the crate: so the table is theirs
+        // for a while.
+        std::mem::swap(names, &mut lock(&self.shared).names);
+        let mut read = Ok(true);
+        for _ in 0..BATCH_REQUESTS / STEP_ROWS {
+            read = self.read_step(into);
+            if !matches!(read, Ok(true)) {
+                break;
+            }
+        }
+        std::mem::swap(names, &mut lock(&self.shared).names);
+        self.is_over = !matches!(read, Ok(true));
+        read
+    }
+
+    fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    fn knows(&self) -> Knows {
+        self.knows
+    }
+}
+
+/// What is wrong with a value.
+fn wrong(field: Field, value: i64, shared: &Mutex<Shared>) -> String {
+    let name = field.name();
+    if value == field.null() {
+        format!("{name} is null")
+    } else if field.is_text() {
+        format!("{name} is none that is known, or too long, as {:?}", lock(shared).refused)
+    } else {
+        format!("{name} of {value} is out of range")
+    }
+}
+
+/// An error of a column in a row group, of which so many rows before have been read.
+fn damage(column: &Column, group: usize, rows: u64, error: &ParquetError) -> TraceError {
+    let what = format!("column {} of row group {group}, from row {}: {}", column.field.name(), rows + 1, plain(error));
+    malformed(what, column.begin_bytes)
+}
+
+fn malformed(what: String, offset_bytes: u64) -> TraceError {
+    TraceError::Malformed { format: FORMAT, what, offset_bytes }
+}
+
+/// The words of an error, without the crate's own "Parquet error" before them.
+fn plain(error: &ParquetError) -> String {
+    match error {
+        ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => what.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What `decode` gives; a panic of it is an error.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().map(String::as_str);
+        let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason told");
+        Err(ParquetError::General(format!("the decoder gave up: {what}")))
+    })
+}
+
+/// The index of a file, which comes last (parquet-format, README "File format": index, its length, magic).
+fn index(input: &Input) -> Result<ParquetMetaData, TraceError> {
+    let len_bytes = input.len();
+    let read =
+        |offset_bytes, len| input.bytes(offset_bytes, len).map_err(|source| TraceError::Read { offset_bytes, source });
+    let tail_at = len_bytes.saturating_sub(TAIL_BYTES);
+    let tail = read(tail_at, len_bytes.min(TAIL_BYTES) as usize)?;
+    let (Some(length), Some(magic)) = (tail.first_chunk::<4>(), tail.last_chunk::<4>()) else {
+        return Err(malformed("it is too short".to_owned(), 0));
+    };
+    if tail.len() < 8 || magic != MAGIC {
+        return Err(malformed("it does not end in PAR1: cut off, or no Parquet file".to_owned(), tail_at));
+    }
+    let index_bytes = u64::from(u32::from_le_bytes(*length));
+    let index_at = tail_at.checked_sub(index_bytes).filter(|_| index_bytes <= INDEX_BYTES_MAX);
+    let index_at = index_at.ok_or_else(|| malformed(format!("an index of {index_bytes} bytes"), tail_at))?;
+    let bytes = read(index_at, index_bytes as usize)?;
+    let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes));
+    decoded.map_err(|error| malformed(format!("its index is damaged: {}", plain(&error)), index_at))
+}
+
+/// Whether the number of rows can be true.
+fn check_rows(index: &ParquetMetaData, len_bytes: u64) -> Result<(), TraceError> {
+    let mut rows = 0_u64;
+    for (number, group) in index.row_groups().iter().enumerate() {
+        let of_group = u64::try_from(group.num_rows());
+        let of_group = of_group.map_err(|_| malformed(format!("row group {number} has a negative length"), 0))?;
+        rows = rows.saturating_add(of_group);
+    }
+    if rows > len_bytes.saturating_mul(ROWS_PER_BYTE_MAX) {
+        return Err(malformed(format!("{rows} rows in {len_bytes} bytes cannot be"), 0));
+    }
+    Ok(())
+}
+
+/// The columns of a trace in a file.
+fn columns(index: &ParquetMetaData) -> Result<Vec<Column>, TraceError> {
+    let schema = index.file_metadata().schema_descr();
+    let mut columns = Vec::new();
+    for field in Field::ALL {
+        let mut leaves = schema.columns().iter().enumerate();
+        match leaves.find(|(_, column)| column.path().parts() == [field.name()]) {
+            Some((leaf, column)) => {
+                columns.push(Column::new(field, leaf, column).map_err(|what| malformed(what, 0))?);
+            }
+            None if field.is_required() => {
+                return Err(malformed(format!("there is no column {}", field.name()), 0));
+            }
+            None => {}
+        }
+    }
+    Ok(columns)
+}

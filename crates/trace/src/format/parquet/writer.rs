@@ -1,0 +1,109 @@
+//! One file.
+
+use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
+use super::knowledge::to_json;
+use super::partial::Partial;
+use super::texts::Texts;
+use crate::{Faults, Knows, Names, Request, TraceError};
+use std::path::Path;
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Requests in the file.
+    pub rows: u64,
+    /// Requests that a file cannot hold, with their number among all that were handed over, from 1.
+    pub refused: Faults,
+}
+
+/// Writes a trace to one Parquet file.
+///
+/// Requests wait until they are a row group: about 42 MB, and as much again while it is written. The file appears under
+/// its name in [`ParquetWriter::finish`]; until then it is `NAME.partial`, and that is removed where the writer is
+/// dropped before or has failed.
+pub struct ParquetWriter {
+    /// Gone once writing has failed.
+    open: Option<(Groups, Partial)>,
+    rows: Vec<Request>,
+    texts: Texts,
+    knows: Knows,
+    written: Written,
+    handed_over: u64,
+    group_rows: usize,
+}
+
+impl ParquetWriter {
+    /// Begins the file `path`, which must not exist yet, for a trace that can tell so much.
+    ///
+    /// # Errors
+    /// It exists, another writer is at it, or it cannot be created.
+    pub fn create(path: &Path, knows: &Knows) -> Result<Self, TraceError> {
+        Self::over(Partial::create(path)?, knows, ROW_GROUP_ROWS)
+    }
+
+    /// As [`Self::create`], with row groups of so many rows.
+    pub(super) fn over(partial: Partial, knows: &Knows, group_rows: usize) -> Result<Self, TraceError> {
+        let file = partial.file().map_err(|source| TraceError::WriteFile { path: partial.to().to_owned(), source })?;
+        let groups = Groups::new(file, true, *knows).map_err(|error| failed(partial.to(), error))?;
+        Ok(Self {
+            open: Some((groups, partial)),
+            rows: Vec::new(),
+            texts: Texts::default(),
+            knows: *knows,
+            written: Written { refused: Faults { by_line: true, ..Faults::default() }, ..Written::default() },
+            handed_over: 0,
+            group_rows,
+        })
+    }
+
+    /// Writes `requests`, whose names are in `names`: the same table each time, which may have grown. A request with a
+    /// time, an offset or a length above 2^63 - 1 is not written, but counted in [`Written::refused`].
+    ///
+    /// # Errors
+    /// The file cannot be written. Nothing is left of it then.
+    pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
+        self.texts.learn(names);
+        for request in requests {
+            self.handed_over += 1;
+            if let Some((what, value)) = unfit(request) {
+                self.written.refused.note(self.handed_over, || format!("{what} of {value} is above 2^63 - 1"));
+                continue;
+            }
+            self.rows.push(*request);
+            if self.rows.len() >= self.group_rows {
+                self.write_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<(), TraceError> {
+        let (mut groups, partial) = self.take()?;
+        // What has failed is not put back: the half file goes now.
+        groups.write(&self.rows, &self.texts).map_err(|error| failed(partial.to(), error))?;
+        self.open = Some((groups, partial));
+        self.written.rows += self.rows.len() as u64;
+        self.rows.clear();
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<(Groups, Partial), TraceError> {
+        let gone = || TraceError::Write { source: std::io::Error::other("an earlier write to the file has failed") };
+        self.open.take().ok_or_else(gone)
+    }
+
+    /// Makes the file whole and gives it its name. `of_source` is what could not be read of the trace; it is kept in
+    /// the file.
+    ///
+    /// # Errors
+    /// The file cannot be written, or something has its name by now. Nothing is left of it then.
+    pub fn finish(mut self, of_source: &Faults) -> Result<Written, TraceError> {
+        if !self.rows.is_empty() {
+            self.write_group()?;
+        }
+        let (groups, partial) = self.take()?;
+        groups.finish(to_json(self.knows, of_source), None).map_err(|error| failed(partial.to(), error))?;
+        partial.finish()?;
+        Ok(self.written)
+    }
+}

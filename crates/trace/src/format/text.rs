@@ -1,0 +1,98 @@
+//! Traces that are texts, an entry a line.
+
+use super::books::Books;
+use super::fields::Bad;
+use super::lines::{LINE_BYTES_MAX, Lines};
+use crate::{BATCH_REQUESTS, Faults, Knows, Names, Request, Source, TraceError};
+use std::io::Read;
+
+/// Bytes of a bad line that its fault quotes.
+const QUOTED_BYTES: usize = 60;
+
+/// What the lines of a format say.
+pub(super) trait LineFormat: Send {
+    /// Appends the requests that a line tells, or that it lets be told.
+    ///
+    /// # Errors
+    /// What is wrong with the line; then nothing is appended.
+    fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad>;
+
+    /// Whether the first line may be a header that tells nothing: one that begins with a letter.
+    fn may_have_header(&self) -> bool {
+        false
+    }
+
+    /// Appends what waited for more lines, at the end of the trace.
+    fn end(&mut self, _into: &mut Vec<Request>) {}
+
+    /// What the trace can tell.
+    fn knows(&self) -> Knows;
+
+    /// As in [`Source`].
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A text being read.
+pub(super) struct Text<R> {
+    lines: Lines<R>,
+    format: Box<dyn LineFormat>,
+    books: Books,
+}
+
+impl<R: Read> Text<R> {
+    pub fn new(from: R, name: &'static str, format: Box<dyn LineFormat>) -> Self {
+        Self { lines: Lines::new(from), format, books: Books::of_text(name) }
+    }
+}
+
+/// Whether a first line is a header.
+pub(super) fn is_header(format: &dyn LineFormat, line: &[u8]) -> bool {
+    format.may_have_header() && line.first().is_some_and(u8::is_ascii_alphabetic)
+}
+
+/// A bad line's text, shortened.
+fn quoted(line: &[u8]) -> String {
+    let more = if line.len() > QUOTED_BYTES { "..." } else { "" };
+    format!("{}{more}", line[..line.len().min(QUOTED_BYTES)].escape_ascii())
+}
+
+impl<R: Read> Source for Text<R> {
+    fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
+        for _ in 0..BATCH_REQUESTS {
+            let Some(line) = self.lines.next()? else {
+                self.format.end(into);
+                self.books.end()?;
+                return Ok(false);
+            };
+            let Some(bytes) = line.bytes else {
+                let what = || format!("the line is longer than {LINE_BYTES_MAX} bytes");
+                self.books.bad(line.number, line.offset_bytes, what)?;
+                continue;
+            };
+            if bytes.trim_ascii().is_empty() || line.number == 1 && is_header(&*self.format, bytes) {
+                continue;
+            }
+            match self.format.line(bytes, into, names) {
+                Ok(()) => self.books.good(),
+                Err(bad) => {
+                    self.books.bad(line.number, line.offset_bytes, || format!("{bad}: {}", quoted(bytes)))?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn faults(&self) -> &Faults {
+        self.books.faults()
+    }
+
+    fn knows(&self) -> Knows {
+        self.format.knows()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.format.notes()
+    }
+}

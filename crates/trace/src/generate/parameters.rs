@@ -1,0 +1,181 @@
+//! The parameters of a generator, `?key=value&key=value`.
+
+use super::GenerateError;
+
+/// Characters of somebody else's text that an error repeats.
+const SHOWN_CHARS: usize = 40;
+
+/// Parameters whose keys are known, each at most once.
+pub(super) struct Parameters<'a> {
+    generator: &'static str,
+    pairs: Vec<(&'static str, &'a str)>,
+}
+
+impl<'a> Parameters<'a> {
+    /// Takes apart what stands behind the name and its colon.
+    pub fn parse(
+        generator: &'static str,
+        known: &'static [&'static str],
+        text: &'a str,
+    ) -> Result<Self, GenerateError> {
+        let query = match text.strip_prefix('?') {
+            Some(query) => query,
+            None if text.is_empty() => "",
+            None => return Err(GenerateError::Form { generator, known: known.join(", ") }),
+        };
+        let mut pairs: Vec<(&'static str, &str)> = Vec::new();
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (word, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let Some(key) = known.iter().copied().find(|key| *key == word) else {
+                let key = shown(word);
+                let nearest = nearest(&key, known);
+                return Err(GenerateError::UnknownKey { generator, key, nearest, known: known.join(", ") });
+            };
+            if pairs.iter().any(|(other, _)| *other == key) {
+                return Err(GenerateError::Twice { generator, key });
+            }
+            pairs.push((key, value));
+        }
+        Ok(Self { generator, pairs })
+    }
+
+    /// A number from `least` to `most`.
+    pub fn number(&self, key: &'static str, default: f64, least: f64, most: f64) -> Result<f64, GenerateError> {
+        let Some(text) = self.text(key) else { return Ok(default) };
+        text.parse::<f64>()
+            .ok()
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| self.refuse(key, text, format!("a number from {least} to {most}")))
+    }
+
+    /// A whole number from `least` to `most`.
+    pub fn count(&self, key: &'static str, default: u64, least: u64, most: u64) -> Result<u64, GenerateError> {
+        let Some(text) = self.text(key) else { return Ok(default) };
+        text.parse::<u64>()
+            .ok()
+            .filter(|count| (least..=most).contains(count))
+            .ok_or_else(|| self.refuse(key, text, format!("a whole number from {least} to {most}")))
+    }
+
+    /// A size from `least` to `most`, in multiples of `step` bytes.
+    pub fn size_bytes(
+        &self,
+        key: &'static str,
+        default: u64,
+        (least, most): (u64, u64),
+        step: u64,
+    ) -> Result<u64, GenerateError> {
+        let Some(text) = self.text(key) else { return Ok(default) };
+        parse_size_bytes(text).filter(|bytes| (least..=most).contains(bytes) && bytes.is_multiple_of(step)).ok_or_else(
+            || {
+                let of = if step > 1 { format!(" in multiples of {step}") } else { String::new() };
+                self.refuse(key, text, format!("a size from {least} to {most} bytes{of}, such as 64KiB or 40MB"))
+            },
+        )
+    }
+
+    /// Bytes a second from `least` to `most`: a size, with or without `/s`.
+    pub fn rate_bytes(&self, key: &'static str, default: u64, (least, most): (u64, u64)) -> Result<u64, GenerateError> {
+        let Some(text) = self.text(key) else { return Ok(default) };
+        parse_size_bytes(text.strip_suffix("/s").unwrap_or(text))
+            .filter(|bytes| (least..=most).contains(bytes))
+            .ok_or_else(|| self.refuse(key, text, format!("a rate from {least} to {most} bytes/s, such as 40MB/s")))
+    }
+
+    /// The text of a parameter, where it is given.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        self.pairs.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
+    }
+
+    /// The error for a value that does not fit.
+    pub fn refuse(&self, key: &'static str, value: &str, wanted: String) -> GenerateError {
+        GenerateError::Value { generator: self.generator, key, value: shown(value), wanted }
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
+}
+
+/// The known word with the smallest edit distance, where it is near enough to be a likely slip.
+fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
+    let (distance, near) = known.iter().map(|key| (strsim::damerau_levenshtein(word, key), *key)).min()?;
+    (distance <= 1 + near.len() / 2).then_some(near)
+}
+
+/// Reads `65536`, `64KiB`, `1.5GiB`, `10GB`: units of 1024 and of 1000, without regard to case, as all sizes here are
+/// written. Fractions of bytes are cut off.
+fn parse_size_bytes(text: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 10] = [
+        ("", 1),
+        ("b", 1),
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("tib", 1 << 40),
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("tb", 1_000_000_000_000),
+    ];
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = unit.trim_start();
+    let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)?;
+    if !number.contains('.') {
+        return number.parse::<u64>().ok()?.checked_mul(factor);
+    }
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    (bytes < 9e15).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[&str] = &["scale", "seed", "size"];
+
+    #[test]
+    fn reads_sizes_as_people_write_them() {
+        for (text, bytes) in [("4096", 4096), ("64KiB", 65_536), ("1.5mib", 3 << 19), ("40MB", 40_000_000), ("7B", 7)] {
+            assert_eq!(parse_size_bytes(text), Some(bytes), "{text}");
+        }
+        for text in ["", "KiB", "-1", "1e9", "1.2.3KB", "10Q", "18446744073709551616", "99999999TiB", "9999999999.9TB"]
+        {
+            assert_eq!(parse_size_bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_the_nearest_parameter() {
+        let error = Parameters::parse("g", KNOWN, "?sclae=1").err().unwrap();
+        assert!(error.to_string().contains("did you mean scale?"), "{error}");
+        let error = Parameters::parse("g", KNOWN, "?qqqqqqqq=1").err().unwrap();
+        assert!(!error.to_string().contains("did you mean"), "{error}");
+        assert!(matches!(Parameters::parse("g", KNOWN, "?seed=1&seed=2"), Err(GenerateError::Twice { .. })));
+        assert!(matches!(Parameters::parse("g", KNOWN, "x?seed=1"), Err(GenerateError::Form { .. })));
+    }
+
+    #[test]
+    fn holds_values_against_their_ranges() {
+        let parameters = Parameters::parse("g", KNOWN, "?scale=nan&seed=-1&size=6KiB").unwrap();
+        assert!(parameters.number("scale", 1.0, 0.0, 2.0).is_err());
+        assert!(parameters.count("seed", 1, 0, u64::MAX).is_err());
+        assert!(parameters.size_bytes("size", 4096, (4096, 1 << 20), 4096).is_err());
+        assert_eq!(parameters.size_bytes("size", 4096, (4096, 1 << 20), 2048), Ok(6144));
+        assert_eq!(parameters.number("size2", 1.0, 0.0, 2.0), Ok(1.0));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,80}") {
+            if let Ok(parameters) = Parameters::parse("g", KNOWN, &text) {
+                let _ = parameters.number("scale", 1.0, 0.0, 2.0);
+                let _ = parameters.size_bytes("size", 4096, (4096, 1 << 20), 4096);
+                let _ = parameters.rate_bytes("seed", 4096, (4096, 1 << 20));
+            }
+            let _ = parse_size_bytes(&text);
+        }
+    }
+}

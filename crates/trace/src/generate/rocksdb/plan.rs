@@ -1,0 +1,135 @@
+//! The published run in numbers, and what follows from them for a scale.
+
+use crate::generate::{BLOCK_BYTES, GB};
+
+/// Levels that compactions write: L1, L2, L3, and L4 and L5 as one.
+pub(super) const MERGED_LEVELS: usize = 4;
+/// Files that hold the published 4.0 GB of write-ahead log.
+pub(super) const WAL_FILES: u64 = 16;
+/// Files in L0 that set off a compaction of the oldest, and the most there are.
+pub(super) const L0_FILES: usize = 4;
+
+/// Published: bytes written to the write-ahead log, in GB.
+const WAL_WRITTEN_GB: f64 = 688.9;
+/// Published: its space, in GB.
+const WAL_OCCUPIED_GB: f64 = 4.0;
+/// Published: bytes written to L0, in GB.
+const L0_WRITTEN_GB: f64 = 689.6;
+/// Published: bytes written to L1, L2, L3 and L4/L5, in GB.
+const WRITTEN_GB: [f64; MERGED_LEVELS] = [1012.3, 3157.0, 4511.9, 2601.9];
+/// Published: their space, in GB.
+const OCCUPIED_GB: [f64; MERGED_LEVELS] = [1.0, 11.8, 100.0, 1000.0];
+/// Published: space of the file system's metadata and log, in GB.
+const METADATA_OCCUPIED_GB: f64 = 2.0;
+/// Published: bytes written to them, in GB.
+const METADATA_WRITTEN_GB: f64 = 5.7;
+/// The part of that space that is the log: `mkfs.xfs` makes it just below 2 GiB on a drive of 8 TB.
+const METADATA_LOG_SHARE: f64 = 0.95;
+/// Bytes of a level that are written again for each byte merged into it. Calibrated.
+const REWRITTEN: [f64; MERGED_LEVELS] = [0.98, 5.5, 9.3, 6.2];
+/// `target_file_size_base` of the published run, 128 MiB, in GB.
+const FILE_GB: f64 = 0.134_217_728;
+/// What is on its way down at the peak of a level, in files. Calibrated: it matters in L1, which has eight files.
+const IN_FLIGHT_FILES: f64 = 0.6;
+/// How much larger than what lives at the peak the volume is.
+const SLACK: f64 = 1.3;
+/// Part of the time in which a background thread works.
+const BUSY: f64 = 0.6;
+/// How much faster than the log a flush writes.
+const FLUSH_SPEED: f64 = 4.0;
+
+/// A level that compactions write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LevelPlan {
+    /// The part of the bytes picked from the level above that is left after the merge.
+    pub kept: f64,
+    /// Bytes of this level that the merge writes again, for each byte that is left.
+    pub rewritten: f64,
+    /// Bytes of this level that the merge reads, for each byte that is left.
+    pub read: f64,
+    /// Size beyond which files go down, in blocks.
+    pub limit_blocks: u64,
+    /// Speed of the thread that compacts into this level, reading and writing, against that of the log.
+    pub speed: f64,
+    /// Most blocks that one compaction writes.
+    pub job_blocks: u64,
+}
+
+/// Everything in blocks, for one scale.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Blocks of log until the end.
+    pub wal_blocks: u64,
+    /// Blocks of log that fill a memtable, and a file of the log.
+    pub memtable_blocks: u64,
+    /// Blocks of an L0 file.
+    pub flush_blocks: f64,
+    /// Speed of a flush against the log's.
+    pub flush_speed: f64,
+    /// Target size of a file.
+    pub file_blocks: u64,
+    /// L1 and on.
+    pub levels: [LevelPlan; MERGED_LEVELS],
+    /// The file system's log.
+    pub log_blocks: u64,
+    /// Its other metadata.
+    pub metadata_blocks: u64,
+    /// Bytes of metadata written for each byte of files.
+    pub metadata_share: f64,
+    /// Blocks of log written for each block of metadata.
+    pub wal_per_metadata: f64,
+    /// Files' slots of `file_blocks`.
+    pub slots: u64,
+}
+
+fn blocks(gb: f64) -> u64 {
+    ((gb * GB / BLOCK_BYTES as f64).round() as u64).max(1)
+}
+
+impl Plan {
+    pub fn new(scale: f64) -> Self {
+        let memtable_blocks = blocks(WAL_OCCUPIED_GB / WAL_FILES as f64 * scale);
+        let flush_blocks = memtable_blocks as f64 * (L0_WRITTEN_GB / WAL_WRITTEN_GB);
+        let file_blocks = blocks(FILE_GB * scale);
+        let mut above_gb = L0_WRITTEN_GB;
+        let mut above_blocks = flush_blocks.ceil();
+        let levels = std::array::from_fn(|level| {
+            let merged_gb = WRITTEN_GB[level] / (1.0 + REWRITTEN[level]);
+            let kept = merged_gb / above_gb;
+            // The last level does not grow: as much as comes in replaces older versions.
+            let is_last = level + 1 == MERGED_LEVELS;
+            let read = REWRITTEN[level] + if is_last { 1.0 } else { 0.0 };
+            let moved_gb = above_gb + merged_gb * read + WRITTEN_GB[level];
+            let job_blocks = (above_blocks * kept * (1.0 + REWRITTEN[level])).ceil() as u64 + 1;
+            above_gb = merged_gb;
+            above_blocks = file_blocks as f64;
+            LevelPlan {
+                kept,
+                rewritten: REWRITTEN[level],
+                read,
+                // Before a compaction ends, its results live beside the files they replace, and so does what goes down.
+                limit_blocks: blocks(OCCUPIED_GB[level] * scale)
+                    .saturating_sub(job_blocks + (IN_FLIGHT_FILES * file_blocks as f64) as u64),
+                speed: moved_gb / WAL_WRITTEN_GB / BUSY,
+                job_blocks,
+            }
+        });
+        let files_gb: f64 = WRITTEN_GB.iter().sum::<f64>() + L0_WRITTEN_GB + WAL_WRITTEN_GB;
+        let metadata_all = blocks(METADATA_OCCUPIED_GB * scale);
+        let log_blocks = ((metadata_all as f64 * METADATA_LOG_SHARE) as u64).max(1);
+        let occupied_gb: f64 = OCCUPIED_GB.iter().sum::<f64>() + 1.0;
+        Self {
+            wal_blocks: blocks(WAL_WRITTEN_GB * scale),
+            memtable_blocks,
+            flush_blocks,
+            flush_speed: FLUSH_SPEED,
+            file_blocks,
+            levels,
+            log_blocks,
+            metadata_blocks: metadata_all.saturating_sub(log_blocks).max(1),
+            metadata_share: METADATA_WRITTEN_GB / files_gb,
+            wal_per_metadata: WAL_WRITTEN_GB / METADATA_WRITTEN_GB,
+            slots: blocks(occupied_gb * scale * SLACK).div_ceil(file_blocks) + 64,
+        }
+    }
+}

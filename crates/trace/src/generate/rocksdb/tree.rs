@@ -1,0 +1,209 @@
+//! The levels and their files, and which compaction is next.
+
+use super::plan::{L0_FILES, MERGED_LEVELS, Plan};
+use crate::generate::Carry;
+use crate::generate::space::{Extent, Space};
+use crate::{Lifetime, Names};
+use std::collections::VecDeque;
+
+/// A sorted file. One that was there before the trace began has no extents: the trace speaks only of what it wrote.
+pub(super) struct File {
+    pub blocks: u64,
+    pub extents: Vec<Extent>,
+    pub path: u32,
+    pub inode: u64,
+}
+
+/// Files of one level in the order in which the keys' round comes to them: the oldest first.
+#[derive(Default)]
+struct Level {
+    files: VecDeque<File>,
+    blocks: u64,
+    /// Blocks of files that a compaction into this level is replacing.
+    merging_blocks: u64,
+}
+
+impl Level {
+    fn push(&mut self, file: File) {
+        self.blocks += file.blocks;
+        self.files.push_back(file);
+    }
+
+    fn pop(&mut self) -> Option<File> {
+        let file = self.files.pop_front()?;
+        self.blocks -= file.blocks;
+        Some(file)
+    }
+}
+
+/// What one flush or compaction reads, and what it writes. The files it reads live until it is installed.
+pub(super) struct Merge {
+    /// The level it writes.
+    pub level: usize,
+    pub inputs: Vec<File>,
+    pub outputs: Vec<File>,
+}
+
+/// All levels.
+pub(super) struct Tree {
+    levels: [Level; MERGED_LEVELS + 1],
+    /// L0's files, with those that are being written or compacted.
+    l0_living: usize,
+    space: Space,
+    flushed: Carry,
+    merged: [Carry; MERGED_LEVELS],
+    /// Blocks that compactions into a level should have read of it, and have not yet: files are read whole.
+    unread: [f64; MERGED_LEVELS],
+    next_number: u64,
+}
+
+/// Number of the first file, and inode of number 0.
+const FIRST_NUMBER: u64 = 10_000;
+const INODES_FROM: u64 = 1_000;
+
+/// The hint RocksDB gives to a level's files (`ColumnFamilyData::CalculateSSTWriteHint`, `db/column_family.cc`); the
+/// base level is L1.
+pub(super) fn lifetime(level: usize) -> Lifetime {
+    match level {
+        0 | 1 => Lifetime::Medium,
+        2 => Lifetime::Long,
+        _ => Lifetime::Extreme,
+    }
+}
+
+impl Tree {
+    /// A tree whose levels are full of files from before the trace.
+    pub fn new(plan: &Plan, begin_block: u64) -> Self {
+        let mut levels: [Level; MERGED_LEVELS + 1] = Default::default();
+        for (level, planned) in levels.iter_mut().skip(1).zip(&plan.levels) {
+            while level.blocks < planned.limit_blocks {
+                let blocks = plan.file_blocks.min(planned.limit_blocks - level.blocks);
+                level.push(File { blocks, extents: Vec::new(), path: 0, inode: 0 });
+            }
+        }
+        Self {
+            levels,
+            l0_living: 0,
+            space: Space::new(begin_block, plan.file_blocks, plan.slots),
+            flushed: Carry::default(),
+            merged: Default::default(),
+            unread: Default::default(),
+            next_number: FIRST_NUMBER,
+        }
+    }
+
+    /// The block behind the last one of all files.
+    pub fn end_block(&self) -> u64 {
+        self.space.end_block()
+    }
+
+    /// The next file's number: one counter serves all kinds of files, as in RocksDB.
+    pub fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// The inode of a file of this number.
+    pub fn inode(number: u64) -> u64 {
+        INODES_FROM + number
+    }
+
+    /// The flush of one memtable; `None` while L0 is full.
+    pub fn flush(&mut self, plan: &Plan, names: &mut Names) -> Option<Merge> {
+        let most = plan.flush_blocks.ceil() as u64 + 1;
+        if self.l0_living >= L0_FILES || self.space.free_slots() < self.space.slots_for(most) {
+            return None;
+        }
+        let blocks = self.flushed.take(plan.flush_blocks);
+        self.l0_living += 1;
+        let outputs = self.create(0, blocks, 1, names);
+        Some(Merge { level: 0, inputs: Vec::new(), outputs })
+    }
+
+    /// The next compaction into `level`, from 1; `None` where the one above has nothing to give.
+    pub fn compaction(&mut self, level: usize, plan: &Plan, names: &mut Names) -> Option<Merge> {
+        let index = level - 1;
+        let planned = &plan.levels[index];
+        let is_due = match index {
+            0 => self.levels[0].files.len() >= L0_FILES,
+            above => {
+                let level = &self.levels[above];
+                level.blocks + level.merging_blocks > plan.levels[above - 1].limit_blocks
+            }
+        };
+        // Output of many files takes at most a slot more for each.
+        let most_slots = 2 * self.space.slots_for(planned.job_blocks);
+        if !is_due || self.space.free_slots() < most_slots {
+            return None;
+        }
+        let source = self.levels[index].pop()?;
+        let kept = source.blocks as f64 * planned.kept;
+        let blocks = self.merged[index].take(kept * (1.0 + planned.rewritten));
+        self.unread[index] += kept * planned.read;
+        let mut inputs = vec![source];
+        while let Some(first) = self.levels[level].files.front()
+            && first.blocks as f64 <= self.unread[index]
+        {
+            self.unread[index] -= first.blocks as f64;
+            inputs.extend(self.levels[level].pop());
+        }
+        self.levels[level].merging_blocks = inputs.iter().skip(1).map(|file| file.blocks).sum();
+        let outputs = self.create(level, blocks, blocks.div_ceil(plan.file_blocks), names);
+        Some(Merge { level, inputs, outputs })
+    }
+
+    /// Puts what a merge wrote in the place of what it read, and gives back the files that are gone.
+    pub fn install(&mut self, merge: Merge) -> Vec<File> {
+        self.levels[merge.level].merging_blocks = 0;
+        for file in merge.outputs {
+            self.levels[merge.level].push(file);
+        }
+        if merge.level == 1 {
+            self.l0_living -= 1;
+        }
+        for file in &merge.inputs {
+            self.space.take_back(&file.extents);
+        }
+        merge.inputs
+    }
+
+    /// A block of a file that the trace wrote: `at` is below [`Tree::blocks`], `pick` anything.
+    pub fn block(&self, mut at: u64, pick: u64) -> Option<(&File, u64)> {
+        for level in &self.levels {
+            if at >= level.blocks {
+                at -= level.blocks;
+                continue;
+            }
+            // Files of a level are about of one size.
+            let file = level.files.get((at as usize * level.files.len()) / level.blocks.max(1) as usize)?;
+            let mut block = pick % file.blocks.max(1);
+            for extent in &file.extents {
+                if block < extent.blocks {
+                    return Some((file, extent.begin_block + block));
+                }
+                block -= extent.blocks;
+            }
+            return None;
+        }
+        None
+    }
+
+    /// Blocks of all files but those being compacted.
+    pub fn blocks(&self) -> u64 {
+        self.levels.iter().map(|level| level.blocks).sum()
+    }
+
+    /// Creates `count` files of one size, as far as that goes.
+    fn create(&mut self, level: usize, blocks: u64, count: u64, names: &mut Names) -> Vec<File> {
+        let count = count.clamp(1, blocks.max(1));
+        let mut files = Vec::with_capacity(count as usize);
+        for index in 0..count {
+            let here = blocks / count + u64::from(index < blocks % count);
+            let Some(extents) = self.space.place(here).filter(|extents| !extents.is_empty()) else { continue };
+            let number = self.number();
+            let path = names.paths.number(&format!("db/L{level}/{number:06}.sst"));
+            files.push(File { blocks: here, extents, path, inode: Self::inode(number) });
+        }
+        files
+    }
+}
