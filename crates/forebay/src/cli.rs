@@ -149,7 +149,7 @@ Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing 
   forebay replay trace.vscsi.gz --target 'model:p4610?fill=90' --wrap
   forebay replay trace.vscsi.gz --target pool:pool.toml --as-fast-as-possible --depth 8
 
-TRACE is a vscsi trace, plain or gzip; it is read twice: what does not fit the target is told before anything runs.
+TRACE is a file in any format that `analyze` reads; it is read twice: what does not fit the target is told before anything runs.
 At recorded times the latency of an I/O counts from its recorded time, and the drift from the times is reported.
 A replay that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
 Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os failed; 2: it could not be done.")]

@@ -1,19 +1,19 @@
 //! A trace as what a replay reads: the trace room's requests in the words of the bench room.
 
-use anyhow::{Context, Result, bail};
-use flate2::read::MultiGzDecoder;
+use anyhow::{Result, bail};
 use forebay_bench::replay::{Recorded, SourceError, TraceSource};
 use forebay_block::OpKind;
-use forebay_trace::format::Vscsi;
+use forebay_trace::format::parquet::ParquetTrace;
+use forebay_trace::format::{self, Format};
 use forebay_trace::{Faults, Flags, Names, Op, Request, Source};
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// First bytes of a gzip file (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// First bytes of a Parquet file (Apache Parquet, file format).
+const PARQUET: [u8; 4] = *b"PAR1";
 /// Volumes that an error names.
 const VOLUMES_NAMED: usize = 8;
 
@@ -21,20 +21,21 @@ const VOLUMES_NAMED: usize = 8;
 ///
 /// # Errors
 /// What cannot be opened.
-fn open(path: &Path) -> Result<Box<dyn Source + Send>> {
-    let cannot = || format!("cannot read the trace {}", path.display());
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if !path.metadata().with_context(cannot)?.is_file() {
+fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send>> {
+    // Looked at before it is opened: opening a pipe would wait for its other end. What is not there may be a name that
+    // blktrace's files begin with.
+    if path == Path::new("-") || path.metadata().is_ok_and(|found| !found.is_file()) {
         bail!("the trace {} is no file: it is read twice, so write it to one first", path.display());
     }
-    let mut file = File::open(path).with_context(cannot)?;
-    let mut begin = Vec::new();
-    (&mut file).take(GZIP.len() as u64).read_to_end(&mut begin).with_context(cannot)?;
-    file.rewind().with_context(cannot)?;
-    if begin == GZIP {
-        return Ok(Box::new(Vscsi::new(MultiGzDecoder::new(BufReader::new(file)))));
+    if format.is_none() && is_parquet(path) {
+        return Ok(Box::new(ParquetTrace::open(path)?));
     }
-    Ok(Box::new(Vscsi::new(file)))
+    Ok(format::open(path, format)?)
+}
+
+fn is_parquet(path: &Path) -> bool {
+    let mut begin = [0; PARQUET.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == PARQUET
 }
 
 /// A trace being read for a replay.
@@ -51,13 +52,13 @@ pub struct TraceReader {
 }
 
 impl TraceReader {
-    /// Opens a trace; of several volumes only `volume`, where it is given. Reading fails once `stop` is set.
+    /// Opens a trace, whose first bytes tell the format where it is not given; of several volumes only `volume`, where it is given. Reading fails once `stop` is set.
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn open(path: &Path, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
+    pub fn open(path: &Path, format: Option<Format>, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
         Ok(Self {
-            source: open(path)?,
+            source: open(path, format)?,
             names: Names::default(),
             batch: Vec::new(),
             volume: volume.map(str::to_owned),
@@ -70,6 +71,11 @@ impl TraceReader {
     /// Requests up to now of other volumes than the one asked for.
     pub fn other_volumes(&self) -> u64 {
         self.other_volumes
+    }
+
+    /// What its reader had to decide, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        self.source.notes()
     }
 
     /// What could not be read up to now.
@@ -202,10 +208,10 @@ mod tests {
         std::fs::write(&plain, record).unwrap();
         for path in [path, plain] {
             let mut found = Vec::new();
-            TraceReader::open(&path, None, &Arc::default()).unwrap().read(&mut found).unwrap();
+            TraceReader::open(&path, None, None, &Arc::default()).unwrap().read(&mut found).unwrap();
             assert_eq!(found.len(), 1, "{}", path.display());
             assert_eq!((found[0].kind, found[0].offset_bytes, found[0].len_bytes), (OpKind::Write, 4096, 4096));
         }
-        assert!(TraceReader::open(directory.path(), None, &Arc::default()).is_err());
+        assert!(TraceReader::open(directory.path(), None, None, &Arc::default()).is_err());
     }
 }

@@ -15,6 +15,7 @@ use forebay_bench::stats::percentile::{Level, PercentileEstimate};
 use forebay_block::OpKind;
 use forebay_device::counters::Difference;
 use forebay_trace::Faults;
+use forebay_trace::format::Format as TraceFormat;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -35,6 +36,9 @@ const KEYS: [&str; 9] =
 pub struct ReplayOptions {
     /// Trace, plain or gzip
     pub trace: PathBuf,
+    /// Format of the trace, where its first bytes do not tell
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
     /// Where it is replayed: a path or a URI
     #[arg(long, value_name = "URI")]
     pub target: String,
@@ -90,6 +94,8 @@ struct Known {
     counts: Counts,
     other_volumes: u64,
     faults: Faults,
+    /// What the trace's reader had to decide.
+    notes: Vec<String>,
 }
 
 /// Replays a trace.
@@ -98,6 +104,7 @@ struct Known {
 /// What could not be done; a finding where I/Os failed.
 pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let selection = selection(options)?;
+    let trace_format = options.format.as_deref().map(trace_format).transpose()?;
     let reporting = Reporting {
         levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
         ..Reporting::default()
@@ -112,11 +119,15 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let session = Session::new(&options.target, settings)?;
     let (target_bytes, block_bytes) = session.shape()?;
     let fit = Fit { target_bytes, block_bytes, piece_bytes: PIECE_BYTES, wrap: options.wrap };
-    let known = look_at(&session, options, &selection, &fit)?;
-    let plan = Plan { groups: vec![vec![job(base, options, &known.counts)]], notes: Vec::new() };
+    let known = look_at(&session, options, trace_format, &selection, &fit)?;
+    let plan = Plan { groups: vec![vec![job(base, options, &known.counts)]], notes: known.notes.clone() };
+    for note in &plan.notes {
+        eprintln!("forebay: note: {note}");
+    }
     validate(&plan)?;
     session.check(&plan)?;
-    let reader = TraceReader::open(&options.trace, options.volume.as_deref(), &std::sync::Arc::default())?;
+    let reader =
+        TraceReader::open(&options.trace, trace_format, options.volume.as_deref(), &std::sync::Arc::default())?;
     let feed = Feed::new(Requests::new(reader, selection, fit))?;
     eprintln!("forebay: {}", intention(options, &known.counts));
     let (before, wear_before) = (session.counters(), session.wear());
@@ -177,6 +188,14 @@ fn selection(options: &ReplayOptions) -> Result<Selection> {
     Ok(Selection { from_ns, to_ns, limit: options.limit.unwrap_or(u64::MAX), scale })
 }
 
+/// A format of traces by its name.
+fn trace_format(name: &str) -> Result<TraceFormat> {
+    TraceFormat::from_name(name).with_context(|| {
+        let known: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
+        format!("--format {name}: known are {}", known.join(", "))
+    })
+}
+
 /// A time of the trace; without a unit in seconds.
 fn trace_time(option: &str, text: &str) -> Result<u64> {
     match decimal(text) {
@@ -202,9 +221,15 @@ fn base(options: &ReplayOptions) -> Result<Job> {
 }
 
 /// Reads the trace as it will be replayed, and refuses what cannot be.
-fn look_at(session: &Session, options: &ReplayOptions, selection: &Selection, fit: &Fit) -> Result<Known> {
+fn look_at(
+    session: &Session,
+    options: &ReplayOptions,
+    trace_format: Option<TraceFormat>,
+    selection: &Selection,
+    fit: &Fit,
+) -> Result<Known> {
     let trace = options.trace.display();
-    let mut reader = TraceReader::open(&options.trace, options.volume.as_deref(), session.stop())?;
+    let mut reader = TraceReader::open(&options.trace, trace_format, options.volume.as_deref(), session.stop())?;
     let counts = survey(&mut reader, selection, fit);
     let counts = counts.map_err(|error| anyhow::anyhow!(error)).with_context(|| format!("cannot read {trace}"))?;
     let volumes: Vec<String> = reader.volumes().map(|volume| format!("{volume:?}")).collect();
@@ -214,7 +239,8 @@ fn look_at(session: &Session, options: &ReplayOptions, selection: &Selection, fi
             volumes.join(", ")
         );
     }
-    let known = Known { counts, other_volumes: reader.other_volumes(), faults: reader.faults().clone() };
+    let known =
+        Known { counts, other_volumes: reader.other_volumes(), faults: reader.faults().clone(), notes: reader.notes() };
     let counts = &known.counts;
     if counts.requests == 0 {
         bail!("{trace} has no request to replay: {}", why_none(options, &known, &volumes));
@@ -239,7 +265,7 @@ fn look_at(session: &Session, options: &ReplayOptions, selection: &Selection, fi
 
 /// Why nothing is left of a trace.
 fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> String {
-    let Known { counts, other_volumes, faults } = known;
+    let Known { counts, other_volumes, faults, .. } = known;
     let damage = match faults.first.first() {
         Some(first) => {
             format!("; {} parts could not be read, the first {}: {}", faults.count, place(faults, first), first.what)
@@ -257,7 +283,7 @@ fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> Strin
             time(span.last_ns)
         ),
         Some(_) => format!("none has a length that can be replayed{damage}"),
-        None => format!("it holds none; is it a vscsi trace?{damage}"),
+        None => format!("it holds none; or none that this format has{damage}"),
     }
 }
 
@@ -303,7 +329,7 @@ fn place(faults: &Faults, fault: &forebay_trace::Fault) -> String {
 }
 
 fn replay_json(options: &ReplayOptions, known: &Known, drift: Option<&Drift>, reporting: &Reporting) -> Value {
-    let Known { counts, other_volumes, faults } = known;
+    let Known { counts, other_volumes, faults, .. } = known;
     json!({
         "trace": options.trace.display().to_string(),
         "volume": options.volume,
@@ -344,7 +370,7 @@ fn replay_json(options: &ReplayOptions, known: &Known, drift: Option<&Drift>, re
 }
 
 fn replay_table(known: &Known, drift: Option<&Drift>) -> String {
-    let Known { counts, other_volumes, faults } = known;
+    let Known { counts, other_volumes, faults, .. } = known;
     let mut lines = vec![format!(
         "\n  replay: {} requests as {} I/Os, recorded over {}, bytes {} to {}",
         counts.requests,
