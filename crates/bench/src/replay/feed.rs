@@ -38,11 +38,14 @@ struct Ahead {
     at: usize,
 }
 
+/// The thread that reads ahead, and how it ends.
+type Reader = JoinHandle<Result<(), SourceError>>;
+
 /// Hands out I/Os in the order of their times, to whoever asks. Clones share them.
 #[derive(Clone)]
 pub struct Feed {
     ahead: Arc<Mutex<Ahead>>,
-    reader: Arc<Mutex<Option<JoinHandle<Result<(), SourceError>>>>>,
+    reader: Arc<Mutex<Option<Reader>>>,
 }
 
 impl std::fmt::Debug for Feed {
