@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod job;
 pub mod output;
 pub mod pattern;
+pub mod replay;
 pub mod run;
 pub mod spec;
 pub mod stats;

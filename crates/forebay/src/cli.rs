@@ -143,6 +143,18 @@ A load that writes needs --destroy-data on a block device, and wherever somethin
 Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
 Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]
     Bench(Box<BenchOptions>),
+    /// Replays a trace on any target, at recorded times or as fast as possible, and measures every I/O
+    #[command(after_help = "Example:
+  forebay replay trace.vscsi.gz --target null:?size=64GiB --from 0s --to 60s
+  forebay replay trace.vscsi.gz --target /dev/nvme0n1 --destroy-data --wrap --scale 10
+  forebay replay trace.vscsi.gz --target 'model:p4610?fill=90' --wrap
+  forebay replay trace.vscsi.gz --target pool:pool.toml --as-fast-as-possible --depth 8
+
+TRACE is a file in any format that `analyze` reads; it is read twice: what does not fit the target is told before anything runs.
+At recorded times the latency of an I/O counts from its recorded time, and the drift from the times is reported.
+A replay that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os failed; 2: it could not be done.")]
+    Replay(Box<crate::verbs::ReplayOptions>),
     /// Holds a drive to its spec sheet: measured beside promised, pass, fail or too few samples
     #[command(after_help = "Example:
   forebay check --list

@@ -206,6 +206,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
             late: 0,
             no_slot: 0,
         }),
+        drift: None,
         hung: 0,
         partial: fate.partial,
         records_dropped: 0,

@@ -135,6 +135,9 @@ pub enum Pattern {
     Zones(Vec<Zone>),
     /// Every block once in random order, then again (fio without `norandommap`).
     Shuffled,
+    /// What a recorded trace says: kinds, places and sizes. The job's mix has the kinds that occur, its sizes are the
+    /// longest.
+    Replayed,
 }
 
 /// A hot spot.
@@ -197,6 +200,11 @@ pub enum Arrival {
     Times {
         /// The file.
         path: PathBuf,
+        /// Times are divided by this.
+        speed: f64,
+    },
+    /// At the times of the trace that gives the I/Os ([`Pattern::Replayed`]).
+    Recorded {
         /// Times are divided by this.
         speed: f64,
     },

@@ -175,7 +175,7 @@ fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
             })
         }
         Pattern::Zones(ref zones) => check_zones(at, zones),
-        Pattern::Sequential { .. } | Pattern::YcsbZipf | Pattern::Shuffled => Ok(()),
+        Pattern::Sequential { .. } | Pattern::YcsbZipf | Pattern::Shuffled | Pattern::Replayed => Ok(()),
     }
 }
 
@@ -244,6 +244,11 @@ fn check_arrival(at: &At<'_>, job: &Job) -> Result<(), JobError> {
                 format!("speed {speed}; above 0 and at most a million")
             })?;
         }
+        Arrival::Recorded { speed } => {
+            at.ensure(speed.is_finite() && speed > 0.0 && speed <= 1e6, "scale", || {
+                format!("{speed}; above 0 and at most a million")
+            })?;
+        }
     }
     let paused = job.think.is_some() || job.burst.is_some();
     at.ensure(!(paused && job.arrival.is_open()), "think", || {
@@ -263,7 +268,7 @@ fn check_end(at: &At<'_>, job: &Job) -> Result<(), JobError> {
     let end = job.end;
     let none =
         end.after_ns.is_none() && end.after_bytes.is_none() && end.after_ios.is_none() && end.after_passes.is_none();
-    let ends = !none || matches!(job.arrival, Arrival::Times { .. });
+    let ends = !none || matches!(job.arrival, Arrival::Times { .. }) || job.pattern == Pattern::Replayed;
     at.ensure(ends, "runtime", || "nothing ends this job: give a runtime, bytes, ios or passes".to_owned())?;
     if let Some(ns) = end.after_ns {
         at.time("runtime", ns, 1)?;

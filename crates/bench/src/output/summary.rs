@@ -198,7 +198,9 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
     })
 }
 
-fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Value {
+/// Latencies: least, mean, greatest, and percentiles with their intervals.
+#[must_use]
+pub fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Value {
     let some = latencies.count() > 0;
     json!({
         "samples": latencies.count(),
@@ -324,6 +326,7 @@ pub fn pattern(pattern: &Pattern) -> String {
             format!("zones {}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
         }
         Pattern::Shuffled => "each block once a pass, in random order".to_owned(),
+        Pattern::Replayed => "as recorded".to_owned(),
     }
 }
 
@@ -339,5 +342,6 @@ pub fn arrival(arrival: &Arrival) -> String {
         Arrival::Constant { iops } => format!("open loop, {iops} a second, even"),
         Arrival::Poisson { iops } => format!("open loop, {iops} a second, Poisson"),
         Arrival::Times { path, speed } => format!("open loop, times of {} at speed {speed}", path.display()),
+        Arrival::Recorded { speed } => format!("open loop, at recorded times at speed {speed}"),
     }
 }

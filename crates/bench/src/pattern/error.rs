@@ -96,6 +96,9 @@ pub enum PatternError {
         /// Limit.
         max: u64,
     },
+    /// I/Os of a trace do not come from a pattern.
+    #[error("its I/Os come from a trace, and there is none")]
+    NoTrace,
     /// A thread that the job does not have.
     #[error("thread {thread} of a job of {threads}: threads count from 0")]
     Thread {

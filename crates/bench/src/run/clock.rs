@@ -11,6 +11,11 @@ pub trait Clock: Clone + Send + 'static {
     /// Sleeps for about `ns`. May end early; the caller looks again.
     fn sleep_ns(&self, ns: u64);
 
+    /// Whether somebody moves it by hand: then time stands still while a thread waits for another.
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
     /// Works until a time, piece by piece.
     fn work_until(&self, until_ns: u64, mut piece: impl FnMut()) {
         while self.now_ns() < until_ns {
@@ -26,6 +31,10 @@ impl Clock for forebay_block::VirtualClock {
 
     fn sleep_ns(&self, ns: u64) {
         self.advance_to(Self::now_ns(self).saturating_add(ns));
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
     }
 
     /// Virtual time does not pass by itself: the work is done at once, and took this long.

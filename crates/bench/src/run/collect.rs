@@ -1,5 +1,6 @@
 //! Adding up what workers hand in: totals, intervals, bursts.
 
+use super::drift::Drift;
 use super::failures::Failures;
 use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
@@ -63,6 +64,7 @@ pub struct Collector {
     depth_levels: [u64; DEPTH_LEVELS],
     late: u64,
     no_slot: u64,
+    drift: Option<Drift>,
     last_completion_ns: u64,
     failures: Failures,
     ended_ns: u64,
@@ -98,6 +100,7 @@ impl Collector {
             depth_levels: [0; DEPTH_LEVELS],
             late: 0,
             no_slot: 0,
+            drift: None,
             last_completion_ns: 0,
             failures: Failures::default(),
             ended_ns: 0,
@@ -135,6 +138,9 @@ impl Collector {
         }
         self.late += share.late;
         self.no_slot += share.no_slot;
+        if let Some(drift) = &share.drift {
+            self.drift.get_or_insert_default().add(drift);
+        }
         self.last_completion_ns = self.last_completion_ns.max(share.last_completion_ns);
         let interval = self.open.entry(share.interval).or_default();
         interval.is_lumped |= share.is_lumped;
@@ -355,6 +361,7 @@ impl Collector {
             cpu_ns: self.cpu_ns,
             failures: self.failures,
             open,
+            drift: self.drift,
             hung: self.hung,
             partial,
             records_dropped: self.records_dropped,

@@ -3,7 +3,9 @@
 mod clock;
 mod collect;
 mod content;
+mod drift;
 mod failures;
+mod load;
 mod pace;
 mod remarks;
 mod result;
@@ -14,19 +16,22 @@ mod window;
 mod worker;
 
 pub use clock::{Clock, TscClock};
+pub use drift::Drift;
 pub use failures::{Failure, Failures};
 pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
 pub use tally::{Latencies, Tally};
 pub use virtual_run::run_virtual;
 
-use crate::job::model::{Arrival, Job};
+use crate::job::model::{Arrival, Job, Pattern};
 use crate::pattern::{Generator, PatternError};
+use crate::replay::{Feed, Player};
 use crate::telemetry::Recorder;
 use collect::Collector;
 pub use content::{ContentError, Maps};
 
 use content::JobContent;
 use forebay_block::Queue;
+use load::Load;
 use pace::{Bursts, Pace};
 use share::Share;
 use std::path::PathBuf;
@@ -90,6 +95,8 @@ pub struct Assignment<Q> {
     pub opened: Opened<Q>,
     /// A recorder for each thread, or none.
     pub recorders: Vec<Recorder>,
+    /// The I/Os of a job that replays a trace ([`crate::job::model::Pattern::Replayed`]).
+    pub replay: Option<Feed>,
 }
 
 /// Where a run is.
@@ -226,7 +233,7 @@ impl Group {
         }
         for (parts, _) in workers {
             parts.window = parts.window.later(start_ns);
-            parts.pace.begin_at(parts.window.start_ns);
+            parts.load.begin_at(parts.window.start_ns);
         }
     }
 
@@ -281,7 +288,7 @@ impl Group {
         to: &Sender<Message>,
         workers: &mut Vec<Ready<Q, C>>,
     ) -> Result<(), RunError> {
-        let Assignment { job, opened, recorders } = assignment;
+        let Assignment { job, opened, recorders, replay } = assignment;
         let Opened { queues, mut facts } = opened;
         facts.notes.extend(remarks::remarks(&job));
         let named = |what: String| RunError::Job { job: job.name.clone(), what };
@@ -309,6 +316,10 @@ impl Group {
         }
         let window = Window::new(job.start_delay_ns, job.warmup_ns, job.end.after_ns, job.cooldown_ns);
         let kinds: Vec<_> = job.mix.kinds().collect();
+        let has_drift = replay.is_some() && job.arrival.is_open();
+        if let Some(feed) = &replay {
+            feed.prime();
+        }
         let mut recorders = recorders.into_iter();
         for (thread, queue) in (0..job.threads).zip(queues) {
             let number = self.of_worker.len();
@@ -316,20 +327,20 @@ impl Group {
             let (give, from) = channel();
             for _ in 0..SHARES - 1 {
                 // The other end is just below.
-                let _ = give.send(Box::new(Share::new(number, &kinds, settings.interval_ns)));
+                let _ = give.send(Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)));
             }
             self.empties.push(give);
-            let generator = Generator::new(&job, region, thread)
-                .map_err(|source| RunError::Pattern { job: job.name.clone(), source })?;
-            let seed = job.seed ^ (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let load = match replay.clone().filter(|_| job.pattern == Pattern::Replayed) {
+                Some(feed) => Load::Replayed(Player::new(feed, job.arrival.is_open(), clock.is_virtual())),
+                None => made(&job, region, thread, &times)?,
+            };
             let cpu = job.cpus.get(thread as usize % job.cpus.len().max(1)).copied();
             let parts = WorkerParts {
                 worker: number,
                 queue,
                 depth: job.depth,
                 clock: clock.clone(),
-                generator,
-                pace: Pace::new(&job.arrival, thread, job.threads, seed, &times),
+                load,
                 bursts: Bursts::new(job.burst),
                 think: job.think,
                 content: content.as_ref().map(|content| content.worker(thread, job.depth)),
@@ -342,7 +353,7 @@ impl Group {
                 stop: stop.clone(),
                 to: to.clone(),
                 from,
-                share: Box::new(Share::new(number, &kinds, settings.interval_ns)),
+                share: Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),
             };
             workers.push((parts, cpu));
         }
@@ -374,6 +385,15 @@ impl Group {
             }
         }
     }
+}
+
+/// The load of a thread, from the job's pattern and its schedule.
+fn made(job: &Job, region: (u64, u64), thread: u32, times: &[u64]) -> Result<Load, RunError> {
+    let generator =
+        Generator::new(job, region, thread).map_err(|source| RunError::Pattern { job: job.name.clone(), source })?;
+    let seed = job.seed ^ (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let pace = Pace::new(&job.arrival, thread, job.threads, seed, times);
+    Ok(Load::Made { generator: Box::new(generator), pace })
 }
 
 /// I/Os and bytes that a thread may make: its part of what the job may.

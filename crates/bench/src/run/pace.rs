@@ -62,6 +62,8 @@ impl Pace {
                 let next_ns = exponential(&mut random) * interval_ns;
                 Self::Open { next_ns, interval_ns, poisson: true, random }
             }
+            // These are not from here: a trace has the times with the I/Os.
+            Arrival::Recorded { .. } => Self::Times { times_ns: Vec::new(), next: 0, begin_ns: 0 },
             Arrival::Times { speed, .. } => {
                 let mine = times.iter().skip(worker as usize).step_by(workers.max(1) as usize);
                 Self::Times { times_ns: mine.map(|&time| (time as f64 / speed) as u64).collect(), next: 0, begin_ns: 0 }

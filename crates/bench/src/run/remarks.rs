@@ -11,7 +11,7 @@ pub fn remarks(job: &Job) -> Vec<String> {
     let rate = match job.arrival {
         Arrival::Constant { iops } | Arrival::Poisson { iops } => Some(iops),
         Arrival::Throttled { iops, .. } => iops,
-        Arrival::Closed | Arrival::Times { .. } => None,
+        Arrival::Closed | Arrival::Times { .. } | Arrival::Recorded { .. } => None,
     };
     let distance_ns = rate.map_or(f64::INFINITY, |iops| 1e9 * f64::from(job.threads) / iops);
     if job.wait == WaitMethod::Sleep && distance_ns < WAKE_MARGIN_NS as f64 {

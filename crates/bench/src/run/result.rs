@@ -1,5 +1,6 @@
 //! What a run found.
 
+use super::drift::Drift;
 use super::failures::Failures;
 use super::tally::Latencies;
 use crate::data::verify::Judged;
@@ -43,6 +44,8 @@ pub struct JobResult {
     pub failures: Failures,
     /// Of an open loop.
     pub open: Option<OpenLoop>,
+    /// Of a replay at recorded times.
+    pub drift: Option<Drift>,
     /// I/Os that never came back.
     pub hung: u32,
     /// The result is of a part of the job only, and why.

@@ -1,6 +1,7 @@
 //! What one worker saw in one interval. A worker fills one while the coordinator adds up the one before: neither waits
 //! for the other, and no second histogram has to be kept per I/O.
 
+use super::drift::DriftShare;
 use super::tally::Tally;
 use forebay_block::OpKind;
 
@@ -62,6 +63,8 @@ pub struct Share {
     pub late: u64,
     /// Times that an open loop wanted to hand over and had no slot free.
     pub no_slot: u64,
+    /// Of a replay at recorded times: how far it strayed from them.
+    pub drift: Option<Box<DriftShare>>,
     /// Figures of later intervals are in it too: the coordinator lagged.
     pub is_lumped: bool,
     /// The worker's last: its interval may not be over.
@@ -88,10 +91,16 @@ impl Share {
             depth_levels: [0; DEPTH_LEVELS],
             late: 0,
             no_slot: 0,
+            drift: None,
             is_lumped: false,
             is_last: false,
             last_completion_ns: 0,
         }
+    }
+
+    /// The same, with the drift of a replay where `has_drift`.
+    pub fn with_drift(self, has_drift: bool) -> Self {
+        Self { drift: has_drift.then(Box::default), ..self }
     }
 
     /// Empties it for another use.
@@ -101,6 +110,9 @@ impl Share {
             kind.submission.clear();
             kind.device.clear();
             kind.total.clear();
+        }
+        if let Some(drift) = &mut self.drift {
+            drift.clear();
         }
         self.fine.fill(Fine::default());
         self.depth_levels = [0; DEPTH_LEVELS];
@@ -116,7 +128,7 @@ mod tests {
 
     #[test]
     fn an_emptied_share_is_as_a_new_one() {
-        let mut share = Share::new(3, &[OpKind::Read, OpKind::Flush], 10_000_000);
+        let mut share = Share::new(3, &[OpKind::Read, OpKind::Flush], 10_000_000).with_drift(true);
         let empty = format!("{share:?}");
         for kind in share.kinds.iter_mut().flatten() {
             (kind.ios, kind.bytes, kind.errors, kind.service_sum_ns) = (1, 2, 3, 4);
@@ -124,6 +136,9 @@ mod tests {
             kind.device.record(5_000_000);
             kind.total.record(5_000_000);
         }
+        let drift = share.drift.as_mut().unwrap();
+        drift.late.record(5_000_000);
+        drift.gap.record(5_000_000);
         share.fine[9] = Fine { ios: 5, bytes: 6 };
         (share.depth_integral, share.late, share.no_slot, share.last_completion_ns) = (7, 8, 9, 10);
         share.depth_levels[3] = 4;

@@ -6,6 +6,7 @@ use forebay_block::{Done, Io, IoError, IoErrorKind, OpKind, WaitMethod};
 use std::sync::atomic::AtomicU64;
 
 mod overload;
+mod replays;
 mod rows;
 mod thinking;
 mod traces;
@@ -30,6 +31,10 @@ impl Clock for VirtualClock {
 
     fn sleep_ns(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::SeqCst);
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
     }
 }
 
@@ -101,7 +106,7 @@ fn run_on(job: Job, script: Script) -> JobResult {
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let opened = Opened { queues: vec![queue], facts };
     let stop = Arc::new(AtomicBool::new(false));
-    let assignment = Assignment { job, opened, recorders: Vec::new() };
+    let assignment = Assignment { job, opened, recorders: Vec::new(), replay: None };
     let mut results = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap();
     results.pop().unwrap()
 }
@@ -182,7 +187,8 @@ fn run_on_costly(job: Job, is_synchronous: bool, script: Script) -> (JobResult, 
     let (clock, kicks) = (VirtualClock::default(), Arc::new(AtomicU64::new(0)));
     let queue = Costly { inner: Scripted::new(&clock, job.depth, script), is_synchronous, kicks: kicks.clone() };
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
-    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let assignment =
+        Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new(), replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let mut results = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap();
     (results.pop().unwrap(), kicks.load(Ordering::SeqCst))
@@ -293,7 +299,7 @@ fn lateness_of_the_tool_is_not_the_targets() {
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let opened = Opened { queues: vec![Scripted::new(&clock, 8, script)], facts };
     let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(8, 1.0) };
-    let assignment = Assignment { job: open, opened, recorders: Vec::new() };
+    let assignment = Assignment { job: open, opened, recorders: Vec::new(), replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
     let open = result.open.unwrap();
@@ -380,7 +386,7 @@ fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
     let clock = VirtualClock::default();
     let queues = (0..job.threads).map(|_| Scripted::new(&clock, job.depth, fixed(10_000))).collect();
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
-    let assignment = Assignment { job, opened: Opened { queues, facts }, recorders: Vec::new() };
+    let assignment = Assignment { job, opened: Opened { queues, facts }, recorders: Vec::new(), replay: None };
     let mut group = Group { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
     let (stop, (to, _messages), mut workers) = (Arc::new(AtomicBool::new(false)), channel(), Vec::new());
     group.add(assignment, &clock, &Settings::default(), &stop, &to, &mut workers).unwrap();
@@ -399,7 +405,7 @@ fn threads_share_what_a_job_may_do() {
 fn threads_have_random_schedules_of_their_own() {
     let arrival = Arrival::Poisson { iops: 1000.0 };
     let mut begins: Vec<u64> =
-        workers_of(Job { threads: 8, arrival, ..job(1, 1.0) }).iter().map(|parts| parts.pace.due_ns()).collect();
+        workers_of(Job { threads: 8, arrival, ..job(1, 1.0) }).iter().map(|parts| parts.load.due_ns()).collect();
     begins.sort_unstable();
     begins.dedup();
     assert_eq!(begins.len(), 8);
@@ -524,7 +530,8 @@ fn regression_slow_preparation_is_not_in_the_schedule() {
     let queue = Scripted::new(&clock.0, 4, fixed(10_000));
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let job = Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(4, 0.5) };
-    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let assignment =
+        Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new(), replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
     let open = result.open.unwrap();
@@ -545,8 +552,12 @@ fn regression_the_user_does_not_wait_for_what_hangs() {
     });
     let queue = Scripted::new(&clock, 1, script);
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
-    let assignment =
-        Assignment { job: job(1, 30.0), opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let assignment = Assignment {
+        job: job(1, 30.0),
+        opened: Opened { queues: vec![queue], facts },
+        recorders: Vec::new(),
+        replay: None,
+    };
     let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
     assert_eq!((result.partial, result.hung), (Some(Partial::Interrupted), 1));
     let lasted = clock.0.load(Ordering::SeqCst);
@@ -588,7 +599,7 @@ fn the_user_ends_a_run_with_what_is_known() {
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let opened = Opened { queues: vec![Scripted::new(&clock, 2, script)], facts };
     let job = Job { warmup_ns: 0, ..job(2, 100.0) };
-    let assignment = Assignment { job, opened, recorders: Vec::new() };
+    let assignment = Assignment { job, opened, recorders: Vec::new(), replay: None };
     let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
     assert_eq!(result.partial, Some(Partial::Interrupted));
     assert!((5000..5004).contains(&result.ios()), "{}", result.ios());
@@ -637,7 +648,8 @@ fn what_does_not_fit_is_refused_before_any_io() {
         ..job(1, 1.0)
     };
     let queue = Scripted::new(&clock, 1, Box::new(|_, _| panic!("an I/O was made")));
-    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let assignment =
+        Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new(), replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let error = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("job"), "{error}");
@@ -676,6 +688,7 @@ fn records_say_what_became_of_each_io() {
         job: Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(1, 1.0) },
         opened: Opened { queues: vec![Scripted::new(&clock, 1, script)], facts },
         recorders: vec![spill.recorder(0, 0).unwrap()],
+        replay: None,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
@@ -729,7 +742,8 @@ fn a_cpu_that_is_not_there_is_refused() {
     let queue = Scripted::new(&clock, 1, fixed(1000));
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let job = Job { cpus: vec![1023], ..job(1, 0.1) };
-    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let assignment =
+        Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new(), replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let error = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("CPU 1023"), "{error}");

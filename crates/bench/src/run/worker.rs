@@ -6,13 +6,15 @@
 //! total latency both: fio's slat, clat and lat (fio HOWTO, "Interpreting the output").
 
 use super::clock::Clock;
+use super::drift::DriftMeter;
 use super::failures::Failures;
-use super::pace::{Bursts, Pace};
+use super::load::Load;
+use super::pace::Bursts;
 use super::share::{DEPTH_LEVELS, FINE_NS, Share};
 use super::window::Window;
 use crate::data::verify::Judged;
 use crate::job::model::Think;
-use crate::pattern::{Generator, Next};
+use crate::pattern::Next;
 use crate::telemetry::{Record, Recorder};
 use forebay_block::{Done, Io, IoErrorKind, OpKind, Queue, WaitMethod, checksum};
 use std::collections::VecDeque;
@@ -24,6 +26,8 @@ use super::content::WorkerContent;
 
 /// Longest sleep at once, in nanoseconds: how late a stop may be seen.
 const SLEEP_MAX_NS: u64 = 50_000_000;
+/// How long a thread sleeps that waits for the reader of a trace.
+const LAG_LOOK_NS: u64 = 50_000;
 /// A sleeping thread wakes some 50 us late (timer slack, scheduler); a schedule is waited for by spinning from so many
 /// nanoseconds before.
 pub const WAKE_MARGIN_NS: u64 = 150_000;
@@ -117,10 +121,8 @@ pub struct WorkerParts<Q, C> {
     pub depth: u32,
     /// The time.
     pub clock: C,
-    /// The I/Os.
-    pub generator: Generator,
-    /// Their times.
-    pub pace: Pace,
+    /// The I/Os and their times.
+    pub load: Load,
     /// Pauses.
     pub bursts: Bursts,
     /// The application's pauses.
@@ -181,6 +183,7 @@ pub struct Worker<Q, C> {
     /// The host is modelled: time passes between seeing an I/O finished and making the next.
     modelled: bool,
     open: bool,
+    drift: DriftMeter,
     end: WorkerEnd,
 }
 
@@ -220,7 +223,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             cpu_end: None,
             synchronous: parts.queue.is_synchronous(),
             modelled: parts.queue.is_modelled(),
-            open: parts.pace.is_open(),
+            open: parts.load.is_open(),
+            drift: DriftMeter::default(),
             end: WorkerEnd { worker: parts.worker, ..WorkerEnd::default() },
             parts,
         }
@@ -324,10 +328,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
         let (mut created, mut made) = (now, false);
         while let Some(&slot) = self.free.last() {
-            let due = self.parts.pace.due_ns();
+            self.parts.load.claim();
+            let due = self.parts.load.due_ns();
             let stop_ns = self.parts.window.stop_ns;
-            // A schedule may have nothing more to come, long before the end or ever.
-            if self.open && due >= stop_ns && (created >= stop_ns || due == u64::MAX) {
+            // A schedule may have nothing more to come, long before the end or ever; so may a trace.
+            if due == u64::MAX || self.open && due >= stop_ns && created >= stop_ns {
                 // A trace that is over ends the job, whatever time was allowed.
                 self.end.spent |= due == u64::MAX;
                 self.stop(created);
@@ -341,11 +346,10 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 self.stop(created);
                 break;
             }
-            let next = self.parts.generator.next();
+            let Some(next) = self.parts.load.take(created) else { break };
             // Closed: since the slots were free, also where others were handed over in between.
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
-            self.parts.pace.take(created, next.len_bytes);
             self.parts.bursts.take();
             if measured {
                 self.parts.budget.0 -= 1;
@@ -357,9 +361,12 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             if let Some(content) = &mut self.parts.content {
                 content.before(slot, &next, self.parts.queue.buffer(slot));
             }
-            if self.synchronous {
-                // Its latency begins before the call that carries it out.
+            if self.synchronous || self.parts.share.drift.is_some() {
+                // Its latency begins before the call that carries it out; a replay is as late as that call.
                 created = self.parts.clock.now_ns();
+            }
+            if let Some(drift) = &mut self.parts.share.drift {
+                self.drift.note(due, created, drift);
             }
             self.account_depth(created);
             self.in_flight += 1;
@@ -625,7 +632,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let rests = self.free.is_empty() && !self.resting.is_empty();
         let asleep = asleep || rests && self.in_flight == 0;
         let margin_ns = if rests { 0 } else { WAKE_MARGIN_NS };
-        let until = self.due_ns().saturating_sub(margin_ns).min(now.saturating_add(SLEEP_MAX_NS));
+        let longest_ns = if self.parts.load.is_pending() { LAG_LOOK_NS } else { SLEEP_MAX_NS };
+        let until = self.due_ns().saturating_sub(margin_ns).min(now.saturating_add(longest_ns));
         if !asleep || until <= now {
             std::hint::spin_loop();
         } else if self.in_flight > 0 {
@@ -640,7 +648,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let rested_ns =
             if self.free.is_empty() { self.resting.front().map(|&(ready_ns, _)| ready_ns) } else { Some(0) };
         match rested_ns {
-            Some(rested_ns) if !self.over => rested_ns.max(self.parts.pace.due_ns()).max(self.parts.bursts.resume_ns),
+            Some(rested_ns) if !self.over => rested_ns.max(self.parts.load.due_ns()).max(self.parts.bursts.resume_ns),
             _ => u64::MAX,
         }
     }
@@ -665,7 +673,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.end.scheduled = self.end.issued;
         if self.open && !self.end.spent {
             let Window { begin_ns, end_ns, .. } = self.parts.window;
-            self.end.scheduled += self.parts.pace.count_rest(begin_ns, end_ns.min(self.over_since_ns));
+            self.end.scheduled += self.parts.load.count_rest(begin_ns, end_ns.min(self.over_since_ns));
         }
         self.end.judged = self.parts.content.as_ref().and_then(WorkerContent::judged);
         if let Some(recorder) = self.parts.recorder.take() {

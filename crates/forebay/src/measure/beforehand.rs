@@ -5,7 +5,7 @@ use crate::cli::BenchOptions;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{DepthHistogram, Experiment};
 use rustix::fs::{Access, access};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Keys of a job that every experiment decides for itself.
 const DECIDED: [&str; 20] = [
@@ -42,7 +42,15 @@ pub fn check_outputs(options: &BenchOptions) -> Result<()> {
     if let Some(prefix) = &options.fio_logs {
         writable(&prefix.with_file_name(format!("{}_bw.1.log", name_of(prefix))))?;
     }
-    for path in options.records.iter().chain(&options.parquet) {
+    check_new_files(options.records.iter().chain(&options.parquet))
+}
+
+/// Whether files can be made that must not be there yet.
+///
+/// # Errors
+/// The one that cannot, and why.
+pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    for path in paths {
         writable(path)?;
         if path.exists() && !is_device(path) {
             bail!("{} exists, and is never overwritten: name another file, or remove it", path.display());

@@ -13,16 +13,18 @@ mod safety;
 mod session;
 mod signals;
 mod table;
+mod trace;
 mod virtual_pool;
 mod virtual_target;
 mod wear;
 
-pub use beforehand::{check_outputs, idle_options};
+pub use beforehand::{check_new_files, check_outputs, idle_options};
 pub use diskspd_args::rewrite;
 pub use experiments::{Named, Other, application, compare, condition, experiment, list, report_table};
 pub use live::Live;
 pub use session::{Session, SessionOptions};
 pub use table::job as job_table;
+pub use trace::TraceReader;
 pub use wear::Wear;
 
 /// A time from the command line, in nanoseconds.

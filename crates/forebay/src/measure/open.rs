@@ -169,6 +169,15 @@ impl MeasureTarget {
         }
     }
 
+    /// Its size and its logical block, both in bytes.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn shape(&self) -> Result<(u64, u32)> {
+        let (_, facts) = self.probe()?;
+        Ok((facts.size_bytes, facts.logical_block_bytes.max(1)))
+    }
+
     /// A queue to look at it with.
     fn probe(&self) -> Result<(Box<dyn Queue>, OpenedFacts)> {
         let options = QueueOptions { buffer_bytes: PROBE_BYTES, read_only: true, ..QueueOptions::default() };

@@ -52,7 +52,7 @@ pub fn own_cost_ns(job: &Job, target_bytes: u64, is_recorded: bool) -> Result<f6
         ..TargetFacts::default()
     };
     let recorders = is_recorded.then(|| Recorder::ring(RECORDS)).into_iter().collect();
-    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders };
+    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders, replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let results = run(vec![assignment], &TscClock::new(), &Settings::default(), &stop, &mut |_| {})?;
     // Processor time: that others had the core meanwhile is no cost of the tool's.

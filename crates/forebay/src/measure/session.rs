@@ -11,6 +11,7 @@ use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
+use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue};
@@ -140,6 +141,22 @@ impl Session {
         }
     }
 
+    /// Size of the target and its logical block, both in bytes.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub fn shape(&self) -> Result<(u64, u32)> {
+        match &self.target {
+            Measured::Virtual(target) => Ok((target.size_bytes(), 512)),
+            Measured::Real(target) => target.shape(),
+        }
+    }
+
+    /// What is set when the user ends it.
+    pub fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
     /// Whether the user has ended it.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -150,6 +167,18 @@ impl Session {
     /// # Errors
     /// What could not be begun.
     pub fn run(&self, plan: &Plan, prefix: &str) -> Result<Vec<JobResult>> {
+        self.run_groups(plan, None, prefix)
+    }
+
+    /// Runs a plan of one job, whose I/Os come from a trace.
+    ///
+    /// # Errors
+    /// What could not be begun.
+    pub fn replay(&self, plan: &Plan, feed: &Feed) -> Result<Vec<JobResult>> {
+        self.run_groups(plan, Some(feed), "")
+    }
+
+    fn run_groups(&self, plan: &Plan, replay: Option<&Feed>, prefix: &str) -> Result<Vec<JobResult>> {
         self.check(plan)?;
         let mut spill = self.options.records.as_deref().map(|path| self.spill(path, plan)).transpose()?;
         let mut results = Vec::new();
@@ -158,7 +187,7 @@ impl Session {
             if self.is_stopped() {
                 break;
             }
-            results.extend(self.run_group(group, first, spill.as_mut(), prefix)?);
+            results.extend(self.run_group(group, first, spill.as_mut(), replay, prefix)?);
             first += group.len() as u32;
         }
         if let Some(report) = spill.map(|spill| spill.finish(SPILL_PATIENCE))
@@ -174,6 +203,7 @@ impl Session {
         jobs: &[Job],
         first: u32,
         mut spill: Option<&mut Spill>,
+        replay: Option<&Feed>,
         prefix: &str,
     ) -> Result<Vec<JobResult>> {
         let mut recorders = Vec::new();
@@ -189,31 +219,32 @@ impl Session {
         let target = match &self.target {
             Measured::Virtual(target) => {
                 let mut show = |progress: &_| self.live.show(prefix, progress);
-                return target.run(jobs, recorders, &self.settings(), &self.stop, &mut show);
+                return target.run(jobs, recorders, replay, &self.settings(), &self.stop, &mut show);
             }
             Measured::Real(target) => target,
         };
         if let Some(size_bytes) = self.null_bytes {
             let open = |job: &Job| null_queues(job, size_bytes);
-            return self.run_on(jobs, recorders, open, prefix);
+            return self.run_on(jobs, recorders, replay, open, prefix);
         }
         let open = |job: &Job| {
             let opened = target.open(job, self.options.destroy_data);
             opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
         };
-        self.run_on(jobs, recorders, open, prefix)
+        self.run_on(jobs, recorders, replay, open, prefix)
     }
 
     fn run_on<Q: Queue + 'static>(
         &self,
         jobs: &[Job],
         recorders: Vec<Vec<Recorder>>,
+        replay: Option<&Feed>,
         open: impl Fn(&Job) -> Result<Opened<Q>>,
         prefix: &str,
     ) -> Result<Vec<JobResult>> {
         let mut assignments = Vec::new();
         for (job, recorders) in jobs.iter().zip(recorders) {
-            assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders });
+            assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders, replay: replay.cloned() });
         }
         let mut show = |progress: &_| self.live.show(prefix, progress);
         Ok(run(assignments, &self.clock, &self.settings(), &self.stop, &mut show)?)
@@ -306,7 +337,7 @@ impl Session {
 impl Driver for Session {
     fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError> {
         self.live.step(step);
-        self.run_group(jobs, 0, None, &format!("{step}: ")).map_err(|error| DriverError(output::chain(&error)))
+        self.run_group(jobs, 0, None, None, &format!("{step}: ")).map_err(|error| DriverError(output::chain(&error)))
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {

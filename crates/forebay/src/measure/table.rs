@@ -1,7 +1,7 @@
 //! Results for people.
 
 use crate::output::{self, size, time};
-use forebay_bench::job::model::Job;
+use forebay_bench::job::model::{Job, Pattern};
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::run::{JobResult, KindResult, per_second};
 use forebay_bench::stats::little::Verdict;
@@ -54,6 +54,18 @@ fn asked(job: &Job) -> String {
         let each: Vec<String> = mix.choices.iter().map(|&(bytes, _)| size(u64::from(bytes))).collect();
         each.join("+")
     };
+    if job.pattern == Pattern::Replayed {
+        return format!(
+            "{} of up to {}, {}, {}, {} x {} in flight at most, waiting by {}",
+            mix.join(" "),
+            size(u64::from(job.max_io_bytes())),
+            summary::pattern(&job.pattern),
+            summary::arrival(&job.arrival),
+            job.threads,
+            job.depth,
+            job.wait
+        );
+    }
     let reads = sizes(&job.sizes.read);
     let writes = sizes(&job.sizes.write);
     let sizes = if reads == writes { reads } else { format!("read {reads}, write {writes}") };

@@ -4,6 +4,7 @@ use super::virtual_pool::{VirtualPool, VirtualPoolQueue};
 use super::wear::{DriveState, Role, Wear};
 use anyhow::{Result, bail};
 use forebay_bench::job::model::Job;
+use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, JobResult, Opened, Progress, Settings, TargetFacts, run_virtual};
 use forebay_bench::telemetry::Recorder;
 use forebay_block::{VirtualClock, VirtualQueue};
@@ -63,7 +64,7 @@ impl VirtualTarget {
         }
     }
 
-    /// Runs jobs at once, each with its recorders.
+    /// Runs jobs at once, each with its recorders; `replay` has the I/Os of one that replays a trace.
     ///
     /// # Errors
     /// What could not be begun.
@@ -71,6 +72,7 @@ impl VirtualTarget {
         &self,
         jobs: &[Job],
         recorders: Vec<Vec<Recorder>>,
+        replay: Option<&Feed>,
         settings: &Settings,
         stop: &Arc<AtomicBool>,
         observer: &mut dyn FnMut(&Progress),
@@ -87,13 +89,13 @@ impl VirtualTarget {
                 let facts = facts(drive.size_bytes(), &drive.description(), &[]);
                 let queues =
                     |job: &Job, bytes| -> Result<Vec<ModelQueue>> { Ok(drive.queues(job.threads, job.depth, bytes)?) };
-                run_on(jobs, recorders, &facts, queues, drive.clock(), settings, stop, observer)
+                run_on(jobs, recorders, replay, &facts, queues, drive.clock(), settings, stop, observer)
             }
             Self::Pool(pool) => {
                 let facts = facts(pool.size_bytes(), pool.description(), pool.notes());
                 let queues =
                     |job: &Job, bytes| -> Result<Vec<VirtualPoolQueue>> { pool.queues(job.threads, job.depth, bytes) };
-                run_on(jobs, recorders, &facts, queues, pool.clock(), settings, stop, observer)
+                run_on(jobs, recorders, replay, &facts, queues, pool.clock(), settings, stop, observer)
             }
         }
     }
@@ -118,6 +120,7 @@ fn facts(size_bytes: u64, description: &str, notes: &[String]) -> TargetFacts {
 fn run_on<Q: VirtualQueue + 'static>(
     jobs: &[Job],
     recorders: Vec<Vec<Recorder>>,
+    replay: Option<&Feed>,
     facts: &TargetFacts,
     queues: impl Fn(&Job, usize) -> Result<Vec<Q>>,
     clock: &VirtualClock,
@@ -129,7 +132,7 @@ fn run_on<Q: VirtualQueue + 'static>(
     for (job, recorders) in jobs.iter().zip(recorders) {
         let queues = queues(job, (job.max_io_bytes() as usize).max(512))?;
         let opened = Opened { queues, facts: facts.clone() };
-        assignments.push(Assignment { job: job.clone(), opened, recorders });
+        assignments.push(Assignment { job: job.clone(), opened, recorders, replay: replay.cloned() });
     }
     Ok(run_virtual(assignments, clock, settings, stop, observer)?)
 }

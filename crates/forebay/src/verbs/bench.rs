@@ -166,7 +166,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
 }
 
 /// The drive's own counters over the whole run, others' I/O included.
-fn counters_json(counters: &Difference) -> Value {
+pub(super) fn counters_json(counters: &Difference) -> Value {
     let values = counters.values().into_iter();
     let change = |(name, before, after): (&'static str, Option<u64>, Option<u64>)| {
         (name.to_owned(), json!({ "before": before, "after": after, "change": counters.change(name) }))
@@ -174,7 +174,7 @@ fn counters_json(counters: &Difference) -> Value {
     json!({ "values": values.map(change).collect::<serde_json::Map<_, _>>(), "left_out": counters.left_out() })
 }
 
-fn counters_table(counters: &Difference) -> Option<String> {
+pub(super) fn counters_table(counters: &Difference) -> Option<String> {
     let moved = counters.rows().into_iter().filter(|(_, before, after, _)| before != after);
     let rows: Vec<Vec<String>> = moved.map(|(name, before, after, change)| vec![name, before, after, change]).collect();
     let table = output::table(&["drive counter (all users of the drive)", "before", "after", "change"], 1, &rows);
@@ -200,7 +200,7 @@ fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {
     Ok(())
 }
 
-fn to_parquet(records: &Path, to: &Path) -> Result<Summary> {
+pub(super) fn to_parquet(records: &Path, to: &Path) -> Result<Summary> {
     let converted = parquet::convert_file(records, to);
     converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))
 }
@@ -279,7 +279,7 @@ fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
 }
 
 /// A finding where I/Os failed, or where nothing was found out.
-fn verdict(results: &[JobResult]) -> Result<()> {
+pub(super) fn verdict(results: &[JobResult]) -> Result<()> {
     let failed: u64 = results.iter().map(|result| result.failures.count).sum();
     let hung: u32 = results.iter().map(|result| result.hung).sum();
     if failed + u64::from(hung) > 0 {
@@ -343,7 +343,7 @@ fn apply(plan: &mut Plan, options: &BenchOptions) -> Result<()> {
 }
 
 /// A job of `KEY=VALUE` settings: the keys of a TOML job file; values need no quotes.
-fn from_settings(settings: &[String]) -> Result<Plan> {
+pub(super) fn from_settings(settings: &[String]) -> Result<Plan> {
     let mut text = String::from("[[job]]\n");
     for setting in settings {
         let Some((key, value)) = setting.split_once('=') else {

@@ -10,6 +10,7 @@ mod create;
 mod disk;
 mod inspect;
 mod models;
+mod replay;
 mod serve;
 mod simulate;
 mod size;
@@ -22,6 +23,7 @@ pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use convert::ConvertOptions;
 pub use size::SizeOptions;
+pub use replay::ReplayOptions;
 pub use status::class_table;
 
 /// Runs what was asked for.
@@ -41,6 +43,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Inspect { path } => inspect::run(&path, format),
         Verb::Verify { config } => verify::run(&config, format),
         Verb::Bench(options) => bench::run(&options, format),
+        Verb::Replay(options) => replay::run(&options, format),
         Verb::Check(options) => check::run(&options, format),
         Verb::Models => models::list(format),
         Verb::Conformance(options) => models::conformance(&options, format),

@@ -73,7 +73,8 @@ fn verified(depth: u32, wrong: fn(u64, &Io) -> Fate) -> JobResult {
         Keeping { clock: clock.clone(), data: vec![0; 1 << 18], buffers, waiting: Vec::new(), number: 0, wrong };
     let facts = TargetFacts { size_bytes: 1 << 18, logical_block_bytes: 512, ..TargetFacts::default() };
     let job = Job { verify: true, mix: Mix::reads_percent(50), ..job(depth, 0.5) };
-    let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new() };
+    let assignment =
+        Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders: Vec::new(), replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap()
 }

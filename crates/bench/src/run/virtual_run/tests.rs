@@ -1,7 +1,8 @@
 use super::*;
-use crate::job::model::{Arrival, End, Job};
+use crate::job::model::{Arrival, End, Job, Pattern};
+use crate::replay::{Feed, Fit, Recorded, Requests, Selection, SourceError, TraceSource};
 use crate::run::{Opened, TargetFacts};
-use forebay_block::{Done, Io, Queue};
+use forebay_block::{Done, Io, OpKind, Queue};
 use std::sync::Mutex;
 
 /// A device that serves one I/O after the other, 10 us each, for several queues.
@@ -76,12 +77,16 @@ impl VirtualQueue for Line {
 }
 
 fn run_job(job: Job) -> JobResult {
+    run_replay(job, None)
+}
+
+fn run_replay(job: Job, replay: Option<Feed>) -> JobResult {
     let clock = VirtualClock::default();
     let server = Arc::new(Mutex::new(Server::default()));
     let line = |number| Line { number, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] };
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let opened = Opened { queues: (0..job.threads as usize).map(line).collect(), facts };
-    let assignment = Assignment { job, opened, recorders: Vec::new() };
+    let assignment = Assignment { job, opened, recorders: Vec::new(), replay };
     let stop = Arc::new(AtomicBool::new(false));
     run_virtual(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap()
 }
@@ -143,4 +148,49 @@ fn regression_think_time_that_computes_passes_in_virtual_time() {
     let result = run_job(Job { think, ..job(1, 1, 1) });
     // 1 us of the host, 10 us of service, 9 us of thinking.
     assert!((result.iops() / 50_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
+}
+
+/// A read of 4 KiB every 20 us.
+struct Even(u64);
+
+impl TraceSource for Even {
+    fn read(&mut self, into: &mut Vec<Recorded>) -> Result<bool, SourceError> {
+        let batch = self.0.min(1000);
+        for _ in 0..batch {
+            let at_ns = (100_000 - self.0) * 20_000;
+            self.0 -= 1;
+            into.push(Recorded {
+                at_ns,
+                kind: OpKind::Read,
+                offset_bytes: 4096,
+                len_bytes: 4096,
+                flush_before: false,
+                is_stand_in: false,
+            });
+        }
+        Ok(self.0 > 0)
+    }
+}
+
+#[test]
+fn a_replay_keeps_its_times_whatever_the_reader_does() {
+    let fit = Fit { target_bytes: 1 << 30, block_bytes: 512, piece_bytes: 4096, wrap: false };
+    let replayed = |threads, arrival| {
+        let feed = Feed::new(Requests::new(Even(100_000), Selection::default(), fit)).unwrap();
+        let job = Job { pattern: Pattern::Replayed, arrival, warmup_ns: 0, end: End::default(), ..job(threads, 16, 1) };
+        run_replay(job, Some(feed))
+    };
+    for threads in [1, 3] {
+        let result = replayed(threads, Arrival::Recorded { speed: 1.0 });
+        assert_eq!((result.ios(), result.partial), (100_000, None));
+        let drift = result.drift.as_ref().unwrap();
+        assert_eq!((drift.late.max_ns(), drift.gap.max_ns()), (0, 0));
+        assert_eq!(result.duration_ns, 99_999 * 20_000 + HOST_NS + SERVICE_NS);
+        let open = result.open.unwrap();
+        assert_eq!((open.scheduled, open.issued, open.late), (100_000, 100_000, 0));
+        // As fast as the target goes, which is 10 us an I/O.
+        let result = replayed(threads, Arrival::Closed);
+        assert!(result.drift.is_none() && result.open.is_none() && result.ios() == 100_000);
+        assert!((result.iops() / 100_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
+    }
 }

@@ -78,6 +78,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         cpu_ns: (0, 0),
         failures: Failures::default(),
         open: None,
+        drift: None,
         hung: 0,
         partial: None,
         records_dropped: 0,

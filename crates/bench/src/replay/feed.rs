@@ -1,0 +1,153 @@
+//! The I/Os of a trace on their way to the workers: a thread reads ahead, the workers take one each, in order.
+
+use super::{ReplayIo, Requests, SourceError, TraceSource};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Batches that the reader may be ahead by, of some thousand I/Os each.
+const AHEAD: usize = 8;
+
+/// Why a replay cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read any further.
+    #[error("the trace cannot be read to its end")]
+    Source(#[source] SourceError),
+    /// The system gives no more threads.
+    #[error("cannot start the thread that reads the trace")]
+    Thread(#[source] std::io::Error),
+}
+
+/// What is said of the next I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Here it is.
+    Io(ReplayIo),
+    /// The reader lags.
+    NotYet,
+    /// There are no more.
+    Over,
+}
+
+struct Ahead {
+    /// From the reader; none once all has been taken, or the feed was closed.
+    from: Option<Receiver<Vec<ReplayIo>>>,
+    batch: Vec<ReplayIo>,
+    /// Where in the batch the next I/O stands.
+    at: usize,
+}
+
+/// The thread that reads ahead, and how it ends.
+type Reader = JoinHandle<Result<(), SourceError>>;
+
+/// Hands out I/Os in the order of their times, to whoever asks. Clones share them.
+#[derive(Clone)]
+pub struct Feed {
+    ahead: Arc<Mutex<Ahead>>,
+    reader: Arc<Mutex<Option<Reader>>>,
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Feed")
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A worker that died leaves whole data: it only counts on.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Feed {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// [`ReplayError::Thread`].
+    pub fn new<S: TraceSource + 'static>(requests: Requests<S>) -> Result<Self, ReplayError> {
+        let (to, from) = sync_channel(AHEAD);
+        let body = move || read_ahead(requests, &to);
+        let reader = std::thread::Builder::new().name("trace".to_owned()).spawn(body).map_err(ReplayError::Thread)?;
+        let ahead = Ahead { from: Some(from), batch: Vec::new(), at: 0 };
+        Ok(Self { ahead: Arc::new(Mutex::new(ahead)), reader: Arc::new(Mutex::new(Some(reader))) })
+    }
+
+    /// Waits until the first I/Os are there: the load begins with them.
+    pub(crate) fn prime(&self) {
+        lock(&self.ahead).fill(true);
+    }
+
+    /// The next I/O. A patient caller waits for the reader.
+    pub(super) fn take(&self, is_patient: bool) -> Answer {
+        let mut ahead = lock(&self.ahead);
+        if ahead.at == ahead.batch.len() {
+            ahead.fill(is_patient);
+        }
+        match ahead.batch.get(ahead.at) {
+            Some(&io) => {
+                ahead.at += 1;
+                Answer::Io(io)
+            }
+            None if ahead.from.is_some() => Answer::NotYet,
+            None => Answer::Over,
+        }
+    }
+
+    /// Takes those wanted before a time of the replay that were read already; how many.
+    pub(super) fn take_until(&self, end_ns: u64) -> u64 {
+        let mut count = 0;
+        while let Answer::Io(io) = self.take(false) {
+            if io.at_ns >= end_ns {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// Ends reading; nothing more is handed out.
+    ///
+    /// # Errors
+    /// [`ReplayError::Source`] where reading had failed.
+    pub fn close(&self) -> Result<(), ReplayError> {
+        {
+            let mut ahead = lock(&self.ahead);
+            ahead.from = None;
+            ahead.at = ahead.batch.len();
+        }
+        let Some(reader) = lock(&self.reader).take() else { return Ok(()) };
+        match reader.join() {
+            Ok(ended) => ended.map_err(ReplayError::Source),
+            Err(_) => Err(ReplayError::Source("its reader died".into())),
+        }
+    }
+}
+
+impl Ahead {
+    /// Gets the next batch where this one is used up.
+    fn fill(&mut self, is_patient: bool) {
+        while self.at == self.batch.len() {
+            let Some(from) = &self.from else { return };
+            let next = if is_patient { from.recv().map_err(|_| TryRecvError::Disconnected) } else { from.try_recv() };
+            match next {
+                Ok(batch) => (self.batch, self.at) = (batch, 0),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => self.from = None,
+            }
+        }
+    }
+}
+
+/// Reads until the end, or until nobody wants more.
+fn read_ahead<S: TraceSource>(mut requests: Requests<S>, to: &SyncSender<Vec<ReplayIo>>) -> Result<(), SourceError> {
+    loop {
+        let mut batch = Vec::new();
+        let more = requests.read(&mut batch)?;
+        if !batch.is_empty() && to.send(batch).is_err() {
+            return Ok(());
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! From recorded requests to I/Os that fit a target: sorted, selected, rounded, wrapped, split.
+
+use super::counts::extend;
+use super::{Counts, Recorded, ReplayIo, SourceError, TraceSource};
+use forebay_block::OpKind;
+
+/// Requests that are held back so that those behind them with earlier times find their place.
+const HELD_BACK: usize = 4096;
+/// Longest request that is replayed, in bytes; more is no request but damage. It bounds the I/Os that one becomes.
+pub const REQUEST_MAX_BYTES: u64 = 4 << 30;
+/// Longest trim, in bytes; longer ones are split. A pool takes 64 MiB at once.
+const TRIM_MAX_BYTES: u32 = 32 << 20;
+/// I/Os that are made at a time, about.
+const BATCH_IOS: usize = 8192;
+/// The latest time of an I/O: later ones stand for "never" elsewhere.
+const LATEST_NS: u64 = u64::MAX / 2;
+
+/// Which requests of a trace are taken, and how fast they come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Selection {
+    /// Those issued from this time of the trace on, in nanoseconds. The replay begins there; without it, with the first
+    /// request.
+    pub from_ns: Option<u64>,
+    /// Those issued before this time.
+    pub to_ns: Option<u64>,
+    /// At most so many.
+    pub limit: u64,
+    /// Recorded time divided by this is the replay's. Above 0.
+    pub scale: f64,
+}
+
+impl Default for Selection {
+    /// All, as fast as recorded.
+    fn default() -> Self {
+        Self { from_ns: None, to_ns: None, limit: u64::MAX, scale: 1.0 }
+    }
+}
+
+/// What requests are fitted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Size of the target in bytes.
+    pub target_bytes: u64,
+    /// Its logical block, at least 1.
+    pub block_bytes: u32,
+    /// Longest I/O that transfers data, in bytes.
+    pub piece_bytes: u32,
+    /// Offsets beyond the target's end begin again at its begin.
+    pub wrap: bool,
+}
+
+impl Fit {
+    fn block(&self) -> u64 {
+        u64::from(self.block_bytes.max(1))
+    }
+
+    /// The part of the target that whole blocks reach.
+    fn size_bytes(&self) -> u64 {
+        self.target_bytes - self.target_bytes % self.block()
+    }
+
+    /// Longest I/O of a kind: whole blocks, at least one.
+    fn longest(&self, kind: OpKind) -> u64 {
+        let longest = u64::from(if kind.has_data() { self.piece_bytes } else { TRIM_MAX_BYTES });
+        (longest - longest % self.block()).max(self.block())
+    }
+}
+
+/// The I/Os of a trace, in batches.
+pub struct Requests<S> {
+    source: S,
+    selection: Selection,
+    fit: Fit,
+    counts: Counts,
+    /// Read and not yet handed on, in the order of their times.
+    held: Vec<Recorded>,
+    /// So many of them are before all that will be read.
+    ready: usize,
+    /// The source has more.
+    has_more: bool,
+    /// Latest time read.
+    newest_ns: u64,
+    /// Time of the last request handed on.
+    last_ns: u64,
+    /// Time of the trace at which the replay begins, once known.
+    origin_ns: Option<u64>,
+    is_over: bool,
+}
+
+impl<S: TraceSource> Requests<S> {
+    /// Reads `source`.
+    #[must_use]
+    pub fn new(source: S, selection: Selection, fit: Fit) -> Self {
+        Self {
+            source,
+            selection,
+            fit,
+            counts: Counts::default(),
+            held: Vec::new(),
+            ready: 0,
+            has_more: true,
+            newest_ns: 0,
+            last_ns: 0,
+            origin_ns: selection.from_ns,
+            is_over: false,
+        }
+    }
+
+    /// What became of the requests read up to now.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Appends the next I/Os, some thousand or none; `false` at the end.
+    ///
+    /// # Errors
+    /// What makes the rest of the trace unreadable.
+    pub fn read(&mut self, into: &mut Vec<ReplayIo>) -> Result<bool, SourceError> {
+        if self.is_over {
+            return Ok(false);
+        }
+        if self.ready == 0 {
+            self.hold_more()?;
+        }
+        let held = std::mem::take(&mut self.held);
+        let (mut used, enough) = (0, into.len() + BATCH_IOS);
+        while used < self.ready && !self.is_over && into.len() < enough {
+            self.take(held[used], into);
+            used += 1;
+        }
+        self.held = held;
+        self.held.drain(..used);
+        self.ready -= used;
+        self.is_over |= self.ready == 0 && !self.has_more;
+        Ok(!self.is_over)
+    }
+
+    /// Reads on, and sorts what is held.
+    fn hold_more(&mut self) -> Result<(), SourceError> {
+        let known = self.held.len();
+        self.has_more = self.source.read(&mut self.held)?;
+        for request in &self.held[known..] {
+            self.counts.read += 1;
+            self.counts.out_of_order += u64::from(request.at_ns < self.newest_ns);
+            self.newest_ns = self.newest_ns.max(request.at_ns);
+            extend(&mut self.counts.read_span, request.at_ns);
+        }
+        if !self.held.is_sorted_by_key(|request| request.at_ns) {
+            // Stable: requests of one time keep the trace's order.
+            self.held.sort_by_key(|request| request.at_ns);
+        }
+        let held_back = if self.has_more { HELD_BACK } else { 0 };
+        self.ready = self.held.len().saturating_sub(held_back);
+        Ok(())
+    }
+
+    /// Takes a request, if it is one that is asked for.
+    fn take(&mut self, request: Recorded, into: &mut Vec<ReplayIo>) {
+        let Selection { from_ns, to_ns, limit, .. } = self.selection;
+        let behind = request.at_ns < self.last_ns;
+        let at_ns = request.at_ns.max(self.last_ns);
+        self.last_ns = at_ns;
+        if self.counts.requests >= limit || to_ns.is_some_and(|to_ns| at_ns >= to_ns) {
+            self.is_over = true;
+            return;
+        }
+        if from_ns.is_some_and(|from_ns| at_ns < from_ns) {
+            self.counts.before_window += 1;
+            return;
+        }
+        let is_flush = matches!(request.kind, OpKind::Flush | OpKind::Fsync);
+        if !is_flush && request.len_bytes == 0 {
+            self.counts.without_length += 1;
+            return;
+        }
+        if !is_flush && request.len_bytes > REQUEST_MAX_BYTES {
+            self.counts.too_long += 1;
+            return;
+        }
+        self.counts.unsorted += u64::from(behind);
+        extend(&mut self.counts.span, at_ns);
+        self.counts.requests += 1;
+        self.counts.stand_ins[request.kind as usize] += u64::from(request.is_stand_in);
+        let at_ns = self.replay_ns(at_ns);
+        if is_flush {
+            self.push(into, ReplayIo { at_ns, offset_bytes: 0, len_bytes: 0, kind: request.kind });
+            return;
+        }
+        self.fit(at_ns, &request, into);
+    }
+
+    /// A time of the trace as one of the replay.
+    fn replay_ns(&mut self, at_ns: u64) -> u64 {
+        let since_ns = at_ns - *self.origin_ns.get_or_insert(at_ns);
+        let scale = self.selection.scale;
+        // Whole nanoseconds stay what they are.
+        let scaled_ns = if scale == 1.0 { since_ns } else { (since_ns as f64 / scale) as u64 };
+        scaled_ns.min(LATEST_NS)
+    }
+
+    /// Makes I/Os of a request that has a range.
+    fn fit(&mut self, at_ns: u64, request: &Recorded, into: &mut Vec<ReplayIo>) {
+        let (block, size) = (self.fit.block(), self.fit.size_bytes());
+        let begin = request.offset_bytes;
+        let end = begin.saturating_add(request.len_bytes);
+        let is_first = self.counts.reach_bytes == 0;
+        self.counts.lowest_bytes = if is_first { begin } else { self.counts.lowest_bytes.min(begin) };
+        self.counts.reach_bytes = self.counts.reach_bytes.max(end);
+        // Outwards: whole blocks are what a device can do.
+        let from = begin - begin % block;
+        let mut to = end.checked_next_multiple_of(block).unwrap_or(end - end % block);
+        let is_rounded = (from, to) != (begin, end);
+        if to > size {
+            self.counts.beyond += 1;
+            if !self.fit.wrap || size == 0 {
+                return;
+            }
+            self.counts.wrapped += 1;
+            // All of the target once, whatever is longer than it.
+            to = to.min(from.saturating_add(size));
+        }
+        self.counts.rounded += u64::from(is_rounded);
+        if request.flush_before {
+            self.counts.flushes_added += 1;
+            self.push(into, ReplayIo { at_ns, offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush });
+        }
+        let (mut at, mut pieces) = (from, 0u64);
+        while at < to {
+            let offset_bytes = at % size;
+            let len = (to - at).min(self.fit.longest(request.kind)).min(size - offset_bytes);
+            // No longer than a piece, which is 32 bits long.
+            self.push(into, ReplayIo { at_ns, offset_bytes, len_bytes: len as u32, kind: request.kind });
+            at += len;
+            pieces += 1;
+        }
+        self.counts.split += u64::from(pieces > 1);
+    }
+
+    fn push(&mut self, into: &mut Vec<ReplayIo>, io: ReplayIo) {
+        self.counts.ios[io.kind as usize] += 1;
+        self.counts.bytes[io.kind as usize] += u64::from(io.len_bytes);
+        if io.kind.has_data() {
+            self.counts.longest_bytes = self.counts.longest_bytes.max(io.len_bytes);
+        }
+        into.push(io);
+    }
+}

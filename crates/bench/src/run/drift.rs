@@ -1,0 +1,78 @@
+//! How far a replay strays from the recorded times.
+
+use super::tally::{Latencies, Tally};
+
+/// One worker's figures of one interval.
+#[derive(Clone, Debug, Default)]
+pub struct DriftShare {
+    /// From an I/O's recorded time to the begin of its handing over.
+    pub late: Tally,
+    /// By how much the distance of two I/Os that followed each other differs from the recorded one, either way.
+    pub gap: Tally,
+}
+
+impl DriftShare {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.late.clear();
+        self.gap.clear();
+    }
+}
+
+/// Drift of a whole replay, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Drift {
+    /// How late I/Os began to be handed over, against the recorded times: they are never early.
+    pub late: Latencies,
+    /// By how much the distance of two I/Os that one thread handed over one after the other differs from the recorded one,
+    /// either way.
+    pub gap: Latencies,
+}
+
+impl Drift {
+    /// Adds what a worker saw.
+    pub fn add(&mut self, share: &DriftShare) {
+        self.late.add(&share.late);
+        self.gap.add(&share.gap);
+    }
+}
+
+/// A worker's side: it knows the I/O before.
+#[derive(Debug, Default)]
+pub struct DriftMeter {
+    /// How late the one before was; none before the first.
+    before_ns: Option<u64>,
+}
+
+impl DriftMeter {
+    /// An I/O that was wanted at `due_ns` begins to be handed over at `now_ns`.
+    #[inline]
+    pub fn note(&mut self, due_ns: u64, now_ns: u64, share: &mut DriftShare) {
+        let late_ns = now_ns.saturating_sub(due_ns);
+        share.late.record(late_ns);
+        // (now - now before) - (due - due before): what one is later than the other.
+        if let Some(before_ns) = self.before_ns.replace(late_ns) {
+            share.gap.record(late_ns.abs_diff(before_ns));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_held_against_recorded_ones() {
+        let (mut meter, mut share) = (DriftMeter::default(), DriftShare::default());
+        // Wanted at 0, 100, 200, 250; handed over at 10, 110, 260, 260.
+        for (due_ns, now_ns) in [(0, 10), (100, 110), (200, 260), (250, 260)] {
+            meter.note(due_ns, now_ns, &mut share);
+        }
+        let mut drift = Drift::default();
+        drift.add(&share);
+        assert_eq!((drift.late.count(), drift.late.min_ns(), drift.late.max_ns()), (4, 10, 60));
+        // Distances of 100, 150, 0 instead of 100, 100, 50.
+        assert_eq!((drift.gap.count(), drift.gap.min_ns(), drift.gap.max_ns()), (3, 0, 50));
+        assert_eq!(drift.gap.mean_ns(), 100.0 / 3.0);
+    }
+}

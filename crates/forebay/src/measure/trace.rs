@@ -1,0 +1,217 @@
+//! A trace as what a replay reads: the trace room's requests in the words of the bench room.
+
+use anyhow::{Result, bail};
+use forebay_bench::replay::{Recorded, SourceError, TraceSource};
+use forebay_block::OpKind;
+use forebay_trace::format::parquet::ParquetTrace;
+use forebay_trace::format::{self, Format};
+use forebay_trace::{Faults, Flags, Names, Op, Request, Source};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// First bytes of a Parquet file (Apache Parquet, file format).
+const PARQUET: [u8; 4] = *b"PAR1";
+/// Volumes that an error names.
+const VOLUMES_NAMED: usize = 8;
+
+/// Opens a trace. It is read twice, so that it must be a file that can be.
+///
+/// # Errors
+/// What cannot be opened.
+fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send>> {
+    // Looked at before it is opened: opening a pipe would wait for its other end. What is not there may be a name that
+    // blktrace's files begin with.
+    if path == Path::new("-") || path.metadata().is_ok_and(|found| !found.is_file()) {
+        bail!("the trace {} is no file: it is read twice, so write it to one first", path.display());
+    }
+    if format.is_none() && is_parquet(path) {
+        return Ok(Box::new(ParquetTrace::open(path)?));
+    }
+    Ok(format::open(path, format)?)
+}
+
+fn is_parquet(path: &Path) -> bool {
+    let mut begin = [0; PARQUET.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == PARQUET
+}
+
+/// A trace being read for a replay.
+pub struct TraceReader {
+    source: Box<dyn Source + Send>,
+    names: Names,
+    batch: Vec<Request>,
+    volume: Option<String>,
+    /// The first volumes, in the order in which they came.
+    volumes: Vec<u32>,
+    /// Requests of other volumes than the one asked for.
+    other_volumes: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl TraceReader {
+    /// Opens a trace, whose first bytes tell the format where it is not given; of several volumes only `volume`, where it is given. Reading fails once `stop` is set.
+    ///
+    /// # Errors
+    /// What cannot be opened.
+    pub fn open(path: &Path, format: Option<Format>, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
+        Ok(Self {
+            source: open(path, format)?,
+            names: Names::default(),
+            batch: Vec::new(),
+            volume: volume.map(str::to_owned),
+            volumes: Vec::new(),
+            other_volumes: 0,
+            stop: stop.clone(),
+        })
+    }
+
+    /// Requests up to now of other volumes than the one asked for.
+    pub fn other_volumes(&self) -> u64 {
+        self.other_volumes
+    }
+
+    /// What its reader had to decide, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        self.source.notes()
+    }
+
+    /// What could not be read up to now.
+    pub fn faults(&self) -> &Faults {
+        self.source.faults()
+    }
+
+    /// The first volumes of the requests read up to now.
+    pub fn volumes(&self) -> impl Iterator<Item = &str> {
+        self.volumes.iter().map(|&volume| self.names.volumes.name(volume))
+    }
+
+    fn recorded(&mut self, request: &Request) -> Option<Recorded> {
+        if self.volumes.len() < VOLUMES_NAMED && !self.volumes.contains(&request.volume) {
+            self.volumes.push(request.volume);
+        }
+        if self.volume.as_deref().is_some_and(|volume| self.names.volumes.name(request.volume) != volume) {
+            self.other_volumes += 1;
+            return None;
+        }
+        let kind = match request.op {
+            Op::Read => OpKind::Read,
+            Op::Write if request.flags.has(Flags::FUA) => OpKind::WriteFua,
+            Op::Write => OpKind::Write,
+            // Writing zeros sends no data either.
+            Op::Discard | Op::WriteZeroes => OpKind::Trim,
+            Op::Flush => OpKind::Flush,
+            // Whatever it did: this destroys nothing.
+            Op::Access => OpKind::Read,
+        };
+        let is_stand_in = matches!(request.op, Op::WriteZeroes | Op::Access);
+        Some(Recorded {
+            at_ns: request.issued_ns,
+            kind,
+            offset_bytes: request.offset_bytes,
+            len_bytes: request.len_bytes,
+            flush_before: request.flags.has(Flags::PREFLUSH),
+            is_stand_in,
+        })
+    }
+}
+
+impl TraceSource for TraceReader {
+    fn read(&mut self, into: &mut Vec<Recorded>) -> Result<bool, SourceError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err("it was ended before".into());
+        }
+        self.batch.clear();
+        let more = self.source.read(&mut self.batch, &mut self.names)?;
+        let batch = std::mem::take(&mut self.batch);
+        into.extend(batch.iter().filter_map(|request| self.recorded(request)));
+        self.batch = batch;
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests of two volumes, with everything that a request can say.
+    struct Two;
+
+    impl Source for Two {
+        fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, forebay_trace::TraceError> {
+            let (a, b) = (names.volumes.number("a"), names.volumes.number("b"));
+            for (number, op) in (0..).zip(Op::ALL) {
+                into.push(Request { volume: a, ..Request::new(number, op, number << 12, 4096) });
+            }
+            let flags = Flags::FUA.with(Flags::PREFLUSH);
+            into.push(Request { volume: b, flags, ..Request::new(9, Op::Write, 0, 512) });
+            Ok(false)
+        }
+
+        fn faults(&self) -> &Faults {
+            static NONE: Faults = Faults { count: 0, first: Vec::new(), by_line: false };
+            &NONE
+        }
+
+        fn knows(&self) -> forebay_trace::Knows {
+            forebay_trace::Knows::default()
+        }
+    }
+
+    fn reader(volume: Option<&str>) -> TraceReader {
+        TraceReader {
+            source: Box::new(Two),
+            names: Names::default(),
+            batch: Vec::new(),
+            volume: volume.map(str::to_owned),
+            volumes: Vec::new(),
+            other_volumes: 0,
+            stop: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn every_operation_has_its_kind_and_volumes_are_told_apart() {
+        let mut both = reader(None);
+        let mut found = Vec::new();
+        assert!(!both.read(&mut found).unwrap());
+        let kinds: Vec<OpKind> = found.iter().map(|request| request.kind).collect();
+        let expected =
+            [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Trim, OpKind::Flush, OpKind::Read, OpKind::WriteFua];
+        assert_eq!(kinds, expected);
+        assert_eq!(found.iter().filter(|request| request.flush_before).count(), 1);
+        let stand_ins: Vec<u64> =
+            found.iter().filter(|request| request.is_stand_in).map(|request| request.at_ns).collect();
+        assert_eq!((stand_ins, both.other_volumes()), (vec![3, 5], 0));
+        assert_eq!(both.volumes().collect::<Vec<_>>(), ["a", "b"]);
+        let (mut one, mut found) = (reader(Some("b")), Vec::new());
+        one.read(&mut found).unwrap();
+        assert_eq!((found.len(), found[0].at_ns, one.other_volumes()), (1, 9, 6));
+    }
+
+    #[test]
+    fn a_packed_trace_is_unpacked() {
+        use std::io::Write;
+        let directory = tempfile::TempDir::new().unwrap();
+        let mut record = [0; 32];
+        record[4..8].copy_from_slice(&4096u32.to_le_bytes());
+        record[12..14].copy_from_slice(&0x2au16.to_le_bytes());
+        record[15] = 1;
+        record[16] = 8;
+        let path = directory.path().join("t.gz");
+        let mut packed = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+        packed.write_all(&record).unwrap();
+        packed.finish().unwrap();
+        let plain = directory.path().join("t");
+        std::fs::write(&plain, record).unwrap();
+        for path in [path, plain] {
+            let mut found = Vec::new();
+            TraceReader::open(&path, None, None, &Arc::default()).unwrap().read(&mut found).unwrap();
+            assert_eq!(found.len(), 1, "{}", path.display());
+            assert_eq!((found[0].kind, found[0].offset_bytes, found[0].len_bytes), (OpKind::Write, 4096, 4096));
+        }
+        assert!(TraceReader::open(directory.path(), None, None, &Arc::default()).is_err());
+    }
+}

@@ -1,0 +1,420 @@
+//! `forebay replay`.
+
+use super::bench::{counters_json, counters_table, from_settings, to_parquet, verdict};
+use crate::measure::{self, Session, SessionOptions, TraceReader, Wear, job_table, time_ns};
+use crate::output::{self, Format, size, time};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use forebay_bench::job::model::{Arrival, Calls, End, Job, Mix, Pattern, Plan, SizeMix, Sizes};
+use forebay_bench::job::size::decimal;
+use forebay_bench::job::validate::validate;
+use forebay_bench::output::summary::{self, Reporting};
+use forebay_bench::replay::{Counts, Feed, Fit, Requests, Selection, survey};
+use forebay_bench::run::{Drift, Latencies};
+use forebay_bench::stats::percentile::{Level, PercentileEstimate};
+use forebay_block::OpKind;
+use forebay_device::counters::Difference;
+use forebay_trace::Faults;
+use forebay_trace::format::Format as TraceFormat;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Name of the job in results.
+const NAME: &str = "replay";
+/// Longest I/O that transfers data, in bytes; what kernels send to a drive at once, about.
+const PIECE_BYTES: u32 = 1 << 20;
+/// Room for I/Os in flight, per thread, at recorded times.
+const DEPTH_TIMED: u32 = 128;
+/// I/Os in flight, per thread, as fast as possible.
+const DEPTH_FAST: u32 = 32;
+/// Keys of a job that a trace leaves open.
+const KEYS: [&str; 9] =
+    ["wait", "calls", "single_submission", "buffered", "dsync", "cpus", "compressible", "duplicates", "seed"];
+
+/// Options of `forebay replay`.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayOptions {
+    /// Trace, plain or gzip
+    pub trace: PathBuf,
+    /// Format of the trace, where its first bytes do not tell
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+    /// Where it is replayed: a path or a URI
+    #[arg(long, value_name = "URI")]
+    pub target: String,
+    /// Speed: recorded times are divided by this
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub scale: f64,
+    /// Only requests from this time of the trace on, e.g. 90s; the replay begins there
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Only requests before this time of the trace
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// At most so many requests
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// The next request when one has ended, whatever the recorded times, in their order
+    #[arg(long, conflicts_with = "scale")]
+    pub as_fast_as_possible: bool,
+    /// I/Os in flight per thread: as fast as possible exactly (default 32), at recorded times at most (default 128)
+    #[arg(long, value_name = "N")]
+    pub depth: Option<u32>,
+    /// Threads; each takes the next request when it has room
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: u32,
+    /// Requests beyond the target's end begin again at its begin
+    #[arg(long)]
+    pub wrap: bool,
+    /// Only this volume of a trace of several
+    #[arg(long, value_name = "NAME")]
+    pub volume: Option<String>,
+    /// A key of a job that the trace leaves open, as in a TOML job file; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// What the target holds may be lost
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// Percentiles, e.g. 50,99,99.999
+    #[arg(long, value_name = "LIST")]
+    pub percentiles: Option<String>,
+    /// Length of an interval of the log
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub interval: String,
+    /// Write a record of every I/O to this file
+    #[arg(long, value_name = "FILE")]
+    pub records: Option<PathBuf>,
+    /// Convert the records to this Parquet file
+    #[arg(long, value_name = "FILE", requires = "records")]
+    pub parquet: Option<PathBuf>,
+}
+
+/// What was found out about the trace before anything ran.
+struct Known {
+    counts: Counts,
+    other_volumes: u64,
+    faults: Faults,
+    /// What the trace's reader had to decide.
+    notes: Vec<String>,
+}
+
+/// Replays a trace.
+///
+/// # Errors
+/// What could not be done; a finding where I/Os failed.
+pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
+    let selection = selection(options)?;
+    let trace_format = options.format.as_deref().map(trace_format).transpose()?;
+    let reporting = Reporting {
+        levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
+        ..Reporting::default()
+    };
+    measure::check_new_files(options.records.iter().chain(&options.parquet))?;
+    let interval_ns = time_ns("--interval", &options.interval)?;
+    if !(1_000_000..=60_000_000_000).contains(&interval_ns) {
+        bail!("--interval {}: 1ms to 60s", options.interval);
+    }
+    let base = base(options)?;
+    let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
+    let session = Session::new(&options.target, settings)?;
+    let (target_bytes, block_bytes) = session.shape()?;
+    let fit = Fit { target_bytes, block_bytes, piece_bytes: PIECE_BYTES, wrap: options.wrap };
+    let known = look_at(&session, options, trace_format, &selection, &fit)?;
+    let plan = Plan { groups: vec![vec![job(base, options, &known.counts)]], notes: known.notes.clone() };
+    for note in &plan.notes {
+        eprintln!("forebay: note: {note}");
+    }
+    validate(&plan)?;
+    session.check(&plan)?;
+    let reader =
+        TraceReader::open(&options.trace, trace_format, options.volume.as_deref(), &std::sync::Arc::default())?;
+    let feed = Feed::new(Requests::new(reader, selection, fit))?;
+    eprintln!("forebay: {}", intention(options, &known.counts));
+    let (before, wear_before) = (session.counters(), session.wear());
+    let results = session.replay(&plan, &feed);
+    let read = feed.close();
+    let results = results?;
+    let counters = before.map(|before| Difference::between(&before, &before.read_again()));
+    let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
+    let drift = results.first().and_then(|result| result.drift.as_ref());
+    match format {
+        Format::Json => output::json(json!({
+            "target": session.name(),
+            "notes": plan.notes,
+            "jobs": results.iter().map(|result| summary::job(result, None, &reporting)).collect::<Vec<_>>(),
+            "not_started": if results.is_empty() { vec![NAME] } else { Vec::new() },
+            "replay": replay_json(options, &known, drift, &reporting),
+            "drive_counters": counters.as_ref().map(counters_json),
+            "models": wear.as_ref().map(Wear::json),
+        }))?,
+        Format::Table => {
+            for result in &results {
+                output::line(&job_table(session.name(), result, None, &reporting))?;
+            }
+            output::line(&replay_table(&known, drift))?;
+            if let Some(table) = counters.as_ref().and_then(counters_table) {
+                output::line(&table)?;
+            }
+            if let Some(table) = wear.as_ref().and_then(Wear::table) {
+                output::line(&format!("\n{table}"))?;
+            }
+        }
+    }
+    // After the result was shown: what goes wrong now does not cost it.
+    if let (Some(records), Some(parquet)) = (&options.records, &options.parquet) {
+        to_parquet(records, parquet)?;
+    }
+    session.close()?;
+    read.with_context(|| format!("{}: only a part was replayed", options.trace.display()))?;
+    verdict(&results)
+}
+
+/// Which requests are taken.
+fn selection(options: &ReplayOptions) -> Result<Selection> {
+    let at = |option: &str, text: &Option<String>| text.as_deref().map(|text| trace_time(option, text)).transpose();
+    let (from_ns, to_ns) = (at("--from", &options.from)?, at("--to", &options.to)?);
+    if let (Some(from), Some(to)) = (&options.from, &options.to)
+        && from_ns >= to_ns
+    {
+        bail!("--from {from} --to {to}: nothing lies between; --to is a time of the trace, not a length");
+    }
+    if options.limit == Some(0) {
+        bail!("--limit 0: at least 1");
+    }
+    let scale = options.scale;
+    if !(scale.is_finite() && scale > 0.0 && scale <= 1e6) {
+        bail!("--scale {scale}: above 0 and at most a million");
+    }
+    Ok(Selection { from_ns, to_ns, limit: options.limit.unwrap_or(u64::MAX), scale })
+}
+
+/// A format of traces by its name.
+fn trace_format(name: &str) -> Result<TraceFormat> {
+    TraceFormat::from_name(name).with_context(|| {
+        let known: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
+        format!("--format {name}: known are {}", known.join(", "))
+    })
+}
+
+/// A time of the trace; without a unit in seconds.
+fn trace_time(option: &str, text: &str) -> Result<u64> {
+    match decimal(text) {
+        // Beyond 64 bits it stays the latest time there is.
+        Some(seconds) => Ok((seconds * 1e9) as u64),
+        None => time_ns(option, text),
+    }
+}
+
+/// What the user says of how I/O is made.
+fn base(options: &ReplayOptions) -> Result<Job> {
+    for setting in &options.set {
+        let key = setting.split_once('=').map_or(setting.as_str(), |(key, _)| key).trim();
+        if !KEYS.contains(&key) {
+            bail!(
+                "--set {key}: a trace leaves open only {}; the rest it says itself, or an option does",
+                KEYS.join(", ")
+            );
+        }
+    }
+    let plan = from_settings(&options.set)?;
+    Ok(plan.groups.into_iter().flatten().next().unwrap_or_default())
+}
+
+/// Reads the trace as it will be replayed, and refuses what cannot be.
+fn look_at(
+    session: &Session,
+    options: &ReplayOptions,
+    trace_format: Option<TraceFormat>,
+    selection: &Selection,
+    fit: &Fit,
+) -> Result<Known> {
+    let trace = options.trace.display();
+    let mut reader = TraceReader::open(&options.trace, trace_format, options.volume.as_deref(), session.stop())?;
+    let counts = survey(&mut reader, selection, fit);
+    let counts = counts.map_err(|error| anyhow::anyhow!(error)).with_context(|| format!("cannot read {trace}"))?;
+    let volumes: Vec<String> = reader.volumes().map(|volume| format!("{volume:?}")).collect();
+    if options.volume.is_none() && volumes.len() > 1 {
+        bail!(
+            "{trace} has several volumes, which would lie on top of each other: name one with --volume (the first are {})",
+            volumes.join(", ")
+        );
+    }
+    let known =
+        Known { counts, other_volumes: reader.other_volumes(), faults: reader.faults().clone(), notes: reader.notes() };
+    let counts = &known.counts;
+    if counts.requests == 0 {
+        bail!("{trace} has no request to replay: {}", why_none(options, &known, &volumes));
+    }
+    if counts.beyond > 0 && !options.wrap {
+        bail!(
+            "{} of the {} requests do not fit the target: the trace reaches to byte {} ({}), the target has {} ({}); take a \
+             larger target, or --wrap: what lies beyond the end then begins again at the begin",
+            counts.beyond,
+            counts.requests,
+            counts.reach_bytes,
+            size(counts.reach_bytes),
+            fit.target_bytes,
+            size(fit.target_bytes)
+        );
+    }
+    if counts.all_ios() == 0 {
+        bail!("the target {} has no whole block of {} bytes", options.target, fit.block_bytes);
+    }
+    Ok(known)
+}
+
+/// Why nothing is left of a trace.
+fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> String {
+    let Known { counts, other_volumes, faults, .. } = known;
+    let damage = match faults.first.first() {
+        Some(first) => {
+            format!("; {} parts could not be read, the first {}: {}", faults.count, place(faults, first), first.what)
+        }
+        None => String::new(),
+    };
+    if *other_volumes > 0 && counts.read == 0 {
+        let wanted = options.volume.as_deref().unwrap_or_default();
+        return format!("none is of volume {wanted:?}; it has {}{damage}", volumes.join(", "));
+    }
+    match counts.read_span {
+        Some(span) if options.from.is_some() || options.to.is_some() => format!(
+            "its times that were read go from {} to {}, and none is in the window{damage}",
+            time(span.first_ns),
+            time(span.last_ns)
+        ),
+        Some(_) => format!("none has a length that can be replayed{damage}"),
+        None => format!("it holds none; or none that this format has{damage}"),
+    }
+}
+
+/// The job that makes the I/Os of a trace.
+fn job(base: Job, options: &ReplayOptions, counts: &Counts) -> Job {
+    let longest = SizeMix::fixed(counts.longest_bytes.max(512));
+    let percent = |ios: u64| ((ios as f64 * 100.0 / counts.all_ios() as f64).round() as u32).max(1);
+    let weights = counts.kinds().map(|kind| (kind, percent(counts.ios[kind as usize]))).collect();
+    let default_depth = match (base.access.calls, options.as_fast_as_possible) {
+        (Calls::Sync { .. }, _) => 1,
+        (_, true) => DEPTH_FAST,
+        (_, false) => DEPTH_TIMED,
+    };
+    let arrival =
+        if options.as_fast_as_possible { Arrival::Closed } else { Arrival::Recorded { speed: options.scale } };
+    Job {
+        name: NAME.to_owned(),
+        threads: options.threads,
+        depth: options.depth.unwrap_or(default_depth),
+        mix: Mix { weights, flush_every: None },
+        sizes: Sizes { read: longest.clone(), write: longest.clone(), trim: longest },
+        pattern: Pattern::Replayed,
+        arrival,
+        end: End::default(),
+        warmup_ns: 0,
+        ..base
+    }
+}
+
+/// What will be done, in one line.
+fn intention(options: &ReplayOptions, counts: &Counts) -> String {
+    let how = if options.as_fast_as_possible {
+        "as fast as possible".to_owned()
+    } else {
+        format!("in {}", time((counts.span_ns() as f64 / options.scale) as u64))
+    };
+    format!("replaying {} requests, recorded over {}, {how}", counts.requests, time(counts.span_ns()))
+}
+
+/// Where a part of a trace could not be read.
+fn place(faults: &Faults, fault: &forebay_trace::Fault) -> String {
+    format!("at {} {}", if faults.by_line { "line" } else { "byte" }, fault.place)
+}
+
+fn replay_json(options: &ReplayOptions, known: &Known, drift: Option<&Drift>, reporting: &Reporting) -> Value {
+    let Known { counts, other_volumes, faults, .. } = known;
+    json!({
+        "trace": options.trace.display().to_string(),
+        "volume": options.volume,
+        "timed": !options.as_fast_as_possible,
+        "scale": (!options.as_fast_as_possible).then_some(options.scale),
+        "requests": counts.requests,
+        "ios": counts.all_ios(),
+        "skipped": {
+            "before_window": counts.before_window,
+            "without_length": counts.without_length,
+            "too_long": counts.too_long,
+            "other_volumes": other_volumes,
+        },
+        "wrapped": counts.wrapped,
+        "rounded": counts.rounded,
+        "split": counts.split,
+        "flushes_added": counts.flushes_added,
+        "write_zeroes_as_trims": counts.stand_ins[OpKind::Trim as usize],
+        "accesses_as_reads": counts.stand_ins[OpKind::Read as usize],
+        "out_of_order": counts.out_of_order,
+        "unsorted": counts.unsorted,
+        "footprint": { "first_byte": counts.lowest_bytes, "end_byte": counts.reach_bytes },
+        "span": counts.span.map(|span| json!({
+            "first_ns": span.first_ns,
+            "last_ns": span.last_ns,
+            "length_ns": counts.span_ns(),
+        })),
+        "drift_ns": drift.map(|drift| json!({
+            "late": summary::latency(&drift.late, None, reporting),
+            "inter_arrival": summary::latency(&drift.gap, None, reporting),
+        })),
+        "faults": {
+            "count": faults.count,
+            "places_are": if faults.by_line { "lines" } else { "bytes" },
+            "first": faults.first.iter().map(|fault| json!({ "place": fault.place, "what": fault.what })).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn replay_table(known: &Known, drift: Option<&Drift>) -> String {
+    let Known { counts, other_volumes, faults, .. } = known;
+    let mut lines = vec![format!(
+        "\n  replay: {} requests as {} I/Os, recorded over {}, bytes {} to {}",
+        counts.requests,
+        counts.all_ios(),
+        time(counts.span_ns()),
+        counts.lowest_bytes,
+        counts.reach_bytes
+    )];
+    let changed = [
+        (counts.wrapped, "wrapped around the target's end"),
+        (counts.rounded, "widened to the target's blocks"),
+        (counts.split, "split"),
+        (counts.flushes_added, "with a flush before them"),
+        (counts.stand_ins[OpKind::Trim as usize], "writes of zeros as trims"),
+        (counts.stand_ins[OpKind::Read as usize], "of unknown operation as reads"),
+        (counts.unsorted, "too far out of order to be sorted, and so issued late"),
+        (counts.without_length, "left out: no length"),
+        (counts.too_long, "left out: longer than any request"),
+        (counts.before_window, "left out: before the window"),
+        (*other_volumes, "left out: of other volumes"),
+    ];
+    let changed: Vec<String> =
+        changed.into_iter().filter(|&(count, _)| count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !changed.is_empty() {
+        lines.push(format!("    {}", changed.join("; ")));
+    }
+    if let Some(drift) = drift {
+        lines.push(format!("    drift: issued late by {}", quantiles(&drift.late)));
+        lines.push(format!("    distances of I/Os off the recorded ones by {}", quantiles(&drift.gap)));
+    }
+    if faults.count > 0 {
+        lines.push(format!("    {} parts of the trace could not be read:", faults.count));
+        lines.extend(faults.first.iter().map(|fault| format!("      {}: {}", place(faults, fault), fault.what)));
+    }
+    lines.join("\n")
+}
+
+/// Median, p99 and greatest.
+fn quantiles(latencies: &Latencies) -> String {
+    let levels = Level::parse_list("50,99").unwrap_or_default();
+    let reporting = Reporting { levels, ..Reporting::default() };
+    let value = |estimate: &PercentileEstimate| estimate.value.value().map_or_else(|| "withheld".to_owned(), time);
+    let found = summary::percentiles(latencies, None, &reporting);
+    let found: Vec<String> =
+        ["p50", "p99"].iter().zip(&found).map(|(name, found)| format!("{name} {}", value(found))).collect();
+    format!("{}, at most {}", found.join(", "), time(latencies.max_ns()))
+}
