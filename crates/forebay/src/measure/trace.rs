@@ -1,41 +1,33 @@
 //! A trace as what a replay reads: the trace room's requests in the words of the bench room.
 
-use anyhow::{Result, bail};
+use crate::traces;
+use anyhow::{Result, anyhow, bail};
 use forebay_bench::replay::{Recorded, SourceError, TraceSource};
 use forebay_block::OpKind;
-use forebay_trace::format::parquet::ParquetTrace;
-use forebay_trace::format::{self, Format};
+use forebay_trace::format::Format;
+use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Faults, Flags, Names, Op, Request, Source};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// First bytes of a Parquet file (Apache Parquet, file format).
-const PARQUET: [u8; 4] = *b"PAR1";
 /// Volumes that an error names.
 const VOLUMES_NAMED: usize = 8;
 
-/// Opens a trace. It is read twice, so that it must be a file that can be.
+/// Opens a trace, which is read twice: a generator, or a file that can be.
 ///
 /// # Errors
 /// What cannot be opened.
-fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send>> {
+fn open(text: &str, format: Option<Format>) -> Result<Box<dyn Source + Send>> {
     // Looked at before it is opened: opening a pipe would wait for its other end. What is not there may be a name that
     // blktrace's files begin with.
-    if path == Path::new("-") || path.metadata().is_ok_and(|found| !found.is_file()) {
-        bail!("the trace {} is no file: it is read twice, so write it to one first", path.display());
+    let path = Path::new(text);
+    if text == "-" || path.metadata().is_ok_and(|found| !found.is_file()) {
+        bail!("the trace {text} is no file: it is read twice, so write it to one first");
     }
-    if format.is_none() && is_parquet(path) {
-        return Ok(Box::new(ParquetTrace::open(path)?));
-    }
-    Ok(format::open(path, format)?)
-}
-
-fn is_parquet(path: &Path) -> bool {
-    let mut begin = [0; PARQUET.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == PARQUET
+    let [trace] = traces::named(text)?.try_into().map_err(|_| anyhow!("the trace {text} is more than one"))?;
+    let mut files = trace.open(format, Wanted { flags: true, volume: true, ..Wanted::NONE })?;
+    files.pop().filter(|_| files.is_empty()).ok_or_else(|| anyhow!("the trace {text} is more than one"))
 }
 
 /// A trace being read for a replay.
@@ -52,13 +44,14 @@ pub struct TraceReader {
 }
 
 impl TraceReader {
-    /// Opens a trace, whose first bytes tell the format where it is not given; of several volumes only `volume`, where it is given. Reading fails once `stop` is set.
+    /// Opens a trace, whose first bytes tell the format where it is not given; of several volumes only `volume`, where that
+    /// is given. Reading fails once `stop` is set.
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn open(path: &Path, format: Option<Format>, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
+    pub fn open(text: &str, format: Option<Format>, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
         Ok(Self {
-            source: open(path, format)?,
+            source: open(text, format)?,
             names: Names::default(),
             batch: Vec::new(),
             volume: volume.map(str::to_owned),
@@ -135,6 +128,7 @@ impl TraceSource for TraceReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     /// Requests of two volumes, with everything that a request can say.
     struct Two;
@@ -208,10 +202,10 @@ mod tests {
         std::fs::write(&plain, record).unwrap();
         for path in [path, plain] {
             let mut found = Vec::new();
-            TraceReader::open(&path, None, None, &Arc::default()).unwrap().read(&mut found).unwrap();
+            TraceReader::open(path.to_str().unwrap(), None, None, &Arc::default()).unwrap().read(&mut found).unwrap();
             assert_eq!(found.len(), 1, "{}", path.display());
             assert_eq!((found[0].kind, found[0].offset_bytes, found[0].len_bytes), (OpKind::Write, 4096, 4096));
         }
-        assert!(TraceReader::open(directory.path(), None, None, &Arc::default()).is_err());
+        assert!(TraceReader::open(directory.path().to_str().unwrap(), None, None, &Arc::default()).is_err());
     }
 }

@@ -22,8 +22,8 @@ use crate::cli::{Cli, Verb};
 pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use convert::ConvertOptions;
-pub use size::SizeOptions;
 pub use replay::ReplayOptions;
+pub use size::SizeOptions;
 pub use status::class_table;
 
 /// Runs what was asked for.

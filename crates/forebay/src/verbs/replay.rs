@@ -34,8 +34,8 @@ const KEYS: [&str; 9] =
 /// Options of `forebay replay`.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayOptions {
-    /// Trace, plain or gzip
-    pub trace: PathBuf,
+    /// Trace: a file, plain or gzip, or a generator such as rocksdb:?scale=0.001
+    pub trace: String,
     /// Format of the trace, where its first bytes do not tell
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
@@ -104,7 +104,7 @@ struct Known {
 /// What could not be done; a finding where I/Os failed.
 pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let selection = selection(options)?;
-    let trace_format = options.format.as_deref().map(trace_format).transpose()?;
+    let trace_format = crate::traces::format_named(options.format.as_deref())?;
     let reporting = Reporting {
         levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
         ..Reporting::default()
@@ -165,7 +165,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
         to_parquet(records, parquet)?;
     }
     session.close()?;
-    read.with_context(|| format!("{}: only a part was replayed", options.trace.display()))?;
+    read.with_context(|| format!("{}: only a part was replayed", options.trace))?;
     verdict(&results)
 }
 
@@ -186,14 +186,6 @@ fn selection(options: &ReplayOptions) -> Result<Selection> {
         bail!("--scale {scale}: above 0 and at most a million");
     }
     Ok(Selection { from_ns, to_ns, limit: options.limit.unwrap_or(u64::MAX), scale })
-}
-
-/// A format of traces by its name.
-fn trace_format(name: &str) -> Result<TraceFormat> {
-    TraceFormat::from_name(name).with_context(|| {
-        let known: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
-        format!("--format {name}: known are {}", known.join(", "))
-    })
 }
 
 /// A time of the trace; without a unit in seconds.
@@ -228,7 +220,7 @@ fn look_at(
     selection: &Selection,
     fit: &Fit,
 ) -> Result<Known> {
-    let trace = options.trace.display();
+    let trace = &options.trace;
     let mut reader = TraceReader::open(&options.trace, trace_format, options.volume.as_deref(), session.stop())?;
     let counts = survey(&mut reader, selection, fit);
     let counts = counts.map_err(|error| anyhow::anyhow!(error)).with_context(|| format!("cannot read {trace}"))?;
@@ -331,7 +323,7 @@ fn place(faults: &Faults, fault: &forebay_trace::Fault) -> String {
 fn replay_json(options: &ReplayOptions, known: &Known, drift: Option<&Drift>, reporting: &Reporting) -> Value {
     let Known { counts, other_volumes, faults, .. } = known;
     json!({
-        "trace": options.trace.display().to_string(),
+        "trace": options.trace,
         "volume": options.volume,
         "timed": !options.as_fast_as_possible,
         "scale": (!options.as_fast_as_possible).then_some(options.scale),
