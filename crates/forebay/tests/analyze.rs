@@ -165,13 +165,13 @@ fn what_is_wrong_is_said_with_what_to_do() {
 #[test]
 fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
     let directory = tempfile::TempDir::new().unwrap();
-    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true), (8, 4096, true), (16, 4096, true)]);
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 10]);
     let mut bytes = fs::read(&path).unwrap();
     bytes[32 + 12] = 0xee;
-    bytes.truncate(32 * 3 - 5);
+    bytes.truncate(32 * 10 - 5);
     fs::write(&path, bytes).unwrap();
     let found = json(&["analyze", path.to_str().unwrap()]);
-    assert_eq!(found["requests"], 1);
+    assert_eq!(found["requests"], 8);
     assert_eq!(found["faults"]["count"], 2);
     assert_eq!(found["faults"]["first"][0]["byte"], 32);
 }

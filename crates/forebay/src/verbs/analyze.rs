@@ -172,7 +172,9 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
             Err(error) => bad.push((name, error)),
         }
     }
-    if let (true, Some((_, error))) = (good.is_empty(), bad.pop()) {
+    if good.is_empty()
+        && let Some((_, error)) = bad.pop()
+    {
         return Err(error);
     }
     for (_, error) in &bad {
