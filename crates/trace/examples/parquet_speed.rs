@@ -1,9 +1,11 @@
 //! How fast traces are written to and read from Parquet, on one core.
 //!
 //! `cargo run --release -p forebay-trace --example parquet_speed -- [MILLION_ROWS [ROUNDS]]`: writes synthetic rows to
-//! a temporary file, then reads them in rounds: the hot columns (what `analyze` needs), the four that every trace has,
-//! and all. Times are of the CPU, not of the clock: other work on the machine counts less. In each round the bytes of the same file are also read bare, as a measure of the machine.
+//! a temporary file, then reads them in rounds: the hot columns, the four that every trace has, and all; and analyses them as
+//! `forebay analyze --sample N` does. Times are of the CPU, not of the clock: other work on the machine counts less. In each
+//! round the bytes of the same file are also read bare, as a measure of the machine.
 
+use forebay_trace::analysis::{Analysis, Options};
 use forebay_trace::format::parquet::{ParquetTrace, ParquetWriter, Wanted};
 use forebay_trace::{Faults, Flags, Knows, Lifetime, Names, Op, Request, Source};
 use std::error::Error;
@@ -45,6 +47,21 @@ fn main() -> Result<(), Box<dyn Error>> {
             reads[case].push(rows as f64 / read_s / 1e6);
             ratios[case].push(read_s / scan_s);
         }
+    }
+    for (sample, halvings) in [(64, 6), (1024, 10)] {
+        let (mut rates, mut times) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let begin_s = cpu_s()?;
+            black_box(scan(&path)?);
+            let scan_s = cpu_s()? - begin_s;
+            let begin_s = cpu_s()?;
+            analyse(&path, halvings)?;
+            let analyse_s = cpu_s()? - begin_s;
+            rates.push(rows as f64 / analyse_s / 1e6);
+            times.push(analyse_s / scan_s);
+        }
+        println!("analyse 1/{sample:<5} {} M rows/s", spread(&mut rates));
+        println!("  {:<12} {} times the time of the scan", "", spread(&mut times));
     }
     println!("bare scan    {} GB/s", spread(&mut scans));
     for (case, (name, _)) in cases.iter().enumerate() {
@@ -92,6 +109,23 @@ fn read(path: &Path, wanted: Wanted) -> Result<u64, Box<dyn Error>> {
         rows += black_box(&batch).len() as u64;
         if !goes_on {
             return Ok(rows);
+        }
+    }
+}
+
+/// As `forebay analyze` without rules: its columns, its analysis.
+fn analyse(path: &Path, sample_halvings: u32) -> Result<(), Box<dyn Error>> {
+    let wanted = Wanted { depth: true, process: true, ..HOT };
+    let mut trace = ParquetTrace::open(path)?.with_columns(wanted);
+    let mut analysis = Analysis::new(&Options { sample_halvings, ..Options::default() });
+    let (mut batch, mut names) = (Vec::new(), Names::default());
+    loop {
+        batch.clear();
+        let goes_on = trace.read(&mut batch, &mut names)?;
+        analysis.add(&batch, &names, trace.knows());
+        if !goes_on {
+            black_box(analysis.finish(&names));
+            return Ok(());
         }
     }
 }

@@ -118,6 +118,10 @@ impl Learned {
         judging: Judging,
         verdicts: &mut Vec<Option<Evidence>>,
     ) {
+        if data.is_empty() {
+            // A trace has no contents.
+            return;
+        }
         let found = self.disks.get_mut(&disk);
         let touches_anchor = match &found {
             Some(known) => known.touches_anchor(offset_bytes, data.len() as u64),

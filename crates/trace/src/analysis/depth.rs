@@ -10,6 +10,8 @@ const IN_FLIGHT_MAX: usize = 1 << 16;
 pub const DEPTHS: usize = 1025;
 /// Processes with depths of their own; others share the last.
 const PROCESSES_MAX: usize = 256;
+/// Largest number of a process's name.
+const NUMBERS_MAX: usize = 1 << 20;
 
 /// Requests at each depth, index 0 unused, and nanoseconds at each depth, index 0 idle.
 #[derive(Clone, Debug)]
@@ -77,8 +79,10 @@ pub struct DepthMeter {
     all: Gauge,
     recorded: Depths,
     has_recorded: bool,
-    processes: BTreeMap<u32, Gauge>,
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Of each process, in the order in which they came, and at which place a process's number has its gauge.
+    processes: Vec<(u32, Gauge)>,
+    places: Vec<Option<u16>>,
+    ends: BinaryHeap<Reverse<(u64, u16)>>,
     /// Requests without a latency, and those beyond the limit.
     not_followed: u64,
 }
@@ -100,32 +104,47 @@ impl DepthMeter {
             self.not_followed += 1;
             return;
         }
-        let process = if self.processes.len() < PROCESSES_MAX || self.processes.contains_key(&request.process) {
-            request.process
-        } else {
-            u32::MAX
-        };
+        let place = self.place(request.process, now_ns);
         if self.all.since_ns == 0 && self.all.now == 0 {
             self.all.since_ns = now_ns;
         }
         self.all.change(now_ns, true);
         self.all.depths.requests[self.all.now.min(DEPTHS - 1)] += 1;
-        let gauge = self.processes.entry(process).or_insert_with(|| Gauge { since_ns: now_ns, ..Gauge::default() });
+        let gauge = &mut self.processes[usize::from(place)].1;
         gauge.change(now_ns, true);
         gauge.depths.requests[gauge.now.min(DEPTHS - 1)] += 1;
-        self.ends.push(Reverse((now_ns.saturating_add(request.latency_ns), process)));
+        self.ends.push(Reverse((now_ns.saturating_add(request.latency_ns), place)));
+    }
+
+    /// The place of a process's gauge; those that are too many share the last.
+    fn place(&mut self, process: u32, now_ns: u64) -> u16 {
+        let number = process as usize;
+        if let Some(Some(place)) = self.places.get(number) {
+            return *place;
+        }
+        let place = self.processes.len().min(PROCESSES_MAX - 1);
+        if place == self.processes.len() {
+            let process = if place == PROCESSES_MAX - 1 { u32::MAX } else { process };
+            self.processes.push((process, Gauge { since_ns: now_ns, ..Gauge::default() }));
+        }
+        // Names are bounded, and so are their numbers.
+        if self.places.len() <= number && number < NUMBERS_MAX {
+            self.places.resize(number + 1, None);
+        }
+        if let Some(known) = self.places.get_mut(number) {
+            *known = Some(place as u16);
+        }
+        place as u16
     }
 
     fn end_until(&mut self, now_ns: u64) {
-        while let Some(&Reverse((end_ns, process))) = self.ends.peek() {
+        while let Some(&Reverse((end_ns, place))) = self.ends.peek() {
             if end_ns > now_ns {
                 return;
             }
             self.ends.pop();
             self.all.change(end_ns, false);
-            if let Some(gauge) = self.processes.get_mut(&process) {
-                gauge.change(end_ns, false);
-            }
+            self.processes[usize::from(place)].1.change(end_ns, false);
         }
     }
 

@@ -23,15 +23,17 @@ pub struct Shapes {
     pub sequential_bytes: u64,
     /// Lengths of streams in bytes, of two requests or more.
     pub runs: Histogram,
-    streams: Vec<Stream>,
+    /// Where the streams end, apart from the rest so that one look goes through all of them.
+    ends_bytes: [u64; STREAMS],
+    streams: [Stream; STREAMS],
     newest: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     volume: u32,
-    end_bytes: u64,
     len_bytes: u64,
+    /// 0: there is none.
     requests: u64,
 }
 
@@ -45,27 +47,29 @@ impl Shapes {
             9.. => self.aligned_512 += 1,
             _ => self.unaligned += 1,
         }
-        let goes_on = |stream: &Stream| stream.volume == request.volume && stream.end_bytes == request.offset_bytes;
-        if let Some(stream) = self.streams.iter_mut().find(|stream| goes_on(stream)) {
-            stream.end_bytes = request.end_bytes();
-            stream.len_bytes = stream.len_bytes.saturating_add(request.len_bytes);
-            stream.requests += 1;
-            self.sequential += 1;
-            self.sequential_bytes = self.sequential_bytes.saturating_add(request.len_bytes);
-            return;
-        }
-        let fresh = Stream {
-            volume: request.volume,
-            end_bytes: request.end_bytes(),
-            len_bytes: request.len_bytes,
-            requests: 1,
-        };
-        if self.streams.len() < STREAMS {
-            self.streams.push(fresh);
-            return;
+        // All of them in one go, without a branch for each: this is done for every request.
+        let mut ends_here = self
+            .ends_bytes
+            .iter()
+            .zip(0..)
+            .fold(0_u32, |mask, (&end_bytes, at)| mask | u32::from(end_bytes == request.offset_bytes) << at);
+        while ends_here != 0 {
+            let at = ends_here.trailing_zeros() as usize;
+            let stream = &mut self.streams[at];
+            if stream.volume == request.volume && stream.requests > 0 {
+                stream.len_bytes = stream.len_bytes.saturating_add(request.len_bytes);
+                stream.requests += 1;
+                self.ends_bytes[at] = request.end_bytes();
+                self.sequential += 1;
+                self.sequential_bytes = self.sequential_bytes.saturating_add(request.len_bytes);
+                return;
+            }
+            ends_here &= ends_here - 1;
         }
         // The oldest makes room: the order of their begin is enough here.
         self.newest = (self.newest + 1) % STREAMS;
+        self.ends_bytes[self.newest] = request.end_bytes();
+        let fresh = Stream { volume: request.volume, len_bytes: request.len_bytes, requests: 1 };
         let old = std::mem::replace(&mut self.streams[self.newest], fresh);
         self.end(old);
     }
