@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod error;
 pub mod format;
 mod names;
