@@ -16,16 +16,16 @@ const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/capture.bpf.o");
 
-/// Programs for devices with blk-mq, and the tracepoints they are attached to. Completions first: what was issued before
-/// is then no loss.
-const REQUEST_PROBES: [(&str, &str); 4] = [
+/// Programs for devices with blk-mq but for the one of issues, and the tracepoints they are attached to.
+const REQUEST_PROBES: [(&str, &str); 3] = [
     ("request_complete", "block_rq_complete"),
     ("request_requeue", "block_rq_requeue"),
     ("request_insert", "block_rq_insert"),
-    ("request_issue", "block_rq_issue"),
 ];
+const REQUEST_ISSUE: [(&str, &str); 1] = [("request_issue", "block_rq_issue")];
 /// Programs for devices without.
-const BIO_PROBES: [(&str, &str); 2] = [("bio_complete", "block_bio_complete"), ("bio_queue", "block_bio_queue")];
+const BIO_PROBES: [(&str, &str); 1] = [("bio_complete", "block_bio_complete")];
+const BIO_ISSUE: [(&str, &str); 1] = [("bio_queue", "block_bio_queue")];
 /// Program that follows processes.
 const PROCESS_PROBES: [(&str, &str); 1] = [("process_fork", "sched_process_fork")];
 
@@ -75,11 +75,11 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads and attaches them.
+    /// Loads and attaches them. `before_issues` is called when completions are seen already, and issues are not yet.
     ///
     /// # Errors
     /// Where the kernel lacks or forbids what they need.
-    pub fn attach(watch: &Watch) -> Result<Self, CaptureError> {
+    pub fn attach(watch: &Watch, before_issues: impl FnOnce()) -> Result<Self, CaptureError> {
         if watch.disks.len() > DISKS_MAX {
             return Err(CaptureError::TooManyDisks { count: watch.disks.len(), max: DISKS_MAX });
         }
@@ -112,6 +112,13 @@ impl Probes {
         }
         if watch.has_bio_based {
             probes.attach_all(&BIO_PROBES, &btf)?;
+        }
+        before_issues();
+        if watch.has_request_based {
+            probes.attach_all(&REQUEST_ISSUE, &btf)?;
+        }
+        if watch.has_bio_based {
+            probes.attach_all(&BIO_ISSUE, &btf)?;
         }
         Ok(probes)
     }
@@ -150,8 +157,7 @@ impl Probes {
     #[must_use]
     pub fn cost(&self) -> ProbeCost {
         let mut sum = ProbeCost::default();
-        for (name, program) in self.ebpf.programs().filter(|(name, _)| self.attached.contains(name)) {
-            let _ = name;
+        for (_, program) in self.ebpf.programs().filter(|(name, _)| self.attached.contains(name)) {
             let Ok(fd) = program.fd() else { continue };
             // The kernel tells what is not in its binary interface of all versions here (Documentation/bpf, fdinfo).
             let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
