@@ -8,6 +8,7 @@ mod create;
 mod disk;
 mod inspect;
 mod models;
+mod record;
 mod serve;
 mod simulate;
 mod status;
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Models => models::list(format),
         Verb::Conformance(options) => models::conformance(&options, format),
         Verb::Simulate(options) => simulate::run(&options, format),
+        Verb::Record(options) => record::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
     }
 }

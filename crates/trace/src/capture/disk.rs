@@ -106,7 +106,10 @@ impl Target {
         let wrong = |why: String| CaptureError::Target { name: name.to_owned(), why };
         let link = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
         let folder = fs::canonicalize(&link).map_err(|_| {
-            wrong(format!("no disk of this system has the number {}:{} (a file system without a device?)", number.0, number.1))
+            wrong(format!(
+                "no disk of this system has the number {}:{} (a file system without a device?)",
+                number.0, number.1
+            ))
         })?;
         let is_partition = folder.join("partition").exists();
         let disk_folder = match folder.parent() {
@@ -122,11 +125,7 @@ impl Target {
         Ok(Self {
             name: last(&folder),
             number,
-            disk: Disk {
-                name: last(&disk_folder),
-                number: disk_number,
-                has_requests: disk_folder.join("mq").is_dir(),
-            },
+            disk: Disk { name: last(&disk_folder), number: disk_number, has_requests: disk_folder.join("mq").is_dir() },
             begin_sector,
             sectors: number_in(&folder.join("size"))?,
         })
@@ -194,16 +193,13 @@ fn last(path: &Path) -> String {
 
 fn text_in(path: &Path) -> Result<String, CaptureError> {
     let text = fs::read_to_string(path);
-    text.map(|text| text.trim().to_owned())
-        .map_err(|source| CaptureError::Read { path: path.to_owned(), source })
+    text.map(|text| text.trim().to_owned()).map_err(|source| CaptureError::Read { path: path.to_owned(), source })
 }
 
 fn number_in(path: &Path) -> Result<u64, CaptureError> {
     let text = text_in(path)?;
-    text.parse().map_err(|_| CaptureError::Target {
-        name: path.display().to_string(),
-        why: format!("{text:?} is no number"),
-    })
+    text.parse()
+        .map_err(|_| CaptureError::Target { name: path.display().to_string(), why: format!("{text:?} is no number") })
 }
 
 #[cfg(test)]

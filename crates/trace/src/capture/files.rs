@@ -130,7 +130,8 @@ impl Finder {
 
     /// Asks for a file's path, once.
     pub fn ask(&mut self, file: FileId) {
-        if self.asked.len() < WANTED_MAX && self.asked.insert(file)
+        if self.asked.len() < WANTED_MAX
+            && self.asked.insert(file)
             && let Some(wanted) = &self.wanted
         {
             // Without the thread there are no paths, and nothing else is wrong.
@@ -168,7 +169,8 @@ fn run(to_find: &Receiver<FileId>, tell: &Sender<(FileId, String)>) {
             }
         };
         let looked_for = |tries: &u8| is_over || *tries < TRIES_MAX;
-        let now: HashSet<FileId> = wanted.iter().filter(|(_, tries)| looked_for(tries)).map(|(file, _)| *file).collect();
+        let now: HashSet<FileId> =
+            wanted.iter().filter(|(_, tries)| looked_for(tries)).map(|(file, _)| *file).collect();
         let begin = Instant::now();
         if !now.is_empty() {
             let mut left = now.clone();

@@ -21,4 +21,4 @@ pub use matcher::{Counts, Filter, Matched, Matcher, Range};
 pub use output::{OutputOptions, process_name};
 pub use probes::{DISKS_MAX, ProbeCost, Probes, Watch};
 pub use recorder::{RecordOptions, Recorder, Summary, VolumeSummary};
-pub use totals::{OpTotals, Totals};
+pub use totals::{Latencies, OpTotals, Totals};

@@ -59,8 +59,7 @@ fn path_of(path: &Path, file: u32) -> PathBuf {
 
 fn begin(path: &Path, header: &Header) -> Result<SegmentWriter<File>, CaptureError> {
     let file = File::create_new(path).map_err(|source| CaptureError::Create { path: path.to_owned(), source })?;
-    SegmentWriter::begin(file, header.clone())
-        .map_err(|source| CaptureError::Write { path: path.to_owned(), source })
+    SegmentWriter::begin(file, header.clone()).map_err(|source| CaptureError::Write { path: path.to_owned(), source })
 }
 
 impl Output {
@@ -103,7 +102,10 @@ impl Output {
             next
         });
         let file = (captured.file_system, captured.request.inode);
-        if file.1 != 0 && !self.told.contains(&file) && let Some(path) = self.paths.get(&file) {
+        if file.1 != 0
+            && !self.told.contains(&file)
+            && let Some(path) = self.paths.get(&file)
+        {
             self.told.insert(file);
             self.names.push(Name::File { file_system: file.0, inode: file.1, path: path.clone() });
         }
@@ -207,7 +209,10 @@ mod tests {
             let (mut requests, mut names) = (Vec::new(), Names::default());
             while segments.read(&mut requests, &mut names).unwrap() {}
             assert_eq!(segments.faults().count, 0, "{:?}", segments.faults());
-            assert_eq!((segments.header().file, requests.len(), requests[0].issued_ns), (index as u32, 1, index as u64));
+            assert_eq!(
+                (segments.header().file, requests.len(), requests[0].issued_ns),
+                (index as u32, 1, index as u64)
+            );
             assert_eq!(names.paths.name(requests[0].path), "/x");
             assert_eq!(names.processes.name(requests[0].process), "fio");
         }

@@ -97,8 +97,8 @@ impl Probes {
             }
         }
         let ring = ebpf.take_map("events").ok_or(CaptureError::Object { what: "ring" })?;
-        let ring = RingBuf::try_from(ring)
-            .map_err(|source| CaptureError::Map { what: "ring", source: Box::new(source) })?;
+        let ring =
+            RingBuf::try_from(ring).map_err(|source| CaptureError::Map { what: "ring", source: Box::new(source) })?;
         let lost = ebpf.take_map("lost").ok_or(CaptureError::Object { what: "count of losses" })?;
         let lost = Array::try_from(lost)
             .map_err(|source| CaptureError::Map { what: "count of losses", source: Box::new(source) })?;

@@ -131,10 +131,10 @@ impl Recorder {
         };
         let output = match &options.output {
             Some(output) => {
-                let volumes = options.targets.iter().map(|target| Volume {
-                    name: target.name.clone(),
-                    size_bytes: target.sectors.saturating_mul(512),
-                });
+                let volumes = options
+                    .targets
+                    .iter()
+                    .map(|target| Volume { name: target.name.clone(), size_bytes: target.sectors.saturating_mul(512) });
                 let capture = identity(nanoseconds(unix));
                 Some(Output::begin(output.clone(), capture, nanoseconds(unix), volumes.collect())?)
             }

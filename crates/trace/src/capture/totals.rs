@@ -3,6 +3,9 @@
 use crate::{Flags, NOT_KNOWN, Op, Request};
 use hdrhistogram::Histogram;
 
+/// Times in nanoseconds, to 1 %.
+pub type Latencies = Histogram<u64>;
+
 /// Sums of one operation.
 #[derive(Clone, Debug)]
 pub struct OpTotals {
@@ -12,10 +15,10 @@ pub struct OpTotals {
     pub bytes: u64,
     /// Those that failed.
     pub failed: u64,
-    /// From issue to completion, in nanoseconds, to 1 %.
-    pub latency_ns: Histogram<u64>,
+    /// From issue to completion, in nanoseconds.
+    pub latency_ns: Latencies,
     /// From the making of the request to its issue.
-    pub queued_ns: Histogram<u64>,
+    pub queued_ns: Latencies,
 }
 
 /// Sums over requests.
@@ -87,9 +90,9 @@ impl Totals {
     /// Mean depth at issue; 0 where there was no request.
     #[must_use]
     pub fn mean_depth(&self) -> f64 {
-        let (sum, requests) = self.depths().fold((0.0, 0), |(sum, all), (depth, requests)| {
-            (sum + depth as f64 * requests as f64, all + requests)
-        });
+        let (sum, requests) = self
+            .depths()
+            .fold((0.0, 0), |(sum, all), (depth, requests)| (sum + depth as f64 * requests as f64, all + requests));
         if requests == 0 { 0.0 } else { sum / requests as f64 }
     }
 }

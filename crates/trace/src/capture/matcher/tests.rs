@@ -79,8 +79,7 @@ fn the_order_is_that_of_issue() {
 #[test]
 fn a_slow_request_holds_nothing_back_for_long() {
     let mut matcher = matcher(Filter::default());
-    let events =
-        [Event::Issue(issue(1, 1100)), Event::Issue(issue(2, 1200)), Event::Complete(complete(2, 1300))];
+    let events = [Event::Issue(issue(1, 1100)), Event::Issue(issue(2, 1200)), Event::Complete(complete(2, 1300))];
     assert!(take(&mut matcher, &events).is_empty());
     let mut out = Vec::new();
     matcher.hand_over(1200 + HOLD_NS, &mut out);
@@ -114,8 +113,7 @@ fn a_requeued_request_counts_once() {
 fn a_lost_completion_is_seen_when_the_request_is_used_again() {
     let mut matcher = matcher(Filter::default());
     let events = [Event::Issue(issue(1, 1100)), Event::Issue(issue(1, 1200)), Event::Complete(complete(1, 1300))];
-    let told: Vec<_> =
-        take(&mut matcher, &events).iter().map(|request| (request.latency_ns, request.depth)).collect();
+    let told: Vec<_> = take(&mut matcher, &events).iter().map(|request| (request.latency_ns, request.depth)).collect();
     assert_eq!(told, [(NOT_KNOWN, 1), (100, 1)]);
     assert_eq!(matcher.counts().lost_completions, 1);
 }
@@ -146,11 +144,7 @@ fn a_flush_sequence_ends_once_and_an_empty_one_is_counted() {
 #[test]
 fn requests_from_before_the_probes_count_in_depths_until_they_complete() {
     let mut matcher = Matcher::new(1000, vec![range()], vec![3], Filter::default());
-    let events = [
-        Event::Complete(complete(9, 1050)),
-        Event::Issue(issue(1, 1100)),
-        Event::Complete(complete(1, 1200)),
-    ];
+    let events = [Event::Complete(complete(9, 1050)), Event::Issue(issue(1, 1100)), Event::Complete(complete(1, 1200))];
     assert_eq!(take(&mut matcher, &events)[0].depth, 3);
 }
 
@@ -167,9 +161,8 @@ fn filters_keep_depths_and_leave_out_requests() {
         Event::Complete(complete(3, 1200)),
         Event::Complete(complete(4, 1200)),
     ];
-    let depths = |filter| -> Vec<u16> {
-        take(&mut matcher(filter), &events).iter().map(|request| request.depth).collect()
-    };
+    let depths =
+        |filter| -> Vec<u16> { take(&mut matcher(filter), &events).iter().map(|request| request.depth).collect() };
     assert_eq!(depths(Filter::default()), [1, 2, 4], "the third is before the range");
     assert_eq!(depths(Filter { by_process: true, ..Filter::default() }), [2]);
     let files = HashSet::from([(7, 6)]);

@@ -158,7 +158,9 @@ impl<R: Read + Seek> Segments<R> {
             let len = fill(&mut self.from, &mut window, begin)?;
             self.in_vain_bytes += len as u64;
             let found = window[..len].windows(BLOCK).position(|bytes| {
-                bytes.first_chunk().is_some_and(|block| self.segment_of(block).is_some() || self.footer_of(block).is_some())
+                bytes
+                    .first_chunk()
+                    .is_some_and(|block| self.segment_of(block).is_some() || self.footer_of(block).is_some())
             });
             if let Some(index) = found {
                 return Ok(Some(begin + index as u64));
@@ -202,8 +204,7 @@ impl<R: Read + Seek> Segments<R> {
     }
 
     fn take_records(&mut self, at: u64, into: &mut Vec<Request>, names: &mut Names) {
-        let volumes: Vec<u32> =
-            self.header.volumes.iter().map(|volume| names.volumes.number(&volume.name)).collect();
+        let volumes: Vec<u32> = self.header.volumes.iter().map(|volume| names.volumes.number(&volume.name)).collect();
         for (index, bytes) in self.payload.as_chunks::<RECORD_BYTES>().0.iter().enumerate() {
             let place = at + (BLOCK + index * RECORD_BYTES) as u64;
             let Some(captured) = Captured::decode(bytes) else {
@@ -233,7 +234,9 @@ impl<R: Read + Seek> Segments<R> {
             }),
             Some(footer) if footer.records != self.records => {
                 let read = self.records;
-                self.faults.note(self.offset_bytes, || format!("{} records were written, {read} are readable", footer.records));
+                self.faults.note(self.offset_bytes, || {
+                    format!("{} records were written, {read} are readable", footer.records)
+                });
             }
             Some(_) => {}
         }

@@ -95,8 +95,7 @@ impl<W: Write> SegmentWriter<W> {
     /// # Errors
     /// Where it cannot be written.
     pub fn finish(mut self, dropped: u64) -> io::Result<W> {
-        let footer =
-            Footer { segments: self.segments, records: self.records, dropped, capture: self.header.capture };
+        let footer = Footer { segments: self.segments, records: self.records, dropped, capture: self.header.capture };
         self.to.write_all(&footer.encode())?;
         self.to.flush()?;
         Ok(self.to)
