@@ -89,7 +89,7 @@ impl Probes {
         let btf = Btf::from_sys_fs().map_err(CaptureError::Btf)?;
         let mut ebpf = load(watch, &btf)?;
         if !watch.processes.is_empty() {
-            let map = ebpf.take_map("processes").ok_or(CaptureError::Object { what: "map of processes" })?;
+            let map = ebpf.map_mut("processes").ok_or(CaptureError::Object { what: "map of processes" })?;
             let map_error = |source| CaptureError::Map { what: "map of processes", source: Box::new(source) };
             let mut processes: HashMap<_, u32, u8> = HashMap::try_from(map).map_err(map_error)?;
             for pid in &watch.processes {
