@@ -140,18 +140,18 @@ impl Matcher {
             return;
         }
         self.in_flush.remove(&issue.key);
-        if let Some(&number) = self.by_key.get(&issue.key) {
-            if let Some(waiting) = self.waiting_mut(number) {
-                if std::mem::take(&mut waiting.is_requeued) {
-                    self.in_flight[disk] += 1;
-                    return;
-                }
-                // The kernel uses it again, so it has completed.
-                waiting.is_done = true;
-                self.counts.lost_completions += 1;
-                self.in_flight[disk] = self.in_flight[disk].saturating_sub(1);
-                self.note_slow(number);
+        if let Some(&number) = self.by_key.get(&issue.key)
+            && let Some(waiting) = self.waiting_mut(number)
+        {
+            if std::mem::take(&mut waiting.is_requeued) {
+                self.in_flight[disk] += 1;
+                return;
             }
+            // The kernel uses it again, so it has completed.
+            waiting.is_done = true;
+            self.counts.lost_completions += 1;
+            self.in_flight[disk] = self.in_flight[disk].saturating_sub(1);
+            self.note_slow(number);
         }
         self.in_flight[disk] += 1;
         let depth = self.in_flight[disk].saturating_add(self.unseen[disk]);

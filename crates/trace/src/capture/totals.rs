@@ -3,6 +3,9 @@
 use crate::{Flags, NOT_KNOWN, Op, Request};
 use hdrhistogram::Histogram;
 
+/// Longer times count as an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
 /// Times in nanoseconds, to 1 %.
 pub type Latencies = Histogram<u64>;
 
@@ -31,8 +34,9 @@ pub struct Totals {
 
 impl Default for Totals {
     fn default() -> Self {
-        // Two digits of 64-bit values: these bounds are within the library's, so it cannot refuse them.
-        let histogram = || Histogram::new(2).unwrap_or_else(|_| unreachable!("0 to 5 digits are allowed"));
+        // Bounds and digits are within the library's, so it cannot refuse them.
+        let histogram =
+            || Histogram::new_with_max(LONGEST_NS, 2).unwrap_or_else(|_| unreachable!("0 to 5 digits are allowed"));
         let op = || OpTotals { requests: 0, bytes: 0, failed: 0, latency_ns: histogram(), queued_ns: histogram() };
         Self { ops: Op::ALL.iter().map(|_| op()).collect(), depths: Vec::new() }
     }
@@ -94,5 +98,33 @@ impl Totals {
             .depths()
             .fold((0.0, 0), |(sum, all), (depth, requests)| (sum + depth as f64 * requests as f64, all + requests));
         if requests == 0 { 0.0 } else { sum / requests as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn times_and_depths_are_those_of_the_requests() {
+        let mut totals = Totals::default();
+        for index in 1..=100 {
+            let request = Request {
+                latency_ns: index * 1000,
+                queued_ns: NOT_KNOWN,
+                depth: (index % 2) as u16 + 1,
+                ..Request::new(0, Op::Write, 0, 512)
+            };
+            totals.add(&request);
+        }
+        totals.add(&Request { latency_ns: u64::MAX - 1, ..Request::new(0, Op::Write, 0, 512) });
+        let op = totals.op(Op::Write).unwrap();
+        let median = op.latency_ns.value_at_percentile(50.0);
+        assert!((50_000..=52_000).contains(&median), "{median}");
+        assert!(op.latency_ns.max() >= LONGEST_NS && op.queued_ns.is_empty());
+        assert_eq!((op.requests, op.bytes, totals.requests()), (101, 101 * 512, 101));
+        assert_eq!(totals.depths().collect::<Vec<_>>(), [(0, 1), (1, 50), (2, 50)]);
     }
 }

@@ -192,10 +192,8 @@ impl<R: Read + Seek> Segments<R> {
                 (Name::Process { number, name }, Some(names)) => {
                     self.processes.insert(number, names.processes.number(&name));
                 }
-                (Name::File { file_system, inode, path }, None) => {
-                    if self.paths.len() < PATHS_MAX {
-                        self.paths.insert((file_system, inode), path);
-                    }
+                (Name::File { file_system, inode, path }, None) if self.paths.len() < PATHS_MAX => {
+                    self.paths.insert((file_system, inode), path);
                 }
                 _ => {}
             }

@@ -53,7 +53,9 @@ fn file(count: u64) -> (Vec<u8>, Vec<Captured>) {
     (writer.finish(count).unwrap(), records)
 }
 
-fn read(bytes: &[u8]) -> Result<(Vec<Request>, Names, Segments<Cursor<&[u8]>>), TraceError> {
+type All<'a> = (Vec<Request>, Names, Segments<Cursor<&'a [u8]>>);
+
+fn read(bytes: &[u8]) -> Result<All<'_>, TraceError> {
     let mut segments = Segments::open(Cursor::new(bytes))?;
     let (mut requests, mut names) = (Vec::new(), Names::default());
     while segments.read(&mut requests, &mut names)? {}
