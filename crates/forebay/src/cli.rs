@@ -211,6 +211,17 @@ begins to buy little.")]
 
 Formats that are read are in docs/traces.md; they are found out from the contents.")]
     Convert(ConvertOptions),
+    /// Records what a block device is really asked to do: every request with its time, depth, hint, file and process
+    #[command(after_help = "Example:
+  forebay record --device /dev/nvme0n1 trace.fbr
+  forebay record --mount /var/lib/postgresql --for 60s trace.fbr
+  forebay record trace.fbr -- db_bench --benchmarks=fillrandom
+  forebay record --device /dev/nvme0n1 --live
+
+Needs root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF. A command is recorded with everything else that happens on
+its device meanwhile, and until what it left in the page cache is written. docs/record.md tells what each attribute means.
+Exit 0: recorded; 1: requests are missing, or the command failed; 2: it could not be done.")]
+    Record(Box<crate::cli_record::RecordOptions>),
     /// Looks at a configuration without touching a device
     #[command(after_help = "Example:
   forebay config check pool.toml

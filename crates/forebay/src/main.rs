@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod cli_record;
 mod config;
 mod control;
 mod daemon;

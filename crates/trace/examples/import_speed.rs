@@ -7,6 +7,7 @@
 //! idle one, and the import's rate in parts of the scan's.
 
 use forebay_trace::Names;
+use forebay_trace::format::parquet::Wanted;
 use forebay_trace::format::{Format, open};
 use std::error::Error;
 use std::fs::File;
@@ -53,7 +54,7 @@ fn processor_s() -> Result<f64, Box<dyn Error>> {
 }
 
 fn import(path: &Path, format: Format) -> Result<(u64, u64), Box<dyn Error>> {
-    let mut source = open(path, Some(format))?;
+    let mut source = open(path, Some(format), Wanted::ALL)?;
     let (mut batch, mut names, mut requests) = (Vec::new(), Names::default(), 0);
     let mut goes_on = true;
     while goes_on {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod capture;
 mod error;
 pub mod format;
 pub mod generate;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use forebay_trace::format::parquet::Wanted;
 use forebay_trace::format::{Format, from_reader, open};
 use forebay_trace::{Faults, Flags, Knows, NOT_KNOWN, Names, Op, Request, Source};
 use std::io::Cursor;
@@ -309,13 +310,13 @@ fn files_of_the_processors_are_one_trace() {
     };
     write(0, &[zero(), at(1, D | READ, 8, 512), at(9, C | READ, 16, 512)]);
     write(3, &[at(2, D | READ, 16, 512), at(5, C | READ, 8, 512)]);
-    let trace = read_all(open(&folder.path().join("sda"), None).unwrap());
+    let trace = read_all(open(&folder.path().join("sda"), None, Wanted::ALL).unwrap());
     assert_eq!(paired(&trace), [(1, NOT_KNOWN, 4, 8, 1), (2, NOT_KNOWN, 7, 16, 2)]);
-    let one = read_all(open(&folder.path().join("sda.blktrace.3"), None).unwrap());
+    let one = read_all(open(&folder.path().join("sda.blktrace.3"), None, Wanted::ALL).unwrap());
     assert_eq!(one.requests.len(), 1);
-    let error = open(&folder.path().join("sdb"), None).err().unwrap();
+    let error = open(&folder.path().join("sdb"), None, Wanted::ALL).err().unwrap();
     assert!(error.to_string().contains("sdb"), "{error}");
-    assert!(open(&folder.path().join("sda"), Some(Format::Msr)).is_err());
+    assert!(open(&folder.path().join("sda"), Some(Format::Msr), Wanted::ALL).is_err());
 }
 
 #[test]

@@ -10,6 +10,11 @@ use proptest::prelude::*;
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
+/// The formats that are read from a stream; the others have tests of their own.
+fn streams() -> Vec<Format> {
+    Format::ALL.into_iter().filter(|format| !matches!(format, Format::Parquet | Format::Record)).collect()
+}
+
 /// A valid trace of each format.
 fn sample(format: Format) -> Vec<u8> {
     let lines = |line: &dyn Fn(u64) -> String| (0..40).map(line).collect::<String>().into_bytes();
@@ -76,6 +81,7 @@ fn sample(format: Format) -> Vec<u8> {
                  \"latency\":\"5\"}},\"device\":{{\"name\":\"sda\"}},\"file\":{{\"id\":\"7\",\"path\":\"\\/a\"}}}}\n"
             )
         }),
+        Format::Parquet | Format::Record => Vec::new(),
     }
 }
 
@@ -108,7 +114,7 @@ fn read(bytes: Vec<u8>, format: Option<Format>) -> Result<(usize, u64), TraceErr
 }
 
 fn any_format() -> impl Strategy<Value = Format> {
-    proptest::sample::select(Format::ALL.to_vec())
+    proptest::sample::select(streams())
 }
 
 /// A change at a part of the sample.
@@ -170,12 +176,12 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 
 #[test]
 fn samples_are_valid_and_recognised() {
-    for format in Format::ALL {
+    for format in streams() {
         let (count, faults) = read(sample(format), None).unwrap();
         assert_eq!((count, faults), (40, 0), "{format:?}");
         assert_eq!(read(sample(format), Some(format)).unwrap(), (40, 0), "{format:?}");
         // No other format makes sense of it, or of more than the odd line.
-        for other in Format::ALL.into_iter().filter(|&other| other != format) {
+        for other in streams().into_iter().filter(|&other| other != format) {
             let found = read(sample(format), Some(other));
             assert!(!matches!(found, Ok((1.., 0))), "{format:?} as {other:?}: {found:?}");
         }
@@ -184,7 +190,7 @@ fn samples_are_valid_and_recognised() {
 
 #[test]
 fn every_cut_of_every_sample() {
-    for format in Format::ALL {
+    for format in streams() {
         let bytes = sample(format);
         for len in 0..bytes.len().min(2000) {
             match read(bytes[..len].to_vec(), Some(format)) {

@@ -11,7 +11,7 @@ mod pool_queue;
 mod probe;
 mod safety;
 mod session;
-mod signals;
+pub mod signals;
 mod table;
 mod trace;
 mod virtual_pool;

@@ -5,11 +5,9 @@ mod rules;
 pub use rules::load as load_rules;
 
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_trace::format::parquet::{ParquetTrace, Wanted, partitions};
+use forebay_trace::format::parquet::{Wanted, partitions};
 use forebay_trace::format::{self, Format};
 use forebay_trace::{Source, generate};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// One trace to read, in one or several files one after the other.
@@ -63,12 +61,6 @@ pub fn named(text: &str) -> Result<Vec<Named>> {
     }
 }
 
-/// Whether a file begins as Parquet does.
-fn is_parquet(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"PAR1"
-}
-
 impl Named {
     /// Opens its files, one after the other. Of Parquet, only wanted columns are read.
     ///
@@ -79,13 +71,7 @@ impl Named {
             let made = generate::open(&self.name).ok_or_else(|| anyhow!("{}: no generator", self.name))??;
             return Ok(vec![made]);
         }
-        let open = |path: &PathBuf| -> Result<Box<dyn Source + Send>> {
-            if format.is_none() && is_parquet(path) {
-                return Ok(Box::new(ParquetTrace::open(path)?.with_columns(wanted)));
-            }
-            Ok(format::open(path, format)?)
-        };
-        self.files.iter().map(open).collect()
+        Ok(self.files.iter().map(|path| format::open(path, format, wanted)).collect::<Result<_, _>>()?)
     }
 }
 

@@ -10,6 +10,7 @@ mod create;
 mod disk;
 mod inspect;
 mod models;
+mod record;
 mod replay;
 mod serve;
 mod simulate;
@@ -51,6 +52,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Analyze(options) => analyze::run(&options, format),
         Verb::Size(options) => size::run(&options, format),
         Verb::Convert(options) => convert::run(&options, format),
+        Verb::Record(options) => record::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
     }
 }

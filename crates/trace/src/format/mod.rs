@@ -21,6 +21,7 @@ mod oracle_general;
 pub mod parquet;
 mod records;
 mod rwbs;
+pub mod segments;
 mod spc;
 mod systor;
 mod tencent;
@@ -30,6 +31,7 @@ mod vscsi;
 pub use blktrace::BlktraceWriter;
 pub use fio_write::{FioLogVersion, FioLogWriter};
 pub use open::{from_reader, open};
+pub use segments::Segments;
 pub use vscsi::Vscsi;
 
 /// A format that traces can be read from.
@@ -61,12 +63,15 @@ pub enum Format {
     Biosnoop,
     /// JSON lines of Open CAS's iotrace.
     Iotrace,
-    // Formats of our own have their place here; those that are no streams are opened by path, in `open`.
+    /// Parquet, by the schema of `docs/trace-parquet.md`.
+    Parquet,
+    /// What `forebay record` writes.
+    Record,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Vscsi,
         Self::Msr,
         Self::Alibaba,
@@ -80,6 +85,8 @@ impl Format {
         Self::FioLog,
         Self::Biosnoop,
         Self::Iotrace,
+        Self::Parquet,
+        Self::Record,
     ];
 
     /// Its name on the command line and in messages.
@@ -99,6 +106,8 @@ impl Format {
             Self::FioLog => "fio-log",
             Self::Biosnoop => "biosnoop",
             Self::Iotrace => "iotrace",
+            Self::Parquet => "parquet",
+            Self::Record => "record",
         }
     }
 
@@ -121,7 +130,7 @@ impl Format {
             Self::FioLog => Box::new(fio_log::FioLog::new()),
             Self::Biosnoop => Box::new(biosnoop::Biosnoop::new()),
             Self::Iotrace => Box::new(iotrace::Iotrace::new()),
-            Self::Vscsi | Self::OracleGeneral | Self::Blktrace => return None,
+            Self::Vscsi | Self::OracleGeneral | Self::Blktrace | Self::Parquet | Self::Record => return None,
         })
     }
 }

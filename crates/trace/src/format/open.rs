@@ -3,28 +3,32 @@
 use super::blktrace::Blktrace;
 use super::detect::{self, HEAD_BYTES};
 use super::oracle_general::OracleGeneral;
+use super::parquet::{ParquetTrace, Wanted};
 use super::text::Text;
-use super::{Format, Vscsi};
+use super::{Format, Segments, Vscsi, segments};
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Most processors of which blktrace may have written.
 const PROCESSORS_MAX: u32 = 8192;
 /// Most of them that may be missing.
 const GAP_MAX: u32 = 1024;
+/// How a Parquet file begins (Apache Parquet, file format).
+const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// How a gzip member begins (RFC 1952).
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b, 8];
 
 /// Opens a trace. `-` is the standard input. What is packed by gzip is unpacked. Without a format the first bytes
-/// tell it. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
+/// tell it. Of Parquet only the wanted columns are read; other formats have no columns. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
 /// processor.
 ///
 /// # Errors
 /// `Open` if there is no such file, `Read` if it cannot be read, `UnknownFormat` if no format fits.
-pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send>, TraceError> {
+pub fn open(path: &Path, format: Option<Format>, wanted: Wanted) -> Result<Box<dyn Source + Send>, TraceError> {
     if path == Path::new("-") {
         return from_reader(std::io::stdin(), path, format);
     }
@@ -33,7 +37,27 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source + Send
         Err(error) => return open_processors(path, error),
         Ok(file) => file,
     };
-    from_reader(file, path, format)
+    match format.or_else(|| searched(&file)) {
+        Some(Format::Parquet) => Ok(Box::new(ParquetTrace::open(path)?.with_columns(wanted))),
+        Some(Format::Record) => Ok(Box::new(Segments::open(file)?)),
+        _ => from_reader(file, path, format),
+    }
+}
+
+/// The formats that are read in any order, and so need a file that is no stream.
+fn searched(file: &File) -> Option<Format> {
+    // Of a pipe what is looked at would be gone.
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut head = [0; 8];
+    let len = file.read_at(&mut head, 0).ok()?;
+    let head = &head[..len];
+    if head.starts_with(PARQUET_MAGIC) {
+        Some(Format::Parquet)
+    } else {
+        head.starts_with(&segments::MAGIC).then_some(Format::Record)
+    }
 }
 
 fn open_file(path: &Path) -> Result<File, TraceError> {

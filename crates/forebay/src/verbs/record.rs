@@ -1,0 +1,188 @@
+//! `forebay record`: what a block device is really asked to do.
+
+mod live;
+mod report;
+
+use crate::cli_record::RecordOptions;
+use crate::finding::finding;
+use crate::measure::signals;
+use crate::output::Format;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use forebay_bench::job::size::{size_bytes, time_ns};
+use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time between two looks into the ring: it holds a quarter of a second at a million requests a second.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Most control groups below those named.
+const CGROUPS_MAX: usize = 65_536;
+
+/// Records until Ctrl-C, the end of the time, or the end of the command.
+///
+/// # Errors
+/// Where the kernel, the system or the options do not allow it; a finding where requests are missing.
+pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
+    ensure!(options.file.is_some() || options.live, "name a file to record to (NAME.fbr), or look with --live");
+    let time = |name: &str, text: &Option<String>| -> Result<Option<Duration>> {
+        let parsed = text.as_deref().map(time_ns).transpose().map_err(|error| anyhow!("{name}: {error}"))?;
+        Ok(parsed.map(Duration::from_nanos))
+    };
+    let duration = time("--for", &options.duration)?;
+    let rotate_every = time("--rotate-every", &options.rotate_every)?;
+    let rotate_bytes = options
+        .rotate_size
+        .as_deref()
+        .map(size_bytes)
+        .transpose()
+        .map_err(|error| anyhow!("--rotate-size: {error}"))?;
+    let command_folder = if options.command.is_empty() {
+        None
+    } else {
+        Some(std::env::current_dir().context("the working directory is not there any more")?)
+    };
+    let targets = targets(options, command_folder.as_deref())?;
+    let mut cgroups = HashSet::new();
+    for folder in &options.cgroup {
+        add_cgroups(folder, &mut cgroups)?;
+    }
+    let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::watch(&stop)?;
+    let mut recorder = Recorder::begin(Capture {
+        targets: targets.clone(),
+        processes: options.pid.clone(),
+        cgroups,
+        measure_cost: options.cost,
+        output,
+    })?;
+    let begun = Instant::now();
+    let mut child = start(&options.command)?;
+    if !options.live {
+        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        tracing::info!("recording {}{}", names.join(", "), if child.is_none() { "; Ctrl-C ends it" } else { "" });
+    }
+    let mut view = options.live.then(|| live::View::new(&targets, options.line, format));
+    let mut ended: Option<ExitStatus> = None;
+    let recorded = loop {
+        match recorder.turn() {
+            Ok(requests) => {
+                if let Some(view) = &mut view {
+                    requests.iter().for_each(|request| view.add(request));
+                }
+            }
+            // What there is stays readable; the probes go with the recorder.
+            Err(error) => break Err(error),
+        }
+        if let Some(view) = &mut view {
+            view.show(recorder.dropped_up_to_now())?;
+        }
+        if let Some(running) = &mut child {
+            // Ctrl-C reaches the command as well; it ends the recording by ending.
+            ended = running.try_wait().context("cannot wait for the command")?;
+        }
+        let over = duration.is_some_and(|duration| begun.elapsed() >= duration);
+        if ended.is_some() || over || (stop.load(Ordering::Relaxed) && child.is_none()) {
+            break Ok(());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    recorded?;
+    if let (Some(_), Some(folder)) = (&ended, &command_folder) {
+        write_back(folder, options, &mut recorder)?;
+    }
+    let summary = recorder.finish()?;
+    report::show(&summary, ended, format)?;
+    if summary.dropped_requests > 0 {
+        return Err(finding(format!(
+            "{} requests are missing: they came faster than they could be stored",
+            summary.dropped_requests
+        )));
+    }
+    match ended {
+        Some(status) if !status.success() => Err(finding(format!("the command ended with {status}"))),
+        _ => Ok(()),
+    }
+}
+
+/// What was named, each once.
+fn targets(options: &RecordOptions, command_folder: Option<&Path>) -> Result<Vec<Target>> {
+    let mut targets: Vec<Target> = Vec::new();
+    let mut add = |target: Target| {
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    };
+    for path in &options.device {
+        add(Target::of_device(path)?);
+    }
+    for path in &options.mount {
+        add(Target::of_file(path)?);
+    }
+    if options.device.is_empty() && options.mount.is_empty() {
+        for pid in &options.pid {
+            let folder = fs::read_link(format!("/proc/{pid}/cwd"))
+                .with_context(|| format!("--pid {pid}: there is no such process, or it may not be looked at"))?;
+            add(Target::of_file(&folder)?);
+        }
+        if let Some(folder) = command_folder {
+            add(Target::of_file(folder)?);
+        }
+    }
+    for pid in &options.pid {
+        ensure!(Path::new(&format!("/proc/{pid}")).exists(), "--pid {pid}: there is no such process");
+    }
+    ensure!(!targets.is_empty(), "say what to record: --device, --mount, --pid, or a command behind --");
+    Ok(targets)
+}
+
+/// The ids of a control group and all below it: the inode numbers of their directories.
+fn add_cgroups(folder: &Path, found: &mut HashSet<u64>) -> Result<()> {
+    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
+    ensure!(
+        folder.join("cgroup.procs").exists(),
+        "--cgroup {}: not a directory of cgroup2 (it has no cgroup.procs)",
+        folder.display()
+    );
+    while let Some(folder) = folders.pop() {
+        if found.len() >= CGROUPS_MAX {
+            bail!("--cgroup {}: more than {CGROUPS_MAX} groups", folder.display());
+        }
+        // A group may go while we look.
+        let Ok(metadata) = fs::metadata(&folder) else { continue };
+        found.insert(metadata.ino());
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        folders.extend(
+            entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()),
+        );
+    }
+    Ok(())
+}
+
+fn start(command: &[std::ffi::OsString]) -> Result<Option<Child>> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    let child = Command::new(program).args(arguments).spawn();
+    child.map(Some).with_context(|| format!("{}: cannot be started", program.display()))
+}
+
+/// Has the kernel write what the command left in the page cache, so that it is recorded too.
+fn write_back(folder: &Path, options: &RecordOptions, recorder: &mut Recorder) -> Result<()> {
+    let folders: Vec<PathBuf> = std::iter::once(folder.to_owned()).chain(options.mount.iter().cloned()).collect();
+    let writer = std::thread::spawn(move || {
+        for folder in folders {
+            // A file system that cannot be synced has its own way to tell; the recording is what it is.
+            let _ = File::open(folder).map(rustix::fs::syncfs);
+        }
+    });
+    while !writer.is_finished() {
+        recorder.turn()?;
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Why nothing can be captured, said so that a user knows what to do next.
+
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Failure of a capture.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// The kernel has no description of its types.
+    #[error(
+        "this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing: CONFIG_DEBUG_INFO_BTF is off), so its requests cannot be read"
+    )]
+    NoBtf,
+    /// The kernel's description of its types cannot be read.
+    #[error("the kernel's types (/sys/kernel/btf/vmlinux) cannot be read")]
+    Btf(#[source] aya::BtfError),
+    /// The process may not load probes.
+    #[error("loading probes into the kernel is not permitted: run as root, or with CAP_BPF and CAP_PERFMON")]
+    NotPermitted,
+    /// The kernel is locked down.
+    #[error(
+        "the kernel is locked down ({mode}, /sys/kernel/security/lockdown), which forbids probes that read kernel memory; it was set at boot (lockdown=, or Secure Boot)"
+    )]
+    LockedDown {
+        /// As the kernel names it.
+        mode: String,
+    },
+    /// The kernel refuses the probes.
+    #[error("the kernel refuses the probe {probe}")]
+    Refused {
+        /// Its name.
+        probe: &'static str,
+        /// Why.
+        #[source]
+        source: Box<aya::programs::ProgramError>,
+    },
+    /// The probes cannot be loaded.
+    #[error("the probes cannot be loaded")]
+    Load(#[source] Box<aya::EbpfError>),
+    /// Something that the object must have is not in it.
+    #[error("the probes' object has no {what}: Forebay was built wrongly")]
+    Object {
+        /// What.
+        what: &'static str,
+    },
+    /// A map of the probes cannot be used.
+    #[error("the probes' {what} cannot be used")]
+    Map {
+        /// Which.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: Box<aya::maps::MapError>,
+    },
+    /// What was named is no block device and leads to none.
+    #[error("{name}: {why}")]
+    Target {
+        /// As it was named.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// More disks than the probes can watch.
+    #[error("{count} disks at once are too many: at most {max}")]
+    TooManyDisks {
+        /// How many.
+        count: usize,
+        /// Most.
+        max: usize,
+    },
+    /// A file of the system cannot be read.
+    #[error("{path}: cannot be read")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The capture file cannot be created.
+    #[error("{path}: cannot be created (an existing file is never overwritten; choose another name)")]
+    Create {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The capture file cannot be written.
+    #[error("{path}: cannot be written; what was written before is readable")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("a thread cannot be started")]
+    Thread(#[source] io::Error),
+}

@@ -1,0 +1,325 @@
+//! From the probes' events to requests: issue and completion are matched, depths counted, requests put in the order of
+//! their issue.
+
+use super::event::{COMM_BYTES, Complete, Event, Issue, Issuer};
+use crate::format::segments::Captured;
+use crate::{Flags, NOT_KNOWN, Op, Request};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+/// A request that takes longer than this does not hold back those behind it.
+const HOLD_NS: u64 = 300_000_000;
+/// After so long requests from before the probes have completed, or their completion was missed.
+const UNSEEN_NS: u64 = 10_000_000_000;
+/// Most requests that wait for their completion; more are closed without one.
+const WAITING_MAX: usize = 1 << 20;
+
+/// A part of a disk whose requests are kept: all of it, or a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Index of the disk among those that are watched.
+    pub disk: u8,
+    /// First sector of 512 bytes.
+    pub begin: u64,
+    /// Sector behind the last.
+    pub end: u64,
+}
+
+/// Whose requests are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only those of the processes that the probes follow, and of the files in `files`.
+    pub by_process: bool,
+    /// Files (file system and inode) that these processes have open.
+    pub files: HashSet<(u32, u64)>,
+    /// Only those that these control groups pay for; empty: all.
+    pub cgroups: HashSet<u64>,
+}
+
+/// What the matcher has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests handed over.
+    pub requests: u64,
+    /// Times a device gave a request back.
+    pub requeues: u64,
+    /// Requests whose completion was not seen although they have completed.
+    pub lost_completions: u64,
+    /// For each disk: flushes without data, which the kernel counts as writes but never issues as such.
+    pub empty_flushes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    captured: Captured,
+    comm: [u8; COMM_BYTES],
+    disk: u8,
+    key: u64,
+    is_kept: bool,
+    is_requeued: bool,
+    is_done: bool,
+}
+
+/// A request that is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// The request; its process is not numbered yet.
+    pub captured: Captured,
+    /// Name of its process, filled with zeros.
+    pub comm: [u8; COMM_BYTES],
+}
+
+/// Matches events.
+#[derive(Debug)]
+pub struct Matcher {
+    begin_ns: u64,
+    ranges: Vec<Range>,
+    /// Whose requests are kept.
+    pub filter: Filter,
+    /// Requests in the order of their issue, the first with the number `first`.
+    waiting: VecDeque<Waiting>,
+    first: u64,
+    /// Those that were too slow to be waited for, by number.
+    slow: BTreeMap<u64, Waiting>,
+    /// Of these, those that have completed.
+    slow_done: Vec<u64>,
+    by_key: HashMap<u64, u64>,
+    inserted: HashMap<u64, Issuer>,
+    /// Requests whose end a flush of theirs will tell a second time.
+    in_flush: HashSet<u64>,
+    in_flight: Vec<u32>,
+    /// Requests that were at the disk before the probes were.
+    unseen: Vec<u32>,
+    counts: Counts,
+}
+
+impl Matcher {
+    /// For these ranges; `unseen` requests are at each disk now. Times are counted from `begin_ns` of the monotonic clock.
+    #[must_use]
+    pub fn new(begin_ns: u64, ranges: Vec<Range>, unseen: Vec<u32>, filter: Filter) -> Self {
+        let disks = unseen.len();
+        Self {
+            begin_ns,
+            ranges,
+            filter,
+            waiting: VecDeque::new(),
+            first: 0,
+            slow: BTreeMap::new(),
+            slow_done: Vec::new(),
+            by_key: HashMap::new(),
+            inserted: HashMap::new(),
+            in_flush: HashSet::new(),
+            in_flight: vec![0; disks],
+            unseen,
+            counts: Counts { empty_flushes: vec![0; disks], ..Counts::default() },
+        }
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Takes an event.
+    pub fn take(&mut self, event: &Event) {
+        match event {
+            Event::Issue(issue) => self.issue(issue),
+            Event::Complete(complete) => self.complete(complete),
+            Event::Requeue { key, disk } => self.requeue(*key, *disk),
+            Event::Insert { key, by } => {
+                if !self.by_key.contains_key(key) && self.inserted.len() < WAITING_MAX {
+                    self.inserted.insert(*key, *by);
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, issue: &Issue) {
+        let disk = usize::from(issue.disk);
+        if disk >= self.in_flight.len() {
+            return;
+        }
+        self.in_flush.remove(&issue.key);
+        if let Some(&number) = self.by_key.get(&issue.key)
+            && let Some(waiting) = self.waiting_mut(number)
+        {
+            if std::mem::take(&mut waiting.is_requeued) {
+                self.in_flight[disk] += 1;
+                return;
+            }
+            // The kernel uses it again, so it has completed.
+            waiting.is_done = true;
+            self.counts.lost_completions += 1;
+            self.in_flight[disk] = self.in_flight[disk].saturating_sub(1);
+            self.note_slow(number);
+        }
+        self.in_flight[disk] += 1;
+        let depth = self.in_flight[disk].saturating_add(self.unseen[disk]);
+        let issuer = self.inserted.remove(&issue.key).unwrap_or(issue.issuer);
+        let volume = self.volume(issue);
+        let (offset_bytes, len_bytes) = match (issue.op, volume) {
+            (Op::Flush, _) | (_, None) => (0, 0),
+            (_, Some((_, begin))) => {
+                (issue.sector.saturating_sub(begin).saturating_mul(512), u64::from(issue.len_bytes))
+            }
+        };
+        let request = Request {
+            queued_ns: if issue.begun_ns == 0 { NOT_KNOWN } else { issue.time_ns.saturating_sub(issue.begun_ns) },
+            inode: issue.inode,
+            cgroup: issue.cgroup,
+            volume: volume.map_or(0, |(volume, _)| volume),
+            pid: issuer.pid,
+            depth: u16::try_from(depth).unwrap_or(u16::MAX),
+            flags: issue.flags,
+            lifetime: issue.lifetime,
+            ..Request::new(issue.time_ns.saturating_sub(self.begin_ns), issue.op, offset_bytes, len_bytes)
+        };
+        let waiting = Waiting {
+            captured: Captured { request, file_system: issue.file_system },
+            comm: issuer.comm,
+            disk: issue.disk,
+            key: issue.key,
+            is_kept: volume.is_some() && self.is_wanted(issue, &issuer),
+            is_requeued: false,
+            is_done: false,
+        };
+        self.by_key.insert(issue.key, self.first + self.waiting.len() as u64);
+        self.waiting.push_back(waiting);
+    }
+
+    /// The volume whose range the request lies in, and that range's begin. Flushes are of the whole disk.
+    fn volume(&self, issue: &Issue) -> Option<(u32, u64)> {
+        let fits = |range: &Range| {
+            range.disk == issue.disk && (issue.op == Op::Flush || (range.begin..range.end).contains(&issue.sector))
+        };
+        let index = self.ranges.iter().position(fits)?;
+        Some((index as u32, self.ranges[index].begin))
+    }
+
+    fn is_wanted(&self, issue: &Issue, issuer: &Issuer) -> bool {
+        let filter = &self.filter;
+        let by_file = || issue.inode != 0 && filter.files.contains(&(issue.file_system, issue.inode));
+        (!filter.by_process || issuer.is_wanted || by_file())
+            && (filter.cgroups.is_empty() || filter.cgroups.contains(&issue.cgroup))
+    }
+
+    fn complete(&mut self, complete: &Complete) {
+        let disk = usize::from(complete.disk);
+        if disk >= self.in_flight.len() {
+            return;
+        }
+        let Some(number) = self.by_key.remove(&complete.key) else {
+            // Issued before the probes were there; or a flush: what had PREFLUSH or FUA completes a second time when its
+            // sequence ends, and what had no data was never issued at all (block/blk-flush.c).
+            if complete.len_bytes > 0 {
+                self.unseen[disk] = self.unseen[disk].saturating_sub(1);
+            } else if complete.op == Op::Write && !self.in_flush.remove(&complete.key) {
+                self.counts.empty_flushes[disk] += 1;
+            }
+            return;
+        };
+        let begin_ns = self.begin_ns;
+        let Some(waiting) = self.waiting_mut(number) else { return };
+        waiting.is_done = true;
+        let request = &mut waiting.captured.request;
+        request.latency_ns = complete.time_ns.saturating_sub(begin_ns).saturating_sub(request.issued_ns);
+        if complete.failed {
+            request.flags = request.flags.with(Flags::ERROR);
+        }
+        let in_sequence = request.flags.has(Flags::PREFLUSH) || request.flags.has(Flags::FUA);
+        if !std::mem::take(&mut waiting.is_requeued) {
+            self.in_flight[disk] = self.in_flight[disk].saturating_sub(1);
+        }
+        if in_sequence && complete.op == Op::Write && self.in_flush.len() < WAITING_MAX {
+            self.in_flush.insert(complete.key);
+        }
+        self.note_slow(number);
+    }
+
+    fn requeue(&mut self, key: u64, disk: u8) {
+        self.counts.requeues += 1;
+        let Some(&number) = self.by_key.get(&key) else { return };
+        if let Some(waiting) = self.waiting_mut(number).filter(|waiting| !waiting.is_requeued) {
+            waiting.is_requeued = true;
+            if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
+                *in_flight = in_flight.saturating_sub(1);
+            }
+        }
+    }
+
+    fn waiting_mut(&mut self, number: u64) -> Option<&mut Waiting> {
+        match number.checked_sub(self.first) {
+            Some(index) => self.waiting.get_mut(usize::try_from(index).ok()?),
+            None => self.slow.get_mut(&number),
+        }
+    }
+
+    /// Slow ones have no place to wait for their turn any more.
+    fn note_slow(&mut self, number: u64) {
+        if number < self.first {
+            self.slow_done.push(number);
+        }
+    }
+
+    /// Hands over what is whole, in the order of issue, but for requests that took long. `now_ns` is the monotonic clock.
+    pub fn hand_over(&mut self, now_ns: u64, into: &mut Vec<Matched>) {
+        let now_ns = now_ns.saturating_sub(self.begin_ns);
+        if now_ns > UNSEEN_NS {
+            self.unseen.fill(0);
+        }
+        for number in std::mem::take(&mut self.slow_done) {
+            if let Some(waiting) = self.slow.remove(&number) {
+                self.give(&waiting, into);
+            }
+        }
+        while let Some(front) = self.waiting.front() {
+            let is_late = now_ns.saturating_sub(front.captured.request.issued_ns) > HOLD_NS;
+            if !front.is_done && !is_late {
+                break;
+            }
+            let Some(waiting) = self.waiting.pop_front() else { break };
+            let number = self.first;
+            self.first += 1;
+            if waiting.is_done {
+                self.give(&waiting, into);
+            } else {
+                self.slow.insert(number, waiting);
+            }
+        }
+        while self.slow.len() > WAITING_MAX {
+            let Some((_, waiting)) = self.slow.pop_first() else { break };
+            self.by_key.remove(&waiting.key);
+            self.counts.lost_completions += 1;
+            self.give(&waiting, into);
+        }
+    }
+
+    /// Hands over everything, also what has not completed.
+    pub fn finish(&mut self, into: &mut Vec<Matched>) {
+        for (_, waiting) in std::mem::take(&mut self.slow) {
+            self.give(&waiting, into);
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.first += 1;
+            self.give(&waiting, into);
+        }
+        self.by_key.clear();
+    }
+
+    fn give(&mut self, waiting: &Waiting, into: &mut Vec<Matched>) {
+        debug_assert!(usize::from(waiting.disk) < self.in_flight.len(), "checked at issue");
+        if waiting.is_kept {
+            self.counts.requests += 1;
+            into.push(Matched { captured: waiting.captured, comm: waiting.comm });
+        }
+    }
+
+    /// Requests at the disk now.
+    #[must_use]
+    pub fn in_flight(&self, disk: usize) -> u32 {
+        self.in_flight.get(disk).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

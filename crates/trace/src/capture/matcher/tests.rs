@@ -1,0 +1,210 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::Lifetime;
+use proptest::prelude::*;
+
+fn range() -> Range {
+    Range { disk: 0, begin: 100, end: 1 << 40 }
+}
+
+fn matcher(filter: Filter) -> Matcher {
+    Matcher::new(1000, vec![range()], vec![0], filter)
+}
+
+fn issue(key: u64, time_ns: u64) -> Issue {
+    Issue {
+        key,
+        disk: 0,
+        op: Op::Write,
+        flags: Flags::default(),
+        lifetime: Lifetime::Short,
+        time_ns,
+        begun_ns: time_ns - 10,
+        sector: 108,
+        inode: 5,
+        file_system: 7,
+        cgroup: 1,
+        len_bytes: 4096,
+        issuer: Issuer { pid: 42, is_wanted: false, comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0" },
+    }
+}
+
+fn complete(key: u64, time_ns: u64) -> Complete {
+    Complete { key, disk: 0, op: Op::Write, failed: false, len_bytes: 4096, time_ns }
+}
+
+fn take(matcher: &mut Matcher, events: &[Event]) -> Vec<Request> {
+    for event in events {
+        matcher.take(event);
+    }
+    let mut out = Vec::new();
+    matcher.hand_over(2000, &mut out);
+    out.iter().map(|matched| matched.captured.request).collect()
+}
+
+#[test]
+fn a_request_is_its_issue_and_its_completion() {
+    let mut matcher = matcher(Filter::default());
+    let out = take(&mut matcher, &[Event::Issue(issue(1, 1100)), Event::Complete(complete(1, 1250))]);
+    let expected = Request {
+        queued_ns: 10,
+        latency_ns: 150,
+        inode: 5,
+        cgroup: 1,
+        pid: 42,
+        depth: 1,
+        lifetime: Lifetime::Short,
+        ..Request::new(100, Op::Write, 8 * 512, 4096)
+    };
+    assert_eq!(out, [expected]);
+}
+
+#[test]
+fn the_order_is_that_of_issue() {
+    let mut matcher = matcher(Filter::default());
+    let out = take(
+        &mut matcher,
+        &[
+            Event::Issue(issue(1, 1100)),
+            Event::Issue(issue(2, 1200)),
+            Event::Complete(complete(2, 1300)),
+            Event::Complete(complete(1, 1400)),
+        ],
+    );
+    let told: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
+    assert_eq!(told, [(100, 1, 300), (200, 2, 100)]);
+}
+
+#[test]
+fn a_slow_request_holds_nothing_back_for_long() {
+    let mut matcher = matcher(Filter::default());
+    let events = [Event::Issue(issue(1, 1100)), Event::Issue(issue(2, 1200)), Event::Complete(complete(2, 1300))];
+    assert!(take(&mut matcher, &events).is_empty());
+    let mut out = Vec::new();
+    matcher.hand_over(1200 + HOLD_NS, &mut out);
+    assert_eq!(out.len(), 1);
+    matcher.take(&Event::Complete(complete(1, 2000 + HOLD_NS)));
+    matcher.hand_over(2000 + HOLD_NS, &mut out);
+    assert_eq!(out[1].captured.request.latency_ns, 900 + HOLD_NS);
+    assert_eq!(matcher.in_flight(0), 0);
+}
+
+#[test]
+fn a_requeued_request_counts_once() {
+    let mut matcher = matcher(Filter::default());
+    let out = take(
+        &mut matcher,
+        &[
+            Event::Issue(issue(1, 1100)),
+            Event::Requeue { key: 1, disk: 0 },
+            Event::Issue(issue(2, 1150)),
+            Event::Issue(issue(1, 1200)),
+            Event::Complete(complete(1, 1300)),
+            Event::Complete(complete(2, 1310)),
+        ],
+    );
+    let told: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
+    assert_eq!(told, [(100, 1, 200), (150, 1, 160)]);
+    assert_eq!((matcher.counts().requeues, matcher.counts().lost_completions, matcher.in_flight(0)), (1, 0, 0));
+}
+
+#[test]
+fn a_lost_completion_is_seen_when_the_request_is_used_again() {
+    let mut matcher = matcher(Filter::default());
+    let events = [Event::Issue(issue(1, 1100)), Event::Issue(issue(1, 1200)), Event::Complete(complete(1, 1300))];
+    let told: Vec<_> = take(&mut matcher, &events).iter().map(|request| (request.latency_ns, request.depth)).collect();
+    assert_eq!(told, [(NOT_KNOWN, 1), (100, 1)]);
+    assert_eq!(matcher.counts().lost_completions, 1);
+}
+
+#[test]
+fn who_inserted_it_made_it() {
+    let mut matcher = matcher(Filter::default());
+    let by = Issuer { pid: 7, is_wanted: true, comm: [b'x'; COMM_BYTES] };
+    let out = take(
+        &mut matcher,
+        &[Event::Insert { key: 1, by }, Event::Issue(issue(1, 1100)), Event::Complete(complete(1, 1200))],
+    );
+    assert_eq!(out[0].pid, 7);
+}
+
+#[test]
+fn a_flush_sequence_ends_once_and_an_empty_one_is_counted() {
+    let mut matcher = matcher(Filter::default());
+    let flags = Flags::PREFLUSH.with(Flags::FUA);
+    let end = |key| Event::Complete(Complete { len_bytes: 0, ..complete(key, 1400) });
+    let out = take(
+        &mut matcher,
+        &[Event::Issue(Issue { flags, ..issue(1, 1100) }), Event::Complete(complete(1, 1200)), end(1), end(2)],
+    );
+    assert_eq!((out.len(), matcher.counts().empty_flushes[0]), (1, 1));
+}
+
+#[test]
+fn requests_from_before_the_probes_count_in_depths_until_they_complete() {
+    let mut matcher = Matcher::new(1000, vec![range()], vec![3], Filter::default());
+    let events = [Event::Complete(complete(9, 1050)), Event::Issue(issue(1, 1100)), Event::Complete(complete(1, 1200))];
+    assert_eq!(take(&mut matcher, &events)[0].depth, 3);
+}
+
+#[test]
+fn filters_keep_depths_and_leave_out_requests() {
+    let wanted = Issuer { is_wanted: true, ..issue(1, 1100).issuer };
+    let events = [
+        Event::Issue(issue(1, 1100)),
+        Event::Issue(Issue { issuer: wanted, inode: 0, ..issue(2, 1110) }),
+        Event::Issue(Issue { sector: 50, ..issue(3, 1120) }),
+        Event::Issue(Issue { inode: 6, cgroup: 2, ..issue(4, 1130) }),
+        Event::Complete(complete(1, 1200)),
+        Event::Complete(complete(2, 1200)),
+        Event::Complete(complete(3, 1200)),
+        Event::Complete(complete(4, 1200)),
+    ];
+    let depths =
+        |filter| -> Vec<u16> { take(&mut matcher(filter), &events).iter().map(|request| request.depth).collect() };
+    assert_eq!(depths(Filter::default()), [1, 2, 4], "the third is before the range");
+    assert_eq!(depths(Filter { by_process: true, ..Filter::default() }), [2]);
+    let files = HashSet::from([(7, 6)]);
+    assert_eq!(depths(Filter { by_process: true, files, ..Filter::default() }), [2, 4]);
+    assert_eq!(depths(Filter { cgroups: HashSet::from([2]), ..Filter::default() }), [4]);
+}
+
+proptest! {
+    /// Against a list of what is open: each request that is issued comes out once, in order, with the depth that the list
+    /// has, whatever the order of completions and requeues.
+    #[test]
+    fn every_request_comes_out_once(steps in prop::collection::vec((0u64..12, 0u8..4), 1..300)) {
+        let mut matcher = matcher(Filter::default());
+        let (mut open, mut away) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+        let mut expected = Vec::new();
+        let mut out = Vec::new();
+        let mut now = 1100;
+        for (key, step) in steps {
+            now += 1;
+            match step {
+                0 | 1 if !open.contains(&key) => {
+                    let was_away = away.remove(&key);
+                    open.insert(key);
+                    if !was_away {
+                        expected.push((now - 1000, open.len() as u16));
+                    }
+                    matcher.take(&Event::Issue(issue(key, now)));
+                }
+                2 if open.remove(&key) => matcher.take(&Event::Complete(complete(key, now))),
+                3 if open.remove(&key) => {
+                    away.insert(key);
+                    matcher.take(&Event::Requeue { key, disk: 0 });
+                }
+                _ => {}
+            }
+            prop_assert_eq!(matcher.in_flight(0) as usize, open.len());
+            matcher.hand_over(now, &mut out);
+        }
+        matcher.finish(&mut out);
+        let got: Vec<_> =
+            out.iter().map(|matched| (matched.captured.request.issued_ns, matched.captured.request.depth)).collect();
+        prop_assert_eq!(got, expected);
+        prop_assert_eq!(matcher.counts().lost_completions, 0);
+    }
+}

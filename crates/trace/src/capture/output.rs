@@ -1,0 +1,228 @@
+//! The capture's files: segments as they fill or age, rotation, and the names that each file needs.
+
+use super::error::CaptureError;
+use super::event::COMM_BYTES;
+use super::files::FileId;
+use super::matcher::Matched;
+use crate::format::segments::{CaptureId, Captured, Header, Name, SegmentWriter, Volume};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Records of a full segment.
+const SEGMENT_RECORDS: usize = 65_536;
+/// A segment that is not full is written so long after the last.
+const SEGMENT_AGE: Duration = Duration::from_secs(1);
+/// Most paths that are remembered for files to come.
+const PATHS_MAX: usize = 1 << 20;
+
+/// Where a capture goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputOptions {
+    /// The first file.
+    pub path: PathBuf,
+    /// A new file is begun at this size in bytes.
+    pub rotate_bytes: Option<u64>,
+    /// A new file is begun after so long.
+    pub rotate_every: Option<Duration>,
+}
+
+/// The files of a capture.
+#[derive(Debug)]
+pub(super) struct Output {
+    options: OutputOptions,
+    header: Header,
+    writer: SegmentWriter<File>,
+    path: PathBuf,
+    files: Vec<PathBuf>,
+    file_begun: Instant,
+    /// Numbers of processes in this file, and paths told in it.
+    processes: HashMap<[u8; COMM_BYTES], u32>,
+    told: HashSet<FileId>,
+    paths: HashMap<FileId, String>,
+    names: Vec<Name>,
+    pending: Vec<Captured>,
+    written: Instant,
+}
+
+/// `trace.fbr`, `trace.1.fbr`, `trace.2.fbr`, ...
+fn path_of(path: &Path, file: u32) -> PathBuf {
+    if file == 0 {
+        return path.to_owned();
+    }
+    match path.extension() {
+        Some(extension) => path.with_extension(format!("{file}.{}", extension.to_string_lossy())),
+        None => path.with_extension(file.to_string()),
+    }
+}
+
+fn begin(path: &Path, header: &Header) -> Result<SegmentWriter<File>, CaptureError> {
+    let file = File::create_new(path).map_err(|source| CaptureError::Create { path: path.to_owned(), source })?;
+    SegmentWriter::begin(file, header.clone()).map_err(|source| CaptureError::Write { path: path.to_owned(), source })
+}
+
+impl Output {
+    pub fn begin(
+        options: OutputOptions,
+        capture: CaptureId,
+        begin_unix_ns: u64,
+        volumes: Vec<Volume>,
+    ) -> Result<Self, CaptureError> {
+        let header = Header { capture, begin_unix_ns, file: 0, volumes };
+        let path = options.path.clone();
+        let writer = begin(&path, &header)?;
+        Ok(Self {
+            options,
+            header,
+            writer,
+            files: vec![path.clone()],
+            path,
+            file_begun: Instant::now(),
+            processes: HashMap::new(),
+            told: HashSet::new(),
+            paths: HashMap::new(),
+            names: Vec::new(),
+            pending: Vec::new(),
+            written: Instant::now(),
+        })
+    }
+
+    /// Files written, in their order.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    pub fn add(&mut self, matched: &Matched) {
+        let mut captured = matched.captured;
+        let next = self.processes.len() as u32 + 1;
+        let names = &mut self.names;
+        captured.request.process = *self.processes.entry(matched.comm).or_insert_with(|| {
+            names.push(Name::Process { number: next, name: process_name(&matched.comm) });
+            next
+        });
+        let file = (captured.file_system, captured.request.inode);
+        if file.1 != 0
+            && !self.told.contains(&file)
+            && let Some(path) = self.paths.get(&file)
+        {
+            self.told.insert(file);
+            self.names.push(Name::File { file_system: file.0, inode: file.1, path: path.clone() });
+        }
+        self.pending.push(captured);
+    }
+
+    pub fn add_path(&mut self, file: FileId, path: String) {
+        self.told.insert(file);
+        self.names.push(Name::File { file_system: file.0, inode: file.1, path: path.clone() });
+        if self.paths.len() < PATHS_MAX {
+            self.paths.insert(file, path);
+        }
+    }
+
+    /// Writes what is due, and begins a new file where that is due.
+    pub fn turn(&mut self, dropped: u64) -> Result<(), CaptureError> {
+        if self.pending.len() < SEGMENT_RECORDS && self.written.elapsed() < SEGMENT_AGE {
+            return Ok(());
+        }
+        self.write(dropped)?;
+        let is_full = self.options.rotate_bytes.is_some_and(|bytes| self.writer.size_bytes() >= bytes);
+        let is_old = self.options.rotate_every.is_some_and(|every| self.file_begun.elapsed() >= every);
+        if is_full || is_old { self.rotate(dropped) } else { Ok(()) }
+    }
+
+    fn write(&mut self, dropped: u64) -> Result<(), CaptureError> {
+        self.written = Instant::now();
+        let path = &self.path;
+        let failed = |source| CaptureError::Write { path: path.clone(), source };
+        self.writer.names(&self.names, dropped).map_err(failed)?;
+        self.names.clear();
+        self.writer.records(&self.pending, dropped).map_err(failed)?;
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn rotate(&mut self, dropped: u64) -> Result<(), CaptureError> {
+        self.header.file += 1;
+        let path = path_of(&self.options.path, self.header.file);
+        let next = begin(&path, &self.header)?;
+        let (writer, ended) =
+            (std::mem::replace(&mut self.writer, next), std::mem::replace(&mut self.path, path.clone()));
+        self.files.push(path);
+        self.file_begun = Instant::now();
+        self.processes.clear();
+        self.told.clear();
+        end(writer, &ended, dropped)
+    }
+
+    pub fn finish(mut self, dropped: u64) -> Result<Vec<PathBuf>, CaptureError> {
+        self.write(dropped)?;
+        end(self.writer, &self.path, dropped)?;
+        Ok(self.files)
+    }
+}
+
+fn end(writer: SegmentWriter<File>, path: &Path, dropped: u64) -> Result<(), CaptureError> {
+    let ended = writer.finish(dropped).and_then(|file| file.sync_data());
+    ended.map_err(|source| CaptureError::Write { path: path.to_owned(), source })
+}
+
+/// The name of a process without the zeros that fill it.
+#[must_use]
+pub fn process_name(comm: &[u8; COMM_BYTES]) -> String {
+    let len = comm.iter().position(|&byte| byte == 0).unwrap_or(COMM_BYTES);
+    String::from_utf8_lossy(&comm[..len]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::format::Segments;
+    use crate::{Names, Op, Request, Source};
+
+    fn matched(index: u64) -> Matched {
+        let request = Request { inode: 5, ..Request::new(index, Op::Write, index * 512, 512) };
+        Matched { captured: Captured { request, file_system: 1 }, comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0" }
+    }
+
+    #[test]
+    fn rotated_files_are_whole_by_themselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.fbr");
+        let options = OutputOptions { path: path.clone(), rotate_bytes: Some(1), rotate_every: None };
+        let volumes = vec![Volume { name: "loop3".to_owned(), size_bytes: 4096 }];
+        let mut output = Output::begin(options, [1; 16], 5, volumes).unwrap();
+        output.add_path((1, 5), "/x".to_owned());
+        for index in 0..3 {
+            output.add(&matched(index));
+            output.written = Instant::now() - SEGMENT_AGE;
+            output.turn(0).unwrap();
+        }
+        output.add(&matched(3));
+        let files = output.finish(0).unwrap();
+        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["a.fbr", "a.1.fbr", "a.2.fbr", "a.3.fbr"]);
+        for (index, file) in files.iter().enumerate() {
+            let mut segments = Segments::open(File::open(file).unwrap()).unwrap();
+            let (mut requests, mut names) = (Vec::new(), Names::default());
+            while segments.read(&mut requests, &mut names).unwrap() {}
+            assert_eq!(segments.faults().count, 0, "{:?}", segments.faults());
+            assert_eq!(
+                (segments.header().file, requests.len(), requests[0].issued_ns),
+                (index as u32, 1, index as u64)
+            );
+            assert_eq!(names.paths.name(requests[0].path), "/x");
+            assert_eq!(names.processes.name(requests[0].process), "fio");
+        }
+    }
+
+    #[test]
+    fn no_file_is_overwritten() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let options = OutputOptions { path: file.path().to_owned(), rotate_bytes: None, rotate_every: None };
+        let error = Output::begin(options, [1; 16], 5, Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("never overwritten"), "{error}");
+    }
+}

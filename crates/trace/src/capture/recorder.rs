@@ -1,0 +1,299 @@
+//! A capture from begin to end: probes, matching, files, sums.
+
+use super::disk::{Disk, DiskStat, Target};
+use super::error::CaptureError;
+use super::files::{Finder, open_files, with_children};
+use super::matcher::{Counts, Filter, Matched, Matcher};
+use super::output::{Output, OutputOptions};
+use super::probes::{ProbeCost, Probes, Watch};
+use super::totals::Totals;
+use crate::format::segments::Volume;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Most events taken in one turn.
+const TURN_EVENTS: usize = 1 << 18;
+/// How often the files that processes have open are looked at.
+const OPEN_FILES_EVERY: Duration = Duration::from_secs(1);
+/// Most such files.
+const OPEN_FILES_MAX: usize = 1 << 20;
+
+/// What is recorded, and where to.
+#[derive(Clone, Debug, Default)]
+pub struct RecordOptions {
+    /// Devices.
+    pub targets: Vec<Target>,
+    /// Only what these processes and their children ask for; empty: all.
+    pub processes: Vec<u32>,
+    /// Only what these control groups pay for; empty: all.
+    pub cgroups: HashSet<u64>,
+    /// Whether the probes' cost is measured.
+    pub measure_cost: bool,
+    /// Files; none: only sums.
+    pub output: Option<OutputOptions>,
+}
+
+/// Sums of one volume.
+#[derive(Clone, Debug)]
+pub struct VolumeSummary {
+    /// The device.
+    pub target: Target,
+    /// Sums of what was recorded.
+    pub totals: Totals,
+    /// What the kernel itself counted meanwhile.
+    pub kernel: DiskStat,
+    /// Flushes without data, which the kernel counts as writes; of the whole disk.
+    pub empty_flushes: u64,
+}
+
+/// What a capture came to.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// How long it was.
+    pub elapsed: Duration,
+    /// By volume.
+    pub volumes: Vec<VolumeSummary>,
+    /// Counts of the matcher.
+    pub counts: Counts,
+    /// Requests that found no place in the ring: they are missing.
+    pub dropped_requests: u64,
+    /// Other events that found no place.
+    pub dropped_completions: u64,
+    /// Cost of the probes.
+    pub cost: ProbeCost,
+    /// CPU time of this process meanwhile.
+    pub cpu: Duration,
+    /// Files written.
+    pub files: Vec<PathBuf>,
+    /// Whether all requests of the devices were kept, so that the kernel's counters must agree.
+    pub is_unfiltered: bool,
+}
+
+/// A capture that is going on.
+pub struct Recorder {
+    options: RecordOptions,
+    disks: Vec<Disk>,
+    probes: Probes,
+    matcher: Matcher,
+    output: Option<Output>,
+    finder: Option<Finder>,
+    totals: Vec<Totals>,
+    before: Vec<DiskStat>,
+    begun: Instant,
+    cpu_before: Duration,
+    turn: Vec<Matched>,
+    open_files_seen: Instant,
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Recorder {
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// Where probes cannot be attached, or a file cannot be created.
+    pub fn begin(options: RecordOptions) -> Result<Self, CaptureError> {
+        let mut disks: Vec<Disk> = Vec::new();
+        for target in &options.targets {
+            if !disks.contains(&target.disk) {
+                disks.push(target.disk.clone());
+            }
+        }
+        let watch = Watch {
+            disks: disks.iter().map(Disk::kernel_number).collect(),
+            has_request_based: disks.iter().any(|disk| disk.has_requests),
+            has_bio_based: disks.iter().any(|disk| !disk.has_requests),
+            processes: with_children(&options.processes),
+            measure_cost: options.measure_cost,
+        };
+        let ranges = options.targets.iter().map(|target| {
+            let disk = disks.iter().position(|disk| *disk == target.disk).unwrap_or_default();
+            target.range(disk as u8)
+        });
+        let ranges = ranges.collect();
+        let mut unseen = Vec::new();
+        let probes = Probes::attach(&watch, || unseen = disks.iter().map(Disk::in_flight).collect())?;
+        let begin_ns = nanoseconds(clock(ClockId::Monotonic));
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let filter = Filter {
+            by_process: !options.processes.is_empty(),
+            files: HashSet::new(),
+            cgroups: options.cgroups.clone(),
+        };
+        let output = match &options.output {
+            Some(output) => {
+                let volumes = options
+                    .targets
+                    .iter()
+                    .map(|target| Volume { name: target.name.clone(), size_bytes: target.sectors.saturating_mul(512) });
+                let capture = identity(nanoseconds(unix));
+                Some(Output::begin(output.clone(), capture, nanoseconds(unix), volumes.collect())?)
+            }
+            None => None,
+        };
+        let finder = output.is_some().then(Finder::start).transpose()?;
+        let before = options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
+        let mut recorder = Self {
+            matcher: Matcher::new(begin_ns, ranges, unseen, filter),
+            totals: vec![Totals::default(); options.targets.len()],
+            options,
+            disks,
+            probes,
+            output,
+            finder,
+            before,
+            begun: Instant::now(),
+            cpu_before: clock(ClockId::ProcessCPUTime),
+            turn: Vec::new(),
+            open_files_seen: Instant::now(),
+        };
+        recorder.look_at_open_files();
+        Ok(recorder)
+    }
+
+    /// Takes what the probes have seen; to be called at least some ten times a second. Gives the requests that became whole,
+    /// whose `process` is not numbered.
+    ///
+    /// # Errors
+    /// Where a file cannot be written.
+    pub fn turn(&mut self) -> Result<&[Matched], CaptureError> {
+        if self.matcher.filter.by_process && self.open_files_seen.elapsed() > OPEN_FILES_EVERY {
+            self.look_at_open_files();
+        }
+        let matcher = &mut self.matcher;
+        self.probes.read(TURN_EVENTS, |event| matcher.take(event));
+        self.turn.clear();
+        matcher.hand_over(nanoseconds(clock(ClockId::Monotonic)), &mut self.turn);
+        self.keep()?;
+        Ok(&self.turn)
+    }
+
+    fn look_at_open_files(&mut self) {
+        self.open_files_seen = Instant::now();
+        if self.matcher.filter.by_process && self.matcher.filter.files.len() < OPEN_FILES_MAX {
+            let files = open_files(&with_children(&self.options.processes));
+            self.matcher.filter.files.extend(files);
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        let (requests, completions) = self.probes.lost();
+        requests.saturating_add(completions)
+    }
+
+    /// Adds up and stores what this turn has brought.
+    fn keep(&mut self) -> Result<(), CaptureError> {
+        for matched in &self.turn {
+            let request = &matched.captured.request;
+            if let Some(totals) = self.totals.get_mut(request.volume as usize) {
+                totals.add(request);
+            }
+            if let Some(output) = &mut self.output {
+                output.add(matched);
+                if request.inode != 0
+                    && let Some(finder) = &mut self.finder
+                {
+                    finder.ask((matched.captured.file_system, request.inode));
+                }
+            }
+        }
+        let dropped = self.dropped();
+        if let Some(output) = &mut self.output {
+            for (file, path) in self.finder.iter().flat_map(Finder::found) {
+                output.add_path(file, path);
+            }
+            output.turn(dropped)?;
+        }
+        Ok(())
+    }
+
+    /// Sums by volume up to now.
+    #[must_use]
+    pub fn totals(&self) -> &[Totals] {
+        &self.totals
+    }
+
+    /// Events dropped up to now.
+    #[must_use]
+    pub fn dropped_up_to_now(&self) -> u64 {
+        self.dropped()
+    }
+
+    /// Files written up to now.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        self.output.as_ref().map_or(&[], |output| output.files())
+    }
+
+    /// Ends it: takes the probes out and what is left in their ring, looks for paths once more, ends the file.
+    ///
+    /// # Errors
+    /// Where a file cannot be written.
+    pub fn finish(mut self) -> Result<Summary, CaptureError> {
+        let elapsed = self.begun.elapsed();
+        let kernel: Vec<DiskStat> = self.options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
+        let mut cost = self.probes.cost();
+        self.probes.detach();
+        let matcher = &mut self.matcher;
+        while self.probes.read(TURN_EVENTS, |event| matcher.take(event)) == TURN_EVENTS {}
+        self.turn.clear();
+        matcher.finish(&mut self.turn);
+        self.keep()?;
+        let cpu = clock(ClockId::ProcessCPUTime).saturating_sub(self.cpu_before);
+        let dropped = self.dropped();
+        let (dropped_requests, dropped_completions) = self.probes.lost();
+        let mut files = Vec::new();
+        if let Some(mut output) = self.output {
+            for (file, path) in self.finder.map(Finder::finish).unwrap_or_default() {
+                output.add_path(file, path);
+            }
+            files = output.finish(dropped)?;
+        }
+        if !self.options.measure_cost {
+            cost.time_ns = 0;
+        }
+        let is_unfiltered = self.options.processes.is_empty() && self.options.cgroups.is_empty();
+        let counts = self.matcher.counts().clone();
+        let volumes = self.options.targets.into_iter().zip(self.totals).zip(kernel.iter().zip(&self.before));
+        let volumes = volumes.map(|((target, totals), (after, before))| {
+            let disk = self.disks.iter().position(|disk| *disk == target.disk);
+            let empty_flushes = disk.and_then(|disk| counts.empty_flushes.get(disk)).copied().unwrap_or(0);
+            VolumeSummary { target, totals, kernel: after.since(before), empty_flushes }
+        });
+        Ok(Summary {
+            elapsed,
+            volumes: volumes.collect(),
+            dropped_requests,
+            dropped_completions,
+            cost,
+            cpu,
+            files,
+            is_unfiltered,
+            counts,
+        })
+    }
+}
+
+/// An identity that no other capture of this machine has: time, process, and an address of ours.
+fn identity(unix_ns: u64) -> [u8; 16] {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&unix_ns.to_le_bytes());
+    id[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    let mut random = [0; 4];
+    // Where the system has no random bytes, time and process must do.
+    if let Ok(mut file) = std::fs::File::open("/dev/urandom")
+        && std::io::Read::read_exact(&mut file, &mut random).is_ok()
+    {
+        id[12..].copy_from_slice(&random);
+    }
+    id
+}
