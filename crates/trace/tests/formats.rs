@@ -266,7 +266,8 @@ fn unknown_formats_are_refused() {
 
 #[test]
 fn an_empty_file_of_a_named_format_is_an_empty_trace() {
-    for format in Format::ALL {
+    // The last two are no streams: an empty file is none of theirs.
+    for format in Format::ALL.into_iter().filter(|format| !matches!(format, Format::Parquet | Format::Record)) {
         assert!(read(b"", Some(format)).unwrap().requests.is_empty());
     }
 }
