@@ -24,7 +24,8 @@ pub struct Shapes {
     /// Lengths of streams in bytes, of two requests or more.
     pub runs: Histogram,
     streams: Vec<Stream>,
-    newest: usize,
+    /// Requests noted.
+    clock: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +34,15 @@ struct Stream {
     end_bytes: u64,
     len_bytes: u64,
     requests: u64,
+    /// Number of its last request.
+    used: u64,
 }
 
 impl Shapes {
     /// Notes a request.
     pub fn note(&mut self, request: &Request) {
         self.sizes.add(request.len_bytes);
+        self.clock += 1;
         let both = request.offset_bytes | request.len_bytes;
         match both.trailing_zeros() {
             12.. => self.aligned_4k += 1,
@@ -50,6 +54,7 @@ impl Shapes {
             stream.end_bytes = request.end_bytes();
             stream.len_bytes = stream.len_bytes.saturating_add(request.len_bytes);
             stream.requests += 1;
+            stream.used = self.clock;
             self.sequential += 1;
             self.sequential_bytes = self.sequential_bytes.saturating_add(request.len_bytes);
             return;
@@ -59,15 +64,17 @@ impl Shapes {
             end_bytes: request.end_bytes(),
             len_bytes: request.len_bytes,
             requests: 1,
+            used: self.clock,
         };
         if self.streams.len() < STREAMS {
             self.streams.push(fresh);
             return;
         }
-        // The oldest makes room: the order of their begin is enough here.
-        self.newest = (self.newest + 1) % STREAMS;
-        let old = std::mem::replace(&mut self.streams[self.newest], fresh);
-        self.end(old);
+        // The one that rests longest makes room.
+        if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
+            let old = std::mem::replace(oldest, fresh);
+            self.end(old);
+        }
     }
 
     fn end(&mut self, stream: Stream) {
@@ -86,6 +93,17 @@ impl Shapes {
 mod tests {
     use super::*;
     use crate::Op;
+
+    #[test]
+    fn regression_a_stream_goes_on_among_single_requests() {
+        let mut shapes = Shapes::default();
+        for at in 0..200 {
+            shapes.note(&Request::new(0, Op::Write, at * 4096, 4096));
+            shapes.note(&Request::new(0, Op::Write, (1 << 40) + at * 40_960, 4096));
+        }
+        shapes.finish();
+        assert_eq!((shapes.sequential, shapes.runs.count(), shapes.runs.max()), (199, 1.0, 200 * 4096));
+    }
 
     #[test]
     fn interleaved_streams_are_seen() {

@@ -179,3 +179,41 @@ fn absurd_requests_are_counted_and_left_out() {
     assert_eq!((report.absurd, report.back_in_time), (2, 1));
     assert_eq!(report.written_footprint_bytes, BLOCK);
 }
+
+#[test]
+fn regression_no_more_windows_are_busy_than_there_are() {
+    let requests: Vec<Request> = (0..5).map(|at| Request::new(at * 1_000_000, Op::Write, 0, BLOCK)).collect();
+    let burst = &analysed(&Options::default(), &requests).bursts[0];
+    assert_eq!((burst.window_ns, burst.busy, burst.max_over_mean), (1_000_000, 1.0, 1.0));
+    assert_eq!(burst.max_bytes_per_s, 4_096_000.0);
+}
+
+#[test]
+fn regression_reads_of_a_sample_count_for_those_who_wrote() {
+    let requests = skewed(200_000);
+    let row = |halvings| {
+        let options = Options { by: By::Hint, sample_halvings: halvings, ..Options::default() };
+        let mut report = analysed(&options, &requests);
+        report.rows.retain(|row| row.name == "lifetime not-set");
+        report.rows.pop().unwrap()
+    };
+    let (exact, sampled) = (row(0), row(3));
+    for (exact, sampled) in [(exact.reads, sampled.reads), (exact.read_bytes, sampled.read_bytes)] {
+        let off = sampled as f64 / exact as f64;
+        assert!((off - 1.0).abs() < 0.06, "{sampled} for {exact}");
+    }
+}
+
+#[test]
+fn regression_what_is_discarded_has_lived_while_bytes_were_written() {
+    let requests = [
+        Request::new(0, Op::Write, 0, BLOCK),
+        Request::new(5, Op::Write, BLOCK, 3 * BLOCK),
+        Request::new(9, Op::Discard, 0, BLOCK),
+    ];
+    let report = analysed(&Options::default(), &requests);
+    let (bytes, ns) = (report.overwrite_bytes.unwrap(), report.overwrite_ns.unwrap());
+    assert_eq!((bytes.count, bytes.max, ns.count, ns.max), (1.0, 3 * BLOCK, 1.0, 9));
+    let row = &report.rows[0];
+    assert_eq!((row.life_bytes.as_ref().unwrap().max, row.discarded_bytes), (3 * BLOCK, BLOCK));
+}
