@@ -123,3 +123,10 @@ fn regression_nobody_waits_for_a_collection_that_is_not_due() {
 fn regression_what_is_under_way_may_have_failed_unheard() {
     keep_their_promises(&[5_497_618_205_721]);
 }
+
+/// A move waited for a slow request, its records kept the journal's start where it was, and the journal was more than half
+/// full: checkpoints that could not change that were written one after the other, as fast as the device took them.
+#[test]
+fn regression_a_checkpoint_that_cannot_help_is_not_written_again_and_again() {
+    keep_their_promises(&[70_061_652]);
+}

@@ -2,7 +2,7 @@
 
 use super::distances::Distances;
 use super::sampling::{Sample, hash, key};
-use super::stack::{Place, Stack};
+use super::stack::{LIVE_MAX, Place, Stack};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -86,7 +86,8 @@ pub struct Blocks {
 impl Blocks {
     /// Follows at most so many blocks, of them one in 2^`halvings` from the first on.
     pub fn new(limit: usize, halvings: u32) -> Self {
-        let mut blocks = Self { limit: limit.max(1024), sample: Sample::one_in_power(halvings), ..Self::default() };
+        let limit = limit.clamp(1024, LIVE_MAX);
+        let mut blocks = Self { limit, sample: Sample::one_in_power(halvings), ..Self::default() };
         if halvings > 0 {
             blocks.start_sampling();
         }
@@ -96,6 +97,11 @@ impl Blocks {
     /// Blocks that each followed one stands for; 1: all are followed.
     pub fn weight(&self) -> u64 {
         self.sample.weight()
+    }
+
+    /// Blocks that this one stands for, where it is followed.
+    pub fn weight_of(&self, volume: u32, block: u64) -> Option<u64> {
+        self.sample.has(key(volume, block)).then(|| self.weight())
     }
 
     /// Most bytes that a row occupied at a time.
@@ -186,15 +192,17 @@ impl Blocks {
             let live = &mut self.live[usize::from(row)];
             *live += 1;
             let peak = &mut self.peak_bytes[usize::from(row)];
-            *peak = (*peak).max(*live * weight * BLOCK_BYTES);
-            self.peak_all_bytes = self.peak_all_bytes.max(self.written.live() as u64 * weight * BLOCK_BYTES);
+            *peak = (*peak).max(bytes_of(*live, weight));
+            self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, weight));
             tell(seen, weight);
             self.keep_within_limit();
         }
     }
 
-    /// `count` blocks from `first` are no longer needed; tells of each followed one that lived.
-    pub fn discard(&mut self, volume: u32, first: u64, count: u64, now_ns: u64, mut tell: impl FnMut(Seen, u64)) {
+    /// `count` blocks from `first` are no longer needed, when the trace had written `clock_bytes`; tells of each followed
+    /// one that lived.
+    pub fn discard(&mut self, volume: u32, first: u64, count: u64, at: (u64, u64), mut tell: impl FnMut(Seen, u64)) {
+        let (now_ns, clock_bytes) = at;
         let keys = self.sample.keys(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
         for key in keys {
@@ -203,9 +211,12 @@ impl Blocks {
             let since_ns = now_ns.saturating_sub(block.accessed_ns);
             let mut seen = Seen { since_access_ns: Some(since_ns), writer: None, since_write: None };
             if block.written != NOWHERE {
+                // What is discarded while it is staged never gets to the capacity tier.
+                self.writes.discarded(self.written.above(block.written), weight);
                 self.written.remove(block.written);
                 self.live[usize::from(block.row)] -= 1;
-                seen.since_write = Some((block.row, now_ns.saturating_sub(block.written_ns), 0));
+                seen.since_write =
+                    Some((block.row, now_ns.saturating_sub(block.written_ns), clock_bytes - block.clock_bytes));
             }
             tell(seen, weight);
         }
@@ -224,7 +235,7 @@ impl Blocks {
             std::collections::hash_map::Entry::Vacant(entry) => {
                 entry.insert(fresh);
                 note(&mut self.all, None, weight);
-                let bytes = self.accessed.live() as u64 * weight * BLOCK_BYTES;
+                let bytes = bytes_of(self.accessed.live() as u64, weight);
                 self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
                 (Seen { since_access_ns: None, writer: None, since_write: None }, None)
             }
@@ -268,9 +279,33 @@ impl Blocks {
     }
 }
 
+/// Bytes that blocks of a sample stand for; a trace may have chosen blocks that are followed to the last.
+fn bytes_of(blocks: u64, weight: u64) -> u64 {
+    blocks.saturating_mul(weight).saturating_mul(BLOCK_BYTES)
+}
+
 fn note(distances: &mut Distances, distance: Option<usize>, weight: u64) {
     match distance {
         Some(others) => distances.again(others, weight),
         None => distances.first(weight),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sampling::address;
+    use super::*;
+
+    #[test]
+    fn regression_addresses_that_are_always_followed_do_not_halve_for_ever() {
+        let mut blocks = Blocks::new(1024, 0);
+        for key in (1..5000).chain(1..5000) {
+            let address = address(key);
+            let (volume, block) = ((address >> 44) as u32, address & (VOLUME_BLOCKS - 1));
+            blocks.write(volume, block, 1, (0, 0), 0, |_, _| {});
+            blocks.read(volume, block, 1, 0, true, |_, _| {});
+        }
+        assert!(blocks.table.len() <= 1024);
+        assert_eq!(blocks.peak_all_bytes(), u64::MAX);
     }
 }

@@ -34,7 +34,7 @@ impl Distances {
     pub fn again(&mut self, others: usize, weight: u64) {
         self.followed += weight as f64;
         match &mut self.sampled {
-            Some(sampled) => sampled.add_weighted(others as u64 * weight, weight as f64),
+            Some(sampled) => sampled.add_weighted((others as u64).saturating_mul(weight), weight as f64),
             None => {
                 if self.exact.len() <= others {
                     self.exact.resize(others + 1, 0);
@@ -42,6 +42,13 @@ impl Distances {
                 self.exact[others] += 1;
             }
         }
+    }
+
+    /// A version of a block is dead without having been written over: it counts as kept where it was still there, and as no
+    /// access.
+    pub fn discarded(&mut self, others: usize, weight: u64) {
+        self.again(others, weight);
+        self.followed -= weight as f64;
     }
 
     /// From now on blocks stand for several.

@@ -209,6 +209,8 @@ impl Analysis {
     fn read(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
         self.reads.note(request);
         let sure = self.rows.read(request, first, blocks, names, self.knows);
+        // Of a sample, only what is followed tells who wrote it: those requests stand for the others.
+        let stands_for = if sure.is_some() { Some(1) } else { self.blocks.weight_of(request.volume, first) };
         let reread_ns = &mut self.reread_ns;
         let mut writer = None;
         self.blocks.read(request.volume, first, blocks, self.now_ns, request.op == Op::Read, |seen, weight| {
@@ -217,11 +219,12 @@ impl Analysis {
             }
             writer = writer.or(seen.writer);
         });
+        let Some(weight) = stands_for else { return };
         let book = book_of(&mut self.books, sure.or(writer).unwrap_or(Rows::UNWRITTEN));
-        book.reads += 1;
-        book.read_bytes += request.len_bytes;
+        book.reads = book.reads.saturating_add(weight);
+        book.read_bytes = book.read_bytes.saturating_add(request.len_bytes.saturating_mul(weight));
         if request.latency_ns != NOT_KNOWN {
-            book.read_latency_ns.add(request.latency_ns);
+            book.read_latency_ns.add_weighted(request.latency_ns, weight as f64);
         }
     }
 
@@ -230,13 +233,17 @@ impl Analysis {
         self.rows.discard(request);
         let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
         let Some(blocks) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
-        let (books, overwrite_ns) = (&mut self.books, &mut self.overwrite_ns);
-        self.blocks.discard(request.volume, first, blocks, self.now_ns, |seen, weight| {
-            if let Some((row, life_ns, _)) = seen.since_write {
+        let (books, overwrite_ns, overwrite_bytes) =
+            (&mut self.books, &mut self.overwrite_ns, &mut self.overwrite_bytes);
+        let at = (self.now_ns, self.clock_bytes);
+        self.blocks.discard(request.volume, first, blocks, at, |seen, weight| {
+            if let Some((row, life_ns, life_bytes)) = seen.since_write {
                 let book = book_of(books, row);
-                book.discarded_bytes += weight * BLOCK_BYTES;
+                book.discarded_bytes = book.discarded_bytes.saturating_add(weight.saturating_mul(BLOCK_BYTES));
                 book.life_ns.add_weighted(life_ns, weight as f64);
+                book.life_bytes.add_weighted(life_bytes, weight as f64);
                 overwrite_ns.add_weighted(life_ns, weight as f64);
+                overwrite_bytes.add_weighted(life_bytes, weight as f64);
             }
         });
     }

@@ -216,7 +216,7 @@ pub struct Report {
     pub gaps_ns: Option<Spread>,
     /// Nanoseconds from a write of a block to the next, or to its discard.
     pub overwrite_ns: Option<Spread>,
-    /// Bytes written meanwhile.
+    /// Bytes written meanwhile, to all of the trace.
     pub overwrite_bytes: Option<Spread>,
     /// Nanoseconds from an access of a block to its next read.
     pub reread_ns: Option<Spread>,
@@ -330,7 +330,7 @@ impl Analysis {
         let mut size_bytes = CURVE_FIRST_BYTES;
         while size_bytes / BLOCK_BYTES < unique {
             curve.push(self.at_size(size_bytes / BLOCK_BYTES, None));
-            size_bytes *= 2;
+            size_bytes = size_bytes.saturating_mul(2);
         }
         curve.sort_by_key(|point| point.size_bytes);
         curve
@@ -343,7 +343,8 @@ impl Analysis {
         windows
             .filter_map(|(window, window_ns)| {
                 let per_s = 1e9 / window_ns as f64;
-                let count = len_ns.div_ceil(window_ns) as f64;
+                // The last request lies in the window that it begins or is within.
+                let count = (len_ns / window_ns + 1) as f64;
                 let mean = window.bytes.mean()? * window.bytes.count() / count;
                 Some(Burst {
                     window_ns,

@@ -24,7 +24,8 @@ impl Default for Sample {
 impl Sample {
     /// One block in 2^`halvings`.
     pub fn one_in_power(halvings: u32) -> Self {
-        let halvings = halvings.min(40);
+        // 63: two keys are left, fewer than any table holds, so that halving always ends, however the addresses were chosen.
+        let halvings = halvings.min(63);
         Self { threshold: u64::MAX >> halvings, halvings }
     }
 
@@ -56,13 +57,19 @@ impl Sample {
     /// Keys of the blocks of a range that are followed. A range may be of terabytes: then those of the table are fewer.
     pub fn keys(&self, volume: u32, first: u64, count: u64, table: impl ExactSizeIterator<Item = u64>) -> Vec<u64> {
         if count > table.len() as u64 * 4 {
-            let base = u64::from(volume) << 44;
-            let range = base + first..base + first + count;
-            table.filter(|&key| range.contains(&(unhash(key) ^ SALT))).collect()
+            // With its end in it: that of the last volume is the end of all numbers.
+            let begin = (u64::from(volume) << 44) + first;
+            let range = begin..=begin + (count - 1);
+            table.filter(|&key| range.contains(&address(key))).collect()
         } else {
             (first..first + count).map(|block| key(volume, block)).filter(|&key| self.has(key)).collect()
         }
     }
+}
+
+/// The volume and block of a key, together.
+pub fn address(key: u64) -> u64 {
+    unhash(key) ^ SALT
 }
 
 /// The key of a hash.
@@ -85,6 +92,15 @@ mod tests {
         fn a_hash_can_be_undone(key: u64) {
             prop_assert_eq!(unhash(hash(key)), key);
         }
+    }
+
+    #[test]
+    fn regression_the_last_volume_ends_where_numbers_do() {
+        let (volume, end) = ((1 << 20) - 1, 1_u64 << 44);
+        let table = [key(volume, end - 1), key(volume, end - 9)];
+        let keys = Sample::default().keys(volume, end - 9, 9, table.into_iter());
+        assert_eq!(keys, table);
+        assert_eq!(Sample::default().keys(volume, end - 8, 8, table[..1].iter().copied()), table[..1]);
     }
 
     #[test]

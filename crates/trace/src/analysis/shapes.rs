@@ -26,7 +26,10 @@ pub struct Shapes {
     /// Where the streams end, apart from the rest so that one look goes through all of them.
     ends_bytes: [u64; STREAMS],
     streams: [Stream; STREAMS],
-    newest: usize,
+    /// Number of each one's last request; 0 where there is no stream.
+    used: [u64; STREAMS],
+    /// Requests noted.
+    clock: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +44,7 @@ impl Shapes {
     /// Notes a request.
     pub fn note(&mut self, request: &Request) {
         self.sizes.add(request.len_bytes);
+        self.clock += 1;
         let both = request.offset_bytes | request.len_bytes;
         match both.trailing_zeros() {
             12.. => self.aligned_4k += 1,
@@ -60,17 +64,19 @@ impl Shapes {
                 stream.len_bytes = stream.len_bytes.saturating_add(request.len_bytes);
                 stream.requests += 1;
                 self.ends_bytes[at] = request.end_bytes();
+                self.used[at] = self.clock;
                 self.sequential += 1;
                 self.sequential_bytes = self.sequential_bytes.saturating_add(request.len_bytes);
                 return;
             }
             ends_here &= ends_here - 1;
         }
-        // The oldest makes room: the order of their begin is enough here.
-        self.newest = (self.newest + 1) % STREAMS;
-        self.ends_bytes[self.newest] = request.end_bytes();
+        // The one that was longest without a request makes room.
+        let (oldest, _) = self.used.iter().enumerate().min_by_key(|(_, used)| **used).unwrap_or_default();
+        self.ends_bytes[oldest] = request.end_bytes();
+        self.used[oldest] = self.clock;
         let fresh = Stream { volume: request.volume, len_bytes: request.len_bytes, requests: 1 };
-        let old = std::mem::replace(&mut self.streams[self.newest], fresh);
+        let old = std::mem::replace(&mut self.streams[oldest], fresh);
         self.end(old);
     }
 
@@ -90,6 +96,17 @@ impl Shapes {
 mod tests {
     use super::*;
     use crate::Op;
+
+    #[test]
+    fn regression_a_stream_goes_on_among_single_requests() {
+        let mut shapes = Shapes::default();
+        for at in 0..200 {
+            shapes.note(&Request::new(0, Op::Write, at * 4096, 4096));
+            shapes.note(&Request::new(0, Op::Write, (1 << 40) + at * 40_960, 4096));
+        }
+        shapes.finish();
+        assert_eq!((shapes.sequential, shapes.runs.count(), shapes.runs.max()), (199, 1.0, 200 * 4096));
+    }
 
     #[test]
     fn interleaved_streams_are_seen() {

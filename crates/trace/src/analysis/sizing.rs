@@ -9,8 +9,8 @@ use super::histogram::Histogram;
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, key};
-use super::stack::{Place, Stack};
-use super::{Options, REQUEST_BYTES_MAX};
+use super::stack::{LIVE_MAX, Place, Stack};
+use super::{Options, REQUEST_BYTES_MAX, VOLUMES_MAX};
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ impl Sizing {
             rows: Rows::new(options.by, &options.rules),
             ranks: Vec::new(),
             sample: Sample::one_in_power(options.sample_halvings),
-            limit: limit.max(1024),
+            limit: limit.clamp(1024, LIVE_MAX),
             total_bytes,
             written_bytes: 0,
             pinned_blocks: vec![vec![0; order.len()]; PARTS],
@@ -135,7 +135,11 @@ impl Sizing {
         for request in requests {
             let end = request.end_bytes().div_ceil(BLOCK_BYTES);
             let is_range = matches!(request.op, Op::Discard | Op::WriteZeroes);
-            if end > VOLUME_BLOCKS || request.len_bytes == 0 || !is_range && request.len_bytes > REQUEST_BYTES_MAX {
+            if request.volume >= VOLUMES_MAX
+                || end > VOLUME_BLOCKS
+                || request.len_bytes == 0
+                || !is_range && request.len_bytes > REQUEST_BYTES_MAX
+            {
                 continue;
             }
             let first = request.offset_bytes / BLOCK_BYTES;
@@ -181,7 +185,7 @@ impl Sizing {
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
             if let Some(place) = rest.places.remove(&key) {
                 // The version that was staged is dead: it is kept from the capacity tier where it was still there.
-                let distance = rest.stack.above(place) as u64 * weight;
+                let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
                 rest.stack.remove(place);
             }
@@ -230,12 +234,15 @@ impl Sizing {
         let followed = self.sample.keys(request.volume, first, count, self.rests[0].places.keys().copied());
         let at = self.part();
         let weight = self.sample.weight();
-        for key in followed {
-            for rest in &mut self.rests {
-                if let Some(place) = rest.places.remove(&key) {
-                    // What is discarded while it is staged never gets to the capacity tier either.
-                    let distance = rest.stack.above(place) as u64 * weight;
-                    rest.distances[at].add_weighted(distance, weight as f64);
+        for rest in &mut self.rests {
+            // What is discarded while it is staged never gets to the capacity tier either. All of it dies at once, whatever
+            // the order of the keys.
+            for place in followed.iter().filter_map(|key| rest.places.get(key)) {
+                let distance = (rest.stack.above(*place) as u64).saturating_mul(weight);
+                rest.distances[at].add_weighted(distance, weight as f64);
+            }
+            for key in &followed {
+                if let Some(place) = rest.places.remove(key) {
                     rest.stack.remove(place);
                 }
             }
@@ -245,27 +252,30 @@ impl Sizing {
     /// Ends it: what tiers of sizes from 1 MiB to the footprint buy, and of those given.
     #[must_use]
     pub fn finish(self, more_bytes: &[u64]) -> Sizes {
-        let footprint: u64 = self.order.iter().map(|row| row.occupancy_bytes).sum();
-        let mut wanted: Vec<u64> = more_bytes.to_vec();
+        let footprint = self.order.iter().fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes));
+        let mut ladder = Vec::new();
         // Quarter octaves: the knee is found no finer than that.
         let mut size = (1_u64 << 20) as f64;
         while size < footprint as f64 * 1.2 {
-            wanted.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
+            ladder.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
             size *= 2_f64.powf(0.25);
         }
+        let mut wanted = [more_bytes, &ladder].concat();
         wanted.sort_unstable();
         wanted.dedup();
         let sizes: Vec<Sized> = wanted.into_iter().map(|size_bytes| self.best(size_bytes)).collect();
-        let knee = knee(&sizes);
+        // Sizes that somebody asks for do not move it.
+        let steps: Vec<usize> = (0..sizes.len()).filter(|&at| ladder.contains(&sizes[at].size_bytes)).collect();
+        let knee = knee(&sizes, &steps);
         Sizes { order: self.order, sizes, knee, one_block_in: self.sample.weight() }
     }
 
     fn best(&self, size_bytes: u64) -> Sized {
         let mut best: Option<Sized> = None;
-        let mut pinned_bytes = 0;
+        let mut pinned_bytes = 0_u64;
         for pinned in 0..=self.order.len() {
             if pinned > 0 {
-                pinned_bytes += self.order[pinned - 1].occupancy_bytes;
+                pinned_bytes = self.order[pinned - 1].occupancy_bytes.saturating_add(pinned_bytes);
             }
             let Some(left) = size_bytes.checked_sub(pinned_bytes) else { break };
             let of_part = |part: usize| {
@@ -307,8 +317,9 @@ fn half_interval(batches: &[f64]) -> f64 {
     T_95 * (variance / count).sqrt()
 }
 
-fn knee(sizes: &[Sized]) -> Option<usize> {
-    let (first, last) = (sizes.first()?, sizes.last()?);
+/// Of sizes at some places.
+fn knee(sizes: &[Sized], steps: &[usize]) -> Option<usize> {
+    let (first, last) = (&sizes[*steps.first()?], &sizes[*steps.last()?]);
     let (width, height) = ((last.size_bytes as f64 / first.size_bytes as f64).ln(), last.alpha - first.alpha);
     if width <= 0.0 || height <= 0.0 {
         return None;
@@ -316,5 +327,147 @@ fn knee(sizes: &[Sized]) -> Option<usize> {
     let above = |sized: &Sized| {
         (sized.alpha - first.alpha) / height - (sized.size_bytes as f64 / first.size_bytes as f64).ln() / width
     };
-    sizes.iter().enumerate().max_by(|a, b| above(a.1).total_cmp(&above(b.1))).map(|(at, _)| at)
+    steps.iter().copied().max_by(|a, b| above(&sizes[*a]).total_cmp(&above(&sizes[*b])))
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::{Analysis, By};
+    use super::*;
+    use crate::Lifetime;
+    use proptest::prelude::*;
+
+    fn options() -> Options {
+        Options { by: By::Hint, ..Options::default() }
+    }
+
+    fn sized(requests: &[Request], more_bytes: &[u64]) -> (Report, Sizes) {
+        let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
+        let mut analysis = Analysis::new(&options());
+        analysis.add(requests, &names, knows);
+        let report = analysis.finish(&names);
+        let mut sizing = Sizing::new(&options(), &report);
+        sizing.add(requests, &names, knows);
+        (report, sizing.finish(more_bytes))
+    }
+
+    fn name(lifetime: Lifetime) -> String {
+        format!("lifetime {}", lifetime.name())
+    }
+
+    /// Blocks that a tier with so many pinned rows keeps, by a list of what is staged.
+    fn plain(requests: &[Request], order: &[Pinned], pinned: usize, left_blocks: u64) -> u64 {
+        let (mut list, mut kept) = (Vec::<u64>::new(), 0);
+        for request in requests {
+            if request.op == Op::Discard {
+                let (first, end) = (request.offset_bytes.div_ceil(BLOCK_BYTES), request.end_bytes() / BLOCK_BYTES);
+                let staged = list.iter().take(left_blocks as usize);
+                kept += staged.filter(|block| (first..end).contains(block)).count() as u64;
+                list.retain(|block| !(first..end).contains(block));
+                continue;
+            }
+            let is_pinned = order[..pinned].iter().any(|row| row.name == name(request.lifetime));
+            for block in request.offset_bytes / BLOCK_BYTES..request.end_bytes().div_ceil(BLOCK_BYTES) {
+                if let Some(at) = list.iter().position(|other| *other == block) {
+                    kept += u64::from((at as u64) < left_blocks);
+                    list.remove(at);
+                }
+                kept += u64::from(is_pinned);
+                if !is_pinned {
+                    list.insert(0, block);
+                }
+            }
+        }
+        kept
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_are_those_of_lists(
+            steps in proptest::collection::vec((0_u8..12, 0_u64..120, 1_u64..6), 1..300),
+            sizes in proptest::collection::vec(0_u64..130, 1..6),
+        ) {
+            let requests: Vec<Request> = steps
+                .iter()
+                .enumerate()
+                .map(|(at, &(what, block, blocks))| match what {
+                    0 => Request::new(at as u64, Op::Discard, block * BLOCK_BYTES, blocks * 7 * BLOCK_BYTES),
+                    1 => Request::new(at as u64, Op::Discard, block * BLOCK_BYTES + 1, blocks << 30),
+                    what => {
+                        let lifetime = Lifetime::ALL[2 + usize::from(what % 3)];
+                        // Rows have places that they like.
+                        let block = block / (1 + u64::from(what % 3) * 3);
+                        Request { lifetime, ..Request::new(at as u64, Op::Write, block * BLOCK_BYTES + 512, blocks * BLOCK_BYTES - 512) }
+                    }
+                })
+                .collect();
+            let sizes: Vec<u64> = sizes.iter().map(|blocks| blocks * BLOCK_BYTES).collect();
+            let (report, found) = sized(&requests, &sizes);
+            prop_assert!(found.order.is_sorted_by(|a, b| a.beta >= b.beta));
+            prop_assert_eq!(found.order.len(), report.rows.len());
+            let all: u64 = requests.iter().filter(|request| request.op == Op::Write).map(|request| {
+                request.end_bytes().div_ceil(BLOCK_BYTES) - request.offset_bytes / BLOCK_BYTES
+            }).sum();
+            for size in &found.sizes {
+                let mut best = (0, 0);
+                let mut taken = 0;
+                for pinned in 0..=found.order.len() {
+                    taken += pinned.checked_sub(1).map_or(0, |at| found.order[at].occupancy_bytes);
+                    let Some(left) = size.size_bytes.checked_sub(taken) else { break };
+                    let kept = plain(&requests, &found.order, pinned, left / BLOCK_BYTES);
+                    if kept > best.0 {
+                        best = (kept, pinned);
+                    }
+                }
+                let wanted = best.0 as f64 / all.max(1) as f64;
+                prop_assert!((size.alpha - wanted).abs() < 1e-9, "{:?}: {}", size, wanted);
+                prop_assert_eq!(size.pinned, best.1);
+            }
+        }
+    }
+
+    #[test]
+    fn regression_a_discard_kills_at_once_whatever_the_order_of_its_blocks() {
+        let mut requests: Vec<Request> =
+            (0..64).map(|at| Request::new(at, Op::Write, at * BLOCK_BYTES, BLOCK_BYTES)).collect();
+        requests.push(Request::new(64, Op::Discard, 0, 1 << 40));
+        let (_, found) = sized(&requests, &[32 * BLOCK_BYTES]);
+        assert_eq!((found.sizes[0].size_bytes, found.sizes[0].alpha), (32 * BLOCK_BYTES, 0.5));
+    }
+
+    /// A hot megabyte and a cold rest.
+    fn two_parts() -> Vec<Request> {
+        (0..40_000_u64)
+            .map(|at| {
+                let block = if at % 4 == 0 { 600 + at % 20_000 } else { at % 512 };
+                Request::new(at, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn regression_sizes_asked_for_do_not_move_the_knee() {
+        let requests = two_parts();
+        let (_, plain) = sized(&requests, &[]);
+        let (_, asked) = sized(&requests, &[0, BLOCK_BYTES, 1 << 50]);
+        let at = |sizes: &Sizes| sizes.sizes[sizes.knee.unwrap()].size_bytes;
+        assert_eq!(at(&plain), at(&asked));
+        assert_eq!(asked.sizes.len(), plain.sizes.len() + 3);
+        // The hot blocks and what comes between two writes of one of them.
+        let hot = 512 * BLOCK_BYTES;
+        assert!((hot..hot * 2).contains(&at(&plain)), "{}", at(&plain));
+    }
+
+    #[test]
+    fn an_interval_is_that_of_batch_means() {
+        let batches: Vec<f64> = (0..20).map(|at| f64::from(at % 2)).collect();
+        // 2.093 * sqrt(20 * 0.25 / 19 / 20)
+        assert!((half_interval(&batches) - 0.240_08).abs() < 1e-4, "{}", half_interval(&batches));
+        let (_, found) = sized(&two_parts(), &[600 * BLOCK_BYTES]);
+        let size = found.sizes.iter().find(|size| size.size_bytes == 600 * BLOCK_BYTES).unwrap();
+        // The load is the same throughout.
+        assert!(size.alpha_error.unwrap() < 0.05, "{size:?}");
+    }
 }

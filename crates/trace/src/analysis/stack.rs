@@ -6,6 +6,9 @@ const WORD: usize = 64;
 /// Words at first.
 const WORDS_MIN: usize = 1 << 10;
 
+/// Blocks that a stack may hold: their marks, packed and with room for as many again, still have places of 32 bits.
+pub const LIVE_MAX: usize = (1 << 30) - 1;
+
 /// A place in the order of accesses. Places change when the stack is packed.
 pub type Place = u32;
 

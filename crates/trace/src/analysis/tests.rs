@@ -21,6 +21,7 @@ struct Plain {
     /// Distances of all accesses and whether they were reads; those of writes among writes.
     all: Vec<(Option<usize>, bool)>,
     writes: Vec<Option<usize>>,
+    discarded: Vec<Option<usize>>,
     peak_written: usize,
     peak_accessed: usize,
 }
@@ -38,8 +39,13 @@ impl Plain {
     fn take(&mut self, request: &Request) {
         if request.op == Op::Discard {
             let (first, end) = (request.offset_bytes.div_ceil(BLOCK), request.end_bytes() / BLOCK);
-            for list in [&mut self.accessed, &mut self.written] {
-                list.retain(|block| !(first..end).contains(block));
+            self.accessed.retain(|block| !(first..end).contains(block));
+            for block in first..end {
+                // A staged version dies: kept, without a write.
+                if let Some(at) = self.written.iter().position(|other| *other == block) {
+                    self.written.remove(at);
+                    self.discarded.push(Some(at));
+                }
             }
             return;
         }
@@ -85,7 +91,8 @@ proptest! {
             let reads: Vec<Option<usize>> = plain.all.iter().filter(|(_, read)| *read).map(|(d, _)| *d).collect();
             let wanted = (!reads.is_empty()).then(|| 1.0 - hits(reads.iter(), size) / reads.len() as f64);
             prop_assert_eq!(point.read_miss_ratio, wanted);
-            let wanted = (!plain.writes.is_empty()).then(|| hits(plain.writes.iter(), size) / plain.writes.len() as f64);
+            let wanted = (!plain.writes.is_empty())
+                .then(|| (hits(plain.writes.iter().chain(&plain.discarded), size) / plain.writes.len() as f64).min(1.0));
             prop_assert_eq!(point.alpha, wanted);
         }
         let written: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
@@ -178,4 +185,42 @@ fn absurd_requests_are_counted_and_left_out() {
     let report = analysed(&Options::default(), &requests);
     assert_eq!((report.absurd, report.back_in_time), (2, 1));
     assert_eq!(report.written_footprint_bytes, BLOCK);
+}
+
+#[test]
+fn regression_no_more_windows_are_busy_than_there_are() {
+    let requests: Vec<Request> = (0..5).map(|at| Request::new(at * 1_000_000, Op::Write, 0, BLOCK)).collect();
+    let burst = &analysed(&Options::default(), &requests).bursts[0];
+    assert_eq!((burst.window_ns, burst.busy, burst.max_over_mean), (1_000_000, 1.0, 1.0));
+    assert_eq!(burst.max_bytes_per_s, 4_096_000.0);
+}
+
+#[test]
+fn regression_reads_of_a_sample_count_for_those_who_wrote() {
+    let requests = skewed(200_000);
+    let row = |halvings| {
+        let options = Options { by: By::Hint, sample_halvings: halvings, ..Options::default() };
+        let mut report = analysed(&options, &requests);
+        report.rows.retain(|row| row.name == "lifetime not-set");
+        report.rows.pop().unwrap()
+    };
+    let (exact, sampled) = (row(0), row(3));
+    for (exact, sampled) in [(exact.reads, sampled.reads), (exact.read_bytes, sampled.read_bytes)] {
+        let off = sampled as f64 / exact as f64;
+        assert!((off - 1.0).abs() < 0.06, "{sampled} for {exact}");
+    }
+}
+
+#[test]
+fn regression_what_is_discarded_has_lived_while_bytes_were_written() {
+    let requests = [
+        Request::new(0, Op::Write, 0, BLOCK),
+        Request::new(5, Op::Write, BLOCK, 3 * BLOCK),
+        Request::new(9, Op::Discard, 0, BLOCK),
+    ];
+    let report = analysed(&Options::default(), &requests);
+    let (bytes, ns) = (report.overwrite_bytes.unwrap(), report.overwrite_ns.unwrap());
+    assert_eq!((bytes.count, bytes.max, ns.count, ns.max), (1.0, 3 * BLOCK, 1.0, 9));
+    let row = &report.rows[0];
+    assert_eq!((row.life_bytes.as_ref().unwrap().max, row.discarded_bytes), (3 * BLOCK, BLOCK));
 }

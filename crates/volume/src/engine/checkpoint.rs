@@ -175,6 +175,14 @@ impl Engine {
         self.checkpoint.requested
             || self.checkpoint.dirtied >= self.dirty_limit()
             || self.journal.used_bytes() > self.journal.len_bytes() / 2
+                // One that could not move the journal's start would only write the same root again, and again.
+                && self.journal_needed_from().0 > self.journal.start()
+    }
+
+    /// From where recovery would need the journal if the map were frozen now: position and batch.
+    fn journal_needed_from(&self) -> (u64, u64) {
+        let pieces = self.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
+        pieces.chain(self.mover_journal_at()).fold(self.journal.head(), Ord::min)
     }
 
     /// Moves the checkpoint on as far as it goes without waiting.
@@ -254,12 +262,10 @@ impl Engine {
     /// Fixes the sequence: what is applied now is in the checkpoint, the rest will be replayed.
     fn freeze(&mut self) {
         self.seal_batch(false);
-        let mut start = self.journal.head();
+        let start = self.journal_needed_from();
         let mut unapplied = Vec::new();
         let mut shadow = self.slots.clone();
-        for (_, piece) in &self.pieces {
-            let Some(at) = piece.journal_at else { continue };
-            start = start.min(at);
+        for (_, piece) in self.pieces.iter().filter(|(_, piece)| piece.journal_at.is_some()) {
             for segment in &piece.segments {
                 unapplied.push(segment.sequence);
             }
@@ -276,10 +282,7 @@ impl Engine {
                 }
             }
         }
-        if let Some((at, sequences)) = self.mover_unapplied() {
-            start = start.min(at);
-            unapplied.extend(sequences);
-        }
+        unapplied.extend(self.mover_unapplied());
         for freed in self.freed.iter().chain(self.mover_deferred()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {

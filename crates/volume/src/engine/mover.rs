@@ -146,17 +146,21 @@ impl Engine {
         self.mover.deferred.iter().copied()
     }
 
-    /// Sequences of the job that are recorded but not yet applied, and where recovery would find them.
-    pub(crate) fn mover_unapplied(&self) -> Option<((u64, u64), Vec<u64>)> {
-        let job = self.mover.job.as_ref()?;
-        let at = job.journal_at?;
+    /// Where recovery would find what the job has recorded and not yet applied.
+    pub(crate) fn mover_journal_at(&self) -> Option<(u64, u64)> {
+        self.mover.job.as_ref()?.journal_at
+    }
+
+    /// Sequences of the job that are recorded but not yet applied.
+    pub(crate) fn mover_unapplied(&self) -> Vec<u64> {
+        let Some(job) = self.mover.job.as_ref().filter(|job| job.journal_at.is_some()) else { return Vec::new() };
         // What is applied already must not be replayed: the band it went to may have its summary written by now.
         let applied = if job.phase == Phase::Apply { job.next } else { 0 };
         let left = job.candidates[applied..].iter();
         let mut sequences: Vec<u64> = left.map(|candidate| candidate.sequence).filter(|&s| s != 0).collect();
         sequences.sort_unstable();
         sequences.dedup();
-        Some((at, sequences))
+        sequences
     }
 
     /// The hints may be wrong since a policy changed.

@@ -135,6 +135,12 @@ impl Journal {
         self.position - self.start
     }
 
+    /// Position from which recovery reads it, by the last durable root.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Length of the ring in bytes.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
