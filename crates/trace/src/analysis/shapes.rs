@@ -72,7 +72,7 @@ impl Shapes {
             ends_here &= ends_here - 1;
         }
         // The one that was longest without a request makes room.
-        let (oldest, _) = self.used.iter().enumerate().min_by_key(|(_, used)| **used).unwrap_or_default();
+        let oldest = (0..STREAMS).min_by_key(|&at| self.used[at]).unwrap_or(0);
         self.ends_bytes[oldest] = request.end_bytes();
         self.used[oldest] = self.clock;
         let fresh = Stream { volume: request.volume, len_bytes: request.len_bytes, requests: 1 };
