@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 /// Version of the shape of all JSON output.
@@ -18,10 +19,19 @@ pub enum Format {
     Json,
 }
 
+/// Names from traces and devices must not talk to the terminal: control characters other than line ends are written out.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && c != '\n';
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().flat_map(|c| if is_bad(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+}
+
 /// Writes a line and makes sure that it has left.
 pub fn line(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).context("cannot write to standard output")
+    writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
 /// Writes a JSON object with the schema version first.
@@ -103,7 +113,7 @@ pub fn chain(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    harmless(&text).into_owned()
 }
 
 /// Whether stderr may carry colours: a terminal, and nobody set NO_COLOR (<https://no-color.org>).

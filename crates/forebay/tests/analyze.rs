@@ -117,6 +117,12 @@ fn a_size_is_found_and_its_classes_can_be_used() {
     assert!(found["knee"]["edpwd"].as_f64().unwrap() > 0.0);
     let text = fs::read_to_string(&config).unwrap();
     assert!(text.contains("name = \"wal\"\nplace = \"fast\""), "{text}");
+    assert!(text.contains("match = [\"extension:log\"]") && text.contains("path:**/L2/*"), "{text}");
+    // They bring the same classes back.
+    let back = json(&["analyze", "rocksdb:?scale=0.001", "--rules", config.to_str().unwrap()]);
+    let names: Vec<&str> =
+        back["report"]["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"wal") && names.contains(&"L2") && names.contains(&"metadata"), "{names:?}");
     let again = refused(&[&arguments[..], &["--config", config.to_str().unwrap()]].concat());
     assert!(again.contains("exists already"), "{again}");
 }
@@ -160,6 +166,85 @@ fn what_is_wrong_is_said_with_what_to_do() {
     }
     let reads = trace(directory.path(), "r.vscsi", &[(0, 4096, false)]);
     assert!(refused(&["size", reads.to_str().unwrap()]).contains("nothing is written"));
+}
+
+/// A packed trace that was cut could not be analysed at all.
+#[test]
+fn regression_a_cut_trace_is_analysed_as_far_as_it_goes() {
+    use std::io::Write;
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut random = 1_u64;
+    let requests: Vec<(u64, u32, bool)> = (0..20_000)
+        .map(|_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 40, 4096, true)
+        })
+        .collect();
+    let plain = fs::read(trace(directory.path(), "t.vscsi", &requests)).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&plain).unwrap();
+    let packed = packer.finish().unwrap();
+    let path = directory.path().join("t.gz");
+    fs::write(&path, &packed[..packed.len() / 2]).unwrap();
+    let output = forebay(&["analyze", path.to_str().unwrap(), "--output", "json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["requests"].as_u64().unwrap() > 5_000 && found["cut"].is_string(), "{}", found["cut"]);
+    assert!(refused(&["size", path.to_str().unwrap()]).contains("byte"));
+}
+
+/// Where a directory held one good trace the output was that of a single one, and what was left out was on stderr only.
+#[test]
+fn regression_a_directory_is_a_fleet_whatever_it_holds() {
+    let directory = tempfile::TempDir::new().unwrap();
+    trace(directory.path(), "a.vscsi", &[(0, 4096, true)]);
+    fs::write(directory.path().join("b.txt"), "no trace\n").unwrap();
+    let output = forebay(&["analyze", directory.path().to_str().unwrap(), "--output", "json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["traces"].as_array().unwrap().len(), 1);
+    assert_eq!(found["left_out"][0]["trace"], "b.txt");
+}
+
+/// What came out of a pipe had lost the bytes by which its format was looked for.
+#[test]
+fn regression_a_trace_from_a_pipe_is_whole() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 5]);
+    let shell = format!("cat {} | {} analyze /dev/stdin --output json", path.display(), env!("CARGO_BIN_EXE_forebay"));
+    let output = Command::new("sh").args(["-c", &shell]).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["requests"], 5);
+}
+
+/// A trace was overwritten where it was its own target.
+#[test]
+fn regression_a_trace_is_not_replayed_onto_itself() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 512, true); 5]);
+    let before = fs::read(&path).unwrap();
+    let said = refused(&["replay", path.to_str().unwrap(), "--target", path.to_str().unwrap(), "--wrap"]);
+    assert!(said.contains("the trace itself"), "{said}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+/// Other formats than Parquet were written under their own name: what was given up looked whole.
+#[test]
+fn a_converted_trace_says_the_same_and_is_never_half_there() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(8, 4096, true), (0, 8192, false), (8, 4096, true)]);
+    for (format, name) in [("parquet", "t.parquet"), ("fio-log", "t.log"), ("blktrace", "t.blktrace.0")] {
+        let to = directory.path().join(name);
+        let arguments = ["convert", path.to_str().unwrap(), to.to_str().unwrap(), "--to-format", format];
+        assert_eq!(json(&arguments)["requests"], 3);
+        let found = json(&["analyze", to.to_str().unwrap()]);
+        assert_eq!(found["report"]["beta"], 2.0, "{format}");
+        assert!(refused(&arguments).contains("exists"), "{format}");
+        fs::remove_file(&to).unwrap();
+        let cut = directory.path().join("cut.gz");
+        fs::write(&cut, [0x1f, 0x8b, 8, 0, 0, 0]).unwrap();
+        refused(&["convert", cut.to_str().unwrap(), to.to_str().unwrap(), "--to-format", format]);
+        assert!(!to.exists(), "{format}");
+    }
 }
 
 #[test]

@@ -28,8 +28,17 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Class {
     name: String,
-    #[serde(rename = "match")]
+    #[serde(default, rename = "match")]
     rules: Vec<String>,
+    #[serde(default)]
+    priority: Option<u16>,
+    /// Of no meaning for a trace; the file may be what `forebay size` wrote for a pool.
+    #[serde(default, rename = "place")]
+    _place: Option<config::Place>,
+    #[serde(default, rename = "share")]
+    _share: Option<f64>,
+    #[serde(default, rename = "read_cache")]
+    _read_cache: Option<bool>,
 }
 
 /// The rules that `text` names: (class, rule), the first that holds decides.
@@ -51,13 +60,22 @@ pub fn load(text: &str) -> Result<Vec<(String, Rule)>> {
     };
     let classes = if content.lines().any(|line| line.trim() == "[pool]") {
         let config = config::load(Path::new(text))?;
-        let mut classes = config.class;
-        classes.sort_by_key(|class| class.priority);
-        classes.into_iter().map(|class| Class { name: class.name, rules: class.rules }).collect()
+        let class = |class: config::Class| Class {
+            name: class.name,
+            rules: class.rules,
+            priority: Some(class.priority),
+            _place: None,
+            _share: None,
+            _read_cache: None,
+        };
+        config.class.into_iter().map(class).collect()
     } else {
         let file: File = toml::from_str(&content).with_context(|| format!("--rules {text}"))?;
         file.class
     };
+    // Among equals the order of the file counts, as in a pool.
+    let mut classes: Vec<Class> = classes;
+    classes.sort_by_key(|class| class.priority.unwrap_or(100));
     let mut list = Vec::new();
     for class in classes {
         for rule in class.rules {

@@ -1,5 +1,6 @@
 //! `forebay analyze`: the workload through the PRISM.
 
+use crate::finding::finding;
 use crate::output::{self, Format};
 use crate::traces::{self, Named};
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,6 +10,7 @@ use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Faults, Knows, Names, Request};
 use serde_json::json;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,6 +61,18 @@ pub struct Read {
     pub knows: Knows,
     pub requests: u64,
     pub names: Names,
+    /// Why nothing could be read from some point on.
+    pub cut: Option<anyhow::Error>,
+}
+
+impl Read {
+    /// Of no use in part.
+    ///
+    /// # Errors
+    /// Where the trace was cut.
+    pub fn whole(mut self) -> Result<Self> {
+        self.cut.take().map_or(Ok(self), Err)
+    }
 }
 
 /// Reads a trace in batches, to its end or until `take` says `false`.
@@ -74,18 +88,30 @@ pub fn read(
 ) -> Result<Read> {
     let about = || format!("trace {}", trace.name);
     let mut names = Names::default();
-    let (mut faults, mut knows, mut requests) = (Faults::default(), Knows::default(), 0);
+    let (mut faults, mut knows, mut requests, mut cut) = (Faults::default(), Knows::default(), 0, None);
     let mut batch = Vec::new();
     'files: for mut source in trace.open(format, wanted).with_context(about)? {
         loop {
             batch.clear();
-            let goes_on = source.read(&mut batch, &mut names).with_context(about)?;
+            let read = source.read(&mut batch, &mut names).with_context(about);
+            let goes_on = match read {
+                Err(error) if requests == 0 && batch.is_empty() => return Err(error),
+                // What was read before is what there is.
+                Err(error) => {
+                    cut = Some(error);
+                    false
+                }
+                Ok(goes_on) => goes_on,
+            };
             if let Some(volume) = volume {
                 batch.retain(|request: &Request| names.volumes.name(request.volume) == volume);
             }
             knows = source.knows();
             requests += batch.len() as u64;
             if !take(&batch, &names, knows) {
+                break 'files;
+            }
+            if cut.is_some() {
                 break 'files;
             }
             if !goes_on {
@@ -102,7 +128,7 @@ pub fn read(
         let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
         bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
     }
-    Ok(Read { faults, knows, requests, names })
+    Ok(Read { faults, knows, requests, names, cut })
 }
 
 struct Analysed {
@@ -180,7 +206,10 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     for (_, error) in &bad {
         eprintln!("forebay: left out: {}", output::chain(error));
     }
-    tell(&good, format)?;
+    tell(&good, &bad, Path::new(&options.trace).is_dir(), format)?;
+    if let Some(cut) = good.iter().find_map(|analysed| analysed.read.cut.as_ref()) {
+        return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
+    }
     if bad.is_empty() { Ok(()) } else { bail!("{} of {} traces could not be read", bad.len(), list.len()) }
 }
 
@@ -205,20 +234,29 @@ pub fn wanted(how: &Options) -> Wanted {
     }
 }
 
-fn tell(list: &[Analysed], format: Format) -> Result<()> {
+/// `is_fleet`: many traces were asked for, however many there turned out to be.
+fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, format: Format) -> Result<()> {
     let value = |analysed: &Analysed| {
         json!({
             "trace": analysed.name,
             "requests": analysed.read.requests,
+            "cut": analysed.read.cut.as_ref().map(output::chain),
             "faults": faults_json(&analysed.read.faults),
             "exact": analysed.report.one_block_in == 1,
             "report": analysed.report,
         })
     };
     match (format, list) {
-        (Format::Json, [one]) => output::json(value(one)),
-        (Format::Json, list) => output::json(json!({ "traces": list.iter().map(value).collect::<Vec<_>>() })),
-        (Format::Table, [one]) => output::line(&text::whole(&one.name, &one.read, &one.report)),
+        (Format::Json, [one]) if !is_fleet => output::json(value(one)),
+        (Format::Json, list) => {
+            let left_out =
+                |(name, error): &(String, anyhow::Error)| json!({ "trace": name, "why": output::chain(error) });
+            output::json(json!({
+                "traces": list.iter().map(value).collect::<Vec<_>>(),
+                "left_out": bad.iter().map(left_out).collect::<Vec<_>>(),
+            }))
+        }
+        (Format::Table, [one]) if !is_fleet => output::line(&text::whole(&one.name, &one.read, &one.report)),
         (Format::Table, list) => {
             let rows: Vec<(&str, &Report)> =
                 list.iter().map(|analysed| (analysed.name.as_str(), &analysed.report)).collect();

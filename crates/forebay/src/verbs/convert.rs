@@ -8,8 +8,8 @@ use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
 use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter};
 use forebay_trace::{Faults, Names, Request, TraceError};
 use serde_json::json;
-use std::fs::{File, OpenOptions};
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 /// Options of `forebay convert`.
 #[derive(Debug, clap::Args)]
@@ -46,8 +46,39 @@ pub enum To {
 enum Writer {
     Parquet(ParquetWriter),
     ByVolume(PartitionedWriter),
-    Fio(FioLogWriter<File>),
-    Blktrace(BlktraceWriter<File>),
+    Fio(FioLogWriter<File>, Partial),
+    Blktrace(BlktraceWriter<File>, Partial),
+}
+
+/// A file that gets its name when it is whole, and goes where it is given up.
+struct Partial {
+    partial: PathBuf,
+    to: PathBuf,
+}
+
+impl Partial {
+    fn create(to: &Path) -> Result<(File, Self)> {
+        let about = || format!("{} cannot be created", to.display());
+        if to.exists() {
+            return Err(anyhow::Error::from(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).context(about()));
+        }
+        let mut partial = to.as_os_str().to_owned();
+        partial.push(".partial");
+        let file = File::create(&partial).with_context(about)?;
+        Ok((file, Self { partial: partial.into(), to: to.to_owned() }))
+    }
+
+    fn finish(self, file: &File) -> Result<(), TraceError> {
+        let named = file.sync_all().and_then(|()| std::fs::rename(&self.partial, &self.to));
+        named.map_err(|source| TraceError::Write { source })
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // Gone already where it was finished.
+        let _ = std::fs::remove_file(&self.partial);
+    }
 }
 
 impl Writer {
@@ -55,19 +86,18 @@ impl Writer {
         match self {
             Self::Parquet(writer) => writer.write(requests, names),
             Self::ByVolume(writer) => writer.write(requests, names),
-            Self::Fio(writer) => writer.write(requests, names),
-            Self::Blktrace(writer) => writer.write(requests, names),
+            Self::Fio(writer, _) => writer.write(requests, names),
+            Self::Blktrace(writer, _) => writer.write(requests, names),
         }
     }
 
     /// Ends it; what could not be written of the requests.
     fn finish(self, faults: &Faults) -> Result<Faults, TraceError> {
-        let synced = |file: File| file.sync_all().map_err(|source| TraceError::Write { source });
         match self {
             Self::Parquet(writer) => return Ok(writer.finish(faults)?.refused),
             Self::ByVolume(writer) => return Ok(writer.finish(faults)?.refused),
-            Self::Fio(writer) => synced(writer.finish()?)?,
-            Self::Blktrace(writer) => synced(writer.finish()?)?,
+            Self::Fio(writer, partial) => partial.finish(&writer.finish()?)?,
+            Self::Blktrace(writer, partial) => partial.finish(&writer.finish()?)?,
         }
         Ok(Faults::default())
     }
@@ -108,7 +138,8 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
         failed = write().err();
         written += requests.len() as u64;
         failed.is_none() && written < limit
-    })?;
+    })?
+    .whole()?;
     if let Some(error) = failed {
         return Err(error.context(about()));
     }
@@ -116,31 +147,37 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let refused = writer.finish(&read.faults).with_context(about)?;
     match format {
         Format::Json => output::json(json!({
-            "requests": written,
+            "requests": written - refused.count.min(written),
             "to": about(),
             "faults": faults_json(&read.faults),
             "refused": faults_json(&refused),
         })),
         Format::Table => {
             super::analyze::faults(&read.faults).iter().try_for_each(|line| output::line(line))?;
-            if refused.count > 0 {
-                output::line(&format!("{} requests have values that the format cannot hold", refused.count))?;
+            let refused = refused.count;
+            if refused > 0 {
+                output::line(&format!(
+                    "{refused} requests have values that the format cannot hold, and were left out"
+                ))?;
             }
-            output::line(&format!("{written} requests written to {}", about()))
+            output::line(&format!("{} requests written to {}", written - refused.min(written), about()))
         }
     }
 }
 
 fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writer> {
-    let file = || {
-        let file = OpenOptions::new().write(true).create_new(true).open(&options.to);
-        file.with_context(|| format!("{} cannot be created", options.to.display()))
+    let fio = |version| -> Result<Writer> {
+        let (file, partial) = Partial::create(&options.to)?;
+        Ok(Writer::Fio(FioLogWriter::new(file, version), partial))
     };
     Ok(match options.to_format {
         To::Parquet => Writer::Parquet(ParquetWriter::create(&options.to, knows)?),
         To::ParquetByVolume => Writer::ByVolume(PartitionedWriter::create(&options.to, knows)?),
-        To::FioLog => Writer::Fio(FioLogWriter::new(file()?, FioLogVersion::V3)),
-        To::FioLog2 => Writer::Fio(FioLogWriter::new(file()?, FioLogVersion::V2)),
-        To::Blktrace => Writer::Blktrace(BlktraceWriter::new(file()?)),
+        To::FioLog => fio(FioLogVersion::V3)?,
+        To::FioLog2 => fio(FioLogVersion::V2)?,
+        To::Blktrace => {
+            let (file, partial) = Partial::create(&options.to)?;
+            Writer::Blktrace(BlktraceWriter::new(file), partial)
+        }
     })
 }

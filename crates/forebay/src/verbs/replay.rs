@@ -114,6 +114,12 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     if !(1_000_000..=60_000_000_000).contains(&interval_ns) {
         bail!("--interval {}: 1ms to 60s", options.interval);
     }
+    // A trace that is played over itself is neither.
+    if let (Ok(trace), Ok(target)) = (std::fs::canonicalize(&options.trace), std::fs::canonicalize(&options.target))
+        && trace == target
+    {
+        bail!("--target {}: is the trace itself, which would be overwritten", options.target);
+    }
     let base = base(options)?;
     let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
     let session = Session::new(&options.target, settings)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use forebay_device::parse_size_bytes;
 use forebay_model::endurance::{self, Life, Limit, Tier};
 use forebay_model::preset::Drive;
-use forebay_trace::analysis::{Analysis, Options, Report, Sized, Sizes, Sizing};
+use forebay_trace::analysis::{Analysis, By, Options, Report, Sized, Sizes, Sizing};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,9 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let (fast, capacity) = (life("fast", &options.fast)?, life("capacity", &options.capacity)?);
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
+    if options.trace == "-" {
+        bail!("a trace is read twice, and standard input can be read once: write it to a file first");
+    }
     let list = traces::named(&options.trace)?;
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: size one at a time", options.trace, list.len());
@@ -90,7 +93,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let first = read(trace, trace_format, columns, volume, |requests, names, knows| {
         analysis.add(requests, names, knows);
         true
-    })?;
+    })?
+    .whole()?;
     let report = analysis.finish(&first.names);
     if report.written_footprint_bytes == 0 {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
@@ -99,7 +103,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let second = read(trace, trace_format, columns, volume, |requests, names, knows| {
         sizing.add(requests, names, knows);
         true
-    })?;
+    })?
+    .whole()?;
     if second.requests != first.requests {
         bail!("{}: changed while it was read: {} requests, then {}", options.trace, first.requests, second.requests);
     }
@@ -107,9 +112,6 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let offer = |sized| offer(sized, &report, &fast, &capacity);
     let offers = sizes.sizes.iter().map(offer).collect::<Result<Vec<_>>>()?;
     let knee = sizes.knee.and_then(|at| offers.get(at));
-    if let (Some(path), Some(knee)) = (&options.config, knee) {
-        write_config(path, &sizes, &report, knee)?;
-    }
     match format {
         Format::Json => output::json(json!({
             "trace": options.trace,
@@ -122,6 +124,11 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "capacity": options.capacity,
         })),
         Format::Table => output::line(&text(options, &sizes, &offers, knee)),
+    }?;
+    match (&options.config, knee) {
+        (Some(path), Some(knee)) => write_config(path, &how, &sizes, &report, knee),
+        (Some(path), None) => bail!("--config {}: there is no knee, so no size to write classes for", path.display()),
+        (None, _) => Ok(()),
     }
 }
 
@@ -223,7 +230,7 @@ fn text(options: &SizeOptions, sizes: &Sizes, offers: &[Offer<'_>], knee: Option
 }
 
 /// The classes of a configuration.
-fn write_config(path: &Path, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -> Result<()> {
+fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -> Result<()> {
     let mut text =
         format!("# For a fast tier of {}: alpha {:.1} %.\n", size(knee.sized.size_bytes), knee.sized.alpha * 100.0);
     for (at, row) in sizes.order.iter().enumerate() {
@@ -243,13 +250,19 @@ fn write_config(path: &Path, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -
             // Room for half as much again as it ever took.
             let _ = writeln!(text, "share = {:.3}", (share * 1.5).min(1.0));
         }
-        if let Some(rule) = rule_of(&row.name) {
-            let _ = writeln!(text, "match = [{rule:?}]");
+        let rules = rules_of(&row.name, how);
+        if !rules.is_empty() {
+            let _ = writeln!(text, "match = {rules:?}");
         }
     }
     use std::io::Write as _;
     let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(|| format!("--config {}", path.display()))
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    if written.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::AlreadyExists) {
+        // Half of it is of no use, and would be in the way; the first error is the one to tell.
+        let _ = std::fs::remove_file(path);
+    }
+    written.with_context(|| format!("--config {}", path.display()))
 }
 
 /// A name that a class may have.
@@ -257,10 +270,23 @@ fn class_name(row: &str) -> String {
     row.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' }).collect()
 }
 
-/// The rule of rows that stand for a hint; others are named by rules of the user's own.
-fn rule_of(row: &str) -> Option<String> {
-    match row {
-        "swap" => Some("hint.swap".to_owned()),
-        _ => row.strip_prefix("lifetime ").map(|hint| format!("hint.lifetime:{hint}")),
+/// The rules that make a row's class: those of the user, else what the row stands for.
+fn rules_of(row: &str, how: &Options) -> Vec<String> {
+    let given = how.rules.iter().filter(|(class, _)| class == row);
+    let given: Vec<String> = given.map(|(_, rule)| rule.to_string()).collect();
+    if !given.is_empty() {
+        return given;
     }
+    let named = |predicate: &str| Some(format!("{predicate}:{row:?}"));
+    let rule = match (how.by, row) {
+        (_, "not known" | "none" | "others") => None,
+        (By::Class | By::Hint, "swap") => Some("hint.swap".to_owned()),
+        (By::Class | By::Hint, _) => row.strip_prefix("lifetime ").map(|hint| format!("hint.lifetime:{hint}")),
+        (By::Directory, _) => named("directory"),
+        (By::Extension, _) => named("ext"),
+        (By::Process, _) => named("process_name"),
+        (By::IoClass, _) => row.strip_prefix("class ").map(|class| format!("io_class:{class}")),
+        (By::Volume, _) => named("disk"),
+    };
+    rule.into_iter().collect()
 }

@@ -205,14 +205,16 @@ impl Blocks {
         let (now_ns, clock_bytes) = at;
         let keys = self.sample.keys(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
+        // What is discarded while it is staged never gets to the capacity tier. All of it dies at once.
+        for block in keys.iter().filter_map(|key| self.table.get(key)).filter(|block| block.written != NOWHERE) {
+            self.writes.discarded(self.written.above(block.written), weight);
+        }
         for key in keys {
             let Some(block) = self.table.remove(&key) else { continue };
             self.accessed.remove(block.accessed);
             let since_ns = now_ns.saturating_sub(block.accessed_ns);
             let mut seen = Seen { since_access_ns: Some(since_ns), writer: None, since_write: None };
             if block.written != NOWHERE {
-                // What is discarded while it is staged never gets to the capacity tier.
-                self.writes.discarded(self.written.above(block.written), weight);
                 self.written.remove(block.written);
                 self.live[usize::from(block.row)] -= 1;
                 seen.since_write =

@@ -343,9 +343,8 @@ impl Analysis {
         windows
             .filter_map(|(window, window_ns)| {
                 let per_s = 1e9 / window_ns as f64;
-                // The last request lies in the window that it begins or is within.
                 let count = (len_ns / window_ns + 1) as f64;
-                let mean = window.bytes.mean()? * window.bytes.count() / count;
+                let mean = window.bytes.mean()? * window.bytes.count() / (len_ns as f64 / window_ns as f64);
                 Some(Burst {
                     window_ns,
                     busy: window.bytes.count() / count,

@@ -19,10 +19,12 @@ use std::collections::HashMap;
 const PINNED_MAX: usize = 16;
 /// Parts of the trace, by bytes written, of which the interval of an alpha is made (batch means).
 const PARTS: usize = 20;
+/// How far above the line a knee lies at least, as a share of the whole height.
+const KNEE_MIN: f64 = 0.02;
 /// Student's t for 19 degrees of freedom, 95 %, two-sided.
 const T_95: f64 = 2.093;
 /// Share of the writes below which a row is not worth a class.
-const ROW_SHARE_MIN: f64 = 0.001;
+const ROW_SHARE_MIN: f64 = 0.0001;
 
 /// A row that is pinned, and what it takes.
 #[derive(Clone, Debug, Serialize)]
@@ -327,7 +329,9 @@ fn knee(sizes: &[Sized], steps: &[usize]) -> Option<usize> {
     let above = |sized: &Sized| {
         (sized.alpha - first.alpha) / height - (sized.size_bytes as f64 / first.size_bytes as f64).ln() / width
     };
-    steps.iter().copied().max_by(|a, b| above(&sizes[*a]).total_cmp(&above(&sizes[*b])))
+    let best = steps.iter().copied().max_by(|a, b| above(&sizes[*a]).total_cmp(&above(&sizes[*b])))?;
+    // Where nothing lies above the line, more space buys ever more.
+    (above(&sizes[best]) > KNEE_MIN).then_some(best)
 }
 
 #[cfg(test)]

@@ -40,13 +40,10 @@ impl Plain {
         if request.op == Op::Discard {
             let (first, end) = (request.offset_bytes.div_ceil(BLOCK), request.end_bytes() / BLOCK);
             self.accessed.retain(|block| !(first..end).contains(block));
-            for block in first..end {
-                // A staged version dies: kept, without a write.
-                if let Some(at) = self.written.iter().position(|other| *other == block) {
-                    self.written.remove(at);
-                    self.discarded.push(Some(at));
-                }
-            }
+            // Staged versions die: kept, without a write.
+            let dead = |block: &u64| (first..end).contains(block);
+            self.discarded.extend((0..self.written.len()).filter(|&at| dead(&self.written[at])).map(Some));
+            self.written.retain(|block| !dead(block));
             return;
         }
         for block in request.offset_bytes / BLOCK..request.end_bytes().div_ceil(BLOCK) {

@@ -52,6 +52,9 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     let duration = report.duration_ns.map_or_else(String::new, |ns| format!(" over {}", time(ns)));
     lines.push(format!("{name}: {} requests{duration}: {}", read.requests, operations.join(", ")));
     lines.extend(faults(&read.faults));
+    if read.cut.is_some() {
+        lines.push("CUT: the trace could not be read to its end; this is what comes before".to_owned());
+    }
     if report.absurd > 0 {
         lines.push(format!("{} requests beyond 64 PiB or over 1 GiB were left out", report.absurd));
     }
