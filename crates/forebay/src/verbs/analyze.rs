@@ -76,8 +76,8 @@ pub fn read(
     let mut names = Names::default();
     let (mut faults, mut knows, mut requests) = (Faults::default(), Knows::default(), 0);
     let mut batch = Vec::new();
-    'files: for mut source in trace.open(format, wanted).with_context(about)? {
-        loop {
+    for mut source in trace.open(format, wanted).with_context(about)? {
+        let wants_more = loop {
             batch.clear();
             let goes_on = source.read(&mut batch, &mut names).with_context(about)?;
             if let Some(volume) = volume {
@@ -85,18 +85,19 @@ pub fn read(
             }
             knows = source.knows();
             requests += batch.len() as u64;
-            if !take(&batch, &names, knows) {
-                break 'files;
+            let wants_more = take(&batch, &names, knows);
+            if !wants_more || !goes_on {
+                break wants_more;
             }
-            if !goes_on {
-                break;
-            }
-        }
+        };
         let found = source.faults();
         faults.by_line = found.by_line;
         faults.count += found.count;
         let room = 8_usize.saturating_sub(faults.first.len());
         faults.first.extend(found.first.iter().take(room).cloned());
+        if !wants_more {
+            break;
+        }
     }
     if let (Some(volume), 0) = (volume, requests) {
         let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
@@ -145,11 +146,12 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
         let volume = options.reading.volume.as_deref();
-        let read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
+        let mut read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
             analysis.add(requests, names, knows);
             true
         })?;
-        let report = analysis.finish(&read.names);
+        // Names of a whole fleet would take memory without bound.
+        let report = analysis.finish(&std::mem::take(&mut read.names));
         Ok(Analysed { name: trace.name.clone(), read, report })
     };
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -180,7 +182,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     for (_, error) in &bad {
         eprintln!("forebay: left out: {}", output::chain(error));
     }
-    tell(&good, format)?;
+    tell(&good, list.len() > 1, format)?;
     if bad.is_empty() { Ok(()) } else { bail!("{} of {} traces could not be read", bad.len(), list.len()) }
 }
 
@@ -205,7 +207,8 @@ pub fn wanted(how: &Options) -> Wanted {
     }
 }
 
-fn tell(list: &[Analysed], format: Format) -> Result<()> {
+/// A fleet is told as one also where only one of it could be read.
+fn tell(list: &[Analysed], is_fleet: bool, format: Format) -> Result<()> {
     let value = |analysed: &Analysed| {
         json!({
             "trace": analysed.name,
@@ -216,9 +219,9 @@ fn tell(list: &[Analysed], format: Format) -> Result<()> {
         })
     };
     match (format, list) {
-        (Format::Json, [one]) => output::json(value(one)),
+        (Format::Json, [one]) if !is_fleet => output::json(value(one)),
         (Format::Json, list) => output::json(json!({ "traces": list.iter().map(value).collect::<Vec<_>>() })),
-        (Format::Table, [one]) => output::line(&text::whole(&one.name, &one.read, &one.report)),
+        (Format::Table, [one]) if !is_fleet => output::line(&text::whole(&one.name, &one.read, &one.report)),
         (Format::Table, list) => {
             let rows: Vec<(&str, &Report)> =
                 list.iter().map(|analysed| (analysed.name.as_str(), &analysed.report)).collect();

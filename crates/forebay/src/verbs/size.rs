@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use forebay_device::parse_size_bytes;
 use forebay_model::endurance::{self, Life, Limit, Tier};
 use forebay_model::preset::Drive;
+use forebay_prism::Rule;
 use forebay_trace::analysis::{Analysis, Options, Report, Sized, Sizes, Sizing};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -95,6 +96,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if report.written_footprint_bytes == 0 {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
     }
+    let rules = how.rules.clone();
     let mut sizing = Sizing::new(&how, &report);
     let second = read(trace, trace_format, columns, volume, |requests, names, knows| {
         sizing.add(requests, names, knows);
@@ -107,8 +109,14 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let offer = |sized| offer(sized, &report, &fast, &capacity);
     let offers = sizes.sizes.iter().map(offer).collect::<Result<Vec<_>>>()?;
     let knee = sizes.knee.and_then(|at| offers.get(at));
-    if let (Some(path), Some(knee)) = (&options.config, knee) {
-        write_config(path, &sizes, &report, knee)?;
+    if let Some(path) = &options.config {
+        let Some(knee) = knee else {
+            bail!(
+                "--config {}: not written: more space buys nothing here, so there is no size to write it for",
+                path.display()
+            );
+        };
+        write_config(path, &sizes, &report, &rules, knee)?;
     }
     match format {
         Format::Json => output::json(json!({
@@ -127,7 +135,14 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
 
 fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
     // What is not pinned passes through the tier as well: it takes all writes.
-    let fast_tier = Tier { life: Life { capacity_bytes: fast.capacity_bytes, ..*fast }, share: 1.0, waf: 1.0 };
+    // The tier is of as many drives as it takes, and all of their media.
+    let drives = (sized.size_bytes as f64 / fast.capacity_bytes).ceil().max(1.0);
+    let life = Life {
+        capacity_bytes: fast.capacity_bytes * drives,
+        media_bytes: fast.media_bytes * drives,
+        years: fast.years,
+    };
+    let fast_tier = Tier { life, share: 1.0, waf: 1.0 };
     let below = Tier { life: *capacity, share: 1.0 - sized.alpha, waf: SHAPED_WAF };
     let effective = endurance::pool(&fast_tier, &below)?;
     // The curve has octaves only: the largest that is no larger.
@@ -223,7 +238,7 @@ fn text(options: &SizeOptions, sizes: &Sizes, offers: &[Offer<'_>], knee: Option
 }
 
 /// The classes of a configuration.
-fn write_config(path: &Path, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -> Result<()> {
+fn write_config(path: &Path, sizes: &Sizes, report: &Report, rules: &[(String, Rule)], knee: &Offer<'_>) -> Result<()> {
     let mut text =
         format!("# For a fast tier of {}: alpha {:.1} %.\n", size(knee.sized.size_bytes), knee.sized.alpha * 100.0);
     for (at, row) in sizes.order.iter().enumerate() {
@@ -243,8 +258,13 @@ fn write_config(path: &Path, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -
             // Room for half as much again as it ever took.
             let _ = writeln!(text, "share = {:.3}", (share * 1.5).min(1.0));
         }
-        if let Some(rule) = rule_of(&row.name) {
-            let _ = writeln!(text, "match = [{rule:?}]");
+        let own: Vec<String> =
+            rules.iter().filter(|(class, _)| *class == row.name).map(|(_, rule)| rule.to_string()).collect();
+        if let Some(first) = rules.iter().position(|(class, _)| *class == row.name) {
+            // Rules go before hints, the first that holds decides: in the order in which they were given.
+            let _ = writeln!(text, "priority = {first}\nmatch = {own:?}");
+        } else if let Some(rule) = rule_of(&row.name) {
+            let _ = writeln!(text, "priority = {}\nmatch = [{rule:?}]", rules.len());
         }
     }
     use std::io::Write as _;
@@ -257,7 +277,7 @@ fn class_name(row: &str) -> String {
     row.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' }).collect()
 }
 
-/// The rule of rows that stand for a hint; others are named by rules of the user's own.
+/// The rule of rows that stand for a hint.
 fn rule_of(row: &str) -> Option<String> {
     match row {
         "swap" => Some("hint.swap".to_owned()),
