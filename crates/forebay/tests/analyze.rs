@@ -183,7 +183,7 @@ fn regression_a_written_config_can_be_given_as_rules() {
     let config = config.to_str().unwrap();
     let sized = json(&["size", "rocksdb:?scale=0.001", "--rules", "rocksdb", "--config", config]);
     let text = fs::read_to_string(config).unwrap();
-    assert!(text.contains("name = \"wal\"\nplace = \"fast\"") && text.contains("match = [\"ext:log\"]"), "{text}");
+    assert!(text.contains("name = \"wal\"\nplace = \"fast\"") && text.contains("match = [\"extension:log\"]"), "{text}");
     let found = json(&["analyze", "rocksdb:?scale=0.001", "--rules", config]);
     let alpha = |name: &str| {
         let rows = found["report"]["rows"].as_array().unwrap();
