@@ -260,3 +260,68 @@ fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
     assert_eq!(found["faults"]["count"], 2);
     assert_eq!(found["faults"]["first"][0]["byte"], 32);
 }
+
+#[test]
+fn regression_a_written_config_can_be_given_as_rules() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let config = directory.path().join("classes.toml");
+    let config = config.to_str().unwrap();
+    let sized = json(&["size", "rocksdb:?scale=0.001", "--rules", "rocksdb", "--config", config]);
+    let text = fs::read_to_string(config).unwrap();
+    assert!(
+        text.contains("name = \"wal\"\nplace = \"fast\"") && text.contains("match = [\"extension:log\"]"),
+        "{text}"
+    );
+    let found = json(&["analyze", "rocksdb:?scale=0.001", "--rules", config]);
+    let alpha = |name: &str| {
+        let rows = found["report"]["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"))["alpha"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((alpha("wal") - 0.054).abs() < 0.01 && (alpha("L3") - 0.356).abs() < 0.02, "{found}");
+    assert!(sized["order"].as_array().unwrap().len() >= 6);
+}
+
+#[test]
+fn regression_a_large_fast_tier_is_worn_later_and_no_knee_writes_no_config() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 40]);
+    let path = path.to_str().unwrap();
+    let found = json(&["size", path, "--fast-size", "1GiB", "--fast-size", "1TiB"]);
+    let edpwd = |bytes: u64| {
+        let sizes = found["sizes"].as_array().unwrap();
+        sizes.iter().find(|size| size["size_bytes"] == bytes).unwrap()["edpwd"].as_f64().unwrap()
+    };
+    // 1 TiB are three drives of 375 GB.
+    assert!((edpwd(1 << 40) / edpwd(1 << 30) - 3.0).abs() < 1e-9, "{found}");
+    let config = directory.path().join("none.toml");
+    let said = refused(&["size", path, "--config", config.to_str().unwrap()]);
+    assert!(said.contains("not written") && !config.exists(), "{said}");
+}
+
+#[test]
+fn regression_a_fleet_of_which_one_is_left_is_still_a_fleet() {
+    let directory = tempfile::TempDir::new().unwrap();
+    trace(directory.path(), "a.vscsi", &[(0, 4096, true)]);
+    fs::write(directory.path().join("c.txt"), "this is no trace\n").unwrap();
+    let output = forebay(&["analyze", directory.path().to_str().unwrap(), "--output", "json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["traces"].as_array().unwrap().len(), 1, "{found}");
+}
+
+#[test]
+fn regression_convert_tells_faults_before_its_limit_and_leaves_no_empty_file() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 10]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[32 + 12] = 0xee;
+    fs::write(&path, bytes).unwrap();
+    let to = directory.path().join("to.parquet");
+    let (path, to_name) = (path.to_str().unwrap(), to.to_str().unwrap());
+    assert!(refused(&["convert", path, to_name, "--volume", "sdx"]).contains("sdx"));
+    assert!(!to.exists());
+    let found = json(&["convert", path, to_name, "--limit", "5"]);
+    assert_eq!((found["requests"].as_u64(), found["faults"]["count"].as_u64()), (Some(5), Some(1)), "{found}");
+}

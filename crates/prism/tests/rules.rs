@@ -135,6 +135,7 @@ fn what_the_host_tells_is_known() {
         "cgroup:**/db.service",
         "io_class:3",
         "!path:**/*.sst",
+        "!metadata | done",
     ] {
         assert!(holds(rule), "{rule}");
         let again = Rule::parse(rule).unwrap().to_string();
@@ -151,6 +152,15 @@ fn what_the_host_tells_is_known() {
     ] {
         assert!(!holds(rule), "{rule}");
     }
+    // What follows the last dot; and what the file system calls metadata is.
+    let told = |host: HostFacts<'_>, rule: &str| {
+        Rule::parse(rule).unwrap().matches(&Facts { host, evidence: None, ..facts() })
+    };
+    let path = |path| HostFacts { path: Some(path), ..HostFacts::default() };
+    assert!(told(path("a.b/c.tar.gz"), "ext:gz") && !told(path("a.b/c.tar.gz"), "ext:tar.gz"));
+    assert!(!told(path("a.b/c"), "ext:b/c") && !told(path("dbs/x"), "directory:db"));
+    let meta = HostFacts { meta: Some(true), ..HostFacts::default() };
+    assert!(told(meta, "metadata") && !told(HostFacts::default(), "metadata") && !told(meta, "fs.metadata"));
     let error = Rule::parse("hint.lifetime:brief").unwrap_err().to_string();
     assert!(error.contains("character 14") && error.contains("`extreme`"), "{error}");
 }

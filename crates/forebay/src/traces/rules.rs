@@ -1,6 +1,6 @@
 //! Rules of classes for traces: built-in ones of known systems, a file of `[[class]]` parts, or a pool's configuration.
 
-use crate::config;
+use crate::config::{self, Place};
 use anyhow::{Context, Result, bail};
 use forebay_prism::Rule;
 use serde::Deserialize;
@@ -24,21 +24,27 @@ struct File {
     class: Vec<Class>,
 }
 
+/// A class of a configuration; of its policy only the order counts here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Class {
     name: String,
     #[serde(default, rename = "match")]
     rules: Vec<String>,
-    #[serde(default)]
-    priority: Option<u16>,
-    /// Of no meaning for a trace; the file may be what `forebay size` wrote for a pool.
+    #[serde(default = "Class::default_priority")]
+    priority: u16,
     #[serde(default, rename = "place")]
-    _place: Option<config::Place>,
+    _place: Option<Place>,
     #[serde(default, rename = "share")]
     _share: Option<f64>,
     #[serde(default, rename = "read_cache")]
     _read_cache: Option<bool>,
+}
+
+impl Class {
+    fn default_priority() -> u16 {
+        100
+    }
 }
 
 /// The rules that `text` names: (class, rule), the first that holds decides.
@@ -58,30 +64,20 @@ pub fn load(text: &str) -> Result<Vec<(String, Rule)>> {
             std::fs::read_to_string(text).with_context(about)?
         }
     };
-    let classes = if content.lines().any(|line| line.trim() == "[pool]") {
+    let mut classes: Vec<(u16, String, Vec<String>)> = if content.lines().any(|line| line.trim() == "[pool]") {
         let config = config::load(Path::new(text))?;
-        let class = |class: config::Class| Class {
-            name: class.name,
-            rules: class.rules,
-            priority: Some(class.priority),
-            _place: None,
-            _share: None,
-            _read_cache: None,
-        };
-        config.class.into_iter().map(class).collect()
+        config.class.into_iter().map(|class| (class.priority, class.name, class.rules)).collect()
     } else {
         let file: File = toml::from_str(&content).with_context(|| format!("--rules {text}"))?;
-        file.class
+        file.class.into_iter().map(|class| (class.priority, class.name, class.rules)).collect()
     };
-    // Among equals the order of the file counts, as in a pool.
-    let mut classes: Vec<Class> = classes;
-    classes.sort_by_key(|class| class.priority.unwrap_or(100));
+    classes.sort_by_key(|(priority, ..)| *priority);
     let mut list = Vec::new();
-    for class in classes {
-        for rule in class.rules {
+    for (_, class, rules) in classes {
+        for rule in rules {
             let parsed =
-                Rule::parse(&rule).with_context(|| format!("--rules {text}: class {:?}, rule {rule:?}", class.name))?;
-            list.push((class.name.clone(), parsed));
+                Rule::parse(&rule).with_context(|| format!("--rules {text}: class {class:?}, rule {rule:?}"))?;
+            list.push((class.clone(), parsed));
         }
     }
     Ok(list)

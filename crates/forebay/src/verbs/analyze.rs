@@ -90,8 +90,8 @@ pub fn read(
     let mut names = Names::default();
     let (mut faults, mut knows, mut requests, mut cut) = (Faults::default(), Knows::default(), 0, None);
     let mut batch = Vec::new();
-    'files: for mut source in trace.open(format, wanted).with_context(about)? {
-        loop {
+    for mut source in trace.open(format, wanted).with_context(about)? {
+        let wants_more = loop {
             batch.clear();
             let read = source.read(&mut batch, &mut names).with_context(about);
             let goes_on = match read {
@@ -108,21 +108,19 @@ pub fn read(
             }
             knows = source.knows();
             requests += batch.len() as u64;
-            if !take(&batch, &names, knows) {
-                break 'files;
+            let wants_more = take(&batch, &names, knows);
+            if !wants_more || !goes_on {
+                break wants_more && cut.is_none();
             }
-            if cut.is_some() {
-                break 'files;
-            }
-            if !goes_on {
-                break;
-            }
-        }
+        };
         let found = source.faults();
         faults.by_line = found.by_line;
         faults.count += found.count;
         let room = 8_usize.saturating_sub(faults.first.len());
         faults.first.extend(found.first.iter().take(room).cloned());
+        if !wants_more {
+            break;
+        }
     }
     if let (Some(volume), 0) = (volume, requests) {
         let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
@@ -171,11 +169,12 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
         let volume = options.reading.volume.as_deref();
-        let read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
+        let mut read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
             analysis.add(requests, names, knows);
             true
         })?;
-        let report = analysis.finish(&read.names);
+        // Names of a whole fleet would take memory without bound.
+        let report = analysis.finish(&std::mem::take(&mut read.names));
         Ok(Analysed { name: trace.name.clone(), read, report })
     };
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -125,6 +125,10 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
         if failed.is_some() || written >= limit {
             return false;
         }
+        // No file for a volume that is not there.
+        if requests.is_empty() {
+            return true;
+        }
         let requests = &requests[..requests.len().min(usize::try_from(limit - written).unwrap_or(usize::MAX))];
         let mut write = || -> Result<()> {
             if writer.is_none() {

@@ -134,7 +134,14 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
 
 fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
     // What is not pinned passes through the tier as well: it takes all writes.
-    let fast_tier = Tier { life: Life { capacity_bytes: fast.capacity_bytes, ..*fast }, share: 1.0, waf: 1.0 };
+    // The tier is of as many drives as it takes, and all of their media.
+    let drives = (sized.size_bytes as f64 / fast.capacity_bytes).ceil().max(1.0);
+    let life = Life {
+        capacity_bytes: fast.capacity_bytes * drives,
+        media_bytes: fast.media_bytes * drives,
+        years: fast.years,
+    };
+    let fast_tier = Tier { life, share: 1.0, waf: 1.0 };
     let below = Tier { life: *capacity, share: 1.0 - sized.alpha, waf: SHAPED_WAF };
     let effective = endurance::pool(&fast_tier, &below)?;
     // The curve has octaves only: the largest that is no larger.
@@ -252,7 +259,9 @@ fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee
         }
         let rules = rules_of(&row.name, how);
         if !rules.is_empty() {
-            let _ = writeln!(text, "match = {rules:?}");
+            // Rules go before hints, the first that holds decides: in the order in which they were given.
+            let given = how.rules.iter().position(|(class, _)| *class == row.name).unwrap_or(how.rules.len());
+            let _ = writeln!(text, "priority = {given}\nmatch = {rules:?}");
         }
     }
     use std::io::Write as _;

@@ -109,6 +109,14 @@ mod tests {
     }
 
     #[test]
+    fn volumes_have_streams_of_their_own() {
+        let mut shapes = Shapes::default();
+        shapes.note(&Request::new(0, Op::Read, 0, 4096));
+        shapes.note(&Request { volume: 1, ..Request::new(0, Op::Read, 4096, 4096) });
+        assert_eq!(shapes.sequential, 0);
+    }
+
+    #[test]
     fn interleaved_streams_are_seen() {
         let mut shapes = Shapes::default();
         for at in 0..10 {

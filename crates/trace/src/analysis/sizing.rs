@@ -72,6 +72,8 @@ struct Rest {
     places: HashMap<u64, Place>,
     /// Distances in blocks, for each part of the trace.
     distances: Vec<Histogram>,
+    /// Blocks written that were followed, by the weight they had, for each part.
+    followed: Vec<f64>,
 }
 
 /// A trace being sized.
@@ -114,6 +116,7 @@ impl Sizing {
                 stack: Stack::default(),
                 places: HashMap::new(),
                 distances: vec![Histogram::default(); PARTS],
+                followed: vec![0.0; PARTS],
             })
             .collect::<Vec<_>>();
         let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
@@ -194,6 +197,7 @@ impl Sizing {
             if pinned > rank {
                 continue;
             }
+            rest.followed[at] += weight as f64;
             if rest.stack.is_full() {
                 rest.stack.pack(rest.places.values_mut());
             }
@@ -282,8 +286,11 @@ impl Sizing {
             let Some(left) = size_bytes.checked_sub(pinned_bytes) else { break };
             let of_part = |part: usize| {
                 let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
-                let staged = self.rests[pinned].distances[part].below(left / BLOCK_BYTES);
-                (kept as f64, staged)
+                let (rest, left) = (&self.rests[pinned], left / BLOCK_BYTES);
+                // What a sample has too many or too few of is written all the time (SHARDS-adj, as in `Distances`).
+                let adjusted = (self.blocks[part] - kept) as f64 - rest.followed[part];
+                let staged = rest.distances[part].below(left) + if left > 0 { adjusted } else { 0.0 };
+                (kept as f64, staged.max(0.0))
             };
             let all: u64 = self.blocks.iter().sum();
             let (kept, staged) = (0..PARTS).map(of_part).fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
@@ -462,6 +469,21 @@ mod tests {
         // The hot blocks and what comes between two writes of one of them.
         let hot = 512 * BLOCK_BYTES;
         assert!((hot..hot * 2).contains(&at(&plain)), "{}", at(&plain));
+    }
+
+    #[test]
+    fn a_sample_stays_within_its_memory_and_comes_close() {
+        let requests = two_parts();
+        let (names, knows) = (Names::default(), Knows { op: true, time: true, ..Knows::default() });
+        let (report, exact) = sized(&requests, &[]);
+        let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
+        sizing.add(&requests, &names, knows);
+        assert!(sizing.rests.iter().all(|rest| rest.places.len() <= sizing.limit));
+        let sampled = sizing.finish(&[]);
+        assert!(sampled.one_block_in >= 4, "{}", sampled.one_block_in);
+        for (exact, sampled) in exact.sizes.iter().zip(&sampled.sizes).filter(|(exact, _)| exact.size_bytes > 8 << 20) {
+            assert!((exact.alpha - sampled.alpha).abs() < 0.1, "{exact:?} {sampled:?}");
+        }
     }
 
     #[test]

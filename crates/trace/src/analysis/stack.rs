@@ -117,6 +117,20 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    #[test]
+    fn a_packed_stack_has_room_also_where_it_was_full_of_live_blocks() {
+        let mut stack = Stack::default();
+        let mut places: Vec<Place> = Vec::new();
+        for _ in 0..3 * WORDS_MIN * WORD {
+            if stack.is_full() {
+                stack.pack(places.iter_mut());
+                assert!(!stack.is_full());
+            }
+            places.push(stack.push());
+        }
+        assert_eq!(stack.above(places[0]), places.len() - 1);
+    }
+
     proptest! {
         /// Against a list that is searched.
         #[test]

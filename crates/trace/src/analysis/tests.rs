@@ -221,3 +221,77 @@ fn regression_what_is_discarded_has_lived_while_bytes_were_written() {
     let row = &report.rows[0];
     assert_eq!((row.life_bytes.as_ref().unwrap().max, row.discarded_bytes), (3 * BLOCK, BLOCK));
 }
+
+#[test]
+fn a_sample_that_has_too_much_of_one_block_is_adjusted() {
+    // One block takes half of the accesses, and a sample has it or not.
+    let requests: Vec<Request> = (0..200_000)
+        .map(|at| Request::new(at, Op::Read, if at % 2 == 0 { 77 } else { at * 7919 % 30_000 } * BLOCK, BLOCK))
+        .collect();
+    let at =
+        |report: &Report, size| report.curve.iter().find(|point| point.size_bytes == size).unwrap().miss_ratio.unwrap();
+    let exact = analysed(&Options::default(), &requests);
+    for halvings in 1..5 {
+        let sampled = analysed(&Options { sample_halvings: halvings, ..Options::default() }, &requests);
+        let size = 16 << 20;
+        assert!((at(&sampled, size) - at(&exact, size)).abs() < 0.02, "{halvings}: {sampled:?}");
+    }
+}
+
+#[test]
+fn hints_and_marks_make_rows_where_they_say_something() {
+    use crate::{Flags, Lifetime};
+    let write = |at: u64| Request::new(at, Op::Write, at * BLOCK, BLOCK);
+    let requests = [
+        Request { lifetime: Lifetime::None, ..write(1) },
+        Request { lifetime: Lifetime::Short, ..write(2) },
+        Request { lifetime: Lifetime::Medium, ..write(3) },
+        Request { flags: Flags::SWAP.with(Flags::META), ..write(4) },
+    ];
+    let rows = |knows, rules| {
+        let names = Names::default();
+        let mut analysis = Analysis::new(&Options { rules, ..Options::default() });
+        analysis.add(&requests, &names, knows);
+        let mut rows: Vec<String> = analysis.finish(&names).rows.into_iter().map(|row| row.name).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let all = Knows { op: true, flags: true, lifetime: true, ..Knows::default() };
+    assert_eq!(rows(all, Vec::new()), ["cold", "lifetime medium", "lifetime short", "swap"]);
+    let rule = |class: &str, text: &str| (class.to_owned(), forebay_prism::Rule::parse(text).unwrap());
+    // Answers are kept for each hint; what a trace does not tell is not known to be otherwise.
+    let rules = vec![rule("brief", "hint.lifetime:short"), rule("else", "!hint.lifetime:short")];
+    assert_eq!(rows(all, rules.clone()), ["brief", "else"]);
+    assert_eq!(rows(Knows { op: true, ..Knows::default() }, rules), rows(all, Vec::new()));
+}
+
+#[test]
+fn rows_are_bounded_and_letters_follow_from_figures() {
+    let mut names = Names::default();
+    let mut requests: Vec<Request> = (0..5000_u64)
+        .map(|at| Request {
+            path: names.paths.number(&format!("d{at}/f")),
+            ..Request::new(at, Op::Write, at * BLOCK, BLOCK)
+        })
+        .collect();
+    // d7 is read over and over, d8 written.
+    for at in 0..20 {
+        requests.push(Request { path: requests[7].path, ..Request::new(6000 + at, Op::Read, 7 * BLOCK, BLOCK) });
+        requests.push(Request { path: requests[8].path, ..Request::new(6000 + at, Op::Write, 8 * BLOCK, BLOCK) });
+    }
+    let mut analysis = Analysis::new(&Options { by: By::Directory, ..Options::default() });
+    let knows = Knows { op: true, file: true, ..Knows::default() };
+    analysis.add(&requests, &names, knows);
+    let report = analysis.finish(&names);
+    assert!((4096..=4097).contains(&report.rows.len()), "{}", report.rows.len());
+    let row = |name: &str| report.rows.iter().find(|row| row.name == name).unwrap();
+    assert_eq!(["d7", "d8", "d9"].map(|name| row(name).letter), [Some('H'), Some('T'), Some('X')]);
+    assert!(row("others").writes > 900);
+    assert_eq!(report.alpha_fast, Some(22.0 / 5020.0));
+    assert_eq!(report.fast_bytes, 2 * BLOCK);
+    // Rows that are known for sure count exactly, of a sample too.
+    let mut analysis = Analysis::new(&Options { by: By::Directory, sample_halvings: 5, ..Options::default() });
+    analysis.add(&requests, &names, knows);
+    let report = analysis.finish(&names);
+    assert_eq!(report.rows.iter().find(|row| row.name == "d7").unwrap().reads, 20);
+}

@@ -66,7 +66,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     }
     if report.one_block_in > 1 {
         lines.push(format!(
-            "SAMPLED: one block in {} was followed (SHARDS); occupancy, beta, lives and curves are estimates",
+            "SAMPLED: one block in {} was followed (SHARDS); occupancy, beta, lives, curves, and reads by who wrote are estimates",
             report.one_block_in
         ));
     }
