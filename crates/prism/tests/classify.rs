@@ -417,3 +417,17 @@ fn requests_without_contents_are_classified() {
     let intent = Intent { len_bytes: 3 * BLOCK as u64, ..write(0, &[]) };
     assert_eq!(runs(&mut prism, &intent), [("cold".into(), 3)]);
 }
+
+/// Fields that mean nothing in an external journal were kept as they were, and made all that was saved unreadable.
+#[test]
+fn regression_an_external_journal_with_odd_fields_can_be_saved() {
+    let mut block = superblocks()[1].clone();
+    // First data block 2; incompatible features: external journal, and one more.
+    (block[1024 + 20], block[1024 + 96]) = (2, 40);
+    let mut prism = Prism::new(ClassTable::default());
+    runs(&mut prism, &write(0, &block));
+    let mut restored = Prism::new(ClassTable::default());
+    restored.restore(&prism.save());
+    assert_eq!(restored.known_systems(), prism.known_systems());
+    assert!(!restored.known_systems().is_empty());
+}

@@ -108,6 +108,9 @@ impl Geometry {
                 return None;
             }
         }
+        // In an external journal these mean nothing, so that they may be anything.
+        let (first_block, group_inodes, descriptor_bytes) =
+            if external_journal { (first_block.min(1), 0, 32) } else { (first_block, group_inodes, descriptor_bytes) };
         let groups = (blocks - u64::from(first_block).min(blocks)).div_ceil(u64::from(group_blocks.max(1)));
         let flex_log = u32::from(sb[0x174]);
         let copies = if compat & COMPAT_SPARSE_SUPER2 != 0 {
