@@ -344,7 +344,7 @@ impl Analysis {
             .filter_map(|(window, window_ns)| {
                 let per_s = 1e9 / window_ns as f64;
                 let count = (len_ns / window_ns + 1) as f64;
-                let mean = window.bytes.mean()? * window.bytes.count() / (len_ns as f64 / window_ns as f64);
+                let mean = window.bytes.mean()? * window.bytes.count() / count;
                 Some(Burst {
                     window_ns,
                     busy: window.bytes.count() / count,
