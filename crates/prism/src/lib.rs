@@ -275,7 +275,8 @@ impl Claims<'_> {
         {
             return class;
         }
-        let class = self.by_rule(evidence, block).or_else(|| self.by_hint()).or_else(|| self.by_contents(evidence));
+        let class =
+            self.by_rule(evidence, block).or_else(|| self.by_hint(evidence)).or_else(|| self.by_contents(evidence));
         self.last = Some((evidence, class));
         class
     }
@@ -290,10 +291,12 @@ impl Claims<'_> {
     }
 
     /// What the kernel knows for sure; how long data will live leaves the class open.
-    fn by_hint(&self) -> Option<ClassId> {
+    fn by_hint(&self, evidence: Option<Evidence>) -> Option<ClassId> {
         let host = &self.facts.host;
         match (host.meta, host.swap) {
             (_, Some(true)) => Some(self.table.built_in().temp),
+            // File systems mark their logs as metadata too (XFS: xlog_write_iclog); contents know these better.
+            (Some(true), _) if evidence.is_some_and(|found| found.role == Role::Journal) => None,
             (Some(true), _) => Some(self.table.built_in().metadata),
             _ => None,
         }

@@ -410,6 +410,16 @@ fn what_the_kernel_knows_goes_before_behaviour() {
     assert_eq!(runs(&mut prism, &with(extreme)), [("cold".into(), 1)]);
 }
 
+/// XFS marks what it writes to its log as metadata: contents tell that it is a log.
+#[test]
+fn a_journal_that_is_marked_as_metadata_is_a_log() {
+    let mut prism = Prism::new(ClassTable::default());
+    runs(&mut prism, &write(0, &superblock()));
+    let data = [1; BLOCK];
+    let host = HostFacts { meta: Some(true), ..HostFacts::default() };
+    assert_eq!(runs(&mut prism, &Intent { host, ..write(LOG_START, &data) }), [("log".into(), 1)]);
+}
+
 /// A trace has no contents: lengths alone must do.
 #[test]
 fn requests_without_contents_are_classified() {
