@@ -294,3 +294,17 @@ fn an_interrupt_ends_it_with_what_is_known() {
     assert_eq!((&job["partial"], &job["ios"]), (&"interrupted".into(), &2.into()));
     assert_eq!(result["replay"]["requests"], 3);
 }
+
+/// Where the reader of the result was gone, the records were not converted.
+#[test]
+fn regression_records_are_converted_also_where_nobody_reads_the_result() {
+    let place = Place::new();
+    let (trace, records, parquet) = (place.trace(&requests()), place.path("r.fbt"), place.path("r.parquet"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(["replay", &trace, "--target", "null:?size=64MiB", "--as-fast-as-possible"]);
+    command.args(["--records", &records, "--parquet", &parquet]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(running.stdout.take());
+    running.wait().unwrap();
+    assert!(std::fs::exists(&parquet).unwrap());
+}

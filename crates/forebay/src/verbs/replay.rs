@@ -143,7 +143,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
     let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
     let drift = results.first().and_then(|result| result.drift.as_ref());
-    match format {
+    let show = || match format {
         Format::Json => output::json(json!({
             "target": session.name(),
             "notes": plan.notes,
@@ -152,7 +152,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
             "replay": replay_json(options, &known, drift, &reporting),
             "drive_counters": counters.as_ref().map(counters_json),
             "models": wear.as_ref().map(Wear::json),
-        }))?,
+        })),
         Format::Table => {
             for result in &results {
                 output::line(&job_table(session.name(), result, None, &reporting))?;
@@ -164,12 +164,16 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
             if let Some(table) = wear.as_ref().and_then(Wear::table) {
                 output::line(&format!("\n{table}"))?;
             }
+            Ok(())
         }
-    }
-    // After the result was shown: what goes wrong now does not cost it.
+    };
+    // What goes wrong after the result was shown does not cost it; and where nobody reads it the records are converted all
+    // the same.
+    let shown = show();
     if let (Some(records), Some(parquet)) = (&options.records, &options.parquet) {
         to_parquet(records, parquet)?;
     }
+    shown?;
     session.close()?;
     read.with_context(|| format!("{}: only a part was replayed", options.trace))?;
     verdict(&results)
