@@ -96,13 +96,13 @@ pub struct Request {
     pub inode: u64,
     /// Id of the control group; 0 where it is not known.
     pub cgroup: u64,
-    /// Volume, in [`Names::volumes`].
+    /// Volume, in [`crate::Names::volumes`].
     pub volume: u32,
-    /// Name of the process, in [`Names::processes`]; 0 where it is not known.
+    /// Name of the process, in [`crate::Names::processes`]; 0 where it is not known.
     pub process: u32,
     /// Its id; 0 where it is not known.
     pub pid: u32,
-    /// Path of the file, in [`Names::paths`]; 0 where it is not known.
+    /// Path of the file, in [`crate::Names::paths`]; 0 where it is not known.
     pub path: u32,
     /// Class that the trace gives it (Open CAS); [`Request::NO_CLASS`].
     pub io_class: u16,

@@ -47,7 +47,7 @@ pub struct ReadingOptions {
     /// Format of the trace; found out where left out
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,
-    /// Classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file of [[class]] parts, such as a pool's
+    /// Classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file of `[[class]]` parts, such as a pool's
     #[arg(long, value_name = "RULES")]
     pub rules: Option<String>,
     /// Only this volume of the trace

@@ -40,7 +40,7 @@ pub struct SizeOptions {
     /// Drive of the capacity tier, for its endurance
     #[arg(long, default_value = "p4320", value_name = "DRIVE")]
     pub capacity: String,
-    /// Write the [[class]] part of a configuration for the recommended size; the file must not exist
+    /// Write the `[[class]]` part of a configuration for the recommended size; the file must not exist
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
