@@ -65,6 +65,7 @@ impl Load {
             fua: false,
             export: 0,
             tag: None,
+            told: None,
         });
     }
     fn write(&mut self, block: u64, blocks: u64) {

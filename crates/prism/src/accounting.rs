@@ -26,9 +26,19 @@ pub struct ClassStats {
     pub fast_blocks: u64,
     /// Blocks now on the capacity tier.
     pub capacity_blocks: u64,
+    /// Bytes that had another class when they were written and were given this one later.
+    pub reclassed_in_bytes: u64,
+    /// Bytes of this class that were given another one later.
+    pub reclassed_out_bytes: u64,
 }
 
 impl ClassStats {
+    /// Bytes that the hosts wrote of what belongs to the class by what is known now.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.host_written_bytes.saturating_add(self.reclassed_in_bytes).saturating_sub(self.reclassed_out_bytes)
+    }
+
     /// Share of the host's writes that the fast tier kept from the capacity tier (WRF), 0.0 to 1.0; `None` before any
     /// write.
     ///
@@ -36,11 +46,12 @@ impl ClassStats {
     /// data destaged, promoted by a change of policy and destaged again passes to the capacity tier more than once.
     #[must_use]
     pub fn alpha(&self) -> Option<f64> {
-        if self.host_written_bytes == 0 {
+        let written = self.written_bytes();
+        if written == 0 {
             return None;
         }
         let through = self.bypassed_bytes.saturating_add(self.destaged_bytes) as f64;
-        Some((1.0 - through / self.host_written_bytes as f64).max(0.0))
+        Some((1.0 - through / written as f64).max(0.0))
     }
 
     /// Writes of the class over the space it occupies now (WIF); `None` while it occupies nothing.
@@ -49,7 +60,7 @@ impl ClassStats {
     #[must_use]
     pub fn beta(&self) -> Option<f64> {
         let occupied = self.fast_blocks.saturating_add(self.capacity_blocks).saturating_mul(4096);
-        (occupied > 0).then(|| self.host_written_bytes as f64 / occupied as f64)
+        (occupied > 0).then(|| self.written_bytes() as f64 / occupied as f64)
     }
 
     /// Share of bytes read that came from the fast tier, 0.0 to 1.0; `None` before any read.
@@ -75,6 +86,8 @@ impl ClassStats {
             (&mut self.fast_read_bytes, other.fast_read_bytes),
             (&mut self.fast_blocks, other.fast_blocks),
             (&mut self.capacity_blocks, other.capacity_blocks),
+            (&mut self.reclassed_in_bytes, other.reclassed_in_bytes),
+            (&mut self.reclassed_out_bytes, other.reclassed_out_bytes),
         ];
         for (sum, more) in pairs {
             *sum = sum.saturating_add(more);
@@ -103,7 +116,16 @@ mod tests {
             fast_read_bytes: 100,
             fast_blocks: 60,
             capacity_blocks: 40,
+            reclassed_in_bytes: 0,
+            reclassed_out_bytes: 0,
         };
+        let moved = ClassStats {
+            host_written_bytes: 900 * 4096,
+            reclassed_in_bytes: 300 * 4096,
+            reclassed_out_bytes: 200 * 4096,
+            ..stats
+        };
+        assert_eq!((moved.alpha(), moved.beta()), (stats.alpha(), stats.beta()), "what came and went counts");
         assert_eq!((stats.alpha(), stats.beta(), stats.hit_ratio()), (Some(0.75), Some(10.0), Some(0.25)));
         assert_eq!(stats.capacity_written_bytes(), 280 * 4096);
         let mut sum = stats;

@@ -350,6 +350,17 @@ impl ClassTable {
     pub(crate) fn built_in(&self) -> BuiltIn {
         self.built_in
     }
+
+    /// Whether the class is there in every pool.
+    pub(crate) fn is_built_in(&self, id: ClassId) -> bool {
+        let BuiltIn { metadata, log, temp, hot } = self.built_in;
+        [self.default_class(), metadata, log, temp, hot].contains(&id)
+    }
+
+    /// Whether a rule of the class takes a host's help.
+    pub(crate) fn takes_host_facts(&self, id: ClassId) -> bool {
+        self.rules.iter().any(|(class, rule)| *class == id && rule.takes_host_facts())
+    }
 }
 
 /// Replaces by name, appends the rest.

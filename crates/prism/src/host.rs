@@ -2,6 +2,7 @@
 //! known: a trace its fields, a served pool what its sources of evidence have learned.
 
 use crate::Lifetime;
+use std::sync::Arc;
 
 /// Facts that blocks alone cannot tell. `None` is not known, and a rule that needs it claims nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,4 +29,59 @@ pub struct HostFacts<'a> {
     pub cgroup: Option<&'a str>,
     /// Class by the rules of another system (Open CAS).
     pub io_class: Option<u16>,
+}
+
+/// What a map of files tells of one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileTold {
+    /// Its path.
+    pub path: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// The write-lifetime hint it carries (`F_GET_RW_HINT`).
+    pub lifetime: Option<Lifetime>,
+}
+
+/// Facts that a request carries to where it is classified: [`HostFacts`] that own what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// How long the data will live, by its writer.
+    pub lifetime: Option<Lifetime>,
+    /// Whether it is file-system metadata.
+    pub meta: Option<bool>,
+    /// Whether it is swap.
+    pub swap: Option<bool>,
+    /// Whether it went past the page cache.
+    pub direct: Option<bool>,
+    /// Its file. Shared: many requests are of one file.
+    pub file: Option<Arc<FileTold>>,
+    /// Where in the file it begins, in bytes.
+    pub file_offset_bytes: Option<u64>,
+    /// Name of the process.
+    pub process: Option<Arc<str>>,
+    /// Id of the process.
+    pub pid: Option<u32>,
+    /// Control group.
+    pub cgroup: Option<Arc<str>>,
+}
+
+impl Told {
+    /// As the classifier takes them. The hint that came with the request counts before the file's.
+    #[must_use]
+    pub fn facts(&self) -> HostFacts<'_> {
+        let file = self.file.as_deref();
+        HostFacts {
+            lifetime: self.lifetime.or(file.and_then(|file| file.lifetime)),
+            meta: self.meta,
+            swap: self.swap,
+            direct: self.direct,
+            path: file.map(|file| file.path.as_str()),
+            file_size_bytes: file.map(|file| file.size_bytes),
+            file_offset_bytes: self.file_offset_bytes,
+            process: self.process.as_deref(),
+            pid: self.pid,
+            cgroup: self.cgroup.as_deref(),
+            io_class: None,
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the books per class.
 //!
 //! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), the host's hints
-//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock, no randomness; memory is bounded.
+//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock,
+//! no randomness; memory is bounded.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
 pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
-pub use host::HostFacts;
+pub use host::{FileTold, HostFacts, Told};
 pub use lifetime::Lifetime;
 pub use rules::{Facts, Rule, RuleError};
 
@@ -171,8 +172,8 @@ impl Prism {
                 export: intent.export,
                 export_name,
                 direction: intent.direction,
-                request_size_bytes: len_bytes,
-                sequential_bytes,
+                request_size_bytes: Some(len_bytes),
+                sequential_bytes: Some(sequential_bytes),
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
                 host: intent.host,
@@ -219,6 +220,45 @@ impl Prism {
             };
             append(runs, at - start, class);
         }
+    }
+
+    /// The class that a block written as `class` belongs to, now that the host's facts about it have become known: a rule's,
+    /// or that of its lifetime hint where nothing else had claimed it. Where a class of the operator's own claimed it by
+    /// facts that hold no longer, it is nobody's again. Contents and behaviour were looked at when it was written.
+    ///
+    /// Of `intent`, the address (of the block), the disk, the export and the host's facts count.
+    #[must_use]
+    pub fn reclass(&self, intent: &Intent<'_>, class: ClassId) -> ClassId {
+        if let Some(tag) = intent.tag {
+            return tag;
+        }
+        let facts = Facts {
+            disk_name: self.disks.get(&intent.disk).map_or("", String::as_str),
+            export: intent.export,
+            export_name: self.exports.get(&intent.export).map_or("", String::as_str),
+            direction: Direction::Write,
+            request_size_bytes: None,
+            sequential_bytes: None,
+            offset_bytes: intent.offset_bytes,
+            evidence: None,
+            host: intent.host,
+        };
+        if let Some((claimed, _)) = self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)) {
+            return *claimed;
+        }
+        let (default, built_in) = (self.table.default_class(), self.table.built_in());
+        let dies_soon = matches!(intent.host.lifetime, Some(Lifetime::Short | Lifetime::Medium));
+        match class {
+            class if class == default && dies_soon => built_in.temp,
+            class if !self.table.is_built_in(class) && self.table.takes_host_facts(class) => default,
+            class => class,
+        }
+    }
+
+    /// Whether [`Prism::reclass`] may answer differently for blocks of one class and one file.
+    #[must_use]
+    pub fn reclass_uses_address(&self) -> bool {
+        self.table.rules_use_address()
     }
 
     /// Learns from a verified read (file-system geometry, re-read heat).

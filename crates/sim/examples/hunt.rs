@@ -1,4 +1,4 @@
-//! Looks for a life that fails: `hunt FROM COUNT [KIND]`, of lives of all kinds or of one (0 to 7). Prints the first one
+//! Looks for a life that fails: `hunt FROM COUNT [KIND]`, of lives of all kinds or of one (0 to 8). Prints the first one
 //! and ends with 1, or ends with 0. Small, so that it is built quickly over a volume with a bug planted in it
 //! (`tests/planted/run`).
 

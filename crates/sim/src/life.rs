@@ -138,8 +138,18 @@ impl Shape {
     }
 }
 
-fn classes() -> Vec<ClassSpec> {
-    vec![ClassSpec::new("bulk", Place::Capacity)]
+fn classes(kind: Kind) -> Vec<ClassSpec> {
+    let of = |name: &str, place, share, rule: &str| ClassSpec {
+        share,
+        rules: vec![rule.to_owned()],
+        ..ClassSpec::new(name, place)
+    };
+    let bulk = ClassSpec::new("bulk", Place::Capacity);
+    if kind == Kind::Naming {
+        vec![bulk, of("kept", Place::Fast, 0.3, "path:/kept/*"), of("passing", Place::Stage, 1.0, "path:/passing/*")]
+    } else {
+        vec![bulk]
+    }
 }
 
 impl<'a> Life<'a> {
@@ -161,7 +171,7 @@ impl<'a> Life<'a> {
         let uuids: Vec<[u8; 16]> = (1..=geometries.len() as u8).map(|at| [at; 16]).collect();
         let superblock =
             plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
-        let table = ClassTable::from_configured(&classes()).map_err(|error| error.to_string())?;
+        let table = ClassTable::from_configured(&classes(shape.kind)).map_err(|error| error.to_string())?;
         let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes }];
         format(&mut boxed(&devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
@@ -243,7 +253,7 @@ impl<'a> Life<'a> {
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
-        open(devices, 1, &classes(), self.shape.options())
+        open(devices, 1, &classes(self.shape.kind), self.shape.options())
     }
 
     /// A bit rots, without power.
@@ -302,6 +312,7 @@ impl<'a> Life<'a> {
         let before = self.struck();
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
+        world.names_files = self.shape.kind == Kind::Naming;
         world.is_damaged = self.is_tainted || self.may_be_damaged;
         world.errors_allowed = world.is_damaged || opening_failed;
         let said = Self::inhabit(&mut world, round, &mut self.coverage);

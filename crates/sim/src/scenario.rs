@@ -16,6 +16,9 @@ const SECOND_BLOCKS: u64 = 24;
 /// Names of the classes whose policy changes.
 pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
 
+/// Names of files; the first two are claimed by rules of classes.
+pub const NAMES: [&str; 3] = ["/kept/a", "/passing/b", "/other/c"];
+
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -60,6 +63,15 @@ pub enum Step {
         sector: u64,
         /// How many.
         sectors: u64,
+    },
+    /// Blocks become known to belong to a file.
+    Reclass {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
+        /// Which of [`NAMES`].
+        file: u8,
     },
     /// A flush.
     Flush,
@@ -275,7 +287,7 @@ impl Scenario {
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of sixteen, six have a little of everything and ten are rich in something.
+    /// The life of a number: of sixteen, five have a little of everything and eleven are rich in something.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
         let kind = match number % 16 {
@@ -286,6 +298,7 @@ impl Scenario {
             9 | 12 => Kind::Failing,
             11 => Kind::Tight,
             13 => Kind::Sweeping,
+            14 => Kind::Naming,
             _ => Kind::Mixed,
         };
         Self::random(kind.seed(number))

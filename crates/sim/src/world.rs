@@ -8,13 +8,15 @@ use crate::device::SimDevice;
 use crate::fault::Fault;
 use crate::oracle::{Made, Oracle, Place, fill};
 use crate::power::Power;
-use crate::scenario::{CLASSES, Step};
+use crate::scenario::{CLASSES, NAMES, Step};
 use forebay_block::VirtualClock;
 use forebay_block::{Buf, ClassId, Device, DiskId};
 use forebay_prism::class::ClassChange;
+use forebay_prism::{FileTold, Told};
 use forebay_volume::engine::Activity;
-use forebay_volume::{Completion, Devices, Engine, Op, Pool, Request, RequestError};
+use forebay_volume::{Completion, Devices, Engine, Op, Pool, Request, RequestError, ToldPart, ToldParts};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A request that is under way for longer than this has stalled, in nanoseconds of virtual time.
 const STALL_NS: u64 = 400_000_000_000;
@@ -64,10 +66,30 @@ pub struct Memory {
 }
 
 enum Flight {
-    Change { made: Made, fua: bool },
-    Flush { event: u64 },
-    Read { disk: u16, sector: u64, since: BTreeMap<u64, usize> },
-    Survey { place: Place },
+    Change {
+        made: Made,
+        fua: bool,
+    },
+    Flush {
+        event: u64,
+    },
+    Read {
+        disk: u16,
+        sector: u64,
+        since: BTreeMap<u64, usize>,
+    },
+    Survey {
+        place: Place,
+    },
+    /// Nothing that is read says how it went.
+    Aside,
+}
+
+/// What the host tells of a file's blocks.
+fn told(file: u64, blocks: u64) -> ToldPart {
+    let path = NAMES[file as usize % NAMES.len()].to_owned();
+    let file = FileTold { path, ..FileTold::default() };
+    ToldPart { blocks, told: Told { file: Some(Arc::new(file)), ..Told::default() } }
 }
 
 /// A pool that runs.
@@ -84,6 +106,8 @@ pub struct World<'a> {
     skew_ns: i64,
     done: Vec<Completion>,
     surveyed: Vec<(Place, Result<Buf, RequestError>)>,
+    /// The host tells of files.
+    pub names_files: bool,
     /// Requests may fail.
     pub errors_allowed: bool,
     /// Parts of the map may have been lost before.
@@ -115,6 +139,7 @@ impl<'a> World<'a> {
             skew_ns: 0,
             done: Vec::new(),
             surveyed: Vec::new(),
+            names_files: false,
             errors_allowed: false,
             is_damaged: false,
             strikes_before: harmful_strikes(devices),
@@ -161,7 +186,14 @@ impl<'a> World<'a> {
         });
         self.flights.insert(token, (flight, self.clock.now_ns()));
         let (offset_bytes, len_bytes) = (sector * 512, sectors * 512);
-        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag });
+        let told = match &op {
+            // Of each write the first block is of one file, two are of another, and the rest is nobody's.
+            Op::Write(_) if self.names_files => {
+                Some(Box::new(ToldParts::from_iter([told(sector / 64, 1), told(sector / 128, 2)])))
+            }
+            _ => None,
+        };
+        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, told });
     }
 
     /// Writes sectors; `is_zero` says which, from 0, are zeros instead of a tag of their own.
@@ -212,6 +244,18 @@ impl<'a> World<'a> {
                     None,
                     Flight::Read { disk: disk.0, sector, since },
                 );
+            }
+            Step::Reclass { block, blocks, file } => {
+                let token = self.next_token;
+                self.next_token += 1;
+                self.note(|| format!("submit {token}: reclass {block}+{blocks} as {}", NAMES[usize::from(file)]));
+                self.flights.insert(token, (Flight::Aside, self.clock.now_ns()));
+                let parts = ToldParts::from_iter([told(u64::from(file), blocks)]);
+                let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
+                let told = Some(Box::new(parts));
+                let op = Op::Reclass;
+                let (fua, export, tag) = (false, 0, None);
+                self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told });
             }
             Step::Flush => {
                 let event = self.memory.oracle.flush_begins();
@@ -368,6 +412,7 @@ fn word(op: &Op) -> &'static str {
         Op::Discard => "discard",
         Op::WriteZeroes { .. } => "write zeroes",
         Op::Cache => "cache",
+        Op::Reclass => "reclass",
         Op::Status { .. } => "status",
     }
 }

@@ -15,7 +15,8 @@ fn keep_their_promises(seeds: &[u64]) {
 #[test]
 fn the_generator_is_the_one_these_seeds_are_for() {
     let some = |kind: Kind| (0..10).map(move |number| Scenario::random(kind.seed(number)));
-    let text = format!("{:?}", Kind::ALL.into_iter().flat_map(some).collect::<Vec<_>>());
+    // Kinds that came later change nothing for these.
+    let text = format!("{:?}", Kind::ALL.into_iter().take(8).flat_map(some).collect::<Vec<_>>());
     // FNV-1a, 64 bit.
     let hash = text
         .bytes()

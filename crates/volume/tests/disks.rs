@@ -61,6 +61,7 @@ fn a_removed_disk_leaves_no_slots_behind() {
                 fua: false,
                 export: 0,
                 tag: None,
+                told: None,
             });
             let mut done = Vec::new();
             while done.is_empty() {

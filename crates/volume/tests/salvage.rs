@@ -57,6 +57,7 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
             fua: false,
             export: 0,
             tag: None,
+            told: None,
         };
         let mut done = Vec::new();
         pool.submit(request);

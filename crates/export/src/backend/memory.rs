@@ -77,7 +77,7 @@ impl Disk {
                 }
                 Ok(Outcome::Extents(extents))
             }
-            Op::Cache | Op::Flush => Ok(Outcome::Done),
+            Op::Cache | Op::Flush | Op::Reclass => Ok(Outcome::Done),
         }
     }
 }

@@ -25,7 +25,7 @@ impl Backend for NullBackend {
             Op::Status { .. } => {
                 Outcome::Extents(vec![Extent { len_bytes: request.len_bytes, state: ExtentState::Hole }])
             }
-            Op::Write(_) | Op::Flush | Op::Discard | Op::WriteZeroes { .. } | Op::Cache => Outcome::Done,
+            Op::Write(_) | Op::Flush | Op::Discard | Op::WriteZeroes { .. } | Op::Cache | Op::Reclass => Outcome::Done,
         };
         self.done.push(Completion { token: request.token, result: Ok(outcome) });
     }

@@ -389,6 +389,7 @@ impl Session {
             fua: header.fua(),
             export: self.export,
             tag: export.tag,
+            told: None,
         })
     }
 

@@ -59,6 +59,7 @@ impl Shutdown {
                         fua: false,
                         export,
                         tag: None,
+                        told: None,
                     });
                     submitted += 1;
                 }

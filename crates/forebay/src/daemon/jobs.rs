@@ -96,6 +96,7 @@ impl Job {
             fua: false,
             export: 0,
             tag: None,
+            told: None,
         });
         Ok(Self {
             client,

@@ -98,6 +98,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "request_errors": counters.request_errors,
             "stalls": counters.stalls,
             "spilled_blocks": counters.spilled_blocks,
+            "reclass_refused_blocks": counters.reclass_refused_blocks,
             "journal_bytes": counters.journal_bytes,
             "map_bytes": counters.map_bytes,
             "flushes": counters.flushes,
@@ -138,6 +139,8 @@ pub fn classes(backend: &PoolBackend) -> Value {
             fast_read_bytes,
             fast_blocks,
             capacity_blocks,
+            reclassed_in_bytes,
+            reclassed_out_bytes,
         } = stats;
         json!({
             "id": id,
@@ -155,6 +158,9 @@ pub fn classes(backend: &PoolBackend) -> Value {
             "fast_read_bytes": fast_read_bytes,
             "fast_blocks": fast_blocks,
             "capacity_blocks": capacity_blocks,
+            "reclassed_in_bytes": reclassed_in_bytes,
+            "reclassed_out_bytes": reclassed_out_bytes,
+            "written_bytes": stats.written_bytes(),
             "alpha": stats.alpha(),
             "beta": stats.beta(),
             "hit_ratio": stats.hit_ratio(),

@@ -127,6 +127,7 @@ pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf) -> Reques
         fua: io.kind == OpKind::WriteFua,
         export: 0,
         tag: None,
+        told: None,
     }
 }
 

@@ -16,10 +16,10 @@ pub struct Facts<'a> {
     pub export_name: &'a str,
     /// Read or write.
     pub direction: Direction,
-    /// Length of the request in bytes.
-    pub request_size_bytes: u64,
-    /// Bytes of the sequential run up to the end of the request.
-    pub sequential_bytes: u64,
+    /// Length of the request in bytes; `None` where no request is looked at.
+    pub request_size_bytes: Option<u64>,
+    /// Bytes of the sequential run up to the end of the request; `None` where no request is looked at.
+    pub sequential_bytes: Option<u64>,
     /// Address of the block in bytes.
     pub offset_bytes: u64,
     /// What its contents prove.
@@ -54,8 +54,8 @@ fn number(number: Number, facts: &Facts<'_>) -> Option<u64> {
     match number {
         Number::Lba => Some(facts.offset_bytes / 512),
         Number::Offset => Some(facts.offset_bytes),
-        Number::RequestSize => Some(facts.request_size_bytes),
-        Number::Sequential => Some(facts.sequential_bytes),
+        Number::RequestSize => facts.request_size_bytes,
+        Number::Sequential => facts.sequential_bytes,
         Number::FileSize => facts.host.file_size_bytes,
         Number::FileOffset => facts.host.file_offset_bytes,
         Number::Pid => facts.host.pid.map(u64::from),

@@ -280,6 +280,14 @@ impl Rule {
         found
     }
 
+    /// Whether it asks for anything that takes a host's help.
+    #[must_use]
+    pub fn takes_host_facts(&self) -> bool {
+        let mut takes = false;
+        visit(&self.expression, &mut |test| takes |= test.is_hosts());
+        takes
+    }
+
     /// Whether requests of one file, process and hint may get different answers: by address, size, sequence or contents.
     #[must_use]
     pub fn uses_request(&self) -> bool {

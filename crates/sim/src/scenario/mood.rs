@@ -1,7 +1,7 @@
 //! What the steps of a round are.
 
 use super::shape::{Kind, Shape};
-use super::{LEAF_BLOCKS, SECOND_BLOCKS, Step, pick};
+use super::{LEAF_BLOCKS, NAMES, SECOND_BLOCKS, Step, pick};
 use forebay_block::Random;
 
 /// What kinds of things a round has.
@@ -38,6 +38,7 @@ impl Mood {
     pub(super) fn of(self, kind: Kind) -> Self {
         match kind {
             Kind::Mixed | Kind::Wide | Kind::Failing => self,
+            Kind::Naming => Self { read: 12, admin: 3, ..self },
             Kind::Lying => Self { admin: 3, large_in: 8, ..self },
             Kind::Tight => Self { write: 30, clear: 1, large_in: 4, class: Some(5), ..self },
             Kind::Sweeping => Self { clear: 16, ..self },
@@ -54,6 +55,14 @@ impl Mood {
             }
             Step::Write { sector, sectors, fua, zeros, .. } if shape.kind == Kind::Cramped => {
                 Step::Write { sector, sectors, fua, class: None, zeros }
+            }
+            Step::Write { sector, sectors, fua, zeros, .. } if shape.kind == Kind::Naming && random.chance(3, 4) => {
+                Step::Write { sector, sectors, fua, class: None, zeros }
+            }
+            Step::Read { sector, .. } if shape.kind == Kind::Naming && random.chance(3, 4) => {
+                // Also over the end of a leaf.
+                let blocks = pick(random, &[1, 4, 40, 500]).min(shape.disk_bytes / 4096 - sector / 8);
+                Step::Reclass { block: sector / 8, blocks, file: random.below(NAMES.len() as u64) as u8 }
             }
             step => step,
         }

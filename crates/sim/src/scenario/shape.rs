@@ -26,11 +26,13 @@ pub enum Kind {
     Tight,
     /// Discards over many map pages, of which few fit into memory.
     Sweeping,
+    /// Files whose names come with their writes, or become known afterwards, and change.
+    Naming,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -39,6 +41,7 @@ impl Kind {
         Self::Failing,
         Self::Tight,
         Self::Sweeping,
+        Self::Naming,
     ];
 
     /// Of the life with this seed.
@@ -110,6 +113,7 @@ impl Shape {
             Kind::Wide => Self::wide(random),
             Kind::Patchwork => Self::patchwork(random),
             Kind::Cramped => Self::cramped(random),
+            Kind::Naming => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),

@@ -123,6 +123,7 @@ impl World<'_> {
             (Ok(_), Flight::Change { made, fua }) => {
                 self.memory.oracle.acknowledge(&made, fua);
             }
+            (Ok(_), Flight::Aside) => {}
             (Ok(_), Flight::Flush { event }) => self.memory.oracle.flushed(event),
             (Ok(Outcome::Data(data)), Flight::Read { disk, sector, since }) => {
                 for (position, bytes) in (sector..).zip(data.chunks_exact(512)) {

@@ -279,8 +279,8 @@ impl Rows {
             export: 0,
             export_name: "",
             direction: if request.op == Op::Read { Direction::Read } else { Direction::Write },
-            request_size_bytes: request.len_bytes,
-            sequential_bytes: 0,
+            request_size_bytes: Some(request.len_bytes),
+            sequential_bytes: None,
             offset_bytes: request.offset_bytes,
             evidence: None,
             host: HostFacts {

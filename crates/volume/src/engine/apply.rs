@@ -28,6 +28,13 @@ impl Engine {
         let mut stageable = 0i32;
         for index in 0..self.pieces[id as usize].segments.len() {
             let segment = self.pieces[id as usize].segments[index];
+            if let Fill::Reclass { class } = segment.fill {
+                let from = first + usize::from(segment.first);
+                for at in from..from + usize::from(segment.blocks) {
+                    stageable += self.reclass_entry(frame, at, class);
+                }
+                continue;
+            }
             for i in 0..usize::from(segment.blocks) {
                 let within = usize::from(segment.first) + i;
                 let (entry, checksum) = match segment.fill {
@@ -36,7 +43,7 @@ impl Engine {
                         (Entry::Data { location, class }, self.pieces[id as usize].checksums[within])
                     }
                     Fill::Zero => (Entry::Zero, 0),
-                    Fill::Unmapped => (Entry::Unmapped, 0),
+                    Fill::Unmapped | Fill::Reclass { .. } => (Entry::Unmapped, 0),
                 };
                 let address = block + within as u64;
                 let sequence = segment.sequence;

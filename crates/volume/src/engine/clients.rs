@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::layout::page::LEAF_ENTRIES;
-use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError};
+use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError, ToldParts};
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
@@ -20,12 +20,23 @@ pub(crate) enum ClientKind {
     Read { parts: SmallVec<[Option<Buf>; 1]> },
     /// A write.
     Write,
-    /// A discard or write-zeroes, done leaf by leaf.
-    Clear { next_block: u64, end_block: u64, unmap: bool },
+    /// A discard, write-zeroes or change of class, done leaf by leaf.
+    Sweep { next_block: u64, end_block: u64, what: Sweep },
     /// Block status, collected leaf by leaf.
     Status { next_block: u64, end_block: u64, extents: Vec<Extent>, max_extents: usize },
     /// A flush.
     Flush,
+}
+
+/// What is done to a range leaf by leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    /// Blocks become unmapped.
+    Unmap,
+    /// Blocks become zeros.
+    Zero,
+    /// Blocks get the class that they are known to belong to now.
+    Reclass,
 }
 
 /// A host request under way.
@@ -39,6 +50,7 @@ pub(crate) struct Client {
     pub fua: bool,
     pub export: u16,
     pub tag: Option<ClassId>,
+    pub told: Option<Box<ToldParts>>,
     /// Pieces not yet finished.
     pub remaining: u32,
     pub error: Option<RequestError>,
@@ -58,8 +70,8 @@ pub(crate) enum PieceKind {
     Merge { data: SharedBuf, at: usize },
     /// Zeros into part of one block: read, then write.
     MergeZeros { at: usize, len: usize },
-    /// Zero or unmap whole blocks.
-    Clear { unmap: bool },
+    /// Zero, unmap or reclass whole blocks.
+    Sweep(Sweep),
     /// Report.
     Status,
 }
@@ -92,9 +104,16 @@ pub(crate) struct Segment {
 /// What a segment becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
-    Data { location: u64, class: ClassId },
+    Data {
+        location: u64,
+        class: ClassId,
+    },
     Zero,
     Unmapped,
+    /// The data stays, its class changes.
+    Reclass {
+        class: ClassId,
+    },
 }
 
 /// A part of a host request within one leaf.
@@ -181,7 +200,7 @@ fn within_leaf(block: u64, left: u64) -> u64 {
 impl Engine {
     /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
     pub fn submit(&mut self, request: Request) {
-        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag } = request;
+        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told } = request;
         let answer = |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
         let Some(size_bytes) = self.disk(disk).map(|d| d.size_bytes) else {
             return answer(self, Err(RequestError::NoDisk));
@@ -193,7 +212,10 @@ impl Engine {
         if !is_flush && bad_range {
             return answer(self, Err(RequestError::OutOfRange));
         }
-        let changes = matches!(op, Op::Write(_) | Op::Discard | Op::WriteZeroes { .. });
+        if matches!(op, Op::Reclass) && !(offset_bytes | len_bytes).is_multiple_of(BLOCK) {
+            return answer(self, Err(RequestError::OutOfRange));
+        }
+        let changes = matches!(op, Op::Write(_) | Op::Discard | Op::WriteZeroes { .. } | Op::Reclass);
         if changes && let Some(reason) = &self.read_only {
             let reason = reason.clone();
             return answer(self, Err(RequestError::ReadOnly(reason)));
@@ -207,6 +229,7 @@ impl Engine {
             return answer(self, Err(RequestError::OutOfRange));
         }
         let (next_block, end_block) = (offset_bytes / BLOCK, (offset_bytes + len_bytes).div_ceil(BLOCK));
+        let sweep = |what| ClientKind::Sweep { next_block: 0, end_block: 0, what };
         let kind = match &op {
             Op::Read => ClientKind::Read { parts: SmallVec::new() },
             Op::Write(data) if data.len() as u64 != len_bytes => {
@@ -216,8 +239,9 @@ impl Engine {
             Op::Flush => ClientKind::Flush,
             // Nothing is cached on reads yet: the hint is taken and nothing is promised.
             Op::Cache => return answer(self, Ok(Outcome::Done)),
-            Op::Discard => ClientKind::Clear { next_block: 0, end_block: 0, unmap: true },
-            Op::WriteZeroes { may_unmap } => ClientKind::Clear { next_block: 0, end_block: 0, unmap: *may_unmap },
+            Op::Discard | Op::WriteZeroes { may_unmap: true } => sweep(Sweep::Unmap),
+            Op::WriteZeroes { may_unmap: false } => sweep(Sweep::Zero),
+            Op::Reclass => sweep(Sweep::Reclass),
             Op::Status { max_extents } => {
                 ClientKind::Status { next_block, end_block, extents: Vec::new(), max_extents: (*max_extents).max(1) }
             }
@@ -232,6 +256,7 @@ impl Engine {
             fua,
             export,
             tag,
+            told,
             // One for this function itself, so that pieces that finish at once do not end the request early.
             remaining: 1,
             error: None,
@@ -242,7 +267,7 @@ impl Engine {
         match op {
             Op::Read => self.start_read(id, disk, next_block, end_block),
             Op::Write(data) => self.start_write(id, disk, offset_bytes, data),
-            Op::Discard | Op::WriteZeroes { .. } => self.start_clear(id),
+            Op::Discard | Op::WriteZeroes { .. } | Op::Reclass => self.start_sweep(id),
             Op::Status { .. } => self.next_status_piece(id),
             Op::Flush => return self.client_flush(id),
             Op::Cache => {}
@@ -337,7 +362,7 @@ impl Engine {
     /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
     pub(crate) fn resume(&mut self, piece: u32) {
         if piece & CLIENT != 0 {
-            return self.begin_clear(piece & !CLIENT);
+            return self.begin_sweep(piece & !CLIENT);
         }
         match self.pieces.get(piece as usize).map(|p| &p.kind) {
             Some(PieceKind::Read) => self.read_piece(piece),
@@ -380,8 +405,8 @@ impl Engine {
         }
         if client.error.is_none() {
             match &client.kind {
-                ClientKind::Clear { next_block, end_block, .. } if next_block < end_block => {
-                    return self.next_clear_pieces(id);
+                ClientKind::Sweep { next_block, end_block, .. } if next_block < end_block => {
+                    return self.next_sweep_pieces(id);
                 }
                 ClientKind::Status { next_block, end_block, extents, max_extents }
                     if next_block < end_block && extents.len() <= *max_extents =>
@@ -397,7 +422,7 @@ impl Engine {
     /// All pieces of a client are done: what must be durable is made so, then it is answered.
     pub(crate) fn end_client(&mut self, id: u32) {
         let Some(client) = self.clients.get_mut(id as usize) else { return };
-        let changes = matches!(client.kind, ClientKind::Write | ClientKind::Clear { .. });
+        let changes = matches!(client.kind, ClientKind::Write | ClientKind::Sweep { .. });
         if client.error.is_none() && changes && std::mem::take(&mut client.fua) {
             return self.client_flush(id);
         }
@@ -409,7 +434,7 @@ impl Engine {
         let Some(client) = self.clients.try_remove(id as usize) else {
             return;
         };
-        if matches!(client.kind, ClientKind::Clear { .. }) {
+        if matches!(client.kind, ClientKind::Sweep { .. }) {
             self.unlock(id | CLIENT);
         }
         let Client { token, kind, offset_bytes, len_bytes, error, started_ns, .. } = client;

@@ -1,7 +1,7 @@
-//! Discard, write-zeroes and block status: leaf by leaf, so that terabytes cost what is mapped in them.
+//! Discard, write-zeroes, changes of class and block status: leaf by leaf, so that terabytes cost what is mapped in them.
 
 use super::Engine;
-use super::clients::{CLIENT, Client, ClientKind, Fill, Piece, PieceKind, Segment, Wants};
+use super::clients::{CLIENT, Client, ClientKind, Fill, Piece, PieceKind, Segment, Sweep, Wants};
 use super::paging::Leaf;
 use crate::layout::batch::write_bytes;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -11,19 +11,19 @@ use smallvec::smallvec;
 const BLOCK: u64 = 4096;
 
 impl Engine {
-    /// Takes the whole range of a discard or write-zeroes, so that what comes later takes effect later, and starts
+    /// Takes the whole range of a sweep, so that what comes later takes effect later, and starts
     /// when it is free.
-    pub(crate) fn start_clear(&mut self, id: u32) {
+    pub(crate) fn start_sweep(&mut self, id: u32) {
         let Some(client) = self.clients.get_mut(id as usize) else { return };
         let (first, end) = (client.offset_bytes / BLOCK, (client.offset_bytes + client.len_bytes).div_ceil(BLOCK));
         client.remaining += 1;
         if self.ranges.lock(client.disk.0, first, end - first, id | CLIENT) {
-            self.begin_clear(id);
+            self.begin_sweep(id);
         }
     }
 
     /// Partial blocks at the ends are merged, the whole ones between follow leaf by leaf.
-    pub(crate) fn begin_clear(&mut self, id: u32) {
+    pub(crate) fn begin_sweep(&mut self, id: u32) {
         self.clear_ends(id);
         self.piece_of_client_done(id, None);
     }
@@ -32,7 +32,7 @@ impl Engine {
         let Some(client) = self.clients.get_mut(id as usize) else { return };
         let (start, end) = (client.offset_bytes, client.offset_bytes + client.len_bytes);
         let (first_whole, end_whole) = (start.div_ceil(BLOCK), end / BLOCK);
-        if let ClientKind::Clear { next_block, end_block, .. } = &mut client.kind {
+        if let ClientKind::Sweep { next_block, end_block, .. } = &mut client.kind {
             (*next_block, *end_block) = (first_whole, end_whole);
         }
         let disk = client.disk;
@@ -52,15 +52,17 @@ impl Engine {
         }
     }
 
-    /// Goes on with the next leaves of a discard or write-zeroes, until one has to wait. Called when all pieces so far
+    /// Goes on with the next leaves of a sweep, until one has to wait. Called when all pieces so far
     /// are done.
-    pub(crate) fn next_clear_pieces(&mut self, id: u32) {
+    pub(crate) fn next_sweep_pieces(&mut self, id: u32) {
         loop {
             let Some(client) = self.clients.get_mut(id as usize) else { return };
             let disk_id = client.disk;
-            let ClientKind::Clear { next_block, end_block, unmap } = &mut client.kind else { return };
-            let unmap = *unmap;
-            if unmap && let Some(disk) = self.disks.get(&disk_id.0) {
+            let ClientKind::Sweep { next_block, end_block, what } = &mut client.kind else { return };
+            let what = *what;
+            if what != Sweep::Zero
+                && let Some(disk) = self.disks.get(&disk_id.0)
+            {
                 // Skip what is not mapped at all.
                 let leaf = *next_block / LEAF_ENTRIES as u64;
                 match disk.next_leaf(leaf) {
@@ -73,7 +75,7 @@ impl Engine {
                 return self.end_client(id);
             }
             let (block, left) = (*next_block, *end_block - *next_block);
-            let piece = Self::piece_within_leaf(id, PieceKind::Clear { unmap }, disk_id, block, left);
+            let piece = Self::piece_within_leaf(id, PieceKind::Sweep(what), disk_id, block, left);
             *next_block += u64::from(piece.blocks);
             // One for this loop: a piece that ends at once must not come back here.
             client.remaining = 1;
@@ -89,10 +91,10 @@ impl Engine {
         }
     }
 
-    /// Clears the blocks of one leaf; only runs that change get a record.
-    pub(crate) fn execute_clear(&mut self, id: u32, frame: u32) {
+    /// Does it to the blocks of one leaf; only runs that change get a record.
+    pub(crate) fn execute_sweep(&mut self, id: u32, frame: u32) {
         let piece = &self.pieces[id as usize];
-        let PieceKind::Clear { unmap } = piece.kind else {
+        let PieceKind::Sweep(what) = piece.kind else {
             return;
         };
         let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
@@ -107,26 +109,28 @@ impl Engine {
         if self.lacks_page_slot(frame) {
             return self.stall(id, Wants::Space);
         }
-        let leaf = &self.frames.get(frame).page;
         let mut segments: smallvec::SmallVec<[Segment; 2]> = smallvec![];
+        let mut reclass = (what == Sweep::Reclass).then(|| self.reclass_of(id));
         for i in 0..blocks {
-            let (entry, _) = page::leaf_entry(leaf, first + i);
-            let same = if unmap { entry == Entry::Unmapped } else { entry == Entry::Zero };
-            if same {
-                continue;
-            }
+            let (entry, _) = page::leaf_entry(&self.frames.get(frame).page, first + i);
+            let fill = match (what, entry) {
+                (Sweep::Unmap, Entry::Unmapped) | (Sweep::Zero, Entry::Zero) => None,
+                (Sweep::Unmap, _) => Some(Fill::Unmapped),
+                (Sweep::Zero, _) => Some(Fill::Zero),
+                (Sweep::Reclass, _) => reclass.as_mut().and_then(|reclass| reclass.fill(self, block + i as u64, entry)),
+            };
+            let Some(fill) = fill else { continue };
             match segments.last_mut() {
-                Some(last) if usize::from(last.first + last.blocks) == i => last.blocks += 1,
-                _ => {
-                    let fill = if unmap { Fill::Unmapped } else { Fill::Zero };
-                    segments.push(Segment { first: i as u16, blocks: 1, fill, sequence: 0 });
-                }
+                Some(last) if usize::from(last.first + last.blocks) == i && last.fill == fill => last.blocks += 1,
+                _ => segments.push(Segment { first: i as u16, blocks: 1, fill, sequence: 0 }),
             }
         }
         if segments.is_empty() {
             return self.finish_piece(id);
         }
-        self.prism.observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);
+        if what != Sweep::Reclass {
+            self.prism.observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);
+        }
         self.pin(id, frame);
         self.pieces[id as usize].segments = segments;
         self.issue_segments(id, None);

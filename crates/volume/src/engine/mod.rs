@@ -19,6 +19,7 @@ mod paging;
 mod place;
 mod ranges;
 mod read;
+mod reclass;
 mod status;
 mod write;
 

@@ -135,19 +135,25 @@ impl Engine {
         Some((self.extents.band_location(grant.band, grant.first), grant.blocks))
     }
 
+    /// Whether so many blocks more of a class are within its share of the fast tier.
+    pub(crate) fn has_share(&self, class: ClassId, blocks: u64) -> bool {
+        let share = self.prism.table().get(class).map_or(1.0, |spec| spec.share);
+        let held = self.stats.get(usize::from(class.0)).map_or(0, |s| s.fast_blocks) + blocks;
+        share >= 1.0 || held as f64 <= share * self.slots.total().max(1) as f64
+    }
+
     /// Whether a write of this class goes to the fast tier first. Below a threshold of free slots a growing share of
     /// staged writes goes past it, so that the pool slows down in proportion and never stops.
     fn prefers_fast(&mut self, class: ClassId, blocks: u32) -> bool {
         let Some(spec) = self.prism.table().get(class) else {
             return true;
         };
-        let total = self.slots.total().max(1);
-        let held = self.stats.get(usize::from(class.0)).map_or(0, |s| s.fast_blocks) + u64::from(blocks);
-        if spec.share < 1.0 && held as f64 > spec.share * total as f64 {
+        let (place, total) = (spec.place, self.slots.total().max(1));
+        if !self.has_share(class, u64::from(blocks)) {
             self.counters.spilled_blocks += u64::from(blocks);
             return false;
         }
-        match spec.place {
+        match place {
             Place::Fast => true,
             Place::Capacity | Place::Both => false,
             Place::Stage => {

@@ -91,6 +91,8 @@ pub struct Counters {
     pub stalls: u64,
     /// Blocks that went to the capacity tier because their class had used its share.
     pub spilled_blocks: u64,
+    /// Blocks whose class was to change and did not, because the other class had used its share.
+    pub reclass_refused_blocks: u64,
     /// Bytes written to the journal.
     pub journal_bytes: u64,
     /// Bytes of map pages and roots written.

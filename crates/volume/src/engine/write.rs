@@ -1,6 +1,6 @@
 //! Writes: classify, take space, send data and record out in parallel, change the map when both have arrived.
 
-use super::clients::{Fill, PieceKind, Segment, Wants};
+use super::clients::{Fill, PieceKind, Segment, Sweep, Wants};
 use super::paging::Leaf;
 use super::{Engine, Pending};
 use crate::layout::batch::{Record, put_write, write_bytes};
@@ -9,7 +9,6 @@ use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
-use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
@@ -42,7 +41,7 @@ impl Engine {
             let reason = reason.clone();
             return self.fail_piece(id, RequestError::ReadOnly(reason));
         }
-        let create = !matches!(piece.kind, PieceKind::Clear { unmap: true });
+        let create = !matches!(piece.kind, PieceKind::Sweep(Sweep::Unmap | Sweep::Reclass));
         if self.is_full_of_changes() && self.is_absent(disk, leaf) {
             // Its leaf would be read to find that it may not be changed yet, and by then another's may be needed: while
             // a checkpoint takes its time, waiting pieces would read leaves in turns for ever.
@@ -61,7 +60,7 @@ impl Engine {
         match &self.pieces[id as usize].kind {
             PieceKind::Merge { .. } | PieceKind::MergeZeros { .. } => self.start_merge(id, frame),
             PieceKind::Write { .. } => self.execute_write(id, frame),
-            PieceKind::Clear { .. } => self.execute_clear(id, frame),
+            PieceKind::Sweep(_) => self.execute_sweep(id, frame),
             PieceKind::Read | PieceKind::Status => {}
         }
     }
@@ -266,23 +265,11 @@ impl Engine {
         if self.lacks_page_slot(frame) {
             return self.stall(id, Wants::Space);
         }
-        let (export, tag) = self.clients.get(client as usize).map_or((0, None), |c| (c.export, c.tag));
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
         runs.extend_from_slice(&self.pieces[id as usize].runs);
         if runs.is_empty() {
-            let intent = Intent {
-                disk,
-                disk_size_bytes: self.disks.get(&disk.0).map_or(0, |d| d.size_bytes),
-                offset_bytes: first_block * BLOCK as u64,
-                direction: Direction::Write,
-                len_bytes: data.len() as u64,
-                data: &data,
-                export,
-                tag,
-                host: HostFacts::default(),
-            };
-            self.prism.classify(&intent, &mut runs);
+            self.classify(client, disk, first_block, &data, &mut runs);
         }
         let segments = self.cut_segments(&data, &runs);
         if segments.is_none() {
@@ -371,6 +358,9 @@ impl Engine {
                 }
                 Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
                 Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
+                Fill::Reclass { class } => {
+                    self.journal.append(|out| Record::Reclass { disk, block, blocks, class }.put(out))
+                }
             };
             let piece = &mut self.pieces[id as usize];
             piece.segments[index].sequence = sequence;

@@ -100,6 +100,17 @@ pub enum Record {
         /// The sequence.
         sequence: u64,
     },
+    /// Blocks keep their data and get another class.
+    Reclass {
+        /// Disk.
+        disk: DiskId,
+        /// First block.
+        block: u64,
+        /// Blocks.
+        blocks: u32,
+        /// The class.
+        class: ClassId,
+    },
     /// Blocks found damaged.
     Damage {
         /// Disk.
@@ -160,6 +171,7 @@ impl Record {
             }
             Self::Cancel { sequence } => head(out, 5, 0, 0, 0, *sequence, 0),
             Self::Damage { disk, block, blocks } => head(out, 6, 0, disk.0, *blocks, *block, 0),
+            Self::Reclass { disk, block, blocks, class } => head(out, 7, class.0, disk.0, *blocks, *block, 0),
         }
     }
 
@@ -194,6 +206,7 @@ impl Record {
             }
             5 => Self::Cancel { sequence: block },
             6 => Self::Damage { disk, block, blocks },
+            7 => Self::Reclass { disk, block, blocks, class },
             _ => return None,
         })
     }
@@ -285,6 +298,7 @@ mod tests {
             },
             Record::Cancel { sequence: 77 },
             Record::Damage { disk: DiskId(1), block: 2, blocks: 1 },
+            Record::Reclass { disk: DiskId(1), block: 5, blocks: 9, class: ClassId(6) },
         ];
         let mut w = Writer::default();
         w.bytes.resize(HEADER_BYTES, 0);
@@ -294,7 +308,7 @@ mod tests {
         w.bytes.resize(512, 0);
         let header = BatchHeader {
             len_bytes: 512,
-            records: 6,
+            records: 7,
             shard: 0,
             epoch: 3,
             position: 1024,

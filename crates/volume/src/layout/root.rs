@@ -233,6 +233,10 @@ impl Root {
         for word in &self.slots {
             w.u64(*word);
         }
+        for s in &self.stats {
+            w.u64(s.reclassed_in_bytes);
+            w.u64(s.reclassed_out_bytes);
+        }
         w.bytes
     }
 
@@ -270,6 +274,7 @@ impl Root {
                 fast_read_bytes: r.u64()?,
                 fast_blocks: r.u64()?,
                 capacity_blocks: r.u64()?,
+                ..ClassStats::default()
             });
         }
         root.evidence = r.blob()?.to_vec();
@@ -302,6 +307,13 @@ impl Root {
         }
         for _ in 0..r.u64()? {
             root.slots.push(r.u64()?);
+        }
+        // Pools made before classes could change end here.
+        if r.remaining() > 0 {
+            for stats in &mut root.stats {
+                stats.reclassed_in_bytes = r.u64()?;
+                stats.reclassed_out_bytes = r.u64()?;
+            }
         }
         (r.remaining() == 0).then_some(root)
     }

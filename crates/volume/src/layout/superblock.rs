@@ -103,6 +103,10 @@ pub enum SuperblockError {
     Features(u64),
 }
 
+/// Incompatible feature: the journal may hold records that change classes, the root says how much changed. Set by whoever
+/// opens a pool for writing; pools that were last served before lack it.
+const RECLASS: u64 = 1;
+
 /// Where the copies lie on a device of `size_bytes`.
 #[must_use]
 pub fn copy_offsets_bytes(size_bytes: u64) -> [u64; 3] {
@@ -124,8 +128,8 @@ impl Superblock {
         w.bytes.extend_from_slice(&MAGIC);
         w.u32(0);
         w.u32(VERSION);
-        for _ in 0..3 {
-            w.u64(0);
+        for features in [0, 0, RECLASS] {
+            w.u64(features);
         }
         w.bytes.extend_from_slice(&self.pool);
         w.bytes.extend_from_slice(&me.id);
@@ -187,8 +191,8 @@ impl Superblock {
 
     fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
         let (_compatible, _read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        if incompatible != 0 {
-            return Some(Err(SuperblockError::Features(incompatible)));
+        if incompatible & !RECLASS != 0 {
+            return Some(Err(SuperblockError::Features(incompatible & !RECLASS)));
         }
         let pool = r.id()?;
         let _device = r.id()?;

@@ -11,7 +11,7 @@ use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeSet, VecDeque};
 
 const LEAVES_AT_ONCE: usize = 512;
@@ -133,7 +133,8 @@ pub(super) fn survey(
                 }
                 Record::Zero { disk, block, blocks }
                 | Record::Discard { disk, block, blocks }
-                | Record::Damage { disk, block, blocks } => {
+                | Record::Damage { disk, block, blocks }
+                | Record::Reclass { disk, block, blocks, .. } => {
                     leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
                 }
                 Record::Move { moved, .. } => {
@@ -421,8 +422,24 @@ impl Engine {
                     self.replay_block(m.disk, m.block, entry, m.checksum, sequence, Some(m.source));
                 }
             }
+            Record::Reclass { disk, block, blocks, class } => {
+                (0..u64::from(*blocks)).for_each(|i| self.replay_reclass(*disk, block + i, *class));
+            }
             Record::Cancel { .. } => {}
         }
+    }
+
+    fn replay_reclass(&mut self, disk: DiskId, block: u64, class: ClassId) {
+        let leaf = block / LEAF_ENTRIES as u64;
+        if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
+            return;
+        }
+        let Some(frame) = self.replay_frame(disk, leaf) else {
+            return;
+        };
+        self.dirty_frame(frame);
+        let change = self.reclass_entry(frame, (block % LEAF_ENTRIES as u64) as usize, class);
+        self.adjust_stageable(disk, leaf, change);
     }
 
     fn replay_band(&mut self, location: u64, blocks: u32, stream: u8) {

@@ -357,6 +357,7 @@ impl World {
             fua,
             export: 0,
             tag,
+            told: None,
         });
         token
     }
@@ -512,6 +513,7 @@ impl World {
             fua: false,
             export: 0,
             tag: None,
+            told: None,
         });
         let mut done = Vec::new();
         for _ in 0..100_000 {

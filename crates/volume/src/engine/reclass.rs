@@ -1,0 +1,164 @@
+//! Classes of blocks: when they are written, and when what the host knows of them becomes known only afterwards.
+
+use super::Engine;
+use super::clients::Fill;
+use crate::layout::page::{self, Entry};
+use crate::request::{ToldPart, ToldParts};
+use forebay_block::{ClassId, DiskId};
+use forebay_prism::{Direction, HostFacts, Intent, Run};
+
+const BLOCK: u64 = 4096;
+
+/// What a change of class goes by.
+pub(crate) struct Reclass {
+    disk: DiskId,
+    export: u16,
+    tag: Option<ClassId>,
+    /// First block of the request, which `told` begins with.
+    begin: u64,
+    told: ToldParts,
+    /// The last answer: part, class before, class after.
+    last: Option<(usize, ClassId, ClassId)>,
+    /// Blocks on the fast tier that this piece has given to one class.
+    granted: (ClassId, u64),
+}
+
+/// The part that block `at` of a request lies in: its number, its first block, itself.
+fn part_at(parts: &[ToldPart], at: u64) -> Option<(usize, u64, &ToldPart)> {
+    let mut begin = 0;
+    for (number, part) in parts.iter().enumerate() {
+        if at < begin + part.blocks {
+            return Some((number, begin, part));
+        }
+        begin += part.blocks;
+    }
+    None
+}
+
+/// What is told of block `at` of a request, whose part begins at `begin`.
+fn facts_at(part: &ToldPart, begin: u64, at: u64) -> HostFacts<'_> {
+    let mut facts = part.told.facts();
+    facts.file_offset_bytes = facts.file_offset_bytes.map(|offset| offset.saturating_add((at - begin) * BLOCK));
+    facts
+}
+
+impl Engine {
+    /// Gives the blocks of a write their classes, appended to `runs`.
+    pub(super) fn classify(&mut self, client: u32, disk: DiskId, first_block: u64, data: &[u8], runs: &mut Vec<Run>) {
+        let disk_size_bytes = self.disks.get(&disk.0).map_or(0, |entry| entry.size_bytes);
+        let Self { clients, prism, .. } = self;
+        let client = clients.get(client as usize);
+        let whole = Intent {
+            disk,
+            disk_size_bytes,
+            offset_bytes: first_block * BLOCK,
+            direction: Direction::Write,
+            len_bytes: data.len() as u64,
+            data,
+            export: client.map_or(0, |client| client.export),
+            tag: client.and_then(|client| client.tag),
+            host: HostFacts::default(),
+        };
+        let Some((client, told)) = client.and_then(|client| Some((client, client.told.as_deref()?))) else {
+            return prism.classify(&whole, runs);
+        };
+        let begin = first_block - client.offset_bytes / BLOCK;
+        let end = begin + whole.len_bytes / BLOCK;
+        let mut at = begin;
+        while at < end {
+            let (until, host) = match part_at(told, at) {
+                Some((_, first, part)) => ((first + part.blocks).min(end), facts_at(part, first, at)),
+                None => (end, HostFacts::default()),
+            };
+            let (from, to) = ((at - begin) * BLOCK, (until - begin) * BLOCK);
+            let part = Intent {
+                offset_bytes: whole.offset_bytes + from,
+                len_bytes: to - from,
+                data: &data[from as usize..to as usize],
+                host,
+                ..whole
+            };
+            prism.classify(&part, runs);
+            at = until;
+        }
+    }
+
+    /// What the change of class that a piece is part of goes by.
+    pub(super) fn reclass_of(&self, piece: u32) -> Reclass {
+        let piece = self.pieces.get(piece as usize);
+        let client = piece.and_then(|piece| self.clients.get(piece.client as usize));
+        Reclass {
+            disk: piece.map_or(DiskId(0), |piece| piece.disk),
+            export: client.map_or(0, |client| client.export),
+            tag: client.and_then(|client| client.tag),
+            begin: client.map_or(0, |client| client.offset_bytes / BLOCK),
+            told: client.and_then(|client| client.told.as_deref().cloned()).unwrap_or_default(),
+            last: None,
+            granted: (ClassId(0), 0),
+        }
+    }
+
+    /// Gives an entry another class; what it names stays. Returns the change in blocks that may be destaged. The mover may
+    /// have moved it meanwhile, or found it damaged: what is there now counts.
+    pub(crate) fn reclass_entry(&mut self, frame: u32, at: usize, class: ClassId) -> i32 {
+        let leaf = &mut self.frames.get_mut(frame).page;
+        let (Entry::Data { location, class: before }, checksum) = page::leaf_entry(leaf, at) else { return 0 };
+        if before == class {
+            return 0;
+        }
+        page::set_leaf_entry(leaf, at, Entry::Data { location, class }, checksum);
+        let is_fast = self.extents.is_fast(location);
+        let (fast, capacity) = (u64::from(is_fast), u64::from(!is_fast));
+        let books = self.books(before);
+        books.fast_blocks = books.fast_blocks.saturating_sub(fast);
+        books.capacity_blocks = books.capacity_blocks.saturating_sub(capacity);
+        books.reclassed_out_bytes += BLOCK;
+        let books = self.books(class);
+        books.fast_blocks += fast;
+        books.capacity_blocks += capacity;
+        books.reclassed_in_bytes += BLOCK;
+        if is_fast { i32::from(self.may_destage(class)) - i32::from(self.may_destage(before)) } else { 0 }
+    }
+}
+
+impl Reclass {
+    /// What becomes of an entry; `None` where it keeps its class.
+    pub(super) fn fill(&mut self, engine: &mut Engine, block: u64, entry: Entry) -> Option<Fill> {
+        let Entry::Data { location, class: before } = entry else { return None };
+        let at = block.checked_sub(self.begin)?;
+        let (number, first, part) = part_at(&self.told, at)?;
+        let class = match self.last {
+            Some((known, from, to)) if (known, from) == (number, before) => to,
+            _ => {
+                let intent = Intent {
+                    disk: self.disk,
+                    disk_size_bytes: 0,
+                    offset_bytes: block * BLOCK,
+                    direction: Direction::Write,
+                    len_bytes: BLOCK,
+                    data: &[],
+                    export: self.export,
+                    tag: self.tag,
+                    host: facts_at(part, first, at),
+                };
+                let class = engine.prism.reclass(&intent, before);
+                self.last = (!engine.prism.reclass_uses_address()).then_some((number, before, class));
+                class
+            }
+        };
+        if class == before {
+            return None;
+        }
+        if engine.extents.is_fast(location) {
+            if self.granted.0 != class {
+                self.granted = (class, 0);
+            }
+            if !engine.has_share(class, self.granted.1 + 1) {
+                engine.counters.reclass_refused_blocks += 1;
+                return None;
+            }
+            self.granted.1 += 1;
+        }
+        Some(Fill::Reclass { class })
+    }
+}

@@ -1,0 +1,288 @@
+//! Classes that change after the data was written, held against a model: what a rule claims by the facts told last, through
+//! moves, checkpoints, clean stops and power cuts.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use forebay_block::{Buf, ClassId, Device, Random};
+use forebay_prism::{ClassSpec, ClassStats, ClassTable, FileTold, Place, Told};
+use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::recovery::{format, format::NewDisk, open};
+use forebay_volume::{ExtentState, Op, Outcome, Pool, Request, RequestError, ToldPart, ToldParts};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use world::{Shape, Shared, boxed};
+
+const KEPT: ClassId = ClassId(5);
+const PASSING: ClassId = ClassId(6);
+/// Three leaves of the map.
+const BLOCKS: u64 = 1200;
+
+fn classes() -> Vec<ClassSpec> {
+    let of = |name: &str, place, rule: &str| ClassSpec { rules: vec![rule.to_owned()], ..ClassSpec::new(name, place) };
+    vec![of("kept", Place::Fast, "path:/kept/*"), of("passing", Place::Capacity, "path:/passing/* & direction:write")]
+}
+
+fn told(path: &str) -> Told {
+    let file = FileTold { path: path.to_owned(), ..FileTold::default() };
+    Told { file: Some(Arc::new(file)), ..Told::default() }
+}
+
+/// Which class a block must have; `None`: whatever contents and behaviour say, but none of the two.
+type Model = BTreeMap<u64, Option<ClassId>>;
+
+struct Life {
+    pool: Pool,
+    shared: Vec<Shared>,
+    shape: Shape,
+    now_ns: u64,
+}
+
+impl Life {
+    fn begin(shape: &Shape) -> Self {
+        let shared: Vec<Shared> = [shape.fast_bytes, shape.capacity_bytes]
+            .iter()
+            .enumerate()
+            .map(|(i, &bytes)| Shared::new(&format!("d{i}"), forebay_device::Image::zeroed(bytes), 1))
+            .collect();
+        let mut devices = boxed(&shared);
+        let options =
+            PoolOptions { name: "test".into(), band_bytes: Some(shape.band_bytes), journal_bytes: Some(128 << 10) };
+        let superblock =
+            plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
+                .unwrap();
+        let table = ClassTable::from_configured(&classes()).unwrap();
+        let disks = [NewDisk { name: "disk".into(), size_bytes: shape.disk_bytes }];
+        format(&mut devices, &superblock, table, &disks, true, shape.options()).unwrap();
+        Self::open(shape, shared)
+    }
+
+    fn open(shape: &Shape, shared: Vec<Shared>) -> Self {
+        let mut devices = boxed(&shared);
+        let (engine, _) = open(&mut devices, 1, &classes(), shape.options()).unwrap();
+        Self { pool: Pool::new(engine, devices), shared, shape: shape.clone(), now_ns: 0 }
+    }
+
+    fn cut(self, random: &mut Random, seed: u64) -> Self {
+        let images: Vec<_> = self.shared.iter().map(|shared| shared.cut(random)).collect();
+        let shared =
+            images.into_iter().enumerate().map(|(i, image)| Shared::new(&format!("d{i}"), image, seed ^ i as u64));
+        Self::open(&self.shape, shared.collect())
+    }
+
+    fn run(&mut self, block: u64, blocks: u64, op: Op, told: Option<ToldParts>) -> Result<Outcome, RequestError> {
+        let disk = self.pool.engine.disk_named("disk").unwrap().id;
+        self.pool.submit(Request {
+            token: 1,
+            disk,
+            offset_bytes: block * 4096,
+            len_bytes: blocks * 4096,
+            op,
+            fua: false,
+            export: 0,
+            tag: None,
+            told: told.map(Box::new),
+        });
+        let mut done = Vec::new();
+        for _ in 0..200_000 {
+            self.now_ns += 1_000_000;
+            self.pool.tick(self.now_ns);
+            self.pool.poll_once(&mut done);
+            if let Some(completion) = done.pop() {
+                return completion.result;
+            }
+        }
+        panic!("hangs: {}", self.pool.engine.describe());
+    }
+
+    fn write(&mut self, block: u64, blocks: u64, parts: Option<ToldParts>) {
+        let mut buf = Buf::new(blocks as usize * 4096);
+        buf.fill(0xa5);
+        self.run(block, blocks, Op::Write(buf), parts).unwrap();
+    }
+
+    /// Class of each block that holds data; and the books must say the same.
+    fn seen(&mut self) -> BTreeMap<u64, ClassId> {
+        for _ in 0..100 {
+            let before = self.pool.engine.status().classes;
+            if let Some(found) = self.scan(&before) {
+                return found;
+            }
+        }
+        panic!("the mover never rests");
+    }
+
+    /// `None` where something was moved meanwhile.
+    fn scan(&mut self, books: &[ClassStats]) -> Option<BTreeMap<u64, ClassId>> {
+        let (mut found, mut tiers) = (BTreeMap::new(), BTreeMap::<(ClassId, bool), u64>::new());
+        let mut at = 0;
+        while at < BLOCKS {
+            let answer = self.run(at, BLOCKS - at, Op::Status { max_extents: 64 }, None).unwrap();
+            let Outcome::Extents(extents) = answer else { panic!("no extents") };
+            for extent in extents {
+                let blocks = extent.len_bytes / 4096;
+                if let ExtentState::Data { class, fast } = extent.state {
+                    found.extend((at..at + blocks).map(|block| (block, class)));
+                    *tiers.entry((class, fast)).or_default() += blocks;
+                }
+                at += blocks;
+            }
+        }
+        let blocks = |list: &[ClassStats]| list.iter().map(|books| books.fast_blocks).collect::<Vec<_>>();
+        if blocks(books) != blocks(&self.pool.engine.status().classes) {
+            return None;
+        }
+        for (number, books) in books.iter().enumerate() {
+            let class = ClassId(number as u8);
+            let counted = |fast| tiers.get(&(class, fast)).copied().unwrap_or(0);
+            assert_eq!(
+                (books.fast_blocks, books.capacity_blocks),
+                (counted(true), counted(false)),
+                "books of class {number}"
+            );
+        }
+        Some(found)
+    }
+
+    fn check(&mut self, model: &Model) {
+        let seen = self.seen();
+        assert!(seen.keys().eq(model.keys()), "blocks with data");
+        for (block, class) in seen {
+            match model[&block] {
+                Some(wanted) => assert_eq!(class, wanted, "block {block}"),
+                None => assert!(class != KEPT && class != PASSING, "block {block} is {class:?}"),
+            }
+        }
+    }
+}
+
+fn claimed(path: &str) -> Option<ClassId> {
+    if path.starts_with("/kept/") {
+        Some(KEPT)
+    } else if path.starts_with("/passing/") {
+        Some(PASSING)
+    } else {
+        None
+    }
+}
+
+const PATHS: [&str; 3] = ["/kept/a", "/passing/b", "/other/c"];
+
+fn live(seed: u64) {
+    let mut random = Random::new(seed);
+    let shape =
+        Shape { frames: 5 + random.index(12), fast_bytes: 4 << 20, capacity_bytes: 8 << 20, ..Shape::default() };
+    let mut life = Life::begin(&shape);
+    let mut model = Model::new();
+    for step in 0..120 {
+        let block = random.below(BLOCKS - 1);
+        let most = [3, 40, 300][random.index(3)];
+        let blocks = 1 + random.below(most.min(BLOCKS - block));
+        match random.below(12) {
+            0..=3 => {
+                let mut parts = ToldParts::new();
+                let mut at = block;
+                while at < block + blocks && random.chance(3, 4) {
+                    let len = (1 + random.below(20)).min(block + blocks - at);
+                    let path = PATHS[random.index(3)];
+                    parts.push(ToldPart { blocks: len, told: told(path) });
+                    model.extend((at..at + len).map(|block| (block, claimed(path))));
+                    at += len;
+                }
+                model.extend((at..block + blocks).map(|block| (block, None)));
+                life.write(block, blocks, Some(parts));
+            }
+            4 => {
+                life.write(block, blocks, None);
+                model.extend((block..block + blocks).map(|block| (block, None)));
+            }
+            5 => {
+                life.run(block, blocks, Op::Discard, None).unwrap();
+                model.retain(|at, _| !(block..block + blocks).contains(at));
+            }
+            6..=8 => {
+                let path = PATHS[random.index(3)];
+                let parts = ToldParts::from_iter([ToldPart { blocks, told: told(path) }]);
+                life.run(block, blocks, Op::Reclass, Some(parts)).unwrap();
+                model.range_mut(block..block + blocks).for_each(|(_, class)| *class = claimed(path));
+            }
+            9 => life.pool.engine.request_checkpoint(false),
+            10 => life.check(&model),
+            _ => {
+                // What was flushed is there after the cut, classes too.
+                life.run(0, 0, Op::Flush, None).unwrap();
+                life = life.cut(&mut random, seed ^ step);
+                life.check(&model);
+            }
+        }
+    }
+    life.check(&model);
+    assert!(life.pool.close(), "a clean stop");
+    let shared = life.shared.clone();
+    drop(life);
+    Life::open(&shape, shared).check(&model);
+}
+
+#[test]
+fn classes_follow_what_is_told_through_power_cuts() {
+    for seed in 0..60 {
+        live(seed);
+    }
+}
+
+#[test]
+fn books_say_what_came_to_a_class_and_what_left_it() {
+    let mut life = Life::begin(&Shape::default());
+    life.write(0, 10, None);
+    let parts = |path| Some(ToldParts::from_iter([ToldPart { blocks: 8, told: told(path) }]));
+    life.run(0, 8, Op::Reclass, parts("/kept/a")).unwrap();
+    life.run(0, 8, Op::Reclass, parts("/kept/a")).unwrap();
+    life.run(4, 8, Op::Reclass, parts("/passing/a")).unwrap();
+    let books = life.pool.engine.status().classes;
+    let of = |class: ClassId| {
+        let books = books[usize::from(class.0)];
+        (books.host_written_bytes / 4096, books.reclassed_in_bytes / 4096, books.reclassed_out_bytes / 4096)
+    };
+    assert_eq!(of(KEPT), (0, 8, 4));
+    assert_eq!(of(PASSING), (0, 6, 0), "four that were kept, and two that were nobody's");
+    let cold: u64 = books.iter().map(|books| books.written_bytes() / 4096).sum();
+    assert_eq!(cold, 10, "nothing was written twice");
+}
+
+#[test]
+fn a_class_takes_no_more_than_its_share_of_the_fast_tier() {
+    let mut life = Life::begin(&Shape::default());
+    let change = forebay_prism::ClassChange { share: Some(0.01), ..forebay_prism::ClassChange::default() };
+    life.pool.engine.prism_mut().table_mut().set("kept", change).unwrap();
+    life.pool.engine.classes_changed();
+    life.write(0, 200, None);
+    let parts = Some(ToldParts::from_iter([ToldPart { blocks: 200, told: told("/kept/a") }]));
+    life.run(0, 200, Op::Reclass, parts).unwrap();
+    let status = life.pool.engine.status();
+    let (held, slots) = (status.classes[usize::from(KEPT.0)].fast_blocks, status.fast.total_bytes / 4096);
+    assert!(held > 0 && held <= slots / 100, "{held} of {slots}");
+    assert_eq!(status.counters.reclass_refused_blocks, 200 - held);
+}
+
+#[test]
+fn half_a_block_has_no_class() {
+    let mut life = Life::begin(&Shape::default());
+    let disk = life.pool.engine.disk_named("disk").unwrap().id;
+    let request = |offset_bytes, len_bytes| Request {
+        token: 1,
+        disk,
+        offset_bytes,
+        len_bytes,
+        op: Op::Reclass,
+        fua: false,
+        export: 0,
+        tag: None,
+        told: None,
+    };
+    for (offset_bytes, len_bytes) in [(512, 4096), (0, 512), (0, 1 << 60)] {
+        life.pool.submit(request(offset_bytes, len_bytes));
+        let mut done = Vec::new();
+        life.pool.poll_once(&mut done);
+        assert!(matches!(done[0].result, Err(RequestError::OutOfRange)), "{offset_bytes} {len_bytes}");
+    }
+}
