@@ -12,6 +12,8 @@ use std::path::Path;
 /// Most disks watched at once (`DISKS_MAX` of the probes).
 pub const DISKS_MAX: usize = 8;
 
+/// Bytes of the ring of issues of writes: some 20,000 of them.
+const WRITES_RING_BYTES: u32 = 2 << 20;
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/capture.bpf.o");
@@ -49,6 +51,8 @@ pub struct Watch {
     pub has_bio_based: bool,
     /// Processes to follow, with their children; none: all.
     pub processes: Vec<u32>,
+    /// Issues of writes alone, for who asks what they are: the ring is small then, and read before each request.
+    pub writes_only: bool,
     /// Whether the kernel is to measure what the probes cost, which itself costs some 30 ns a run.
     pub measure_cost: bool,
 }
@@ -107,10 +111,10 @@ impl Probes {
         if !watch.processes.is_empty() {
             probes.attach_all(&PROCESS_PROBES, &btf)?;
         }
-        if watch.has_request_based {
+        if watch.has_request_based && !watch.writes_only {
             probes.attach_all(&REQUEST_PROBES, &btf)?;
         }
-        if watch.has_bio_based {
+        if watch.has_bio_based && !watch.writes_only {
             probes.attach_all(&BIO_PROBES, &btf)?;
         }
         before_issues();
@@ -190,12 +194,17 @@ fn load(watch: &Watch, btf: &Btf) -> Result<Ebpf, CaptureError> {
     }
     let count = watch.disks.len() as u32;
     let by_process = u8::from(!watch.processes.is_empty());
+    let writes_only = u8::from(watch.writes_only);
     let functions = addresses();
     let mut loader = EbpfLoader::new();
     loader.btf(Some(btf));
     loader.override_global("disks", &disks, true);
     loader.override_global("disk_count", &count, true);
     loader.override_global("by_process", &by_process, true);
+    loader.override_global("writes_only", &writes_only, true);
+    if watch.writes_only {
+        loader.map_max_entries("events", WRITES_RING_BYTES);
+    }
     for ((_, name), address) in FUNCTIONS.iter().zip(&functions) {
         loader.override_global(name, address, true);
     }

@@ -1,0 +1,185 @@
+//! Hints of writes that the kernel has issued to a disk and the server has not seen yet.
+
+use forebay_trace::{Flags, Lifetime};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Most hints that wait for their writes. Queues hold some hundreds of requests; what is older never comes.
+const WAITING_MAX: usize = 8192;
+
+/// What the kernel says of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// How long the data will live.
+    pub lifetime: Lifetime,
+    /// Its marks.
+    pub flags: Flags,
+    /// Device number of the file system, as the kernel has it.
+    pub file_system: u32,
+    /// Inode; 0 where it is not known.
+    pub inode: u64,
+    /// Generation of the inode.
+    pub generation: u32,
+    /// Process.
+    pub pid: u32,
+    /// Its name, filled with zeros.
+    pub comm: [u8; 16],
+    /// Control group; 0 where it is not known.
+    pub cgroup: u64,
+}
+
+struct Waiting {
+    end: u64,
+    serial: u64,
+    hint: Hint,
+}
+
+/// Hints by the blocks they are about; ranges do not overlap, the newer replaces the older.
+#[derive(Default)]
+pub struct Hints {
+    // A node is allocated now and then; there are few entries, and the alternative is a search of all of them.
+    waiting: BTreeMap<u64, Waiting>,
+    /// First blocks in the order in which they came, with the serial numbers they had.
+    order: VecDeque<(u64, u64)>,
+    next_serial: u64,
+    /// Hints whose writes never came.
+    pub expired: u64,
+}
+
+impl Hints {
+    /// The kernel has issued a write of the blocks from `first` up to `end`.
+    pub fn add(&mut self, first: u64, end: u64, hint: Hint) {
+        if first >= end {
+            return;
+        }
+        self.remove(first, end);
+        self.insert(first, end, hint);
+        while self.order.len() > WAITING_MAX {
+            let Some((first, serial)) = self.order.pop_front() else { return };
+            if self.waiting.get(&first).is_some_and(|waiting| waiting.serial == serial) {
+                self.waiting.remove(&first);
+                self.expired += 1;
+            }
+        }
+    }
+
+    fn insert(&mut self, first: u64, end: u64, hint: Hint) {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.waiting.insert(first, Waiting { end, serial, hint });
+        self.order.push_back((first, serial));
+    }
+
+    /// The hint of block `at`, which the server is about to write with what follows up to `end`, and how far it goes.
+    /// It is taken out: the next write of these blocks has a hint of its own.
+    pub fn take(&mut self, at: u64, end: u64) -> (u64, Option<Hint>) {
+        if let Some((_, found)) = self.waiting.range(..=at).next_back()
+            && found.end > at
+        {
+            let (until, hint) = (found.end.min(end), found.hint);
+            self.remove(at, until);
+            return (until, Some(hint));
+        }
+        (self.waiting.range(at..end).next().map_or(end, |(&first, _)| first), None)
+    }
+
+    fn remove(&mut self, first: u64, end: u64) {
+        if let Some((_, before)) = self.waiting.range_mut(..first).next_back()
+            && before.end > first
+        {
+            let (old_end, hint) = (before.end, before.hint);
+            before.end = first;
+            if old_end > end {
+                self.insert(end, old_end, hint);
+            }
+        }
+        while let Some((&at, _)) = self.waiting.range(first..end).next() {
+            if let Some(gone) = self.waiting.remove(&at)
+                && gone.end > end
+            {
+                self.insert(end, gone.end, gone.hint);
+            }
+        }
+    }
+
+    /// Nothing that was issued is waited for any more.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.order.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hint(pid: u32) -> Hint {
+        Hint {
+            lifetime: Lifetime::Short,
+            flags: Flags::META,
+            file_system: 1,
+            inode: 2,
+            generation: 3,
+            pid,
+            comm: *b"postgres\0\0\0\0\0\0\0\0",
+            cgroup: 4,
+        }
+    }
+
+    #[test]
+    fn a_hint_is_used_once() {
+        let mut hints = Hints::default();
+        hints.add(10, 20, hint(1));
+        assert_eq!(hints.take(0, 5), (5, None));
+        assert_eq!(hints.take(5, 14), (10, None));
+        assert_eq!(hints.take(10, 14), (14, Some(hint(1))));
+        assert_eq!(hints.take(10, 14), (14, None), "taken");
+        assert_eq!(hints.take(14, 100), (20, Some(hint(1))));
+        assert!(hints.waiting.is_empty());
+    }
+
+    #[test]
+    fn what_never_comes_is_forgotten() {
+        let mut hints = Hints::default();
+        for at in 0..3 * WAITING_MAX as u64 {
+            hints.add(at * 10, at * 10 + 1, hint(1));
+        }
+        assert_eq!((hints.waiting.len(), hints.order.len()), (WAITING_MAX, WAITING_MAX));
+        assert_eq!(hints.expired, 2 * WAITING_MAX as u64);
+        // What is used leaves no trace behind either.
+        for at in 0..3 * WAITING_MAX as u64 {
+            hints.add(5, 9, hint(at as u32));
+            assert_eq!(hints.take(5, 9).1, Some(hint(at as u32)));
+        }
+        assert!(hints.order.len() <= WAITING_MAX && hints.waiting.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_as_if_each_block_had_its_own(
+            steps in prop::collection::vec((any::<bool>(), 0u64..64, 1u64..30), 1..200)
+        ) {
+            let mut hints = Hints::default();
+            let mut model = [None; 128];
+            for (serial, (adds, first, len)) in steps.into_iter().enumerate() {
+                let end = first + len;
+                if adds {
+                    hints.add(first, end, hint(serial as u32));
+                    model[first as usize..end as usize].fill(Some(serial as u32));
+                    continue;
+                }
+                let mut at = first;
+                while at < end {
+                    let (until, found) = hints.take(at, end);
+                    prop_assert!(until > at && until <= end);
+                    for block in &mut model[at as usize..until as usize] {
+                        prop_assert_eq!(block.take(), found.map(|hint| hint.pid));
+                    }
+                    at = until;
+                }
+            }
+        }
+    }
+}
