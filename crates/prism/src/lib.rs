@@ -1,7 +1,8 @@
 //! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the books per class.
 //!
 //! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), the host's hints
-//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock, no randomness; memory is bounded.
+//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock,
+//! no randomness; memory is bounded.
 
 #![forbid(unsafe_code)]
 

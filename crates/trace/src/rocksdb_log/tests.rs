@@ -138,9 +138,9 @@ fn bad_lines_are_counted_and_located() {
 }
 
 /// All that can be asked.
-fn state(log: &RocksdbLog) -> (Vec<(u64, Option<u8>, Option<u8>)>, Vec<(Option<u8>, Created)>, Faults) {
-    let levels = (0..40).map(|number| (number, log.level(number), log.level_created(number))).collect();
-    (levels, log.created().collect(), log.faults().clone())
+fn state(log: &RocksdbLog) -> String {
+    let levels: Vec<_> = (0..40).map(|number| (log.level(number), log.level_created(number))).collect();
+    format!("{levels:?} {:?} {:?}", log.created().collect::<Vec<_>>(), log.faults())
 }
 
 proptest! {
