@@ -93,6 +93,8 @@ fn what_cannot_be_known_is_unknown_not_false() {
         ["hint.lifetime:short", "path:**/WAL/**", "extension:sst", "wlth:ge:2", "pid:eq:7", "direct"]
     );
     assert!(!rule.matches(&facts()));
+    assert_eq!(Rule::parse("rocksdb.level < 4").unwrap().pending(), ["rocksdb.level:lt:4"]);
+    assert!(!holds("rocksdb.level<4 | rocksdb.level>=4") && !holds("!rocksdb.level:4"), "whatever it is");
     assert!(!holds("!path:/x"), "the negation of the unknown claims nothing");
     assert!(!holds("done & path:/x") && !holds("!(done & path:/x)"));
     assert!(holds("done | path:/x") && holds("!(path:/x & !done)"), "but what is sure either way is sure");
@@ -108,6 +110,7 @@ fn what_the_host_tells_is_known() {
         path: Some("/db/WAL/000012.log"),
         file_size_bytes: Some(64 << 20),
         file_offset_bytes: Some(4096),
+        sst_level: Some(2),
         process: Some("rocksdb:low0"),
         pid: Some(7),
         cgroup: Some("/system.slice/db.service"),
@@ -129,6 +132,10 @@ fn what_the_host_tells_is_known() {
         "file.size>=64MiB",
         "file_size:64MiB",
         "file_offset:0..8KiB",
+        "rocksdb.level:2",
+        "rocksdb.level<=3",
+        "rocksdb.level:0..4",
+        "!rocksdb.level>2",
         "process:rocksdb:*",
         "process_name:rocksdb:low0",
         "pid=7",
@@ -147,6 +154,8 @@ fn what_the_host_tells_is_known() {
         "directory:db/WAL/000012.log",
         "ext:lo",
         "pid=8",
+        "rocksdb.level:ge:3",
+        "rocksdb.level:0..2",
         "core_id:1",
         "hint.meta",
     ] {
@@ -218,6 +227,50 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), inner).prop_map(|(a, b)| format!("({a} | {b})")),
         ]
     })
+}
+
+/// Requests of one file, process and hint get one answer from these, and may get several from those.
+#[test]
+fn rules_that_need_each_request_say_so() {
+    for rule in [
+        "offset>=1GiB",
+        "offset:0..1GiB",
+        "lba:8",
+        "request_size<=16KiB",
+        "sequential>=1MiB",
+        "file.size<1MiB",
+        "file_offset:0..4KiB",
+        "fs.journal",
+        "fs.metadata",
+        "fs.xfs",
+        "metadata",
+        "done & (path:a | !offset<4096)",
+    ] {
+        assert!(Rule::parse(rule).unwrap().uses_request(), "{rule}");
+    }
+    for rule in [
+        "disk:db",
+        "export:0",
+        "direction:read",
+        "done",
+        "hint.lifetime:short",
+        "wlth>=2",
+        "hint.meta",
+        "hint.swap",
+        "direct",
+        "path:**/WAL/**",
+        "directory:a",
+        "ext:log",
+        "file_name_prefix:x",
+        "rocksdb.level:0..4",
+        "process:a*",
+        "pid=7",
+        "cgroup:a",
+        "io_class:3",
+        "core_id:1",
+    ] {
+        assert!(!Rule::parse(rule).unwrap().uses_request(), "{rule}");
+    }
 }
 
 fn escape(text: &str) -> String {

@@ -58,6 +58,7 @@ fn number(number: Number, facts: &Facts<'_>) -> Option<u64> {
         Number::Sequential => facts.sequential_bytes,
         Number::FileSize => facts.host.file_size_bytes,
         Number::FileOffset => facts.host.file_offset_bytes,
+        Number::SstLevel => facts.host.sst_level.map(u64::from),
         Number::Pid => facts.host.pid.map(u64::from),
         Number::Lifetime => facts.host.lifetime.map(|lifetime| lifetime as u64),
         Number::IoClass => facts.host.io_class.map(u64::from),

@@ -80,6 +80,8 @@ pub enum Number {
     FileSize,
     /// Address within the file in bytes; the host tells.
     FileOffset,
+    /// Level of the sorted table in RocksDB's tree; the host tells.
+    SstLevel,
     /// Id of the process; the host tells.
     Pid,
     /// The write-lifetime hint by the kernel's number; the host tells.
@@ -295,7 +297,7 @@ impl Rule {
         visit(&self.expression, &mut |test| {
             uses |= match test {
                 Predicate::Compare { number, .. } | Predicate::Range { number, .. } => {
-                    !matches!(number, Number::Lifetime | Number::IoClass)
+                    !matches!(number, Number::Lifetime | Number::IoClass | Number::SstLevel | Number::Pid)
                 }
                 Predicate::Evidence(_) => true,
                 _ => false,
