@@ -2,7 +2,7 @@
 
 use crate::config::Place;
 use crate::output::Format;
-use crate::verbs::{AnalyzeOptions, ConvertOptions, SizeOptions};
+use crate::verbs::{EvidenceAction, AnalyzeOptions, ConvertOptions, SizeOptions};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -100,6 +100,22 @@ Changes are stored in the pool. What CONFIG says of a class replaces them at the
         config: PathBuf,
         #[command(subcommand)]
         action: ClassAction,
+    },
+    /// What the host tells a running pool of its data: hints of the kernel, a map of files
+    #[command(after_help = "Example:
+  forebay evidence pool.toml attach --mount /mnt/db
+  forebay evidence pool.toml attach --disk db --device /dev/nbd0 --no-files
+  forebay evidence pool.toml list
+  forebay evidence pool.toml detach --disk db
+
+The block device is the one above the export (nbd, loop, ublk), on this machine; it is looked for until it is there. With it
+rules such as path:**/WAL/**, ext:sst, hint.lifetime:short, process:postgres or rocksdb.level<=3 hold in the pool. Needs the
+rights of `forebay record`. What [[evidence]] in CONFIG names is attached at each start.")]
+    Evidence {
+        /// Configuration file
+        config: PathBuf,
+        #[command(subcommand)]
+        action: EvidenceAction,
     },
     /// Disks of a running pool: list, add, remove, resize
     #[command(after_help = "Example:

@@ -7,6 +7,7 @@ mod config;
 mod control;
 mod daemon;
 mod demo;
+mod evidence;
 mod finding;
 mod measure;
 mod output;

@@ -21,6 +21,8 @@ pub struct HostFacts<'a> {
     pub file_size_bytes: Option<u64>,
     /// Where in the file it begins, in bytes.
     pub file_offset_bytes: Option<u64>,
+    /// Only a map of files says which file it is.
+    pub is_by_map: bool,
     /// Level of the sorted table in RocksDB's tree.
     pub sst_level: Option<u8>,
     /// Name of the process.
@@ -42,6 +44,8 @@ pub struct FileTold {
     pub size_bytes: u64,
     /// The write-lifetime hint it carries (`F_GET_RW_HINT`).
     pub lifetime: Option<Lifetime>,
+    /// Level of a sorted table in RocksDB's tree.
+    pub sst_level: Option<u8>,
 }
 
 /// Facts that a request carries to where it is classified: [`HostFacts`] that own what they say.
@@ -59,6 +63,8 @@ pub struct Told {
     pub file: Option<Arc<FileTold>>,
     /// Where in the file it begins, in bytes.
     pub file_offset_bytes: Option<u64>,
+    /// Only a map of files says which file it is: such a map lags behind, so contents that identify themselves know better.
+    pub is_by_map: bool,
     /// Name of the process.
     pub process: Option<Arc<str>>,
     /// Id of the process.
@@ -80,6 +86,8 @@ impl Told {
             path: file.map(|file| file.path.as_str()),
             file_size_bytes: file.map(|file| file.size_bytes),
             file_offset_bytes: self.file_offset_bytes,
+            is_by_map: self.is_by_map,
+            sst_level: file.and_then(|file| file.sst_level),
             process: self.process.as_deref(),
             pid: self.pid,
             cgroup: self.cgroup.as_deref(),

@@ -326,7 +326,11 @@ impl Claims<'_> {
             return None;
         }
         let offset_bytes = self.facts.offset_bytes + block * BLOCK_BYTES as u64;
-        let facts = Facts { offset_bytes, evidence, ..self.facts };
+        let mut facts = Facts { offset_bytes, evidence, ..self.facts };
+        if facts.host.is_by_map && evidence.is_some_and(|found| found.role != Role::Data) {
+            // What a file system writes for itself is in no file: the map has not heard yet that the block was given up.
+            facts.host = HostFacts::default();
+        }
         self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)).map(|(class, _)| *class)
     }
 

@@ -441,3 +441,19 @@ fn regression_an_external_journal_with_odd_fields_can_be_saved() {
     assert_eq!(restored.known_systems(), prism.known_systems());
     assert!(!restored.known_systems().is_empty());
 }
+
+#[test]
+fn a_map_that_lags_behind_does_not_outvote_contents() {
+    let spec = ClassSpec { rules: vec!["path:/db/*".to_owned()], ..ClassSpec::new("tables", Place::Fast) };
+    let mut prism = Prism::new(ClassTable::from_configured(&[spec]).unwrap());
+    class(&mut prism, 0, &superblock());
+    let btree = btree_block(8 << 20);
+    for (is_by_map, expected) in [(true, "metadata"), (false, "tables")] {
+        let host = HostFacts { path: Some("/db/1.sst"), is_by_map, ..HostFacts::default() };
+        let intent = Intent { host, ..write(8 << 20, &btree) };
+        assert_eq!(runs(&mut prism, &intent), [(expected.to_owned(), 1)], "by the map alone: {is_by_map}");
+        let data = vec![7; BLOCK];
+        let intent = Intent { host, ..write(9 << 20, &data) };
+        assert_eq!(runs(&mut prism, &intent), [("tables".to_owned(), 1)], "plain data: {is_by_map}");
+    }
+}

@@ -33,7 +33,7 @@ fn intent(host: HostFacts<'_>) -> Intent<'_> {
 }
 
 fn file(path: &str, size_bytes: u64, lifetime: Option<Lifetime>) -> Told {
-    let file = FileTold { path: path.to_owned(), size_bytes, lifetime };
+    let file = FileTold { path: path.to_owned(), size_bytes, lifetime, sst_level: None };
     Told { file: Some(Arc::new(file)), ..Told::default() }
 }
 

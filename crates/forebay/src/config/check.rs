@@ -33,6 +33,7 @@ impl Config {
         );
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
+        self.check_evidence()?;
         if let Some(connections) = self.server.max_connections {
             ensure!(
                 (1..=16_384).contains(&connections),
@@ -156,6 +157,38 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    fn check_evidence(&self) -> Result<()> {
+        let disks: Vec<&str> = self.disk.iter().map(|disk| disk.name.as_str()).collect();
+        for evidence in &self.evidence {
+            ensure!(
+                evidence.device.is_some() || evidence.mount.is_some(),
+                "an [[evidence]] section names neither `device` nor `mount`: add the block device above the export, or \
+                 where its file system is mounted"
+            );
+            ensure!(evidence.hints || evidence.files, "an [[evidence]] section with neither hints nor files does nothing");
+            for path in [&evidence.device, &evidence.mount].into_iter().flatten() {
+                ensure!(path.is_absolute(), "in [[evidence]] {} is not an absolute path", path.display());
+            }
+            match &evidence.disk {
+                Some(disk) if !disks.contains(&disk.as_str()) => {
+                    let near = nearest(disk, &disks).unwrap_or("none");
+                    bail!("evidence.disk {disk:?} is no [[disk]] here; the nearest one is {near:?}");
+                }
+                None if disks.len() > 1 => {
+                    bail!("an [[evidence]] section does not say which disk: add `disk`, one of {}", disks.join(", "))
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The disk that a source of evidence is about.
+    pub fn evidence_disk<'a>(&'a self, evidence: &'a super::Evidence) -> &'a str {
+        let only = || self.disk.first().map_or("", |disk| disk.name.as_str());
+        evidence.disk.as_deref().unwrap_or_else(only)
     }
 
     /// The disk that an export serves.

@@ -6,7 +6,7 @@ mod model;
 mod values;
 
 pub use load::{load, load_real};
-pub use model::{Config, Export};
+pub use model::{Config, Evidence, Export};
 pub use values::{Place, place_name};
 
 /// The JSON schema of the file.

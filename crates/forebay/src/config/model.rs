@@ -4,6 +4,7 @@ use super::values::{Place, Poll, Size, TargetText};
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::PathBuf;
 
 /// A pool: its devices, its disks, where they are exported, and the classes that decide what lies where.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -26,6 +27,9 @@ pub struct Config {
     /// Where disks are served.
     #[serde(default)]
     pub export: Vec<Export>,
+    /// What the hosts of disks say of their data.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
     /// Classes of data; those not named keep their built-in policy.
     #[serde(default)]
     pub class: Vec<Class>,
@@ -117,6 +121,30 @@ pub struct Export {
     /// Turns on polling for the whole server; see `server.poll`.
     #[schemars(with = "Option<bool>")]
     pub poll: Option<Poll>,
+}
+
+/// `[[evidence]]`: what the host that uses a disk says of its data, where that host is this machine.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// The disk; may be left out where there is only one.
+    pub disk: Option<String>,
+    /// Block device above the disk's export: nbd, loop, ublk.
+    pub device: Option<PathBuf>,
+    /// Where the disk's file system is mounted.
+    pub mount: Option<PathBuf>,
+    /// Whether the kernel is asked about writes to the device.
+    #[serde(default = "Evidence::yes")]
+    pub hints: bool,
+    /// Whether files of its file system are mapped.
+    #[serde(default = "Evidence::yes")]
+    pub files: bool,
+}
+
+impl Evidence {
+    fn yes() -> bool {
+        true
+    }
 }
 
 /// `[[class]]`

@@ -2,6 +2,7 @@
 
 use crate::config::Place;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Longest request line in bytes: an Open CAS file may be 256 KiB, quoted.
 pub const REQUEST_MAX_BYTES: usize = 1 << 20;
@@ -25,6 +26,26 @@ pub enum Question {
     ClassImport {
         /// The file.
         text: String,
+    },
+    /// Sources of evidence.
+    EvidenceList,
+    /// Looks for a source of evidence.
+    EvidenceAttach {
+        /// The disk; the only one where left out.
+        disk: Option<String>,
+        /// Block device above its export.
+        device: Option<PathBuf>,
+        /// Where its file system is mounted.
+        mount: Option<PathBuf>,
+        /// Whether the kernel is asked about writes.
+        hints: bool,
+        /// Whether files are mapped.
+        files: bool,
+    },
+    /// Ends the sources of a disk.
+    EvidenceDetach {
+        /// The disk; the only one where left out.
+        disk: Option<String>,
     },
     /// Disks.
     DiskList,

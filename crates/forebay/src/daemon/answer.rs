@@ -3,8 +3,9 @@
 use super::jobs::{Checkpoint, Job};
 use super::snapshot::{Fixed, classes, disks, snapshot};
 use crate::control::Question;
+use crate::evidence::Wanted;
 use crate::pool::{PoolBackend, now_ns};
-use forebay_export::{Export, ServerControl};
+use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::opencas;
 use serde_json::{Value, json};
 use tracing::info;
@@ -65,6 +66,34 @@ impl Answerer {
             Question::DiskList => {
                 self.answers.push((client, json!({ "ok": { "disks": disks(backend) } })));
             }
+            Question::EvidenceList => {
+                self.answers.push((client, json!({ "ok": backend.evidence.describe() })));
+            }
+            Question::EvidenceAttach { disk, device, mount, hints, files } => {
+                let named = evidence_disk(disk.as_deref(), backend);
+                let attached = named.and_then(|disk| {
+                    let wanted = Wanted { disk, device, mount, hints, files };
+                    attach_evidence(wanted, backend, server.exports())
+                });
+                let answer = match attached {
+                    Ok(()) => json!({ "ok": backend.evidence.describe() }),
+                    Err(reason) => refusal(reason),
+                };
+                self.answers.push((client, answer));
+            }
+            Question::EvidenceDetach { disk } => {
+                let detached = evidence_disk(disk.as_deref(), backend).and_then(|name| {
+                    let id = backend.pool.engine.disk_named(&name).map(|disk| disk.id);
+                    let gone = id.map_or(0, |id| backend.evidence.detach(id));
+                    info!("evidence: {gone} sources of disk {name} were detached");
+                    if gone > 0 { Ok(()) } else { Err(format!("disk {name:?} has no source of evidence")) }
+                });
+                let answer = match detached {
+                    Ok(()) => json!({ "ok": backend.evidence.describe() }),
+                    Err(reason) => refusal(reason),
+                };
+                self.answers.push((client, answer));
+            }
             change if self.jobs.len() < JOBS_MAX => match self.change(client, change, backend, server) {
                 Ok(job) => self.jobs.push(job),
                 Err(reason) => self.answers.push((client, refusal(reason))),
@@ -88,6 +117,7 @@ impl Answerer {
                 let table = engine.prism_mut().table_mut();
                 table.set(&name, change.into()).map_err(|error| chain(&error))?;
                 engine.classes_changed();
+                backend.evidence.reconsider(engine.prism());
                 info!("class {name} was changed");
                 json!({ "classes": classes(backend), "pending": pending(backend) })
             }
@@ -97,6 +127,7 @@ impl Answerer {
                 let table = engine.prism_mut().table_mut();
                 table.merge(&import.classes).map_err(|error| chain(&error))?;
                 engine.classes_changed();
+                backend.evidence.reconsider(engine.prism());
                 info!("classes {} were imported", names.join(", "));
                 let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
                 let notes: Vec<Value> = notes.collect();
@@ -144,7 +175,12 @@ impl Answerer {
                 let answer = json!({ "removed": name });
                 return Job::remove_disk(client, &name, backend, server, answer, now_ns);
             }
-            Question::Status | Question::ClassList | Question::DiskList => {
+            Question::Status
+            | Question::ClassList
+            | Question::DiskList
+            | Question::EvidenceList
+            | Question::EvidenceAttach { .. }
+            | Question::EvidenceDetach { .. } => {
                 return Err("not a change".to_owned());
             }
         };
@@ -169,8 +205,37 @@ impl Answerer {
     }
 }
 
-/// Predicates that cannot be known yet.
+/// The disk that is meant: the named one, or the only one.
+fn evidence_disk(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
+    let engine = &backend.pool.engine;
+    let names: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
+    match (name, names.as_slice()) {
+        (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
+        (Some(name), names) => Err(format!("there is no disk {name:?}; the pool has {}", names.join(", "))),
+        (None, [only]) => Ok((*only).to_owned()),
+        (None, names) => Err(format!("say which disk with --disk: {}", names.join(", "))),
+    }
+}
+
+/// Begins to look for a source of evidence.
+pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Exports) -> Result<(), String> {
+    let Some(disk) = backend.pool.engine.disk_named(&wanted.disk) else {
+        return Err(format!("there is no disk {:?}", wanted.disk));
+    };
+    let (id, size_bytes) = (disk.id, disk.size_bytes);
+    if let Some((_, export)) = exports.iter().find(|(_, export)| export.disk == id && export.tag.is_some()) {
+        return Err(format!(
+            "export {:?} gives everything written to disk {:?} a class of its own: evidence would change nothing; take \
+             `class` out of that [[export]]",
+            export.name, wanted.disk
+        ));
+    }
+    backend.evidence.attach(wanted, id, size_bytes)
+}
+
+/// Predicates that cannot be known now.
 fn pending(backend: &PoolBackend) -> Vec<Value> {
-    let pending = backend.pool.engine.prism().pending();
-    pending.into_iter().map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
+    let pending = backend.pool.engine.prism().pending().into_iter();
+    let pending = pending.filter(|(_, predicate)| !backend.evidence.explains(predicate));
+    pending.map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
 }

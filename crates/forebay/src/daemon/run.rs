@@ -1,11 +1,12 @@
 //! From a configuration to a served pool, and to its clean end.
 
-use super::answer::Answerer;
+use super::answer::{Answerer, attach_evidence};
 use super::clients::Clients;
 use super::hooks::Daemon;
 use super::snapshot::Fixed;
 use crate::config::Config;
 use crate::control::control_path;
+use crate::evidence::{Evidence, Wanted, told_by};
 use crate::output;
 use crate::pool::{self, Budget, Opening, PoolBackend};
 use anyhow::{Context, Result, anyhow, bail};
@@ -101,7 +102,18 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     };
     let mut daemon =
         Daemon { signals, clients: Clients::new(listener), answerer: Answerer::new(fixed, config.pool.overcommit) };
-    let mut backend = PoolBackend::new(Pool::new(engine, devices));
+    let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
+    let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);
+    for part in &config.evidence {
+        let wanted = Wanted {
+            disk: config.evidence_disk(part).to_owned(),
+            device: part.device.clone(),
+            mount: part.mount.clone(),
+            hints: part.hints,
+            files: part.files,
+        };
+        attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
+    }
     for uri in &uris {
         // Who waits for this line must not take silence for success: no quiet end here.
         output::line(&format!("ready {uri}"))
@@ -208,8 +220,11 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
     }
     let names: Vec<(u16, String)> = table.iter().map(|(index, export)| (index, export.name.clone())).collect();
     engine.prism_mut().set_exports(&names);
+    let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
     for (class, predicate) in engine.prism().pending() {
-        warn!("class {class}: {predicate:?} cannot be known yet and matches nothing");
+        if !told_by(&predicate, hints, files) {
+            warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
+        }
     }
     Ok(listed)
 }

@@ -82,6 +82,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         },
         "journal": { "used_bytes": status.journal_used_bytes, "len_bytes": status.journal_len_bytes },
         "checkpoint": status.checkpoint,
+        "evidence": backend.evidence.describe(),
         "requests_in_flight": status.in_flight,
         "latency_ns": {
             "count": counters.latency_ns.count(),

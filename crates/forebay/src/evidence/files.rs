@@ -59,24 +59,27 @@ pub struct Files {
 
 impl Files {
     /// A file is there, has changed, or has gone. `class` gives the class of a block that nothing else claims.
-    pub fn take(&mut self, change: Change, class: impl Fn(&FileTold) -> ClassId) {
+    pub fn take(&mut self, change: Change, class: impl Fn(&Arc<FileTold>) -> ClassId) {
         let (facts, extents) = match change {
             Change::Gone { inode, generation } => return self.forget((inode, generation)),
             Change::File { facts, extents } => (facts, extents),
         };
         let key = (facts.inode, facts.generation);
-        let told = FileTold { path: facts.path, size_bytes: facts.size_bytes, lifetime: facts.lifetime };
+        let told = Arc::new(FileTold {
+            path: facts.path,
+            size_bytes: facts.size_bytes,
+            lifetime: facts.lifetime,
+            sst_level: facts.level,
+        });
         let class = class(&told);
         let file = self.files.entry(key).or_insert_with(|| File {
-            told: Arc::new(FileTold::default()),
+            told: told.clone(),
             spans: Vec::new(),
             class,
             is_queued: false,
             next_span: 0,
         });
-        if *file.told != told {
-            file.told = Arc::new(told);
-        }
+        file.told = told;
         if file.class != class {
             file.class = class;
             file.spans.iter_mut().for_each(|span| span.corrected_to = span.first);
@@ -202,7 +205,7 @@ impl Files {
     }
 
     /// Rules have changed: every block is looked at again.
-    pub fn reconsider(&mut self, class: impl Fn(&FileTold) -> ClassId) {
+    pub fn reconsider(&mut self, class: impl Fn(&Arc<FileTold>) -> ClassId) {
         let keys: Vec<Key> = self.files.keys().copied().collect();
         for key in keys {
             if let Some(file) = self.files.get_mut(&key) {
@@ -236,11 +239,14 @@ mod tests {
             extent
         });
         let extents = Some(extents.collect());
-        let facts = FileFacts { inode, path: path.to_owned(), size_bytes: at * 4096, ..FileFacts::default() };
-        Change::File { facts, extents }
+        Change::File { facts: facts(inode, path), extents }
     }
 
-    fn class(told: &FileTold) -> ClassId {
+    fn facts(inode: u64, path: &str) -> FileFacts {
+        FileFacts { inode, generation: 0, path: path.to_owned(), size_bytes: 0, lifetime: None, level: None }
+    }
+
+    fn class(told: &Arc<FileTold>) -> ClassId {
         ClassId(u8::from(told.path.contains("log")))
     }
 
@@ -277,8 +283,7 @@ mod tests {
     fn parts_of_blocks_are_nobodys() {
         let mut files = Files::default();
         let extent = Extent { disk_offset_bytes: 4096 + 512, file_offset_bytes: 0, len_bytes: 3 * 4096 };
-        let facts = FileFacts { inode: 1, path: "/x".to_owned(), ..FileFacts::default() };
-        files.take(Change::File { facts, extents: Some(vec![extent]) }, class);
+        files.take(Change::File { facts: facts(1, "/x"), extents: Some(vec![extent]) }, class);
         assert_eq!(files.at(0, 10), (2, None));
         let (until, found) = files.at(2, 10);
         assert_eq!((until, found.map(|(_, offset)| offset)), (4, Some(4096 - 512)));

@@ -1,8 +1,9 @@
 //! Finding the block device above an export and the file system on it.
 
 use forebay_trace::capture::Target;
+use forebay_trace::files::{Mount, mounts};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What is looked for.
 #[derive(Clone, Debug)]
@@ -40,15 +41,27 @@ pub fn is_there(target: &Target, size_bytes: u64) -> bool {
     number_in(&sys(target, "size")).is_some_and(|sectors| sectors.saturating_mul(512) == size_bytes)
 }
 
+/// Whether this device number is the disk's, or that of a partition of it.
+fn is_on(target: &Target, (major, minor): (u32, u32)) -> bool {
+    let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
+    let disk = fs::canonicalize(sys(target, "").trim_end_matches('/'));
+    matches!((folder, disk), (Ok(folder), Ok(disk)) if folder == disk || folder.parent() == Some(&disk))
+}
+
 impl Place {
+    /// The mount at the named place; the last one lies on top.
+    fn named_mount(&self) -> Result<Option<Mount>, String> {
+        let Some(point) = &self.mount else { return Ok(None) };
+        let full = fs::canonicalize(point).map_err(|error| format!("{}: {error}", point.display()))?;
+        let found = mounts().map_err(|error| chain(&error))?.into_iter().rfind(|mount| mount.point == full);
+        found.map(Some).ok_or_else(|| format!("nothing is mounted at {}", point.display()))
+    }
+
     /// The block device, or why there is none yet.
     pub fn device(&self) -> Result<Target, String> {
-        let target = match (&self.device, &self.mount) {
+        let target = match (&self.device, self.named_mount()?) {
             (Some(device), _) => Target::of_device(device),
-            (None, Some(mount)) => {
-                mounted_at(mount)?;
-                Target::of_file(mount)
-            }
+            (None, Some(mount)) => Target::of_file(&mount.point),
             (None, None) => return Err("neither a device nor a mount point is named".to_owned()),
         };
         let target = target.map_err(|error| chain(&error))?;
@@ -71,53 +84,17 @@ impl Place {
     /// yet.
     pub fn mount(&self) -> Result<(PathBuf, u32), String> {
         let target = self.device()?;
-        let mounts = mounts()?;
-        let is_on_it = |number: (u32, u32)| {
-            let (major, minor) = number;
-            let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
-            let own = fs::canonicalize(sys(&target, "").trim_end_matches('/'));
-            matches!((link, own), (Ok(link), Ok(own)) if link == own || link.parent() == Some(&own))
+        let found = match self.named_mount()? {
+            Some(mount) if !is_on(&target, mount.number) => {
+                return Err(format!("the {} at {} is not on {}", mount.kind, mount.point.display(), target.disk.name));
+            }
+            Some(mount) => Some(mount),
+            None => {
+                let mounts = mounts().map_err(|error| chain(&error))?;
+                mounts.into_iter().find(|mount| is_on(&target, mount.number))
+            }
         };
-        let found = match &self.mount {
-            Some(mount) => mounts.into_iter().filter(|(_, point)| point == mount).next_back(),
-            None => mounts.into_iter().find(|(number, _)| is_on_it(*number)),
-        };
-        let Some((number, point)) = found else {
-            return Err(match &self.mount {
-                Some(mount) => format!("nothing is mounted at {}", mount.display()),
-                None => format!("no file system of {} is mounted", target.disk.name),
-            });
-        };
-        if !is_on_it(number) {
-            return Err(format!("the file system at {} is not on {}", point.display(), target.disk.name));
-        }
-        Ok((point, number.0 << 20 | number.1 & 0xf_ffff))
+        let mount = found.ok_or_else(|| format!("no file system of {} is mounted", target.disk.name))?;
+        Ok((mount.point, mount.number.0 << 20 | mount.number.1 & 0xf_ffff))
     }
-}
-
-/// Whether something is mounted at this place.
-fn mounted_at(mount: &Path) -> Result<(), String> {
-    let is_there = mounts()?.into_iter().any(|(_, point)| point == mount);
-    if is_there { Ok(()) } else { Err(format!("nothing is mounted at {}", mount.display())) }
-}
-
-/// Device number and place of each mount, in their order (proc_pid_mountinfo(5)).
-fn mounts() -> Result<Vec<((u32, u32), PathBuf)>, String> {
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
-    let line = |line: &str| {
-        let mut fields = line.split(' ');
-        let (major, minor) = fields.nth(2)?.split_once(':')?;
-        let point = fields.nth(1)?;
-        Some(((major.parse().ok()?, minor.parse().ok()?), unescaped(point)))
-    };
-    Ok(String::from_utf8_lossy(&text).lines().filter_map(line).collect())
-}
-
-/// Blanks, tabs, line ends and backslashes are written as octal numbers there.
-fn unescaped(text: &str) -> PathBuf {
-    let mut out = text.to_owned();
-    for (code, character) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
-        out = out.replace(code, character);
-    }
-    out.into()
 }

@@ -69,20 +69,18 @@ impl Hints {
         self.order.push_back((first, serial));
     }
 
-    /// The hint of block `at`, which the server is about to write with what follows up to `end`, and how far it goes.
-    /// It is taken out: the next write of these blocks has a hint of its own.
-    pub fn take(&mut self, at: u64, end: u64) -> (u64, Option<Hint>) {
+    /// The hint of block `at`, and how far it goes, at most to `end`.
+    pub fn at(&self, at: u64, end: u64) -> (u64, Option<Hint>) {
         if let Some((_, found)) = self.waiting.range(..=at).next_back()
             && found.end > at
         {
-            let (until, hint) = (found.end.min(end), found.hint);
-            self.remove(at, until);
-            return (until, Some(hint));
+            return (found.end.min(end), Some(found.hint));
         }
         (self.waiting.range(at..end).next().map_or(end, |(&first, _)| first), None)
     }
 
-    fn remove(&mut self, first: u64, end: u64) {
+    /// The write of these blocks has come: their next write has hints of its own.
+    pub fn remove(&mut self, first: u64, end: u64) {
         if let Some((_, before)) = self.waiting.range_mut(..first).next_back()
             && before.end > first
         {
@@ -128,15 +126,21 @@ mod tests {
         }
     }
 
+    fn take(hints: &mut Hints, at: u64, end: u64) -> (u64, Option<Hint>) {
+        let (until, found) = hints.at(at, end);
+        hints.remove(at, until);
+        (until, found)
+    }
+
     #[test]
     fn a_hint_is_used_once() {
         let mut hints = Hints::default();
         hints.add(10, 20, hint(1));
-        assert_eq!(hints.take(0, 5), (5, None));
-        assert_eq!(hints.take(5, 14), (10, None));
-        assert_eq!(hints.take(10, 14), (14, Some(hint(1))));
-        assert_eq!(hints.take(10, 14), (14, None), "taken");
-        assert_eq!(hints.take(14, 100), (20, Some(hint(1))));
+        assert_eq!(take(&mut hints, 0, 5), (5, None));
+        assert_eq!(take(&mut hints, 5, 14), (10, None));
+        assert_eq!(take(&mut hints, 10, 14), (14, Some(hint(1))));
+        assert_eq!(take(&mut hints, 10, 14), (14, None), "taken");
+        assert_eq!(take(&mut hints, 14, 100), (20, Some(hint(1))));
         assert!(hints.waiting.is_empty());
     }
 
@@ -151,7 +155,7 @@ mod tests {
         // What is used leaves no trace behind either.
         for at in 0..3 * WAITING_MAX as u64 {
             hints.add(5, 9, hint(at as u32));
-            assert_eq!(hints.take(5, 9).1, Some(hint(at as u32)));
+            assert_eq!(take(&mut hints, 5, 9).1, Some(hint(at as u32)));
         }
         assert!(hints.order.len() <= WAITING_MAX && hints.waiting.is_empty());
     }
@@ -172,7 +176,7 @@ mod tests {
                 }
                 let mut at = first;
                 while at < end {
-                    let (until, found) = hints.take(at, end);
+                    let (until, found) = take(&mut hints, at, end);
                     prop_assert!(until > at && until <= end);
                     for block in &mut model[at as usize..until as usize] {
                         prop_assert_eq!(block.take(), found.map(|hint| hint.pid));

@@ -6,10 +6,10 @@ use super::find::{self, Place};
 use super::hints::{Hint, Hints};
 use forebay_block::DiskId;
 use forebay_trace::capture::{Event, Probes, Target, Watch};
-use forebay_trace::files::{Watch as FileWatch, WatchOptions};
+use forebay_trace::files::{Told, Watch as FileWatch, WatchOptions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -63,6 +63,8 @@ pub struct Source {
     /// The disk that it is about.
     pub disk: DiskId,
     disk_size_bytes: u64,
+    /// Memory that it may take.
+    pub memory_bytes: u64,
     limits: (usize, usize),
     plane: Part<Plane>,
     mounted: Part<Mounted>,
@@ -78,19 +80,16 @@ pub struct Source {
 fn look<T: Send + 'static>(name: &str, mut find: impl FnMut() -> Result<T, String> + Send + 'static) -> Part<T> {
     let (tell, found) = sync_channel(1);
     let body = move || {
-        let mut before = String::new();
         loop {
             let result = find();
             let is_there = result.is_ok();
-            let why = result.as_ref().err().cloned().unwrap_or_default();
-            // Said once, and said again when it changes; nobody listens any more where the source was taken away.
-            if (is_there || why != before) && tell.send(result).is_err() || is_there {
-                return;
-            }
-            before = why;
-            std::thread::sleep(LOOK_EVERY);
-            if tell.try_send(Err(before.clone())).is_err_and(|error| matches!(error, std::sync::mpsc::TrySendError::Disconnected(_))) {
-                return;
+            match tell.try_send(result) {
+                // The source was taken away.
+                Err(TrySendError::Disconnected(_)) => return,
+                // What was said before is the same, or older, and was not heard yet.
+                Err(TrySendError::Full(result)) if is_there && tell.send(result).is_err() => return,
+                _ if is_there => return,
+                _ => std::thread::sleep(LOOK_EVERY),
             }
         }
     };
@@ -134,11 +133,17 @@ impl<T> Part<T> {
 
 impl Source {
     /// A source that begins to look. `limits`: files, and runs of blocks, that are remembered at most.
-    pub fn new(wanted: Wanted, disk: DiskId, disk_size_bytes: u64, limits: (usize, usize)) -> Self {
+    pub fn new(
+        wanted: Wanted,
+        (disk, disk_size_bytes): (DiskId, u64),
+        memory_bytes: u64,
+        limits: (usize, usize),
+    ) -> Self {
         let mut source = Self {
             wanted,
             disk,
             disk_size_bytes,
+            memory_bytes,
             limits,
             plane: Part::Off,
             mounted: Part::Off,
@@ -229,7 +234,7 @@ impl Source {
     }
 
     /// Goes on looking, notices what has gone, and takes changes of files.
-    pub fn tick(&mut self, class: impl Fn(&forebay_prism::FileTold) -> forebay_block::ClassId) {
+    pub fn tick(&mut self, class: impl Fn(&std::sync::Arc<forebay_prism::FileTold>) -> forebay_block::ClassId) {
         if self.plane.advance()
             && let Part::On(plane) = &self.plane
         {
@@ -304,9 +309,14 @@ impl Source {
         if let Part::On(mounted) = &self.mounted {
             let state = mounted.watch.state();
             files["mount"] = json!(mounted.mount);
-            files["complete"] = json!(state.is_complete);
+            files["is_walked"] = json!(state.is_walked);
+            files["no_extents"] = json!(state.no_extents);
+            files["by_walks"] = match state.told {
+                Told::ByEvents => Value::Null,
+                Told::ByWalks { why } => json!(why),
+            };
             files["left_out_files"] = json!(state.left_out_files);
-            files["left_out_extents"] = json!(state.left_out_extents);
+            files["cut_files"] = json!(state.cut_files);
             files["overflows"] = json!(state.lost);
             files["last_error"] = json!(state.last_error);
         }

@@ -1,16 +1,25 @@
 //! The pool as the server's backend, with a way in for requests of the daemon itself.
 
+use crate::evidence::Evidence;
 use forebay_export::Backend;
-use forebay_volume::{Completion, Pool, Request};
+use forebay_volume::{Completion, Op, Pool, Request, ToldPart, ToldParts};
+use forebay_prism::Told;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Tokens from here on belong to the daemon; the server's end far below.
 const OWN_TOKENS: u64 = 1 << 63;
 
+/// Corrections of classes under way at once: hosts come first.
+const CORRECTIONS_MAX: usize = 4;
+
 /// A pool that is served.
 pub struct PoolBackend {
     /// The pool.
     pub pool: Pool,
+    /// What its hosts say of their data.
+    pub evidence: Evidence,
+    /// Tokens and blocks of corrections under way.
+    corrections: Vec<(u64, u64)>,
     own_in_flight: usize,
     next_own: u64,
     own_done: Vec<Completion>,
@@ -25,8 +34,47 @@ pub fn now_ns() -> u64 {
 
 impl PoolBackend {
     /// Serves `pool`.
-    pub fn new(pool: Pool) -> Self {
-        Self { pool, own_in_flight: 0, next_own: OWN_TOKENS, own_done: Vec::new() }
+    pub fn new(pool: Pool, evidence: Evidence) -> Self {
+        let (corrections, own_done) = (Vec::new(), Vec::new());
+        Self { pool, evidence, corrections, own_in_flight: 0, next_own: OWN_TOKENS, own_done }
+    }
+
+    /// Gives blocks the class of the file that they are known to belong to now.
+    fn correct(&mut self) {
+        let mut at = 0;
+        while at < self.corrections.len() {
+            let (token, blocks) = self.corrections[at];
+            match self.take_own(token) {
+                Some(completion) => {
+                    self.evidence.corrected(blocks, completion.result.is_ok());
+                    self.corrections.swap_remove(at);
+                }
+                None => at += 1,
+            }
+        }
+        while self.corrections.len() < CORRECTIONS_MAX
+            && let Some((disk, correction)) = self.evidence.next_correction()
+        {
+            let told = Told {
+                file: Some(correction.file),
+                file_offset_bytes: Some(correction.file_offset_bytes),
+                is_by_map: true,
+                ..Told::default()
+            };
+            let blocks = correction.blocks;
+            let token = self.submit_own(Request {
+                token: 0,
+                disk,
+                offset_bytes: correction.first * 4096,
+                len_bytes: blocks * 4096,
+                op: Op::Reclass,
+                fua: false,
+                export: 0,
+                tag: None,
+                told: Some(Box::new(ToldParts::from_iter([ToldPart { blocks, told }]))),
+            });
+            self.corrections.push((token, blocks));
+        }
     }
 
     /// Submits a request of the daemon; its token is chosen here and returned.
@@ -47,9 +95,12 @@ impl PoolBackend {
 }
 
 impl Backend for PoolBackend {
-    fn submit(&mut self, request: Request) {
+    fn submit(&mut self, mut request: Request) {
         // The engine measures latencies by its clock, which stands still between ticks.
         self.pool.tick(now_ns());
+        if matches!(request.op, Op::Write(_)) && !self.evidence.is_empty() {
+            request.told = self.evidence.told(request.disk, request.offset_bytes, request.len_bytes);
+        }
         self.pool.submit(request);
     }
 
@@ -76,6 +127,10 @@ impl Backend for PoolBackend {
 
     fn tick(&mut self, now_ns: u64) {
         self.pool.tick(now_ns);
+        if !self.evidence.is_empty() {
+            self.evidence.tick(self.pool.engine.prism());
+            self.correct();
+        }
     }
 
     fn in_flight(&self) -> bool {

@@ -14,13 +14,15 @@ pub struct Budget {
     pub engine_bytes: u64,
     /// For the payload of connections, in bytes.
     pub connections_bytes: u64,
+    /// For what hosts tell of their files, in bytes.
+    pub evidence_bytes: u64,
 }
 
 impl Budget {
-    /// An eighth for connections, the rest for the engine.
+    /// An eighth for connections, a sixteenth for evidence, the rest for the engine.
     pub fn of(limit_bytes: u64) -> Self {
-        let connections_bytes = limit_bytes / 8;
-        Self { engine_bytes: limit_bytes - connections_bytes, connections_bytes }
+        let (connections_bytes, evidence_bytes) = (limit_bytes / 8, limit_bytes / 16);
+        Self { engine_bytes: limit_bytes - connections_bytes - evidence_bytes, connections_bytes, evidence_bytes }
     }
 
     /// Settings of the engine.

@@ -58,7 +58,7 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
     }
     for pending in list("pending") {
         output::line(&format!(
-            "note: class {}: {} cannot be known yet and matches nothing",
+            "note: class {}: {} cannot be known now and matches nothing: see `forebay evidence`",
             text(&pending, "class"),
             text(&pending, "predicate")
         ))?;

@@ -2,6 +2,7 @@
 
 use crate::cli::ConfigAction;
 use crate::config;
+use crate::evidence::told_by;
 use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::Result;
@@ -20,7 +21,9 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
             })?;
             let control = crate::control::control_path(&config, file)?;
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
-            let pending = table.pending();
+            let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
+            let pending = table.pending().into_iter().filter(|(_, predicate)| !told_by(predicate, hints, files));
+            let pending: Vec<_> = pending.collect();
             match format {
                 Format::Json => output::json(json!({
                     "config": file,
@@ -33,7 +36,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 Format::Table => {
                     for (class, predicate) in pending {
                         output::line(&format!(
-                            "note: class {class}: {predicate:?} cannot be known yet and matches nothing"
+                            "note: class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing"
                         ))?;
                     }
                     output::line(&format!(

@@ -8,6 +8,7 @@ mod config;
 mod convert;
 mod create;
 mod disk;
+mod evidence;
 mod inspect;
 mod models;
 mod record;
@@ -23,6 +24,7 @@ use crate::cli::{Cli, Verb};
 pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use convert::ConvertOptions;
+pub use evidence::EvidenceAction;
 pub use replay::ReplayOptions;
 pub use size::SizeOptions;
 pub use status::class_table;
@@ -40,6 +42,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Status { config } => status::run(&config, format),
         Verb::Top { config, interval, count } => top::run(&config, interval, count, format),
         Verb::Class { config, action } => class::run(&config, action, format),
+        Verb::Evidence { config, action } => evidence::run(&config, action, format),
         Verb::Disk { config, action } => disk::run(&config, action, format),
         Verb::Inspect { path } => inspect::run(&path, format),
         Verb::Verify { config } => verify::run(&config, format),

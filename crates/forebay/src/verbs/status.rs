@@ -85,13 +85,15 @@ pub fn render(status: &Value) -> String {
     let exports: Vec<Vec<String>> = list(status, "exports")
         .map(|export| vec![text(export, "name"), text(export, "uri"), bytes(export, "size_bytes")])
         .collect();
-    [
+    let evidence = &status["evidence"];
+    let sources = list(evidence, "sources").next().map(|_| super::evidence::table(evidence));
+    let parts = [
         head,
         output::table(&["TIER", "TOTAL", "USED", "LIVE"], 1, &tiers),
         class_table(status),
         output::table(&["EXPORT", "URI", "SIZE"], 2, &exports),
-    ]
-    .join("\n\n")
+    ];
+    parts.into_iter().chain(sources).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The books of all classes.
@@ -107,7 +109,7 @@ pub fn class_table(status: &Value) -> String {
                 text(class, "place"),
                 blocks("fast_blocks"),
                 blocks("capacity_blocks"),
-                bytes(class, "host_written_bytes"),
+                bytes(class, "written_bytes"),
                 output::size(through),
                 ratio("alpha"),
                 ratio("beta"),
