@@ -22,10 +22,10 @@ use forebay_block::{BLOCK_BYTES, ClassId, DiskId};
 use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
-pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use class::{BuiltIn, ClassChange, ClassError, ClassSpec, ClassTable, Place};
 pub use host::HostFacts;
 pub use lifetime::Lifetime;
-pub use rules::{Facts, Rule, RuleError};
+pub use rules::{Facts, Need, Rule, RuleError};
 
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,13 +169,14 @@ impl Prism {
             verdicts: &self.verdicts,
             facts: Facts {
                 disk_name,
-                export: intent.export,
+                export: Some(intent.export),
                 export_name,
                 direction: intent.direction,
                 request_size_bytes: len_bytes,
-                sequential_bytes,
+                sequential_bytes: Some(sequential_bytes),
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
+                contents_known: !intent.data.is_empty(),
                 host: intent.host,
             },
             with_rules,
