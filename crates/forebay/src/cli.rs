@@ -2,7 +2,7 @@
 
 use crate::config::Place;
 use crate::output::Format;
-use crate::verbs::{EvidenceAction, AnalyzeOptions, ConvertOptions, SizeOptions};
+use crate::verbs::{AnalyzeOptions, ConvertOptions, EvidenceAction, SizeOptions};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 

@@ -22,10 +22,10 @@ use forebay_block::{BLOCK_BYTES, ClassId, DiskId};
 use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
-pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use class::{BuiltIn, ClassChange, ClassError, ClassSpec, ClassTable, Place};
 pub use host::{FileTold, HostFacts, Told};
 pub use lifetime::Lifetime;
-pub use rules::{Facts, Rule, RuleError};
+pub use rules::{Facts, Need, Rule, RuleError};
 
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,13 +169,14 @@ impl Prism {
             verdicts: &self.verdicts,
             facts: Facts {
                 disk_name,
-                export: intent.export,
+                export: Some(intent.export),
                 export_name,
                 direction: intent.direction,
                 request_size_bytes: Some(len_bytes),
                 sequential_bytes: Some(sequential_bytes),
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
+                contents_known: !intent.data.is_empty(),
                 host: intent.host,
             },
             with_rules,
@@ -234,13 +235,15 @@ impl Prism {
         }
         let facts = Facts {
             disk_name: self.disks.get(&intent.disk).map_or("", String::as_str),
-            export: intent.export,
+            export: Some(intent.export),
             export_name: self.exports.get(&intent.export).map_or("", String::as_str),
             direction: Direction::Write,
             request_size_bytes: None,
             sequential_bytes: None,
             offset_bytes: intent.offset_bytes,
-            evidence: None,
+            // What lies in a file is nothing that a file system writes for itself.
+            evidence: self.learned.data_at(intent.disk, intent.offset_bytes),
+            contents_known: true,
             host: intent.host,
         };
         if let Some((claimed, _)) = self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)) {

@@ -4,19 +4,20 @@
 
 use forebay_prism::evidence::{Evidence, Role, System};
 use forebay_prism::rules::{PREDICATES, RuleErrorKind};
-use forebay_prism::{Direction, Facts, HostFacts, Lifetime, Rule};
+use forebay_prism::{Direction, Facts, HostFacts, Lifetime, Need, Rule};
 use proptest::prelude::*;
 
 fn facts() -> Facts<'static> {
     Facts {
         disk_name: "db",
-        export: 2,
+        export: Some(2),
         export_name: "main",
         direction: Direction::Write,
         request_size_bytes: Some(8192),
         sequential_bytes: Some(2 << 20),
         offset_bytes: 1 << 30,
         evidence: Some(Evidence { system: System::Xfs, role: Role::Journal }),
+        contents_known: true,
         host: HostFacts::default(),
     }
 }
@@ -227,6 +228,52 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), inner).prop_map(|(a, b)| format!("({a} | {b})")),
         ]
     })
+}
+
+#[test]
+fn what_a_source_does_not_tell_is_unknown_and_named() {
+    // As a trace of addresses alone has it.
+    let bare = Facts { export: None, sequential_bytes: None, evidence: None, contents_known: false, ..facts() };
+    for (test, need) in [
+        ("sequential:ge:1", Need::Sequence),
+        ("fs.journal", Need::Contents),
+        ("fs.xfs", Need::Contents),
+        ("metadata", Need::Meta),
+        ("export:2", Need::Export),
+        ("export:main", Need::Export),
+        ("hint.lifetime:short", Need::Lifetime),
+        ("wlth:ge:2", Need::Lifetime),
+        ("hint.meta", Need::Meta),
+        ("hint.swap", Need::Swap),
+        ("direct", Need::Direct),
+        ("path:a", Need::Path),
+        ("directory:a", Need::Path),
+        ("extension:a", Need::Path),
+        ("file_name_prefix:a", Need::Path),
+        ("file_size:lt:1", Need::FileSize),
+        ("file_offset:0..1", Need::FileOffset),
+        ("rocksdb.level:lt:1", Need::SstLevel),
+        ("process_name:a", Need::Process),
+        ("pid:eq:1", Need::Pid),
+        ("cgroup:a", Need::Cgroup),
+        ("io_class:eq:1", Need::IoClass),
+        ("core_id:eq:1", Need::Never),
+    ] {
+        let rule = Rule::parse(test).unwrap();
+        assert_eq!(rule.needs(), [(need, test.to_owned())]);
+        let either = Rule::parse(&format!("{test} | !{test}")).unwrap();
+        assert_eq!(either.needs().len(), 1);
+        assert!(!either.matches(&bare) && !bare.tell(need), "{test}");
+    }
+    assert_eq!(
+        Rule::parse("disk:db & offset<1 | request_size>1 & !done | lba:3 & direction:read").unwrap().needs(),
+        []
+    );
+    // Contents that prove nothing are known; so is the mark.
+    let seen = Facts { contents_known: true, ..bare };
+    assert!(Rule::parse("!fs.journal & !metadata").unwrap().matches(&seen) && seen.tell(Need::Contents));
+    let marked = Facts { host: HostFacts { meta: Some(true), ..HostFacts::default() }, ..bare };
+    assert!(Rule::parse("metadata").unwrap().matches(&marked) && marked.tell(Need::Meta));
 }
 
 /// Requests of one file, process and hint get one answer from these, and may get several from those.

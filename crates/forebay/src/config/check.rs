@@ -167,7 +167,10 @@ impl Config {
                 "an [[evidence]] section names neither `device` nor `mount`: add the block device above the export, or \
                  where its file system is mounted"
             );
-            ensure!(evidence.hints || evidence.files, "an [[evidence]] section with neither hints nor files does nothing");
+            ensure!(
+                evidence.hints || evidence.files,
+                "an [[evidence]] section with neither hints nor files does nothing"
+            );
             for path in [&evidence.device, &evidence.mount].into_iter().flatten() {
                 ensure!(path.is_absolute(), "in [[evidence]] {} is not an absolute path", path.display());
             }

@@ -235,7 +235,6 @@ pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Expo
 
 /// Predicates that cannot be known now.
 fn pending(backend: &PoolBackend) -> Vec<Value> {
-    let pending = backend.pool.engine.prism().pending().into_iter();
-    let pending = pending.filter(|(_, predicate)| !backend.evidence.explains(predicate));
+    let pending = backend.evidence.untold(backend.pool.engine.prism().table()).into_iter();
     pending.map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
 }

@@ -6,7 +6,7 @@ use super::hooks::Daemon;
 use super::snapshot::Fixed;
 use crate::config::Config;
 use crate::control::control_path;
-use crate::evidence::{Evidence, Wanted, told_by};
+use crate::evidence::{Evidence, Wanted, untold};
 use crate::output;
 use crate::pool::{self, Budget, Opening, PoolBackend};
 use anyhow::{Context, Result, anyhow, bail};
@@ -221,10 +221,8 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
     let names: Vec<(u16, String)> = table.iter().map(|(index, export)| (index, export.name.clone())).collect();
     engine.prism_mut().set_exports(&names);
     let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
-    for (class, predicate) in engine.prism().pending() {
-        if !told_by(&predicate, hints, files) {
-            warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
-        }
+    for (class, predicate) in untold(engine.prism().table(), hints, files) {
+        warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
     }
     Ok(listed)
 }

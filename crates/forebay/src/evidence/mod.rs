@@ -14,7 +14,7 @@ mod source;
 use cgroups::Cgroups;
 use files::Correction;
 use forebay_block::{ClassId, DiskId};
-use forebay_prism::{Direction, FileTold, Intent, Prism, Told};
+use forebay_prism::{ClassTable, Direction, FileTold, Intent, Need, Prism, Told};
 use forebay_trace::Flags;
 use forebay_volume::{ToldPart, ToldParts};
 use hints::Hint;
@@ -62,16 +62,25 @@ fn class_of(prism: &Prism, disk: DiskId, told: &Arc<FileTold>) -> ClassId {
     prism.reclass(&intent, prism.table().default_class())
 }
 
-/// Whether what a predicate asks for is told by hints of the kernel, or by a map of files, as far as they are there.
-pub fn told_by(predicate: &str, hints: bool, files: bool) -> bool {
-    let name = predicate.split([':', '=', '<', '>', '!']).next().unwrap_or_default().trim();
-    match name {
-        "hint.meta" | "hint.swap" | "direct" | "process" | "process_name" | "pid" | "cgroup" => hints,
-        "hint.lifetime" | "wlth" => hints || files,
-        "path" | "directory" | "ext" | "extension" | "file_name_prefix" | "file.size" | "file_size" | "file_offset"
-        | "rocksdb.level" => files,
-        _ => false,
-    }
+/// Predicates of the rules that nothing tells where there are hints of the kernel, or a map of files, or neither: class and
+/// predicate.
+pub fn untold(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, String)> {
+    let is_told = |need: Need| match need {
+        Need::Export | Need::Sequence | Need::Contents => true,
+        Need::Meta | Need::Swap | Need::Direct | Need::Process | Need::Pid | Need::Cgroup => hints,
+        Need::Lifetime => hints || files,
+        Need::Path | Need::FileSize | Need::FileOffset | Need::SstLevel => files,
+        Need::IoClass | Need::Never => false,
+    };
+    let name = |id: ClassId| table.get(id).map(|class| class.name.clone()).unwrap_or_default();
+    let rules = table.rules().iter();
+    let mut found: Vec<(String, String)> = rules
+        .flat_map(|(id, rule)| rule.needs().into_iter().map(move |(need, text)| (*id, need, text)))
+        .filter(|(_, need, _)| !is_told(*need))
+        .map(|(id, _, text)| (name(id), text))
+        .collect();
+    found.dedup();
+    found
 }
 
 impl Evidence {
@@ -108,7 +117,8 @@ impl Evidence {
 
     /// Ends all sources of a disk; how many there were.
     pub fn detach(&mut self, disk: DiskId) -> usize {
-        let (gone, kept) = std::mem::take(&mut self.sources).into_iter().partition(|source: &Source| source.disk == disk);
+        let (gone, kept) =
+            std::mem::take(&mut self.sources).into_iter().partition(|source: &Source| source.disk == disk);
         self.sources = kept;
         gone.into_iter().map(Source::end).count()
     }
@@ -119,15 +129,15 @@ impl Evidence {
     }
 
     /// Whether the kernel tells of writes now, and whether files are known, of any disk.
-    pub fn tells(&self) -> (bool, bool) {
+    fn tells(&self) -> (bool, bool) {
         let all = self.sources.iter().map(Source::tells);
         all.fold((false, false), |(hints, files), (more_hints, more_files)| (hints || more_hints, files || more_files))
     }
 
-    /// Whether what a predicate asks for is told now.
-    pub fn explains(&self, predicate: &str) -> bool {
+    /// Predicates of the rules that nothing tells now: class and predicate.
+    pub fn untold(&self, table: &ClassTable) -> Vec<(String, String)> {
         let (hints, files) = self.tells();
-        told_by(predicate, hints, files)
+        untold(table, hints, files)
     }
 
     /// What is known of a write that has come, part by part. The ring of the kernel is drained first: what was issued before

@@ -86,8 +86,12 @@ fn look<T: Send + 'static>(name: &str, mut find: impl FnMut() -> Result<T, Strin
             match tell.try_send(result) {
                 // The source was taken away.
                 Err(TrySendError::Disconnected(_)) => return,
-                // What was said before is the same, or older, and was not heard yet.
-                Err(TrySendError::Full(result)) if is_there && tell.send(result).is_err() => return,
+                // What was said before was not heard yet.
+                Err(TrySendError::Full(result)) if is_there => {
+                    // Where nobody listens any more, what was found is dropped.
+                    let _ = tell.send(result);
+                    return;
+                }
                 _ if is_there => return,
                 _ => std::thread::sleep(LOOK_EVERY),
             }
@@ -158,11 +162,7 @@ impl Source {
     }
 
     fn place(&self) -> Place {
-        Place {
-            device: self.wanted.device.clone(),
-            mount: self.wanted.mount.clone(),
-            size_bytes: self.disk_size_bytes,
-        }
+        Place { device: self.wanted.device.clone(), mount: self.wanted.mount.clone(), size_bytes: self.disk_size_bytes }
     }
 
     fn look_for_device(&mut self) {

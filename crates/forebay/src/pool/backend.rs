@@ -2,8 +2,8 @@
 
 use crate::evidence::Evidence;
 use forebay_export::Backend;
-use forebay_volume::{Completion, Op, Pool, Request, ToldPart, ToldParts};
 use forebay_prism::Told;
+use forebay_volume::{Completion, Op, Pool, Request, ToldPart, ToldParts};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Tokens from here on belong to the daemon; the server's end far below.

@@ -296,6 +296,7 @@ fn rules_of(row: &str, how: &Options) -> Vec<String> {
         (By::Process, _) => named("process_name"),
         (By::IoClass, _) => row.strip_prefix("class ").map(|class| format!("io_class:{class}")),
         (By::Volume, _) => named("disk"),
+        (By::Level, _) => row.strip_prefix("level ").map(|level| format!("rocksdb.level={level}")),
     };
     rule.into_iter().collect()
 }

@@ -157,6 +157,14 @@ impl Learned {
         }
     }
 
+    /// The file system that a block lies in, as data: nothing is said of its contents.
+    pub fn data_at(&self, disk: DiskId, offset_bytes: u64) -> Option<Evidence> {
+        let known = self.disks.get(&disk)?;
+        let holds = |system: &&disk::Known| (system.base..system.end).contains(&offset_bytes);
+        let system = known.systems.iter().filter(holds).min_by_key(|system| system.end - system.base)?;
+        Some(Evidence { system: system.kind.system(), role: Role::Data })
+    }
+
     /// What is known, in order of disk and address.
     pub fn systems(&self) -> Vec<KnownSystem> {
         self.disks

@@ -10,20 +10,22 @@ use crate::{Direction, HostFacts};
 pub struct Facts<'a> {
     /// Name of the disk, empty where the engine gave none.
     pub disk_name: &'a str,
-    /// Index of the export.
-    pub export: u16,
+    /// Index of the export; `None` where there are none, as in a trace.
+    pub export: Option<u16>,
     /// Name of the export, empty where the engine gave none.
     pub export_name: &'a str,
     /// Read or write.
     pub direction: Direction,
     /// Length of the request in bytes; `None` where no request is looked at.
     pub request_size_bytes: Option<u64>,
-    /// Bytes of the sequential run up to the end of the request; `None` where no request is looked at.
+    /// Bytes of the sequential run up to the end of the request; `None` where nobody follows runs.
     pub sequential_bytes: Option<u64>,
     /// Address of the block in bytes.
     pub offset_bytes: u64,
-    /// What its contents prove.
+    /// What its contents prove; `None` for nothing.
     pub evidence: Option<Evidence>,
+    /// Whether its contents were looked at. What they were not is unknown else.
+    pub contents_known: bool,
     /// What the host says of it.
     pub host: HostFacts<'a>,
 }
@@ -70,12 +72,16 @@ fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
         Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts)?, *value),
         Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)?),
         Predicate::Disk(name) => facts.disk_name == name,
-        Predicate::ExportIndex(index) => facts.export == *index,
-        Predicate::ExportName(name) => facts.export_name == name,
+        Predicate::ExportIndex(index) => facts.export? == *index,
+        Predicate::ExportName(name) => facts.export.map(|_| facts.export_name)? == name,
         Predicate::Direction(direction) => facts.direction == *direction,
         // Metadata is what contents prove or the file system says.
         Predicate::Evidence(EvidenceTest::Any) if facts.host.meta == Some(true) => true,
-        Predicate::Evidence(wanted) => facts.evidence.is_some_and(|found| evidence(*wanted, found)),
+        Predicate::Evidence(wanted) => match facts.evidence {
+            Some(found) => evidence(*wanted, found),
+            None if facts.contents_known => false,
+            None => return None,
+        },
         Predicate::Done => true,
         Predicate::HostBit(bit) => match bit {
             HostBit::Meta => facts.host.meta?,

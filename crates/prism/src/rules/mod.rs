@@ -19,11 +19,13 @@
 
 mod evaluate;
 mod glob;
+mod needs;
 mod parse;
 mod predicates;
 mod print;
 
 pub use evaluate::Facts;
+pub use needs::Need;
 pub use predicates::PREDICATES;
 
 use crate::Lifetime;
@@ -65,7 +67,7 @@ impl Comparison {
     }
 }
 
-/// A number known of every block written.
+/// A number of a block or its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// Address in 512-byte sectors, as in Open CAS.
@@ -288,6 +290,20 @@ impl Rule {
         let mut takes = false;
         visit(&self.expression, &mut |test| takes |= test.is_hosts());
         takes
+    }
+
+    /// What its predicates need that not every source tells, with the predicates, each once, in order.
+    #[must_use]
+    pub fn needs(&self) -> Vec<(Need, String)> {
+        let mut found = Vec::new();
+        visit(&self.expression, &mut |test| {
+            let Some(need) = needs::need(test) else { return };
+            let asked = (need, test.to_string());
+            if !found.contains(&asked) {
+                found.push(asked);
+            }
+        });
+        found
     }
 
     /// Whether requests of one file, process and hint may get different answers: by address, size, sequence or contents.

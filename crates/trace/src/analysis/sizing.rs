@@ -4,13 +4,13 @@
 //! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
-use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES, VOLUME_BLOCKS};
+use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
 use super::histogram::Histogram;
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, key};
 use super::stack::{LIVE_MAX, Place, Stack};
-use super::{Options, REQUEST_BYTES_MAX, VOLUMES_MAX};
+use super::{Options, touched};
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -138,21 +138,12 @@ impl Sizing {
     /// Takes the next requests of the trace, which must be the same as in the first pass.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         for request in requests {
-            let end = request.end_bytes().div_ceil(BLOCK_BYTES);
-            let is_range = matches!(request.op, Op::Discard | Op::WriteZeroes);
-            if request.volume >= VOLUMES_MAX
-                || end > VOLUME_BLOCKS
-                || request.len_bytes == 0
-                || !is_range && request.len_bytes > REQUEST_BYTES_MAX
-            {
-                continue;
-            }
-            let first = request.offset_bytes / BLOCK_BYTES;
+            let Some((first, blocks @ 1..)) = touched(request) else { continue };
             match request.op {
-                Op::Write => self.write(request, (first, end - first), names, knows),
+                Op::Write => self.write(request, (first, blocks), names, knows),
                 // So that behaviour is seen as in the first pass.
                 Op::Read | Op::Access => {
-                    self.rows.read(request, first, end - first, names, knows);
+                    self.rows.read(request, first, blocks, names, knows);
                 }
                 Op::Discard | Op::WriteZeroes => self.discard(request),
                 Op::Flush => {}

@@ -114,6 +114,7 @@ impl Recorder {
             has_bio_based: disks.iter().any(|disk| !disk.has_requests),
             processes: with_children(&options.processes),
             measure_cost: options.measure_cost,
+            writes_only: false,
         };
         let ranges = options.targets.iter().map(|target| {
             let disk = disks.iter().position(|disk| *disk == target.disk).unwrap_or_default();
