@@ -23,6 +23,7 @@ mod handle;
 mod kernel;
 mod look;
 mod place;
+mod rocksdb;
 mod scan;
 mod schedule;
 mod shared;
@@ -62,8 +63,11 @@ pub struct FileFacts {
     pub size_bytes: u64,
     /// The hint of its inode; `None` before it was looked at, or where there are no hints.
     pub lifetime: Option<Lifetime>,
-    /// The level of a table of RocksDB; `None` where it is none, or the level is not known.
+    /// The level at which a table of RocksDB is, or to which it is probably being written; `None` where it is none, or the level
+    /// is not known (yet).
     pub level: Option<u8>,
+    /// The level for which a table's bytes were written, once RocksDB's LOG tells: moves do not change it.
+    pub level_written: Option<u8>,
 }
 
 /// Something has changed.
