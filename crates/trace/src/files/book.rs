@@ -205,6 +205,9 @@ impl Book {
 
     /// A walk has met this file.
     pub fn met(&mut self, inode: u64) {
+        if !self.options.with_extents {
+            return;
+        }
         if let Some(file) = self.tree.file_mut(inode) {
             self.schedule.met(inode, &mut file.timing);
         }

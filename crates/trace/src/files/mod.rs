@@ -95,8 +95,8 @@ pub enum Change {
 pub struct WatchOptions {
     /// The mount point.
     pub mount: PathBuf,
-    /// Whether places on the disk are wanted, and sizes and hints as they change; else names are, and a file is looked at once
-    /// when it is made and when it is closed.
+    /// Whether places on the disk are wanted, and sizes and hints as they change; else names are, and a file is looked at only
+    /// when it is made and when one that was written is closed.
     pub with_extents: bool,
     /// Most files (some 300 bytes each); and most folders.
     pub files_max: usize,
