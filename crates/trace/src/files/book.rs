@@ -5,9 +5,10 @@ use super::events::Event;
 use super::extents::Layout;
 use super::handle::{Handle, Id};
 use super::look::Found;
+use super::rocksdb::{Levels, is_sign, table_number};
 use super::schedule::{Schedule, Timing};
 use super::shared::{CHANGES_MAX, EXTENTS_MAX};
-use super::tree::{Linked, Removed, Tree};
+use super::tree::{Linked, Name, Removed, Tree};
 use super::{Change, FileFacts, Lifetime, WatchOptions};
 use std::collections::VecDeque;
 use std::hash::RandomState;
@@ -21,7 +22,7 @@ const MISSES_MAX: u8 = 2;
 pub(super) struct File {
     size_bytes: u64,
     lifetime: Option<Lifetime>,
-    level: Option<u8>,
+    levels: Levels,
     links: u32,
     extents: u32,
     fingerprint: Option<u64>,
@@ -40,6 +41,10 @@ pub enum Todo {
     Scan(u64, bool),
     /// Walk it all: events were lost, or names are not known.
     Walk,
+    /// This folder may be a database of RocksDB.
+    Notice(u64),
+    /// A table of this number was made in this folder.
+    Table(u64, u64),
 }
 
 /// The book.
@@ -153,19 +158,9 @@ impl Book {
 
     /// A name that an event told.
     fn name(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, now: Instant, todo: &mut Vec<Todo>) {
-        let before = self.tree.name(id.inode).map(|(folder, name)| (folder, name.clone()));
         match self.link(folder, name, id, is_folder, todo) {
             Linked::New if is_folder => todo.push(Todo::Scan(id.inode, true)),
-            Linked::New => self.touch(id.inode, now),
-            Linked::Known if is_folder => {
-                let moved = self.tree.name(id.inode).map(|(folder, name)| (folder, name.clone())) != before;
-                if moved {
-                    for inode in self.tree.files_below(id.inode) {
-                        self.tell(inode);
-                    }
-                }
-            }
-            Linked::Known => self.touch(id.inode, now),
+            Linked::New | Linked::Known => self.touch(id.inode, now),
             Linked::Refused => {}
         }
     }
@@ -178,20 +173,41 @@ impl Book {
         self.gone(removed, todo);
     }
 
-    /// A file or folder has this name: what a walk has found.
+    /// A file or folder has this name: what an event has told, or a walk has found.
     pub fn link(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, todo: &mut Vec<Todo>) -> Linked {
         let mut removed = Vec::new();
+        let before = if is_folder { self.first_name(id.inode) } else { None };
         let linked = self.tree.link(folder, name, id, is_folder, &mut removed);
         self.left_out_files += self.tree.take_left_out();
         self.gone(removed, todo);
         if linked == Linked::New && !is_folder {
             self.tell(id.inode);
         }
+        if linked != Linked::Refused && is_sign(name) {
+            todo.push(Todo::Notice(folder));
+        }
+        if linked == Linked::New
+            && let Some(number) = table_number(name)
+        {
+            todo.push(Todo::Table(folder, number));
+        }
+        if linked == Linked::Known && is_folder && self.first_name(id.inode) != before {
+            for inode in self.tree.files_below(id.inode) {
+                self.tell(inode);
+            }
+        }
         linked
+    }
+
+    fn first_name(&self, inode: u64) -> Option<(u64, Name)> {
+        self.tree.name(inode).map(|(folder, name)| (folder, name.clone()))
     }
 
     /// A walk has met this file.
     pub fn met(&mut self, inode: u64) {
+        if !self.options.with_extents {
+            return;
+        }
         if let Some(file) = self.tree.file_mut(inode) {
             self.schedule.met(inode, &mut file.timing);
         }
@@ -228,7 +244,8 @@ impl Book {
             path: path.to_string_lossy().into_owned(),
             size_bytes: file.size_bytes,
             lifetime: file.lifetime,
-            level: file.level,
+            level: file.levels.now,
+            level_written: file.levels.written,
         })
     }
 
@@ -328,8 +345,7 @@ impl Book {
             return;
         }
         file.misses = 0;
-        let name = self.tree.name(id.inode).map(|(folder, name)| (folder, name.clone()));
-        if let Some((folder, name)) = name {
+        if let Some((folder, name)) = self.first_name(id.inode) {
             self.no_name(folder, &name, Some(id.inode), todo);
             // By another name, if it has one.
             self.touch(id.inode, now);
@@ -339,9 +355,16 @@ impl Book {
     /// It is no regular file.
     pub fn other(&mut self, id: Id, todo: &mut Vec<Todo>) {
         for _ in 0..=super::tree::NAMES_MAX {
-            let name = self.tree.name(id.inode).map(|(folder, name)| (folder, name.clone()));
-            let Some((folder, name)) = name else { return };
+            let Some((folder, name)) = self.first_name(id.inode) else { return };
             self.no_name(folder, &name, Some(id.inode), todo);
+        }
+    }
+
+    /// The levels of a table.
+    pub fn set_levels(&mut self, inode: u64, levels: Levels) {
+        if let Some(file) = self.tree.file_mut(inode).filter(|file| file.levels != levels) {
+            file.levels = levels;
+            self.tell(inode);
         }
     }
 

@@ -23,6 +23,7 @@ mod handle;
 mod kernel;
 mod look;
 mod place;
+mod rocksdb;
 mod scan;
 mod schedule;
 mod shared;
@@ -62,8 +63,11 @@ pub struct FileFacts {
     pub size_bytes: u64,
     /// The hint of its inode; `None` before it was looked at, or where there are no hints.
     pub lifetime: Option<Lifetime>,
-    /// The level of a table of RocksDB; `None` where it is none, or the level is not known.
+    /// The level at which a table of RocksDB is, or to which it is probably being written; `None` where it is none, or the level
+    /// is not known (yet).
     pub level: Option<u8>,
+    /// The level for which a table's bytes were written, once RocksDB's LOG tells: moves do not change it.
+    pub level_written: Option<u8>,
 }
 
 /// Something has changed.
@@ -91,8 +95,8 @@ pub enum Change {
 pub struct WatchOptions {
     /// The mount point.
     pub mount: PathBuf,
-    /// Whether places on the disk are wanted, and sizes and hints as they change; else names are, and a file is looked at once
-    /// when it is made and when it is closed.
+    /// Whether places on the disk are wanted, and sizes and hints as they change; else names are, and a file is looked at only
+    /// when it is made and when one that was written is closed.
     pub with_extents: bool,
     /// Most files (some 300 bytes each); and most folders.
     pub files_max: usize,

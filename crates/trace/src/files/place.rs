@@ -18,6 +18,8 @@ pub struct Mount {
     pub id: i32,
     /// Major and minor number of its file system: the block device's, or one of its own.
     pub number: (u32, u32),
+    /// The folder of the file system that is mounted: `/`, unless it is a bind mount of a part.
+    pub root: PathBuf,
     /// Where.
     pub point: PathBuf,
     /// Kind of file system, such as `xfs`.
@@ -39,12 +41,13 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|&byte| byte == b' ');
     let id = str::from_utf8(words.next()?).ok()?.parse().ok()?;
     let (major, minor) = str::from_utf8(words.nth(1)?).ok()?.split_once(':')?;
-    let point = unescaped(words.nth(1)?);
+    let (root, point) = (unescaped(words.next()?), unescaped(words.next()?));
     let mut words = words.skip_while(|word| *word != b"-").skip(1);
     let kind = String::from_utf8_lossy(words.next()?).into_owned();
     Some(Mount {
         id,
         number: (major.parse().ok()?, minor.parse().ok()?),
+        root,
         point,
         kind,
         source: unescaped(words.next()?),
@@ -154,6 +157,7 @@ mod tests {
         let expected = Mount {
             id: 36,
             number: (98, 1),
+            root: "/mnt1".into(),
             point: r"/mnt two\".into(),
             kind: "ext3".to_owned(),
             source: "/dev/root".into(),

@@ -114,16 +114,18 @@ impl Scans {
         self.current.is_some() || !self.queue.is_empty()
     }
 
-    /// Takes up what is to be done.
-    pub fn take(&mut self, todo: &mut Vec<Todo>, root: u64, now: Instant) {
-        for todo in todo.drain(..) {
-            match (todo, &mut self.walk) {
-                (Todo::Scan(folder, is_deep), _) => self.push(folder, is_deep),
-                (Todo::Walk, Some((_, again))) => *again = true,
-                (Todo::Walk, walk) => {
-                    *walk = Some((now, false));
-                    self.push(root, true);
-                }
+    /// Reads this folder, with all below where that is wanted.
+    pub fn folder(&mut self, folder: u64, is_deep: bool) {
+        self.push(folder, is_deep);
+    }
+
+    /// Walks all from the root, after the walk that is under way where there is one.
+    pub fn walk(&mut self, root: u64, now: Instant) {
+        match &mut self.walk {
+            Some((_, again)) => *again = true,
+            walk => {
+                *walk = Some((now, false));
+                self.push(root, true);
             }
         }
     }
@@ -137,17 +139,21 @@ impl Scans {
     }
 
     /// Reads for a while; and what failed, where something did: the walk goes on without that folder.
-    pub fn step(&mut self, book: &mut Book, root: &Root, until: Instant, limit: usize) -> (Step, Option<io::Error>) {
-        let mut todo = Vec::new();
-        let error = self.read(book, root, until, limit, &mut todo).err();
-        let now = Instant::now();
-        self.take(&mut todo, root.handle.id.inode, now);
+    pub fn step(
+        &mut self,
+        book: &mut Book,
+        root: &Root,
+        until: Instant,
+        limit: usize,
+        todo: &mut Vec<Todo>,
+    ) -> (Step, Option<io::Error>) {
+        let error = self.read(book, root, until, limit, todo).err();
         if self.is_busy() {
             return (Step::More, error);
         }
         let ended = self.walk.take();
         if let Some((_, true)) = ended {
-            self.take(&mut vec![Todo::Walk], root.handle.id.inode, now);
+            todo.push(Todo::Walk);
         }
         (Step::Done(ended.map(|(begun, _)| begun)), error)
     }

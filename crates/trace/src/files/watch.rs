@@ -6,6 +6,7 @@ use super::events::events;
 use super::kernel::{self, Fiemap};
 use super::look::{Ask, Look, look};
 use super::place::{MOUNTS_PATH, OnDisk, Place};
+use super::rocksdb::Databases;
 use super::scan::{Root, Scans, Step};
 use super::shared::Shared;
 use super::{Change, Told, WatchOptions, WatchState};
@@ -91,6 +92,7 @@ impl Watch {
             group: group.ok(),
             mounts,
             scans: Scans::default(),
+            databases: Databases::default(),
             shared: Arc::clone(&shared),
             room: Fiemap::new(),
             todo: vec![Todo::Walk],
@@ -158,6 +160,7 @@ struct Watcher {
     mounts: File,
     book: Book,
     scans: Scans,
+    databases: Databases,
     shared: Arc<Shared>,
     room: Box<Fiemap>,
     todo: Vec<Todo>,
@@ -189,11 +192,11 @@ impl Watcher {
             if now >= events_at && self.take_events(&mut buffer) {
                 events_at = now + EVENTS_EVERY;
             }
-            self.scans.take(&mut self.todo, self.root.handle.id.inode, now);
             if self.walk_at.is_some_and(|at| at <= now) {
                 self.walk_at = None;
-                self.scans.take(&mut vec![Todo::Walk], self.root.handle.id.inode, now);
+                self.todo.push(Todo::Walk);
             }
+            self.take_todo(now);
             if now >= work_at {
                 let is_urgent = self.work(now);
                 let ended = Instant::now();
@@ -207,12 +210,24 @@ impl Watcher {
         self.publish();
     }
 
+    /// Takes up what events, folders and looks have left to do.
+    fn take_todo(&mut self, now: Instant) {
+        for todo in self.todo.drain(..) {
+            match todo {
+                Todo::Scan(folder, is_deep) => self.scans.folder(folder, is_deep),
+                Todo::Walk => self.scans.walk(self.root.handle.id.inode, now),
+                Todo::Notice(folder) => self.databases.noticed(&self.book, folder, now),
+                Todo::Table(folder, number) => self.databases.table(folder, number, now),
+            }
+        }
+    }
+
     /// When there is something to do on the mount; `None` while there is not.
     fn next_work(&self) -> Option<Instant> {
         let has_work = self.scans.is_busy() || self.book.schedule.bulk() > 0;
         let now = (has_work && self.book.has_room()).then(Instant::now);
         let looks = self.book.schedule.next().filter(|_| self.book.has_room());
-        [now, looks, self.walk_at].into_iter().flatten().min()
+        [now, looks, self.walk_at, self.databases.next().filter(|_| self.book.has_room())].into_iter().flatten().min()
     }
 
     /// Waits for events, a change of mounts, or so long; whether mounts have changed.
@@ -263,13 +278,19 @@ impl Watcher {
                 self.look(id);
                 continue;
             }
+            self.take_todo(begun);
+            match self.databases.step(&mut self.book, self.root.mount.is_some(), Instant::now()) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => self.state.last_error = Some(format!("reading a LOG: {error}")),
+            }
             let bulk = self.book.schedule.bulk();
             if bulk > 0 && (bulk > AHEAD_MAX || !self.scans.is_busy()) {
                 if let Some(id) = self.book.next_look(Instant::now(), true) {
                     self.look(id);
                 }
             } else if self.scans.is_busy() {
-                let (step, error) = self.scans.step(&mut self.book, &self.root, until, self.limit);
+                let (step, error) = self.scans.step(&mut self.book, &self.root, until, self.limit, &mut self.todo);
                 if let Some(error) = error {
                     self.state.last_error = Some(format!("reading a folder: {error}"));
                 }
