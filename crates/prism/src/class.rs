@@ -2,7 +2,7 @@
 
 mod codec;
 
-use crate::rules::{Rule, RuleError};
+use crate::rules::{Need, Rule, RuleError};
 use forebay_block::ClassId;
 use thiserror::Error;
 
@@ -337,14 +337,19 @@ impl ClassTable {
         &self.rules
     }
 
-    /// Predicates in the rules that cannot be known yet: class name and predicate as written.
+    /// Predicates of the rules that nothing tells: class name and predicate, each once.
     #[must_use]
-    pub fn pending(&self) -> Vec<(String, String)> {
-        let named = |id: ClassId| self.get(id).map(|class| class.name.clone()).unwrap_or_default();
-        self.rules
-            .iter()
-            .flat_map(|(id, rule)| rule.pending().into_iter().map(move |text| (named(*id), text)))
-            .collect()
+    pub fn untold(&self, is_told: impl Fn(Need) -> bool) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (id, rule) in &self.rules {
+            for (_, predicate) in rule.needs().into_iter().filter(|(need, _)| !is_told(*need)) {
+                let named = (self.get(*id).map(|class| class.name.clone()).unwrap_or_default(), predicate);
+                if !found.contains(&named) {
+                    found.push(named);
+                }
+            }
+        }
+        found
     }
 
     pub(crate) fn rules_use_address(&self) -> bool {

@@ -116,12 +116,6 @@ impl Prism {
         self.exports = names.iter().cloned().collect();
     }
 
-    /// Predicates in the rules that cannot be known yet: class name and predicate as written.
-    #[must_use]
-    pub fn pending(&self) -> Vec<(String, String)> {
-        self.table.pending()
-    }
-
     /// The file systems recognised so far.
     #[must_use]
     pub fn known_systems(&self) -> Vec<KnownSystem> {

@@ -85,8 +85,12 @@ impl Answerer {
                 let detached = evidence_disk(disk.as_deref(), backend).and_then(|name| {
                     let id = backend.pool.engine.disk_named(&name).map(|disk| disk.id);
                     let gone = id.map_or(0, |id| backend.evidence.detach(id));
-                    info!("evidence: {gone} sources of disk {name} were detached");
-                    if gone > 0 { Ok(()) } else { Err(format!("disk {name:?} has no source of evidence")) }
+                    if gone > 0 {
+                        info!("evidence: {gone} sources of disk {name} were detached");
+                        Ok(())
+                    } else {
+                        Err(format!("disk {name:?} has no source of evidence"))
+                    }
                 });
                 let answer = match detached {
                     Ok(()) => json!({ "ok": backend.evidence.describe() }),

@@ -243,7 +243,15 @@ mod tests {
     }
 
     fn facts(inode: u64, path: &str) -> FileFacts {
-        FileFacts { inode, generation: 0, path: path.to_owned(), size_bytes: 0, lifetime: None, level: None }
+        FileFacts {
+            inode,
+            generation: 0,
+            path: path.to_owned(),
+            size_bytes: 0,
+            lifetime: None,
+            level: None,
+            level_written: None,
+        }
     }
 
     fn class(told: &Arc<FileTold>) -> ClassId {

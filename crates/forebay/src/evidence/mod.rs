@@ -40,9 +40,9 @@ pub struct Evidence {
     cgroups: Cgroups,
     /// Memory for files and extents of all sources, in bytes.
     memory_bytes: u64,
-    /// Corrections made, in blocks looked at, and those that the pool refused.
-    corrected_blocks: u64,
-    refused: u64,
+    /// Blocks whose class was looked at again, and requests for that which failed.
+    checked_blocks: u64,
+    failed: u64,
 }
 
 /// The class that a block of this file gets where nothing else claims it.
@@ -72,15 +72,7 @@ pub fn untold(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, Stri
         Need::Path | Need::FileSize | Need::FileOffset | Need::SstLevel => files,
         Need::IoClass | Need::Never => false,
     };
-    let name = |id: ClassId| table.get(id).map(|class| class.name.clone()).unwrap_or_default();
-    let rules = table.rules().iter();
-    let mut found: Vec<(String, String)> = rules
-        .flat_map(|(id, rule)| rule.needs().into_iter().map(move |(need, text)| (*id, need, text)))
-        .filter(|(_, need, _)| !is_told(*need))
-        .map(|(id, _, text)| (name(id), text))
-        .collect();
-    found.dedup();
-    found
+    table.untold(is_told)
 }
 
 impl Evidence {
@@ -91,8 +83,8 @@ impl Evidence {
             processes: HashMap::new(),
             cgroups: Cgroups::default(),
             memory_bytes,
-            corrected_blocks: 0,
-            refused: 0,
+            checked_blocks: 0,
+            failed: 0,
         }
     }
 
@@ -249,8 +241,8 @@ impl Evidence {
 
     /// A correction has been made, or refused.
     pub fn corrected(&mut self, blocks: u64, is_done: bool) {
-        self.corrected_blocks += if is_done { blocks } else { 0 };
-        self.refused += u64::from(!is_done);
+        self.checked_blocks += if is_done { blocks } else { 0 };
+        self.failed += u64::from(!is_done);
     }
 
     /// Rules have changed: all that is known of files is held against them again.
@@ -265,8 +257,8 @@ impl Evidence {
     pub fn describe(&self) -> Value {
         serde_json::json!({
             "sources": self.sources.iter().map(Source::describe).collect::<Vec<_>>(),
-            "corrected_bytes": self.corrected_blocks * BLOCK_BYTES,
-            "corrections_refused": self.refused,
+            "checked_bytes": self.checked_blocks * BLOCK_BYTES,
+            "checks_failed": self.failed,
         })
     }
 }
