@@ -1,9 +1,13 @@
 //! Which blocks of a disk belong to which file, and which of them have a class that was given without knowing that.
+//!
+//! Two sources, either of which may be wrong for a moment: a look at a file says where all of it lies, some time ago; a hint of
+//! the kernel says whose a few blocks are, as they are written. What is newer holds. So a table that was deleted while its look
+//! was on its way does not take the blocks back from the log that has them now.
 
 use forebay_block::ClassId;
 use forebay_prism::FileTold;
 use forebay_trace::files::{Change, Extent};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -13,25 +17,29 @@ const CORRECTION_BLOCKS: u64 = 1600;
 /// A file: inode and generation.
 pub type Key = (u64, u32);
 
-/// A run of blocks of a file.
+/// A run of blocks that belongs to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    first: u64,
+struct Run {
     end: u64,
-    file_offset_bytes: u64,
-    /// Blocks from here on may have a class that was given without knowing the file.
-    corrected_to: u64,
+    key: Key,
+    /// Where in the file it begins, where that is known.
+    file_offset_bytes: Option<u64>,
+    /// Since when at least it is the file's, by the monotonic clock.
+    since_ns: u64,
+    /// The blocks had their class from what is known of the file.
+    is_checked: bool,
 }
 
+#[derive(Default)]
 struct File {
-    told: Arc<FileTold>,
-    /// In the order of the disk.
-    spans: Vec<Span>,
+    /// What is known of it; `None` where only its number is.
+    told: Option<Arc<FileTold>>,
+    /// First blocks of its runs.
+    runs: BTreeSet<u64>,
     /// Class that the file's blocks would get if nothing else claimed them: where that stays, so do theirs.
     class: ClassId,
-    is_queued: bool,
-    /// No span before this one waits for a correction.
-    next_span: usize,
+    /// Where to go on looking for runs to check; `None` where it waits for none.
+    next: Option<u64>,
 }
 
 /// A run of blocks that is to get the class of its file.
@@ -44,25 +52,30 @@ pub struct Correction {
     /// What is known of the file.
     pub file: Arc<FileTold>,
     /// Where in the file the first block lies.
-    pub file_offset_bytes: u64,
+    pub file_offset_bytes: Option<u64>,
 }
 
 /// The files of one disk.
-#[derive(Default)]
 pub struct Files {
     files: HashMap<Key, File>,
-    /// First block to end and file.
-    blocks: BTreeMap<u64, (u64, Key)>,
-    /// Files with spans to correct.
+    runs: BTreeMap<u64, Run>,
+    /// Files with runs to check.
     queue: VecDeque<Key>,
+    /// Most runs by hints beside those that looks tell.
+    runs_max: usize,
 }
 
 impl Files {
+    /// Without files; by hints it remembers at most so many runs.
+    pub fn new(runs_max: usize) -> Self {
+        Self { files: HashMap::new(), runs: BTreeMap::new(), queue: VecDeque::new(), runs_max }
+    }
+
     /// A file is there, has changed, or has gone. `class` gives the class of a block that nothing else claims.
     pub fn take(&mut self, change: Change, class: impl Fn(&Arc<FileTold>) -> ClassId) {
-        let (facts, extents) = match change {
+        let (facts, extents, seen_ns) = match change {
             Change::Gone { inode, generation } => return self.forget((inode, generation)),
-            Change::File { facts, extents } => (facts, extents),
+            Change::File { facts, extents, seen_ns } => (facts, extents, seen_ns),
         };
         let key = (facts.inode, facts.generation);
         let told = Arc::new(FileTold {
@@ -72,153 +85,227 @@ impl Files {
             sst_level: facts.level,
         });
         let class = class(&told);
-        let file = self.files.entry(key).or_insert_with(|| File {
-            told: told.clone(),
-            spans: Vec::new(),
-            class,
-            is_queued: false,
-            next_span: 0,
-        });
-        file.told = told;
-        if file.class != class {
-            file.class = class;
-            file.spans.iter_mut().for_each(|span| span.corrected_to = span.first);
+        let file = self.files.entry(key).or_default();
+        let is_other = file.told.is_none() || file.class != class;
+        file.told = Some(told);
+        file.class = class;
+        if is_other {
+            self.uncheck(key);
         }
         if let Some(extents) = extents {
-            self.lay_out(key, &extents);
+            self.looked(key, &extents, seen_ns);
         }
         self.enqueue(key);
     }
 
-    /// Replaces the spans of a file; blocks that it had before and that were corrected are not corrected again.
-    fn lay_out(&mut self, key: Key, extents: &[Extent]) {
-        let before = self.files.get_mut(&key).map(|file| std::mem::take(&mut file.spans)).unwrap_or_default();
-        for span in &before {
-            self.unmap(span.first, span.end, Some(key));
+    /// The kernel issues a write of blocks of a file. True where its facts are known, and the write is classified by them.
+    pub fn written(&mut self, first: u64, end: u64, key: Key, time_ns: u64) {
+        let is_checked = self.files.get(&key).is_some_and(|file| file.told.is_some());
+        let mut at = first;
+        while at < end {
+            let (until, owner) = self.run_at(at, end);
+            // What is the file's already stays as it is: mostly files are written where they lie.
+            if owner.is_none_or(|run| run.key != key && run.since_ns <= time_ns) {
+                self.cut(at, until);
+                if self.runs.len() < self.runs_max {
+                    let run = Run { end: until, key, file_offset_bytes: None, since_ns: time_ns, is_checked };
+                    self.put(at, run);
+                }
+            }
+            at = until;
         }
-        let mut spans = Vec::with_capacity(extents.len());
+    }
+
+    /// Blocks that belong to no file are written: metadata, or what the kernel does not tell.
+    pub fn taken(&mut self, first: u64, end: u64) {
+        if self.runs.range(..end).next_back().is_some_and(|(_, run)| run.end > first) {
+            self.cut(first, end);
+        }
+    }
+
+    /// A look has told where all of a file lies.
+    fn looked(&mut self, key: Key, extents: &[Extent], seen_ns: u64) {
+        // What it had, and has no longer; runs by newer hints stay.
+        let before: Vec<(u64, Run)> = self.own(key).filter(|(_, run)| run.since_ns <= seen_ns).collect();
+        for &(first, run) in &before {
+            self.cut(first, run.end);
+        }
+        let was_checked = |at: u64| {
+            let (_, run) = before[..before.partition_point(|(first, _)| *first <= at)].last()?;
+            (run.end > at).then_some((run.end, run.is_checked))
+        };
         for extent in extents {
             // Whole blocks only: part of a block may be another file's.
             let first = extent.disk_offset_bytes.div_ceil(BLOCK_BYTES);
             let end = extent.disk_offset_bytes.saturating_add(extent.len_bytes) / BLOCK_BYTES;
-            if first >= end {
-                continue;
+            let begin_bytes = extent.file_offset_bytes.saturating_add(first * BLOCK_BYTES - extent.disk_offset_bytes);
+            let mut at = first;
+            while at < end {
+                let (mut until, owner) = self.run_at(at, end);
+                if owner.is_none_or(|run| run.since_ns <= seen_ns) {
+                    let next_before = before.get(before.partition_point(|(first, _)| *first <= at));
+                    let (to, is_checked) =
+                        was_checked(at).unwrap_or((next_before.map_or(end, |(first, _)| *first), false));
+                    until = until.min(to);
+                    self.cut(at, until);
+                    let file_offset_bytes = Some(begin_bytes.saturating_add((at - first) * BLOCK_BYTES));
+                    self.put(at, Run { end: until, key, file_offset_bytes, since_ns: seen_ns, is_checked });
+                }
+                at = until;
             }
-            let skipped = first * BLOCK_BYTES - extent.disk_offset_bytes;
-            let same = before.binary_search_by_key(&first, |span| span.first).ok().and_then(|at| before.get(at));
-            let corrected_to = same.map_or(first, |span| span.corrected_to.min(end));
-            let file_offset_bytes = extent.file_offset_bytes.saturating_add(skipped);
-            spans.push(Span { first, end, file_offset_bytes, corrected_to });
-            self.unmap(first, end, None);
-            self.blocks.insert(first, (end, key));
-        }
-        spans.sort_unstable_by_key(|span| span.first);
-        if let Some(file) = self.files.get_mut(&key) {
-            file.spans = spans;
         }
     }
 
-    /// Takes a range out of the blocks: of one file, or of whoever had it. The map lags behind: a block that another file has
-    /// now was given up by the one that had it.
-    fn unmap(&mut self, first: u64, end: u64, of: Option<Key>) {
-        let is_meant = |key: Key| of.is_none_or(|of| of == key);
-        if let Some((_, (before_end, key))) = self.blocks.range_mut(..first).next_back()
-            && *before_end > first
-            && is_meant(*key)
-        {
-            let (old_end, key) = (*before_end, *key);
-            *before_end = first;
-            if old_end > end {
-                self.blocks.insert(end, (old_end, key));
-            }
+    /// The run that block `at` lies in, and how far that goes, at most to `end`.
+    fn run_at(&self, at: u64, end: u64) -> (u64, Option<Run>) {
+        match self.runs.range(..=at).next_back() {
+            Some((_, run)) if run.end > at => (run.end.min(end), Some(*run)),
+            _ => (self.runs.range(at..end).next().map_or(end, |(&first, _)| first), None),
         }
-        let found: Vec<u64> =
-            self.blocks.range(first..end).filter(|(_, (_, key))| is_meant(*key)).map(|(&at, _)| at).collect();
-        for at in found {
-            if let Some((old_end, key)) = self.blocks.remove(&at)
-                && old_end > end
-            {
-                self.blocks.insert(end, (old_end, key));
+    }
+
+    fn own(&self, key: Key) -> impl Iterator<Item = (u64, Run)> + '_ {
+        let runs = self.files.get(&key).map(|file| &file.runs).into_iter().flatten();
+        runs.filter_map(|first| Some((*first, *self.runs.get(first)?)))
+    }
+
+    /// Adds a run where none is; joins it to the one before where both are one.
+    fn put(&mut self, first: u64, run: Run) {
+        let end_of = |before: &Run, from: u64| before.file_offset_bytes.map(|at| at + (before.end - from) * BLOCK_BYTES);
+        if let Some((&from, before)) = self.runs.range_mut(..first).next_back()
+            && before.end == first
+            && (before.key, before.is_checked) == (run.key, run.is_checked)
+            && end_of(before, from) == run.file_offset_bytes
+        {
+            before.end = run.end;
+            before.since_ns = before.since_ns.max(run.since_ns);
+            return;
+        }
+        self.runs.insert(first, run);
+        self.files.entry(run.key).or_default().runs.insert(first);
+    }
+
+    /// Takes a range out of the runs, whosever they are.
+    fn cut(&mut self, first: u64, end: u64) {
+        let from = self.runs.range(..first).next_back().filter(|(_, run)| run.end > first).map_or(first, |(&at, _)| at);
+        let found: Vec<(u64, Run)> = self.runs.range(from..end).map(|(&at, &run)| (at, run)).collect();
+        for (at, run) in found {
+            self.runs.remove(&at);
+            if let Some(file) = self.files.get_mut(&run.key) {
+                file.runs.remove(&at);
             }
+            if at < first {
+                self.insert(at, Run { end: first, ..run });
+            }
+            if run.end > end {
+                let file_offset_bytes = run.file_offset_bytes.map(|offset| offset + (end - at) * BLOCK_BYTES);
+                self.insert(end, Run { file_offset_bytes, ..run });
+            }
+            self.drop_if_unknown(run.key);
+        }
+    }
+
+    fn insert(&mut self, first: u64, run: Run) {
+        self.runs.insert(first, run);
+        self.files.entry(run.key).or_default().runs.insert(first);
+    }
+
+    /// A file of which nothing is known but blocks that it had.
+    fn drop_if_unknown(&mut self, key: Key) {
+        if self.files.get(&key).is_some_and(|file| file.told.is_none() && file.runs.is_empty()) {
+            self.files.remove(&key);
         }
     }
 
     fn forget(&mut self, key: Key) {
-        let Some(file) = self.files.remove(&key) else { return };
-        for span in file.spans {
-            self.unmap(span.first, span.end, Some(key));
+        let own: Vec<(u64, Run)> = self.own(key).collect();
+        for (first, run) in own {
+            self.cut(first, run.end);
+        }
+        self.files.remove(&key);
+    }
+
+    fn uncheck(&mut self, key: Key) {
+        let Some(file) = self.files.get(&key) else { return };
+        for first in &file.runs {
+            if let Some(run) = self.runs.get_mut(first) {
+                run.is_checked = false;
+            }
         }
     }
 
     fn enqueue(&mut self, key: Key) {
-        if let Some(file) = self.files.get_mut(&key) {
-            file.next_span = 0;
+        if !self.own(key).any(|(_, run)| !run.is_checked) {
+            return;
         }
         if let Some(file) = self.files.get_mut(&key)
-            && !file.is_queued
-            && file.spans.iter().any(|span| span.corrected_to < span.end)
+            && file.next.replace(0).is_none()
         {
-            file.is_queued = true;
             self.queue.push_back(key);
         }
     }
 
     /// The file of block `at`, where in it the block lies, and how far that goes, at most to `end`.
-    pub fn at(&self, at: u64, end: u64) -> (u64, Option<(&Arc<FileTold>, u64)>) {
-        if let Some((&first, &(until, key))) = self.blocks.range(..=at).next_back()
-            && until > at
-            && let Some(file) = self.files.get(&key)
-        {
-            // The span may begin before what is left of it.
-            let span = file.spans[..file.spans.partition_point(|span| span.first <= first)].last();
-            let offset = span.map_or(0, |span| span.file_offset_bytes + (at - span.first) * BLOCK_BYTES);
-            return (until.min(end), Some((&file.told, offset)));
-        }
-        (self.blocks.range(at..end).next().map_or(end, |(&first, _)| first), None)
+    pub fn at(&self, at: u64, end: u64) -> (u64, Option<(&Arc<FileTold>, Option<u64>)>) {
+        let (until, run) = self.run_at(at, end);
+        let told = run.and_then(|run| self.files.get(&run.key)?.told.as_ref());
+        let begin = self.runs.range(..=at).next_back().map_or(at, |(&first, _)| first);
+        let offset = run.and_then(|run| run.file_offset_bytes).map(|offset| offset + (at - begin) * BLOCK_BYTES);
+        (until, told.map(|told| (told, offset)))
     }
 
     /// What is known of a file.
     pub fn file(&self, key: Key) -> Option<&Arc<FileTold>> {
-        self.files.get(&key).map(|file| &file.told)
+        self.files.get(&key)?.told.as_ref()
     }
 
     /// The next blocks to be corrected.
     pub fn next_correction(&mut self) -> Option<Correction> {
         while let Some(&key) = self.queue.front() {
+            if let Some(found) = self.next_of(key) {
+                return Some(found);
+            }
             if let Some(file) = self.files.get_mut(&key) {
-                // The next one from where the last was found: a file may have very many.
-                let begin = file.next_span.min(file.spans.len());
-                let found = file.spans[begin..].iter().position(|span| span.corrected_to < span.end);
-                file.next_span = found.map_or(file.spans.len(), |ahead| begin + ahead);
-                if let Some(span) = file.spans.get_mut(file.next_span) {
-                    let first = span.corrected_to;
-                    let blocks = (span.end - first).min(CORRECTION_BLOCKS);
-                    span.corrected_to = first + blocks;
-                    let file_offset_bytes = span.file_offset_bytes + (first - span.first) * BLOCK_BYTES;
-                    return Some(Correction { first, blocks, file: file.told.clone(), file_offset_bytes });
-                }
-                file.is_queued = false;
+                file.next = None;
             }
             self.queue.pop_front();
         }
         None
     }
 
+    fn next_of(&mut self, key: Key) -> Option<Correction> {
+        let file = self.files.get_mut(&key)?;
+        let told = file.told.clone()?;
+        let runs = &self.runs;
+        let is_open = |first: &&u64| runs.get(first).is_some_and(|run| !run.is_checked);
+        let first = *file.runs.range(file.next?..).find(is_open)?;
+        let run = *self.runs.get(&first)?;
+        let end = run.end.min(first + CORRECTION_BLOCKS);
+        self.cut(first, end);
+        self.put(first, Run { end, is_checked: true, ..run });
+        if let Some(file) = self.files.get_mut(&key) {
+            file.next = Some(end);
+        }
+        Some(Correction { first, blocks: end - first, file: told, file_offset_bytes: run.file_offset_bytes })
+    }
+
     /// Rules have changed: every block is looked at again.
     pub fn reconsider(&mut self, class: impl Fn(&Arc<FileTold>) -> ClassId) {
         let keys: Vec<Key> = self.files.keys().copied().collect();
         for key in keys {
-            if let Some(file) = self.files.get_mut(&key) {
-                file.class = class(&file.told);
-                file.spans.iter_mut().for_each(|span| span.corrected_to = span.first);
+            if let Some(file) = self.files.get_mut(&key)
+                && let Some(told) = &file.told
+            {
+                file.class = class(told);
             }
+            self.uncheck(key);
             self.enqueue(key);
         }
     }
 
     /// Files known, runs of blocks known, files that wait for a correction.
     pub fn counts(&self) -> (usize, usize, usize) {
-        (self.files.len(), self.blocks.len(), self.queue.len())
+        (self.files.len(), self.runs.len(), self.queue.len())
     }
 }
 
@@ -230,7 +317,7 @@ mod tests {
     use forebay_trace::files::FileFacts;
     use proptest::prelude::*;
 
-    fn change(inode: u64, path: &str, spans: &[(u64, u64)]) -> Change {
+    fn change(inode: u64, path: &str, spans: &[(u64, u64)], seen_ns: u64) -> Change {
         let mut at = 0;
         let extents = spans.iter().map(|&(first, blocks)| {
             let extent =
@@ -239,7 +326,7 @@ mod tests {
             extent
         });
         let extents = Some(extents.collect());
-        Change::File { facts: facts(inode, path), extents }
+        Change::File { facts: facts(inode, path), extents, seen_ns }
     }
 
     fn facts(inode: u64, path: &str) -> FileFacts {
@@ -265,66 +352,163 @@ mod tests {
 
     #[test]
     fn blocks_are_corrected_once_until_the_class_changes() {
-        let mut files = Files::default();
-        files.take(change(1, "/a", &[(10, 5), (100, 5)]), class);
+        let mut files = Files::new(100);
+        files.take(change(1, "/a", &[(10, 5), (100, 5)], 1), class);
         assert_eq!(corrections(&mut files), [(10, 5, "/a".to_owned()), (100, 5, "/a".to_owned())]);
-        files.take(change(1, "/a", &[(10, 8), (100, 5)]), class);
+        files.take(change(1, "/a", &[(10, 8), (100, 5)], 2), class);
         assert_eq!(corrections(&mut files), [(15, 3, "/a".to_owned())], "it has grown");
-        files.take(change(1, "/b", &[(10, 8), (100, 5)]), class);
+        files.take(change(1, "/b", &[(10, 8), (100, 5)], 3), class);
         assert_eq!(corrections(&mut files), [], "another name, the same class");
-        files.take(change(1, "/log", &[(10, 8), (100, 5)]), class);
-        assert_eq!(corrections(&mut files), [(10, 8, "/log".to_owned()), (100, 5, "/log".to_owned())]);
+        files.take(change(1, "/log", &[(10, 8), (100, 5)], 4), class);
+        assert_eq!(corrections(&mut files).iter().map(|(_, blocks, _)| blocks).sum::<u64>(), 13);
         files.reconsider(class);
-        assert_eq!(corrections(&mut files).len(), 2);
+        assert_eq!(corrections(&mut files).iter().map(|(_, blocks, _)| blocks).sum::<u64>(), 13);
+        assert_eq!(corrections(&mut files), []);
     }
 
     #[test]
     fn large_files_are_corrected_in_parts() {
-        let mut files = Files::default();
-        files.take(change(1, "/a", &[(0, 4000)]), class);
+        let mut files = Files::new(100);
+        files.take(change(1, "/a", &[(0, 4000)], 1), class);
         let parts = std::iter::from_fn(|| files.next_correction());
         let parts: Vec<_> = parts.map(|part| (part.first, part.blocks, part.file_offset_bytes)).collect();
-        assert_eq!(parts, [(0, 1600, 0), (1600, 1600, 1600 * 4096), (3200, 800, 3200 * 4096)]);
+        let at = |block: u64| Some(block * 4096);
+        assert_eq!(parts, [(0, 1600, at(0)), (1600, 1600, at(1600)), (3200, 800, at(3200))]);
+        assert_eq!(files.counts().1, 1, "one run again");
     }
 
     #[test]
     fn parts_of_blocks_are_nobodys() {
-        let mut files = Files::default();
+        let mut files = Files::new(100);
         let extent = Extent { disk_offset_bytes: 4096 + 512, file_offset_bytes: 0, len_bytes: 3 * 4096 };
-        files.take(Change::File { facts: facts(1, "/x"), extents: Some(vec![extent]) }, class);
+        files.take(Change::File { facts: facts(1, "/x"), extents: Some(vec![extent]), seen_ns: 1 }, class);
         assert_eq!(files.at(0, 10), (2, None));
         let (until, found) = files.at(2, 10);
-        assert_eq!((until, found.map(|(_, offset)| offset)), (4, Some(4096 - 512)));
+        assert_eq!((until, found.map(|(_, offset)| offset)), (4, Some(Some(4096 - 512))));
+    }
+
+    #[test]
+    fn a_look_that_is_late_does_not_take_back_what_was_given_up() {
+        let mut files = Files::new(100);
+        // The log, whose blocks were the table's, is written before the look at the table arrives.
+        files.written(10, 20, (2, 0), 50);
+        files.take(change(1, "/table", &[(0, 30)], 40), class);
+        assert_eq!(corrections(&mut files), [(0, 10, "/table".to_owned()), (20, 10, "/table".to_owned())]);
+        assert_eq!(files.at(12, 30), (20, None), "its owner has no name yet");
+        // It gets one without a look at its blocks.
+        files.take(Change::File { facts: facts(2, "/log"), extents: None, seen_ns: 60 }, class);
+        assert_eq!(corrections(&mut files), [(10, 10, "/log".to_owned())]);
+        files.written(10, 15, (2, 0), 70);
+        assert_eq!(corrections(&mut files), [], "it was written with its name known");
+        files.take(change(1, "/table", &[(0, 30)], 80), class);
+        assert_eq!(corrections(&mut files), [(10, 10, "/table".to_owned())], "a newer look");
+    }
+
+    #[test]
+    fn what_no_file_has_is_no_files() {
+        let mut files = Files::new(100);
+        files.take(change(1, "/a", &[(0, 30)], 1), class);
+        files.taken(10, 20);
+        assert_eq!(corrections(&mut files), [(0, 10, "/a".to_owned()), (20, 10, "/a".to_owned())]);
+        assert_eq!(files.at(20, 30).1.unwrap().1, Some(20 * 4096));
+    }
+
+    #[test]
+    fn hints_are_remembered_within_limits() {
+        let mut files = Files::new(10);
+        for at in 0..100 {
+            files.written(at * 2, at * 2 + 1, (at, 0), at);
+        }
+        assert_eq!(files.counts(), (10, 10, 0));
+        for at in 0..100 {
+            files.taken(at * 2, at * 2 + 1);
+        }
+        assert_eq!(files.counts(), (0, 0, 0));
     }
 
     proptest! {
         #[test]
-        fn spans_are_as_if_each_block_had_its_own(
+        fn runs_are_as_if_each_block_had_its_own(
             steps in prop::collection::vec(
-                (1u64..6, prop::option::of(prop::collection::vec((0u64..60, 1u64..12), 0..4))), 1..80)
+                (0u8..4, 1u64..6, prop::collection::vec((0u64..60, 1u64..12), 0..4), 0u64..3), 1..80)
         ) {
-            let mut files = Files::default();
-            let mut model: [Option<u64>; 80] = [None; 80];
-            for (inode, spans) in steps {
-                model.iter_mut().filter(|block| **block == Some(inode)).for_each(|block| *block = None);
-                match spans {
-                    Some(spans) => {
-                        for &(first, blocks) in &spans {
-                            model[first as usize..(first + blocks) as usize].fill(Some(inode));
+            let mut files = Files::new(1000);
+            let mut model: [Option<(u64, u64)>; 80] = [None; 80];
+            let mut now = 10;
+            let mut open = [false; 80];
+            let mut known = std::collections::BTreeSet::new();
+            for (kind, inode, spans, late) in steps {
+                now += 1;
+                let seen_ns = now - late * 2;
+                let cover = |spans: &[(u64, u64)]| {
+                    let blocks = spans.iter().flat_map(|&(first, blocks)| first..first + blocks);
+                    blocks.map(|block| block as usize).collect::<std::collections::BTreeSet<_>>()
+                };
+                match kind {
+                    0 => {
+                        let spans: Vec<_> = spans.into_iter().take(1).collect();
+                        for block in cover(&spans) {
+                            if model[block].is_none_or(|(owner, _)| owner != inode) {
+                                model[block] = Some((inode, now));
+                                open[block] = !known.contains(&inode);
+                            }
                         }
-                        files.take(change(inode, &format!("/{inode}"), &spans), class);
+                        for (first, blocks) in spans {
+                            files.written(first, first + blocks, (inode, 0), now);
+                        }
                     }
-                    None => files.take(Change::Gone { inode, generation: 0 }, class),
+                    1 => {
+                        for block in cover(&spans) {
+                            model[block] = None;
+                        }
+                        spans.iter().for_each(|&(first, blocks)| files.taken(first, first + blocks));
+                    }
+                    2 => {
+                        known.remove(&inode);
+                        model.iter_mut().filter(|block| block.is_some_and(|(owner, _)| owner == inode))
+                            .for_each(|block| *block = None);
+                        files.take(Change::Gone { inode, generation: 0 }, class);
+                    }
+                    _ => {
+                        let is_new = known.insert(inode);
+                        let new = cover(&spans);
+                        for (at, block) in model.iter_mut().enumerate() {
+                            let is_own = block.is_some_and(|(owner, _)| owner == inode);
+                            open[at] |= is_new && is_own;
+                            let may_change = block.is_none_or(|(_, since)| since <= seen_ns);
+                            if new.contains(&at) && may_change {
+                                open[at] = open[at] && is_own || !is_own;
+                                *block = Some((inode, seen_ns));
+                            } else if is_own && may_change {
+                                *block = None;
+                            }
+                        }
+                        files.take(change(inode, &format!("/{inode}"), &spans, seen_ns), class);
+                    }
                 }
                 let mut at = 0;
                 while at < 80 {
-                    let (until, found) = files.at(at, 80);
+                    let (until, found) = files.run_at(at, 80);
                     prop_assert!(until > at && until <= 80);
-                    let found = found.map(|(told, _)| format!("/{}", told.path.trim_start_matches('/')));
                     for block in &model[at as usize..until as usize] {
-                        prop_assert_eq!(&block.map(|inode| format!("/{inode}")), &found);
+                        prop_assert_eq!(block.map(|(owner, _)| owner), found.map(|run| run.key.0));
                     }
                     at = until;
+                }
+                let listed: usize = files.files.values().map(|file| file.runs.len()).sum();
+                prop_assert_eq!(listed, files.runs.len());
+            }
+            // Every block of a known file that was not checked is corrected, as that file's.
+            let mut corrected = [false; 80];
+            for (first, blocks, path) in corrections(&mut files) {
+                for block in first..first + blocks {
+                    corrected[block as usize] = true;
+                    prop_assert_eq!(format!("/{}", model[block as usize].unwrap().0), path.clone());
+                }
+            }
+            for (at, block) in model.iter().enumerate() {
+                if let Some((owner, _)) = block {
+                    prop_assert!(corrected[at] || !known.contains(owner) || !open[at], "block {at}");
                 }
             }
         }
