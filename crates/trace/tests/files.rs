@@ -527,3 +527,85 @@ fn levels_of_tables_are_told() {
     let mut later = disk.watch();
     later.until("the levels of all tables, afterwards", |watched| told(watched) == expected);
 }
+
+#[test]
+#[ignore = "needs root"]
+fn without_events_it_walks() {
+    // Handles of tmpfs do not carry its inodes as requests know them.
+    let mut disk = Disk::unformatted(1 << 20);
+    run("mount", &["-t", "tmpfs", "none", disk.point().to_str().unwrap()]);
+    disk.is_mounted = true;
+    let point = disk.point();
+    write(&point.join("before"), 0, b"x");
+    let mut watched = disk.watch();
+    let state = watched.walked();
+    assert!(matches!(&state.told, Told::ByWalks { why } if why.contains("tmpfs")), "{state:#?}");
+    fs::rename(point.join("before"), point.join("after")).unwrap();
+    fs::create_dir(point.join("folder")).unwrap();
+    write(&point.join("folder/new"), 0, b"xyz");
+    watched.until("what is new", |watched| {
+        watched.files.len() == 2
+            && watched.at(&point.join("after")).is_some()
+            && watched.at(&point.join("folder/new")).is_some_and(|(facts, _)| facts.size_bytes == 3)
+    });
+    drop(watched);
+    disk.unmount();
+}
+
+/// Not a test: what a watch costs. `cargo test -p forebay-trace --test files -- --ignored --nocapture what_it_costs`
+#[test]
+#[ignore = "needs root"]
+fn what_it_costs() {
+    let disk = Disk::new("xfs", 3 << 30);
+    let point = disk.point();
+    let files = 100_000;
+    for folder in 0..files / 1000 {
+        fs::create_dir(point.join(folder.to_string())).unwrap();
+        for index in 0..1000 {
+            write(&point.join(format!("{folder}/{index}")), 0, &[folder as u8; 4096]);
+        }
+    }
+    run("sync", &["-f", point.to_str().unwrap()]);
+    for with_extents in [false, true] {
+        let begun = Instant::now();
+        let options = WatchOptions { mount: point.clone(), with_extents, files_max: 1 << 20, extents_max: 1 << 20 };
+        let mut watched = Watched { watch: Watch::start(options).unwrap(), files: BTreeMap::new(), paths: Vec::new() };
+        let state = watched.walked();
+        println!("{files} files, extents {with_extents}: walked in {:?}, CPU {:?}", begun.elapsed(), state.cpu);
+        let path = point.join("load").to_str().unwrap().to_owned();
+        let fio = |rest: &[&str]| {
+            let name = format!("--filename={path}");
+            let mut arguments = vec!["--name=load", &name, "--size=256M", "--bs=4k", "--output-format=terse"];
+            arguments.extend(rest);
+            run("fio", &arguments).split(';').nth(48).unwrap().to_owned()
+        };
+        let measure = |what: &str, watched: &mut Watched, load: &dyn Fn() -> String| {
+            let (before, begun) = (watched.watch.state(), Instant::now());
+            let did = load();
+            watched.take();
+            let after = watched.watch.state();
+            let (cpu, elapsed) = (after.cpu - before.cpu, begun.elapsed());
+            println!(
+                "{what}: {did}; {elapsed:?}, CPU {cpu:?} ({:.2} %), {} events, {} looks",
+                cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0,
+                after.events - before.events,
+                after.looks - before.looks
+            );
+        };
+        measure("fio buffered randwrite", &mut watched, &|| fio(&["--rw=randwrite", "--runtime=8", "--time_based"]));
+        measure("fio direct randwrite QD16", &mut watched, &|| {
+            fio(&["--rw=randwrite", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--runtime=8", "--time_based"])
+        });
+        let db = point.join("db");
+        measure("db_bench fillrandom", &mut watched, &|| {
+            let argument = format!("--db={}", db.display());
+            let text = run(
+                "db_bench",
+                &["--benchmarks=fillrandom", &argument, "--num=2000000", "--write_buffer_size=8000000"],
+            );
+            text.lines().find(|line| line.starts_with("fillrandom")).unwrap_or_default().to_owned()
+        });
+        fs::remove_dir_all(&db).unwrap();
+        println!("{:#?}", watched.watch.state());
+    }
+}

@@ -375,3 +375,6 @@ impl Book {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
