@@ -1,4 +1,4 @@
-//! `files::Watch` on real file systems over loop devices. Needs root, so it is run by `tests/record/run`:
+//! `files::Watch` on real file systems over loop devices. Needs root, so it is a step of `./check` of its own:
 //! `cargo test -p forebay-trace --test files -- --ignored --test-threads=1`
 #![forbid(unsafe_code)]
 // Here a panic is the finding.
@@ -27,25 +27,49 @@ fn run(command: &str, arguments: &[&str]) -> String {
 /// A file system of its own: image, loop device and mount, all gone when this is.
 struct Disk {
     folder: tempfile::TempDir,
+    /// The loop device, and what is mounted of it.
     device: String,
+    part: String,
+    begin_bytes: u64,
     is_mounted: bool,
 }
 
 impl Disk {
     fn new(kind: &str, size_bytes: u64) -> Self {
-        let folder = tempfile::Builder::new().prefix("forebay-files.").tempdir_in("/dev/shm").unwrap();
-        let image = folder.path().join("image");
-        File::create(&image).unwrap().set_len(size_bytes).unwrap();
-        fs::create_dir(folder.path().join("mount")).unwrap();
-        let device = run("losetup", &["-f", "--show", image.to_str().unwrap()]).trim().to_owned();
-        let mut disk = Self { folder, device, is_mounted: false };
-        run(&format!("mkfs.{kind}"), &["-q", &disk.device.clone()]);
+        let mut disk = Self::unformatted(size_bytes);
+        run(&format!("mkfs.{kind}"), &["-q", &disk.part.clone()]);
         disk.mount();
         disk
     }
 
+    /// With the file system on a partition that begins at 64 MiB.
+    fn partitioned(kind: &str, size_bytes: u64) -> Self {
+        let mut disk = Self::unformatted(size_bytes);
+        disk.begin_bytes = 64 << 20;
+        let (begin, sectors) = (disk.begin_bytes / 512, (size_bytes - disk.begin_bytes) / 512);
+        run("addpart", &[&disk.device, "2", &begin.to_string(), &sectors.to_string()]);
+        let name = disk.device.trim_start_matches("/dev/").to_owned();
+        let number = fs::read_to_string(format!("/sys/block/{name}/{name}p2/dev")).unwrap();
+        let (major, minor) = number.trim().split_once(':').unwrap();
+        // Not everywhere does somebody make nodes in /dev.
+        disk.part = disk.folder.path().join("part").to_str().unwrap().to_owned();
+        run("mknod", &[&disk.part, "b", major, minor]);
+        run(&format!("mkfs.{kind}"), &["-q", &disk.part]);
+        disk.mount();
+        disk
+    }
+
+    fn unformatted(size_bytes: u64) -> Self {
+        let folder = tempfile::Builder::new().prefix("forebay-files.").tempdir_in("/dev/shm").unwrap();
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(size_bytes).unwrap();
+        fs::create_dir(folder.path().join("mount")).unwrap();
+        let device = run("losetup", &["-f", "-P", "--show", image.to_str().unwrap()]).trim().to_owned();
+        Self { folder, part: device.clone(), device, begin_bytes: 0, is_mounted: false }
+    }
+
     fn mount(&mut self) {
-        run("mount", &[&self.device, self.point().to_str().unwrap()]);
+        run("mount", &[&self.part, self.point().to_str().unwrap()]);
         self.is_mounted = true;
     }
 
@@ -98,7 +122,7 @@ impl Watched {
         self.watch.changes(usize::MAX, &mut changes);
         for change in changes {
             match change {
-                Change::File { facts, extents } => {
+                Change::File { facts, extents, .. } => {
                     self.paths.push(facts.path.clone());
                     let file = self
                         .files
@@ -148,7 +172,7 @@ impl Watched {
     /// What is told of a file is what the file system says now, and the disk holds its bytes there.
     fn is_right(&self, disk: &Disk, path: &Path) -> bool {
         let Some((facts, extents)) = self.at(path) else { return false };
-        if facts.size_bytes != fs::metadata(path).unwrap().len() || *extents != filefrag(path) {
+        if facts.size_bytes != fs::metadata(path).unwrap().len() || *extents != filefrag(path, disk.begin_bytes) {
             return false;
         }
         let mut content = Vec::new();
@@ -164,7 +188,7 @@ impl Watched {
 }
 
 /// The extents as e2fsprogs' tool tells them, in bytes, neighbours joined; those without a place left out.
-fn filefrag(path: &Path) -> Vec<Extent> {
+fn filefrag(path: &Path, begin_bytes: u64) -> Vec<Extent> {
     let text = run("filefrag", &["-v", "-b512", path.to_str().unwrap()]);
     let mut found: Vec<Extent> = Vec::new();
     for line in text.lines() {
@@ -178,7 +202,11 @@ fn filefrag(path: &Path) -> Vec<Extent> {
         if line.contains("delalloc") || line.contains("unknown") {
             continue;
         }
-        let extent = Extent { disk_offset_bytes: physical * 512, file_offset_bytes: begin * 512, len_bytes: len * 512 };
+        let extent = Extent {
+            disk_offset_bytes: begin_bytes + physical * 512,
+            file_offset_bytes: begin * 512,
+            len_bytes: len * 512,
+        };
         match found.last_mut() {
             Some(before)
                 if before.disk_offset_bytes + before.len_bytes == extent.disk_offset_bytes
@@ -442,4 +470,142 @@ fn what_has_no_places_has_names() {
     assert_eq!(watched.at(&file).unwrap().1, []);
     fs::remove_file(&file).unwrap();
     watched.until("its end", |watched| watched.files.is_empty());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_partition_begins_where_it_does() {
+    let disk = Disk::partitioned("ext4", 300 << 20);
+    let point = disk.point();
+    let mut watched = disk.watch();
+    watched.walked();
+    let on = watched.watch.place().device.clone().unwrap();
+    assert_eq!((on.begin_bytes, format!("/dev/{}", on.disk)), (64 << 20, disk.device.clone()));
+    let file = point.join("file");
+    write(&file, 0, &pattern(9, 500_000));
+    sync(&file);
+    watched.until("its places on the disk", |watched| {
+        watched.is_right(&disk, &file) && !watched.at(&file).unwrap().1.is_empty()
+    });
+}
+
+#[test]
+#[ignore = "needs root"]
+fn levels_of_tables_are_told() {
+    let disk = Disk::new("xfs", 600 << 20);
+    let mut watched = disk.watch();
+    watched.walked();
+    let db = disk.point().join("db");
+    let argument = format!("--db={}", db.display());
+    let fill = |benchmarks: &str| {
+        let shape = "--num=200000 --value_size=200 --write_buffer_size=1000000 --target_file_size_base=1000000 \
+                     --max_bytes_for_level_base=4000000 --max_bytes_for_level_multiplier=4 --compression_type=none";
+        let mut arguments = vec![benchmarks, &argument];
+        arguments.extend(shape.split_whitespace());
+        run("db_bench", &arguments);
+    };
+    fill("--benchmarks=fillrandom,waitforcompaction");
+    // Opened again: the LOG is another one now.
+    fill("--benchmarks=overwrite,waitforcompaction");
+    let metadata = run("ldb", &[&argument, "list_live_files_metadata"]);
+    let (mut expected, mut level) = (BTreeMap::new(), None);
+    for line in metadata.lines() {
+        if let Some(rest) = line.strip_prefix("---------- level ") {
+            level = rest.split(' ').next().and_then(|level| level.parse::<u8>().ok());
+        } else if line.ends_with(".sst") {
+            expected.insert(line.to_owned(), level);
+        }
+    }
+    let levels: std::collections::BTreeSet<_> = expected.values().collect();
+    assert!(levels.len() >= 3 && !levels.contains(&None), "hardly a level: {metadata}");
+    let told = |watched: &Watched| -> BTreeMap<String, Option<u8>> {
+        let tables = watched.files.values().filter(|(facts, _)| facts.path.ends_with(".sst"));
+        tables.map(|(facts, _)| (facts.path.clone(), facts.level)).collect()
+    };
+    watched.until("the levels of all tables", |watched| told(watched) == expected);
+    // Somebody who comes later learns it from the LOGs alone.
+    let mut later = disk.watch();
+    later.until("the levels of all tables, afterwards", |watched| told(watched) == expected);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn without_events_it_walks() {
+    // Handles of tmpfs do not carry its inodes as requests know them.
+    let mut disk = Disk::unformatted(1 << 20);
+    run("mount", &["-t", "tmpfs", "none", disk.point().to_str().unwrap()]);
+    disk.is_mounted = true;
+    let point = disk.point();
+    write(&point.join("before"), 0, b"x");
+    let mut watched = disk.watch();
+    let state = watched.walked();
+    assert!(matches!(&state.told, Told::ByWalks { why } if why.contains("tmpfs")), "{state:#?}");
+    fs::rename(point.join("before"), point.join("after")).unwrap();
+    fs::create_dir(point.join("folder")).unwrap();
+    write(&point.join("folder/new"), 0, b"xyz");
+    watched.until("what is new", |watched| {
+        watched.files.len() == 2
+            && watched.at(&point.join("after")).is_some()
+            && watched.at(&point.join("folder/new")).is_some_and(|(facts, _)| facts.size_bytes == 3)
+    });
+    drop(watched);
+    disk.unmount();
+}
+
+/// Not a test: what a watch costs. `cargo test -p forebay-trace --test files -- --ignored --nocapture what_it_costs`
+#[test]
+#[ignore = "needs root"]
+fn what_it_costs() {
+    let disk = Disk::new("xfs", 3 << 30);
+    let point = disk.point();
+    let files = 100_000;
+    for folder in 0..files / 1000 {
+        fs::create_dir(point.join(folder.to_string())).unwrap();
+        for index in 0..1000 {
+            write(&point.join(format!("{folder}/{index}")), 0, &[folder as u8; 4096]);
+        }
+    }
+    run("sync", &["-f", point.to_str().unwrap()]);
+    for with_extents in [false, true] {
+        let begun = Instant::now();
+        let options = WatchOptions { mount: point.clone(), with_extents, files_max: 1 << 20, extents_max: 1 << 20 };
+        let mut watched = Watched { watch: Watch::start(options).unwrap(), files: BTreeMap::new(), paths: Vec::new() };
+        let state = watched.walked();
+        println!("{files} files, extents {with_extents}: walked in {:?}, CPU {:?}", begun.elapsed(), state.cpu);
+        let path = point.join("load").to_str().unwrap().to_owned();
+        let fio = |rest: &[&str]| {
+            let name = format!("--filename={path}");
+            let mut arguments = vec!["--name=load", &name, "--size=256M", "--bs=4k", "--output-format=terse"];
+            arguments.extend(rest);
+            run("fio", &arguments).split(';').nth(48).unwrap().to_owned()
+        };
+        let measure = |what: &str, watched: &mut Watched, load: &dyn Fn() -> String| {
+            let (before, begun) = (watched.watch.state(), Instant::now());
+            let did = load();
+            watched.take();
+            let after = watched.watch.state();
+            let (cpu, elapsed) = (after.cpu - before.cpu, begun.elapsed());
+            println!(
+                "{what}: {did}; {elapsed:?}, CPU {cpu:?} ({:.2} %), {} events, {} looks",
+                cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0,
+                after.events - before.events,
+                after.looks - before.looks
+            );
+        };
+        measure("fio buffered randwrite", &mut watched, &|| fio(&["--rw=randwrite", "--runtime=8", "--time_based"]));
+        measure("fio direct randwrite QD16", &mut watched, &|| {
+            fio(&["--rw=randwrite", "--direct=1", "--ioengine=libaio", "--iodepth=16", "--runtime=8", "--time_based"])
+        });
+        let db = point.join("db");
+        measure("db_bench fillrandom", &mut watched, &|| {
+            let argument = format!("--db={}", db.display());
+            let text = run(
+                "db_bench",
+                &["--benchmarks=fillrandom", &argument, "--num=2000000", "--write_buffer_size=8000000"],
+            );
+            text.lines().find(|line| line.starts_with("fillrandom")).unwrap_or_default().to_owned()
+        });
+        fs::remove_dir_all(&db).unwrap();
+        println!("{:#?}", watched.watch.state());
+    }
 }

@@ -170,10 +170,10 @@ impl Evidence {
             match (file, &told.file) {
                 // The map tells where in the file it is, if it is the file that the kernel names.
                 (Some((file, offset)), Some(known)) if Arc::ptr_eq(file, known) => {
-                    (told.file_offset_bytes, until) = (Some(offset), to);
+                    (told.file_offset_bytes, until) = (offset, to);
                 }
                 (Some((file, offset)), None) if found.is_none() => {
-                    (told.file_offset_bytes, until, mapped) = (Some(offset), to, true);
+                    (told.file_offset_bytes, until, mapped) = (offset, to, true);
                     (told.file, told.is_by_map) = (Some(file.clone()), true);
                 }
                 (None, None) if found.is_none() => until = to,

@@ -152,7 +152,7 @@ impl Source {
             plane: Part::Off,
             mounted: Part::Off,
             hints: Hints::default(),
-            files: Files::default(),
+            files: Files::new(limits.1),
             written: [0; 3],
             events: 0,
         };
@@ -200,7 +200,11 @@ impl Source {
     /// Takes what the kernel has told since the last time. No system call: the ring lies in memory that both share.
     pub fn drain(&mut self) {
         let Part::On(plane) = &mut self.plane else { return };
-        let (hints, events) = (&mut self.hints, &mut self.events);
+        let file_system = match &self.mounted {
+            Part::On(mounted) => Some(mounted.file_system),
+            _ => None,
+        };
+        let (hints, events, files) = (&mut self.hints, &mut self.events, &mut self.files);
         plane.probes.read(EVENTS_MAX, |event| {
             let Event::Issue(issue) = event else { return };
             *events += 1;
@@ -216,7 +220,13 @@ impl Source {
                 comm: issue.issuer.comm,
                 cgroup: issue.cgroup,
             };
-            hints.add(begin / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES), hint);
+            let (first, end) = (begin / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+            hints.add(first, end, hint);
+            if issue.inode != 0 && Some(issue.file_system) == file_system {
+                files.written(first, end, (issue.inode, issue.generation), issue.time_ns);
+            } else {
+                files.taken(first, end);
+            }
         });
     }
 
@@ -278,7 +288,7 @@ impl Source {
 
     fn lose_mount(&mut self) {
         // Blocks keep the classes they have; whose they are is not known any more.
-        self.files = Files::default();
+        self.files = Files::new(self.limits.1);
         if let Part::On(mounted) = std::mem::replace(&mut self.mounted, Part::Off) {
             drop_aside(mounted);
         }

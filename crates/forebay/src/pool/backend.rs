@@ -57,7 +57,7 @@ impl PoolBackend {
         {
             let told = Told {
                 file: Some(correction.file),
-                file_offset_bytes: Some(correction.file_offset_bytes),
+                file_offset_bytes: correction.file_offset_bytes,
                 is_by_map: true,
                 ..Told::default()
             };

@@ -64,11 +64,13 @@ pub struct Options {
     pub by: By,
     /// Classes by rules, the first that holds.
     pub rules: Vec<(String, Rule)>,
+    /// Classes that go past the fast tier, for [`Sizing`].
+    pub bypassed: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory_bytes: 1 << 30, sample_halvings: 0, by: By::Class, rules: Vec::new() }
+        Self { memory_bytes: 1 << 30, sample_halvings: 0, by: By::Class, rules: Vec::new(), bypassed: Vec::new() }
     }
 }
 

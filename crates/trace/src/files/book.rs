@@ -257,7 +257,7 @@ impl Book {
     /// Tells a file's facts, now or when there is room.
     fn tell(&mut self, inode: u64) {
         if self.has_room() {
-            self.push(inode, None);
+            self.push(inode, None, 0);
         } else if let Some(file) = self.tree.file_mut(inode)
             && !file.is_stale
         {
@@ -266,10 +266,10 @@ impl Book {
         }
     }
 
-    fn push(&mut self, inode: u64, extents: Option<Vec<super::Extent>>) {
+    fn push(&mut self, inode: u64, extents: Option<Vec<super::Extent>>, seen_ns: u64) {
         let Some(facts) = self.facts(inode) else { return };
         self.outbox_extents += extents.as_ref().map_or(0, Vec::len);
-        self.outbox.push(Change::File { facts, extents });
+        self.outbox.push(Change::File { facts, extents, seen_ns });
         if let Some(file) = self.tree.file_mut(inode) {
             file.is_told = true;
         }
@@ -281,7 +281,7 @@ impl Book {
             let Some(inode) = self.stale.pop_front() else { break };
             if let Some(file) = self.tree.file_mut(inode).filter(|file| file.is_stale) {
                 file.is_stale = false;
-                self.push(inode, None);
+                self.push(inode, None, 0);
             }
         }
         self.waiting = put(&mut self.outbox);
@@ -332,7 +332,7 @@ impl Book {
             }
         }
         if is_news {
-            self.push(id.inode, told);
+            self.push(id.inode, told, since(begun));
         }
     }
 
@@ -375,3 +375,13 @@ impl Book {
         }
     }
 }
+
+/// A time by the monotonic clock, in nanoseconds.
+fn since(begun: Instant) -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
+    now_ns.saturating_sub(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

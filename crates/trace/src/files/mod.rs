@@ -80,6 +80,8 @@ pub enum Change {
         /// Its extents in place of those told before; `None`: those told before still hold. By their place in the file; blocks
         /// that files share are told for each of them.
         extents: Option<Vec<Extent>>,
+        /// When it was looked at for its extents, in nanoseconds of the monotonic clock; 0 without.
+        seen_ns: u64,
     },
     /// A file has no name any more. It may still be open, and its blocks used.
     Gone {

@@ -173,6 +173,8 @@ impl Watcher {
     fn run(mut self) {
         let mut buffer = vec![0; EVENT_BYTES];
         let (mut events_at, mut work_at) = (Instant::now(), Instant::now());
+        // It may have been unmounted before mounts were watched.
+        let mut is_checked = false;
         while !self.shared.is_stopped() {
             let now = Instant::now();
             let wake = [self.next_work().map(|at| at.max(work_at)), self.group.as_ref().map(|_| events_at.max(now))];
@@ -184,7 +186,9 @@ impl Watcher {
                 [work, _] => work,
             };
             let sleep = until.map_or(SLEEP_MAX, |at| at.saturating_duration_since(now).min(SLEEP_MAX));
-            if self.wait(sleep, takes_events) && !self.place.is_mounted() {
+            let sleep = if is_checked { sleep } else { Duration::ZERO };
+            let has_changed = self.wait(sleep, takes_events);
+            if (has_changed || !std::mem::replace(&mut is_checked, true)) && !self.place.is_mounted() {
                 self.state.ended = Some(format!("{} was unmounted", self.place.mount.point.display()));
                 break;
             }
