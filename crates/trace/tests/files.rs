@@ -206,11 +206,13 @@ fn filefrag(path: &Path, begin_bytes: u64) -> Vec<Extent> {
             disk_offset_bytes: begin_bytes + physical * 512,
             file_offset_bytes: begin * 512,
             len_bytes: len * 512,
+            is_written: !line.contains("unwritten"),
         };
         match found.last_mut() {
             Some(before)
                 if before.disk_offset_bytes + before.len_bytes == extent.disk_offset_bytes
-                    && before.file_offset_bytes + before.len_bytes == extent.file_offset_bytes =>
+                    && before.file_offset_bytes + before.len_bytes == extent.file_offset_bytes
+                    && before.is_written == extent.is_written =>
             {
                 before.len_bytes += extent.len_bytes;
             }

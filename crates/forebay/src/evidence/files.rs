@@ -28,6 +28,8 @@ struct Run {
     since_ns: u64,
     /// The blocks had their class from what is known of the file.
     is_checked: bool,
+    /// What lies there is not the file's yet: the place is reserved, and holds what was there before.
+    is_reserved: bool,
 }
 
 #[derive(Default)]
@@ -105,11 +107,17 @@ impl Files {
         while at < end {
             let (until, owner) = self.run_at(at, end);
             // What is the file's already stays as it is: mostly files are written where they lie.
-            if owner.is_none_or(|run| run.key != key && run.since_ns <= time_ns) {
+            let is_news = |run: Run| if run.key == key { run.is_reserved } else { run.since_ns <= time_ns };
+            if owner.is_none_or(is_news) {
+                let (_, offset) = self.place_at(at, end);
+                let file_offset_bytes = offset.filter(|_| owner.is_some_and(|run| run.key == key));
                 self.cut(at, until);
                 if self.runs.len() < self.runs_max {
-                    let run = Run { end: until, key, file_offset_bytes: None, since_ns: time_ns, is_checked };
-                    self.put(at, run);
+                    let is_reserved = false;
+                    self.put(
+                        at,
+                        Run { end: until, key, file_offset_bytes, since_ns: time_ns, is_checked, is_reserved },
+                    );
                 }
             }
             at = until;
@@ -145,11 +153,13 @@ impl Files {
                 if owner.is_none_or(|run| run.since_ns <= seen_ns) {
                     let next_before = before.get(before.partition_point(|(first, _)| *first <= at));
                     let (to, is_checked) =
-                        was_checked(at).unwrap_or((next_before.map_or(end, |(first, _)| *first), false));
+                        was_checked(at).unwrap_or((next_before.map_or(end, |(first, _)| *first), !extent.is_written));
+                    let is_reserved = !extent.is_written;
                     until = until.min(to);
                     self.cut(at, until);
                     let file_offset_bytes = Some(begin_bytes.saturating_add((at - first) * BLOCK_BYTES));
-                    self.put(at, Run { end: until, key, file_offset_bytes, since_ns: seen_ns, is_checked });
+                    let since_ns = seen_ns;
+                    self.put(at, Run { end: until, key, file_offset_bytes, since_ns, is_checked, is_reserved });
                 }
                 at = until;
             }
@@ -175,7 +185,7 @@ impl Files {
             |before: &Run, from: u64| before.file_offset_bytes.map(|at| at + (before.end - from) * BLOCK_BYTES);
         if let Some((&from, before)) = self.runs.range_mut(..first).next_back()
             && before.end == first
-            && (before.key, before.is_checked) == (run.key, run.is_checked)
+            && (before.key, before.is_checked, before.is_reserved) == (run.key, run.is_checked, run.is_reserved)
             && end_of(before, from) == run.file_offset_bytes
         {
             before.end = run.end;
@@ -230,7 +240,7 @@ impl Files {
         let Some(file) = self.files.get(&key) else { return };
         for first in &file.runs {
             if let Some(run) = self.runs.get_mut(first) {
-                run.is_checked = false;
+                run.is_checked = run.is_reserved;
             }
         }
     }
@@ -246,12 +256,18 @@ impl Files {
         }
     }
 
+    /// The run of block `at`, and where in its file the block lies.
+    fn place_at(&self, at: u64, end: u64) -> (Option<Run>, Option<u64>) {
+        let (_, run) = self.run_at(at, end);
+        let begin = self.runs.range(..=at).next_back().map_or(at, |(&first, _)| first);
+        (run, run.and_then(|run| run.file_offset_bytes).map(|offset| offset + (at - begin) * BLOCK_BYTES))
+    }
+
     /// The file of block `at`, where in it the block lies, and how far that goes, at most to `end`.
     pub fn at(&self, at: u64, end: u64) -> (u64, Option<(&Arc<FileTold>, Option<u64>)>) {
-        let (until, run) = self.run_at(at, end);
+        let (until, _) = self.run_at(at, end);
+        let (run, offset) = self.place_at(at, end);
         let told = run.and_then(|run| self.files.get(&run.key)?.told.as_ref());
-        let begin = self.runs.range(..=at).next_back().map_or(at, |(&first, _)| first);
-        let offset = run.and_then(|run| run.file_offset_bytes).map(|offset| offset + (at - begin) * BLOCK_BYTES);
         (until, told.map(|told| (told, offset)))
     }
 
@@ -321,8 +337,12 @@ mod tests {
     fn change(inode: u64, path: &str, spans: &[(u64, u64)], seen_ns: u64) -> Change {
         let mut at = 0;
         let extents = spans.iter().map(|&(first, blocks)| {
-            let extent =
-                Extent { disk_offset_bytes: first * 4096, file_offset_bytes: at * 4096, len_bytes: blocks * 4096 };
+            let extent = Extent {
+                disk_offset_bytes: first * 4096,
+                file_offset_bytes: at * 4096,
+                len_bytes: blocks * 4096,
+                is_written: true,
+            };
             at += blocks;
             extent
         });
@@ -381,7 +401,8 @@ mod tests {
     #[test]
     fn parts_of_blocks_are_nobodys() {
         let mut files = Files::new(100);
-        let extent = Extent { disk_offset_bytes: 4096 + 512, file_offset_bytes: 0, len_bytes: 3 * 4096 };
+        let extent =
+            Extent { disk_offset_bytes: 4096 + 512, file_offset_bytes: 0, len_bytes: 3 * 4096, is_written: true };
         files.take(Change::File { facts: facts(1, "/x"), extents: Some(vec![extent]), seen_ns: 1 }, class);
         assert_eq!(files.at(0, 10), (2, None));
         let (until, found) = files.at(2, 10);
@@ -403,6 +424,34 @@ mod tests {
         assert_eq!(corrections(&mut files), [], "it was written with its name known");
         files.take(change(1, "/table", &[(0, 30)], 80), class);
         assert_eq!(corrections(&mut files), [(10, 10, "/table".to_owned())], "a newer look");
+    }
+
+    #[test]
+    fn what_is_only_reserved_is_not_corrected() {
+        let mut files = Files::new(100);
+        let extents = [(0, false), (10, true)].map(|(first, is_written)| Extent {
+            disk_offset_bytes: first * 4096,
+            file_offset_bytes: first * 4096,
+            len_bytes: 10 * 4096,
+            is_written,
+        });
+        let look =
+            |seen_ns, extents: Vec<Extent>| Change::File { facts: facts(1, "/a"), extents: Some(extents), seen_ns };
+        files.take(look(1, extents.to_vec()), class);
+        assert_eq!(corrections(&mut files), [(10, 10, "/a".to_owned())]);
+        assert_eq!(files.at(3, 10).1.unwrap().1, Some(3 * 4096), "but what is written there is known");
+        files.take(look(1, Vec::new()), class);
+        files.take(look(1, extents.to_vec()), class);
+        assert_eq!(corrections(&mut files), [(10, 10, "/a".to_owned())], "looked at anew");
+        files.reconsider(class);
+        assert_eq!(corrections(&mut files), [(10, 10, "/a".to_owned())], "also where rules change");
+        files.written(2, 4, (1, 0), 2);
+        assert_eq!(files.at(3, 10).1.unwrap().1, Some(3 * 4096));
+        files.reconsider(class);
+        assert_eq!(corrections(&mut files), [(2, 2, "/a".to_owned()), (10, 10, "/a".to_owned())]);
+        let written = extents.map(|extent| Extent { is_written: true, ..extent });
+        files.take(look(2, written.to_vec()), class);
+        assert_eq!(corrections(&mut files), [], "it was written as that file's");
     }
 
     #[test]

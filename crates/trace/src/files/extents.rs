@@ -12,6 +12,7 @@ const DELALLOC: u32 = 0x4;
 const ENCODED: u32 = 0x8;
 const NOT_ALIGNED: u32 = 0x100;
 const INLINE: u32 = 0x200;
+const UNWRITTEN: u32 = 0x800;
 const SHARED: u32 = 0x2000;
 
 /// Where a file lies.
@@ -72,14 +73,16 @@ impl Layout {
         {
             return;
         }
+        let is_written = extent.flags & UNWRITTEN == 0;
         if let Some(before) = self.extents.last_mut()
+            && before.is_written == is_written
             && before.disk_offset_bytes + before.len_bytes == disk_offset_bytes
             && before.file_offset_bytes + before.len_bytes == extent.logical
         {
             before.len_bytes += extent.length;
         } else if self.extents.len() < limit {
             let (file_offset_bytes, len_bytes) = (extent.logical, extent.length);
-            self.extents.push(Extent { disk_offset_bytes, file_offset_bytes, len_bytes });
+            self.extents.push(Extent { disk_offset_bytes, file_offset_bytes, len_bytes, is_written });
         } else {
             self.left_out += 1;
         }
@@ -104,7 +107,7 @@ mod tests {
         let mut layout = Layout::default();
         for extent in [
             raw(0, 8192, 4096, 0),
-            raw(4096, 12288, 4096, 0x800),
+            raw(4096, 12288, 4096, SHARED),
             raw(8192, 0, 4096, DELALLOC | UNKNOWN),
             raw(12288, 100 << 20, 4096, 0x1000),
             raw(16384, 7, 100, INLINE | NOT_ALIGNED),
@@ -117,9 +120,10 @@ mod tests {
             disk_offset_bytes,
             file_offset_bytes,
             len_bytes,
+            is_written: true,
         };
         assert_eq!(layout.extents, [extent((1 << 20) + 8192, 0, 8192), extent(101 << 20, 12288, 4096)]);
-        assert!(layout.is_pending && !layout.is_shared);
+        assert!(layout.is_pending && layout.is_shared);
         assert_eq!(layout.left_out, 0);
     }
 
@@ -128,6 +132,16 @@ mod tests {
         let mut layout = Layout::default();
         layout.add(&raw(1 << 20, 0, 1 << 20, DELALLOC | UNKNOWN | LAST), 0, 4096, 10);
         assert_eq!(layout, Layout::default());
+    }
+
+    #[test]
+    fn what_is_only_reserved_is_told_apart() {
+        let mut layout = Layout::default();
+        for (at, flags) in [(0, 0), (4096, UNWRITTEN), (8192, UNWRITTEN), (12288, 0)] {
+            layout.add(&raw(at, at, 4096, flags), 0, 1 << 20, 10);
+        }
+        let told: Vec<_> = layout.extents.iter().map(|extent| (extent.len_bytes, extent.is_written)).collect();
+        assert_eq!(told, [(4096, true), (8192, false), (4096, true)]);
     }
 
     #[test]

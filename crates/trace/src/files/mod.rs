@@ -3,10 +3,12 @@
 //! [`Watch`] runs a thread of its own. It takes the events of the whole file system (fanotify(7), by file and name, so that a
 //! file that lives for a moment has a name too), reads all folders once, and looks at files when they were made or written: at
 //! most every 250 ms while they are being written, and again at growing rests while data have no place yet. Places are those of
-//! FIEMAP, with the begin of the partition added. Where the kernel refuses events, it walks with rests instead, and says so.
+//! FIEMAP, with the begin of the partition added. What no event tells (writes through a mapping, and those of io_submit(2)) is
+//! found when the file is closed, or by walks every 30 seconds to ten minutes. Where the kernel refuses events, it walks with rests instead, and says so.
 //!
 //! Between looks nothing on the mount is open, so that it can be unmounted; then the watch ends. Everything is bounded: files,
-//! extents, depth, length of paths, changes that wait, and the share of a CPU.
+//! extents, depth, length of paths, changes that wait, and the share of a CPU. Measured unoptimised on two busy cores: 15
+//! microseconds of CPU for each file of the first walk (4 without places), below 1 % of a CPU while fio or db_bench write.
 //!
 //! ```text
 //! fanotify -> events -> Book (Tree of names, Schedule) -> changes -> Shared -> Watch::changes
@@ -48,6 +50,8 @@ pub struct Extent {
     pub file_offset_bytes: u64,
     /// Its length in bytes.
     pub len_bytes: u64,
+    /// Whether the file's data is there; else the place is only reserved, and holds what was there before.
+    pub is_written: bool,
 }
 
 /// What is known of a file.

@@ -30,8 +30,10 @@ const SLICE: Duration = Duration::from_millis(10);
 /// It rests so many times as long as it has worked: while something new is to be found, and in walks for certainty.
 const REST_FACTOR: u32 = 3;
 const REST_FACTOR_IDLE: u32 = 19;
-/// A walk for certainty: what is written through a mapping, or moved by the file system, is told by no event.
-const WALK_EVERY: Duration = Duration::from_secs(600);
+/// Rests between walks for certainty: what is written through a mapping or by io_submit(2), or moved by the file system, is
+/// told by no event. In between: so many times as long as the walk took.
+const WALK_EVERY: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(600)];
+const WALK_FACTOR: u32 = 20;
 /// Shortest rest between walks where there are no events.
 const WALK_EVERY_MIN: Duration = Duration::from_secs(2);
 /// Bytes of events read at once, and most of such reads in a turn.
@@ -311,10 +313,12 @@ impl Watcher {
     fn walked(&mut self, begun: Instant) {
         self.state.walks += 1;
         let now = Instant::now();
+        let took = now.saturating_duration_since(begun);
         let rest = if self.group.is_some() {
-            self.device.is_some().then_some(WALK_EVERY)
+            let [least, most] = WALK_EVERY;
+            self.device.is_some().then(|| (took * WALK_FACTOR).clamp(least, most))
         } else {
-            Some(WALK_EVERY_MIN.max(now.saturating_duration_since(begun) * REST_FACTOR_IDLE))
+            Some(WALK_EVERY_MIN.max(took * REST_FACTOR_IDLE))
         };
         self.walk_at = rest.map(|rest| now + rest);
     }

@@ -125,7 +125,8 @@ fn extents_are_told_when_they_change_and_bounded() {
     let (mut book, now, mut todo) = (book(), Instant::now(), Vec::new());
     book.link(1, b"a", id(5), false, &mut todo);
     told(&mut book);
-    let extent = super::super::Extent { disk_offset_bytes: 4096, file_offset_bytes: 0, len_bytes: 4096 };
+    let extent =
+        super::super::Extent { disk_offset_bytes: 4096, file_offset_bytes: 0, len_bytes: 4096, is_written: true };
     let layout = Layout { extents: vec![extent], left_out: 3, is_pending: true, ..Layout::default() };
     let found = Found { size_bytes: 9, layout: Some(layout), ..Found::default() };
     book.found(id(5), found.clone(), now, now);

@@ -239,12 +239,12 @@ impl<R: Read + Seek> Segments<R> {
             };
             request.volume = volume;
             request.process = self.processes.get(&request.process).copied().unwrap_or(0);
-            if request.inode != 0 {
-                if let Some(path) = self.path_of(&captured, at) {
-                    request.path = names.paths.number(&path.path);
-                    if let (Some(level), 1..) = (path.level, request.path) {
-                        names.levels.insert(request.path, level);
-                    }
+            if request.inode != 0
+                && let Some(path) = self.path_of(&captured, at)
+            {
+                request.path = names.paths.number(&path.path);
+                if let (Some(level), 1..) = (path.level, request.path) {
+                    names.levels.insert(request.path, level);
                 }
             }
             into.push(request);
