@@ -138,9 +138,9 @@ impl Files {
         for &(first, run) in &before {
             self.cut(first, run.end);
         }
-        let was_checked = |at: u64| {
+        let had = |at: u64| {
             let (_, run) = before[..before.partition_point(|(first, _)| *first <= at)].last()?;
-            (run.end > at).then_some((run.end, run.is_checked))
+            (run.end > at).then_some(*run)
         };
         for extent in extents {
             // Whole blocks only: part of a block may be another file's.
@@ -152,9 +152,11 @@ impl Files {
                 let (mut until, owner) = self.run_at(at, end);
                 if owner.is_none_or(|run| run.since_ns <= seen_ns) {
                     let next_before = before.get(before.partition_point(|(first, _)| *first <= at));
-                    let (to, is_checked) =
-                        was_checked(at).unwrap_or((next_before.map_or(end, |(first, _)| *first), !extent.is_written));
-                    let is_reserved = !extent.is_written;
+                    let (to, is_checked, is_reserved) = match had(at) {
+                        // What was issued and has not arrived yet is no less written.
+                        Some(run) => (run.end, run.is_checked, run.is_reserved && !extent.is_written),
+                        None => (next_before.map_or(end, |(first, _)| *first), !extent.is_written, !extent.is_written),
+                    };
                     until = until.min(to);
                     self.cut(at, until);
                     let file_offset_bytes = Some(begin_bytes.saturating_add((at - first) * BLOCK_BYTES));
@@ -449,8 +451,12 @@ mod tests {
         assert_eq!(files.at(3, 10).1.unwrap().1, Some(3 * 4096));
         files.reconsider(class);
         assert_eq!(corrections(&mut files), [(2, 2, "/a".to_owned()), (10, 10, "/a".to_owned())]);
+        files.take(look(3, extents.to_vec()), class);
+        files.reconsider(class);
+        let both = [(2, 2, "/a".to_owned()), (10, 10, "/a".to_owned())];
+        assert_eq!(corrections(&mut files), both, "what is on its way is not reserved again");
         let written = extents.map(|extent| Extent { is_written: true, ..extent });
-        files.take(look(2, written.to_vec()), class);
+        files.take(look(4, written.to_vec()), class);
         assert_eq!(corrections(&mut files), [], "it was written as that file's");
     }
 
