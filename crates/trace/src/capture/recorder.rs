@@ -2,11 +2,13 @@
 
 use super::disk::{Disk, DiskStat, Target};
 use super::error::CaptureError;
-use super::files::{Finder, open_files, with_children};
+use super::files::Paths;
 use super::matcher::{Counts, Filter, Matched, Matcher};
 use super::output::{Output, OutputOptions};
 use super::probes::{ProbeCost, Probes, Watch};
+use super::processes::{open_files, with_children};
 use super::totals::Totals;
+use crate::files::WatchState;
 use crate::format::segments::Volume;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
@@ -67,6 +69,8 @@ pub struct Summary {
     pub cpu: Duration,
     /// Files written.
     pub files: Vec<PathBuf>,
+    /// The mounts whose files were named, and how that went.
+    pub watches: Vec<(PathBuf, WatchState)>,
     /// Whether all requests of the devices were kept, so that the kernel's counters must agree.
     pub is_unfiltered: bool,
 }
@@ -78,7 +82,7 @@ pub struct Recorder {
     probes: Probes,
     matcher: Matcher,
     output: Option<Output>,
-    finder: Option<Finder>,
+    paths: Option<Paths>,
     totals: Vec<Totals>,
     before: Vec<DiskStat>,
     begun: Instant,
@@ -140,7 +144,7 @@ impl Recorder {
             }
             None => None,
         };
-        let finder = output.is_some().then(Finder::start).transpose()?;
+        let paths = output.is_some().then(|| Paths::start(&disks));
         let before = options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
         let mut recorder = Self {
             matcher: Matcher::new(begin_ns, ranges, unseen, filter),
@@ -149,7 +153,7 @@ impl Recorder {
             disks,
             probes,
             output,
-            finder,
+            paths,
             before,
             begun: Instant::now(),
             cpu_before: clock(ClockId::ProcessCPUTime),
@@ -199,17 +203,15 @@ impl Recorder {
             }
             if let Some(output) = &mut self.output {
                 output.add(matched);
-                if request.inode != 0
-                    && let Some(finder) = &mut self.finder
-                {
-                    finder.ask((matched.captured.file_system, request.inode));
+                if let Some(paths) = &mut self.paths {
+                    paths.saw(matched.captured.file_system);
                 }
             }
         }
         let dropped = self.dropped();
         if let Some(output) = &mut self.output {
-            for (file, path) in self.finder.iter().flat_map(Finder::found) {
-                output.add_path(file, path);
+            if let Some(paths) = &mut self.paths {
+                paths.turn(output);
             }
             output.turn(dropped)?;
         }
@@ -251,11 +253,9 @@ impl Recorder {
         let cpu = clock(ClockId::ProcessCPUTime).saturating_sub(self.cpu_before);
         let dropped = self.dropped();
         let (dropped_requests, dropped_completions) = self.probes.lost();
-        let mut files = Vec::new();
+        let (mut files, mut watches) = (Vec::new(), Vec::new());
         if let Some(mut output) = self.output {
-            for (file, path) in self.finder.map(Finder::finish).unwrap_or_default() {
-                output.add_path(file, path);
-            }
+            watches = self.paths.map(|paths| paths.finish(&mut output)).unwrap_or_default();
             files = output.finish(dropped)?;
         }
         if !self.options.measure_cost {
@@ -277,6 +277,7 @@ impl Recorder {
             cost,
             cpu,
             files,
+            watches,
             is_unfiltered,
             counts,
         })
