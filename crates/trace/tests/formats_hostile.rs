@@ -52,7 +52,7 @@ fn sample(format: Format) -> Vec<u8> {
             };
             let mut writer = BlktraceWriter::new(Vec::new());
             writer.write(&(0..40).map(request).collect::<Vec<_>>(), &names).unwrap();
-            writer.finish().unwrap()
+            writer.finish().unwrap().0
         }
         Format::Blkparse => lines(&|n| {
             let head = format!("  8,0    1 {n}     {n}.00000");

@@ -156,7 +156,8 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     }
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
-    let list = traces::named(&options.trace)?;
+    let volume = options.reading.volume.as_deref();
+    let list = traces::named(&options.trace, volume)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores).clamp(1, list.len());
     let how = Options {
@@ -168,7 +169,6 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let wanted = wanted(&how);
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
-        let volume = options.reading.volume.as_deref();
         let mut read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
             analysis.add(requests, names, knows);
             true

@@ -124,7 +124,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     let not_started: Vec<&str> =
         plan.groups.iter().flatten().skip(results.len()).map(|job| job.name.as_str()).collect();
     let name = session.name().to_owned();
-    match format {
+    let show = || match format {
         Format::Json => {
             let jobs: Vec<Value> = results
                 .iter()
@@ -139,7 +139,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 "not_started": not_started,
                 "drive_counters": counters,
                 "models": wear.as_ref().map(Wear::json),
-            }))?;
+            }))
         }
         Format::Table => {
             let tables: Vec<String> = results
@@ -157,10 +157,14 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             if let Some(table) = wear.as_ref().and_then(Wear::table) {
                 output::line(&format!("\n{table}"))?;
             }
+            Ok(())
         }
-    }
-    // After the result was shown: a file that cannot be written does not cost it.
+    };
+    // After the result was shown: a file that cannot be written does not cost it. And where nobody reads the result the
+    // files are written all the same.
+    let shown = show();
     write_files(&results, options)?;
+    shown?;
     session.close()?;
     verdict(&results)
 }

@@ -77,7 +77,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if options.trace == "-" {
         bail!("a trace is read twice, and standard input can be read once: write it to a file first");
     }
-    let list = traces::named(&options.trace)?;
+    let volume = options.reading.volume.as_deref();
+    let list = traces::named(&options.trace, volume)?;
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: size one at a time", options.trace, list.len());
     };
@@ -88,7 +89,6 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         rules,
     };
     let columns = wanted(&how);
-    let volume = options.reading.volume.as_deref();
     let mut analysis = Analysis::new(&how);
     let first = read(trace, trace_format, columns, volume, |requests, names, knows| {
         analysis.add(requests, names, knows);

@@ -19,6 +19,7 @@ mod namer;
 mod open;
 mod oracle_general;
 pub mod parquet;
+mod partial;
 mod records;
 mod rwbs;
 pub mod segments;
@@ -31,6 +32,7 @@ mod vscsi;
 pub use blktrace::BlktraceWriter;
 pub use fio_write::{FioLogVersion, FioLogWriter};
 pub use open::{from_reader, open};
+pub use partial::PartialFile;
 pub use segments::Segments;
 pub use vscsi::Vscsi;
 

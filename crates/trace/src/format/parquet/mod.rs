@@ -6,7 +6,6 @@ mod group;
 mod input;
 mod knowledge;
 mod pages;
-mod partial;
 mod partitioned;
 mod reader;
 mod texts;
