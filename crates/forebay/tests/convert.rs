@@ -93,7 +93,7 @@ fn regression_a_partition_without_a_volume_has_a_name() {
     let found = json(&["analyze", fleet.to_str().unwrap()]);
     assert_eq!(found["traces"][0]["trace"], "(no volume)");
     let text = String::from_utf8(forebay(&["analyze", fleet.to_str().unwrap()]).stdout).unwrap();
-    assert!(text.contains("| (no volume) "), "{text}");
+    assert!(text.contains("(no volume) "), "{text}");
 }
 
 /// It was read for ever.
@@ -102,4 +102,23 @@ fn regression_a_text_without_lines_is_refused() {
     let output = forebay(&["analyze", "/dev/zero", "--format", "msr"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("line 1 has no end within"), "{}", stderr(&output));
+}
+
+#[test]
+fn figures_are_written_as_parquet_and_nothing_is_overwritten() {
+    let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096)]);
+    let to = directory.path().join("found.parquet");
+    let arguments = ["analyze", &path, "--by", "volume", "--parquet", to.to_str().unwrap()];
+    assert_eq!(json(&arguments)["requests"], 3);
+    for name in ["found.parquet", "found.curves.parquet"] {
+        let bytes = fs::read(directory.path().join(name)).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
+    }
+    for gone in ["found.parquet", "found.curves.parquet"] {
+        let output = forebay(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("never overwritten"), "{}", stderr(&output));
+        fs::remove_file(directory.path().join(gone)).unwrap();
+    }
+    json(&arguments);
 }

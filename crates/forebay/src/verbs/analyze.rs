@@ -1,16 +1,17 @@
 //! `forebay analyze`: the workload through the PRISM.
 
 use crate::finding::finding;
+use crate::measure;
 use crate::output::{self, Format};
 use crate::traces::{self, Named};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_device::parse_size_bytes;
 use forebay_trace::analysis::{Analysis, By, Options, Report};
 use forebay_trace::format::Format as TraceFormat;
-use forebay_trace::format::parquet::Wanted;
+use forebay_trace::format::parquet::{Figures, Wanted, curves_path, write_figures};
 use forebay_trace::{Faults, Knows, Names, Request};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +37,10 @@ pub struct AnalyzeOptions {
     /// Follow one block in N (a power of two) from the first on: faster, and nearly as exact
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub sample: u64,
+    /// Also write all figures to this Parquet file, a row each for every row of every trace, and all curves to
+    /// NAME.curves.parquet beside it (docs/analyze.md); neither may exist
+    #[arg(long, value_name = "FILE")]
+    pub parquet: Option<PathBuf>,
     /// Traces analysed at a time, where there are several; all cores where left out
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -135,6 +140,18 @@ struct Analysed {
     report: Report,
 }
 
+impl Analysed {
+    fn figures(&self) -> Figures<'_> {
+        Figures {
+            trace: &self.name,
+            requests: self.read.requests,
+            faults: self.read.faults.count,
+            is_cut: self.read.cut.is_some(),
+            report: &self.report,
+        }
+    }
+}
+
 pub fn by(name: &str) -> Result<By> {
     let found = By::ALL.iter().find(|(_, known)| *known == name).map(|(by, _)| *by);
     found.ok_or_else(|| {
@@ -153,6 +170,9 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     }
     if options.memory < 1 << 20 {
         bail!("--memory: at least 1MiB");
+    }
+    if let Some(path) = &options.parquet {
+        measure::check_new_files([path, &curves_path(path)].into_iter())?;
     }
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
@@ -205,7 +225,12 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     for (_, error) in &bad {
         eprintln!("forebay: left out: {}", output::chain(error));
     }
-    tell(&good, &bad, Path::new(&options.trace).is_dir(), format)?;
+    // Where nobody reads what is told, the figures are written all the same.
+    let told = tell(&good, &bad, Path::new(&options.trace).is_dir(), format);
+    if let Some(path) = &options.parquet {
+        write_figures(path, &good.iter().map(Analysed::figures).collect::<Vec<_>>())?;
+    }
+    told?;
     if let Some(cut) = good.iter().find_map(|analysed| analysed.read.cut.as_ref()) {
         return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
     }

@@ -47,7 +47,7 @@ fn at_its_own_times_it_is_an_open_loop() {
 fn it_is_fitted_to_the_target_and_ends_where_it_is_told() {
     let result = measured("null:?size=3GiB", &["rocksdb", "--set", "ios=5000", "--set", "depth=16"]);
     assert_eq!(jobs_of(&result)[0]["ios"], 5000);
-    assert!(notes(&result).contains("rocksdb:?scale=0.001"), "{}", notes(&result));
+    assert!(notes(&result).contains("rocksdb:?scale=0.00"), "{}", notes(&result));
     // One that is large enough has the default.
     let result = measured("null:?size=1TiB", &["mongodb", "--set", "ios=3000"]);
     let job = &jobs_of(&result)[0];
@@ -75,7 +75,7 @@ fn it_runs_beside_another_and_is_compared() {
     let result = measured(RAM, &[&file]);
     let jobs = jobs_of(&result);
     assert_eq!((&jobs[0]["name"], &jobs[1]["name"], &jobs[1]["ios"]), (&"scans".into(), &"users".into(), &500.into()));
-    let compared = measured(RAM, &["ycsb:?records=1000&operations=500", "--against", NULL, "--rounds", "2"]);
+    let compared = measured(RAM, &["ycsb:?records=1000&operations=500", "--against", NULL, "--rounds", "3"]);
     assert_eq!(compared["failures"], 0, "{compared}");
 }
 

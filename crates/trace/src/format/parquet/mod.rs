@@ -2,6 +2,7 @@
 
 mod column;
 mod fields;
+mod figures;
 mod group;
 mod input;
 mod knowledge;
@@ -12,6 +13,7 @@ mod texts;
 mod writer;
 
 pub use fields::Wanted;
+pub use figures::{Figures, curves_path, write_figures};
 pub use partitioned::{Partition, PartitionedWriter, partitions};
 pub use reader::ParquetTrace;
 pub use writer::{ParquetWriter, Written};
