@@ -23,7 +23,7 @@ pub use text::faults;
 /// Options of `forebay analyze`.
 #[derive(Debug, clap::Args)]
 pub struct AnalyzeOptions {
-    /// A trace: a file of a known format (also packed by gzip), a generator such as rocksdb:?scale=0.01, or a directory of
+    /// A trace: a file of a known format (also packed by gzip or Zstandard), a generator such as rocksdb:?scale=0.01, or a directory of
     /// traces, of which each is analysed
     pub trace: String,
     #[command(flatten)]

@@ -32,7 +32,7 @@ const KEYS: [&str; 9] =
 /// Options of `forebay replay`.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayOptions {
-    /// Trace: a file, plain or gzip, or a generator such as rocksdb:?scale=0.001
+    /// Trace: a file, plain or packed by gzip or Zstandard, or a generator such as rocksdb:?scale=0.001
     pub trace: String,
     /// Format of the trace, where its first bytes do not tell
     #[arg(long, value_name = "NAME")]
