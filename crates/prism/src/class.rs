@@ -142,10 +142,14 @@ pub struct ClassTable {
 
 /// Ids of the classes that contents and behaviour lead to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BuiltIn {
+pub struct BuiltIn {
+    /// Metadata of file systems.
     pub metadata: ClassId,
+    /// Logs.
     pub log: ClassId,
+    /// Temporary data.
     pub temp: ClassId,
+    /// Data read often.
     pub hot: ClassId,
 }
 
@@ -347,7 +351,9 @@ impl ClassTable {
         self.rules_use_address
     }
 
-    pub(crate) fn built_in(&self) -> BuiltIn {
+    /// The classes that contents and behaviour lead to.
+    #[must_use]
+    pub fn built_in(&self) -> BuiltIn {
         self.built_in
     }
 }

@@ -20,6 +20,8 @@ pub struct HostFacts<'a> {
     pub file_size_bytes: Option<u64>,
     /// Where in the file it begins, in bytes.
     pub file_offset_bytes: Option<u64>,
+    /// Level of the sorted table in RocksDB's tree.
+    pub sst_level: Option<u8>,
     /// Name of the process.
     pub process: Option<&'a str>,
     /// Id of the process.

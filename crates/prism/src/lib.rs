@@ -1,7 +1,8 @@
 //! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the books per class.
 //!
 //! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), the host's hints
-//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock, no randomness; memory is bounded.
+//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock,
+//! no randomness; memory is bounded.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +22,10 @@ use forebay_block::{BLOCK_BYTES, ClassId, DiskId};
 use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
-pub use class::{ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use class::{BuiltIn, ClassChange, ClassError, ClassSpec, ClassTable, Place};
 pub use host::HostFacts;
 pub use lifetime::Lifetime;
-pub use rules::{Facts, Rule, RuleError};
+pub use rules::{Facts, Need, Rule, RuleError};
 
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,13 +169,14 @@ impl Prism {
             verdicts: &self.verdicts,
             facts: Facts {
                 disk_name,
-                export: intent.export,
+                export: Some(intent.export),
                 export_name,
                 direction: intent.direction,
                 request_size_bytes: len_bytes,
-                sequential_bytes,
+                sequential_bytes: Some(sequential_bytes),
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
+                contents_known: !intent.data.is_empty(),
                 host: intent.host,
             },
             with_rules,

@@ -4,19 +4,20 @@
 
 use forebay_prism::evidence::{Evidence, Role, System};
 use forebay_prism::rules::{PREDICATES, RuleErrorKind};
-use forebay_prism::{Direction, Facts, HostFacts, Lifetime, Rule};
+use forebay_prism::{Direction, Facts, HostFacts, Lifetime, Need, Rule};
 use proptest::prelude::*;
 
 fn facts() -> Facts<'static> {
     Facts {
         disk_name: "db",
-        export: 2,
+        export: Some(2),
         export_name: "main",
         direction: Direction::Write,
         request_size_bytes: 8192,
-        sequential_bytes: 2 << 20,
+        sequential_bytes: Some(2 << 20),
         offset_bytes: 1 << 30,
         evidence: Some(Evidence { system: System::Xfs, role: Role::Journal }),
+        contents_known: true,
         host: HostFacts::default(),
     }
 }
@@ -93,6 +94,8 @@ fn what_cannot_be_known_is_unknown_not_false() {
         ["hint.lifetime:short", "path:**/WAL/**", "extension:sst", "wlth:ge:2", "pid:eq:7", "direct"]
     );
     assert!(!rule.matches(&facts()));
+    assert_eq!(Rule::parse("rocksdb.level < 4").unwrap().pending(), ["rocksdb.level:lt:4"]);
+    assert!(!holds("rocksdb.level<4 | rocksdb.level>=4") && !holds("!rocksdb.level:4"), "whatever it is");
     assert!(!holds("!path:/x"), "the negation of the unknown claims nothing");
     assert!(!holds("done & path:/x") && !holds("!(done & path:/x)"));
     assert!(holds("done | path:/x") && holds("!(path:/x & !done)"), "but what is sure either way is sure");
@@ -108,6 +111,7 @@ fn what_the_host_tells_is_known() {
         path: Some("/db/WAL/000012.log"),
         file_size_bytes: Some(64 << 20),
         file_offset_bytes: Some(4096),
+        sst_level: Some(2),
         process: Some("rocksdb:low0"),
         pid: Some(7),
         cgroup: Some("/system.slice/db.service"),
@@ -129,6 +133,10 @@ fn what_the_host_tells_is_known() {
         "file.size>=64MiB",
         "file_size:64MiB",
         "file_offset:0..8KiB",
+        "rocksdb.level:2",
+        "rocksdb.level<=3",
+        "rocksdb.level:0..4",
+        "!rocksdb.level>2",
         "process:rocksdb:*",
         "process_name:rocksdb:low0",
         "pid=7",
@@ -147,6 +155,8 @@ fn what_the_host_tells_is_known() {
         "directory:db/WAL/000012.log",
         "ext:lo",
         "pid=8",
+        "rocksdb.level:ge:3",
+        "rocksdb.level:0..2",
         "core_id:1",
         "hint.meta",
     ] {
@@ -218,6 +228,96 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), inner).prop_map(|(a, b)| format!("({a} | {b})")),
         ]
     })
+}
+
+#[test]
+fn what_a_source_does_not_tell_is_unknown_and_named() {
+    // As a trace of addresses alone has it.
+    let bare = Facts { export: None, sequential_bytes: None, evidence: None, contents_known: false, ..facts() };
+    for (test, need) in [
+        ("sequential:ge:1", Need::Sequence),
+        ("fs.journal", Need::Contents),
+        ("fs.xfs", Need::Contents),
+        ("metadata", Need::Meta),
+        ("export:2", Need::Export),
+        ("export:main", Need::Export),
+        ("hint.lifetime:short", Need::Lifetime),
+        ("wlth:ge:2", Need::Lifetime),
+        ("hint.meta", Need::Meta),
+        ("hint.swap", Need::Swap),
+        ("direct", Need::Direct),
+        ("path:a", Need::Path),
+        ("directory:a", Need::Path),
+        ("extension:a", Need::Path),
+        ("file_name_prefix:a", Need::Path),
+        ("file_size:lt:1", Need::FileSize),
+        ("file_offset:0..1", Need::FileOffset),
+        ("rocksdb.level:lt:1", Need::SstLevel),
+        ("process_name:a", Need::Process),
+        ("pid:eq:1", Need::Pid),
+        ("cgroup:a", Need::Cgroup),
+        ("io_class:eq:1", Need::IoClass),
+        ("core_id:eq:1", Need::Never),
+    ] {
+        let rule = Rule::parse(test).unwrap();
+        assert_eq!(rule.needs(), [(need, test.to_owned())]);
+        let either = Rule::parse(&format!("{test} | !{test}")).unwrap();
+        assert_eq!(either.needs().len(), 1);
+        assert!(!either.matches(&bare) && !bare.tell(need), "{test}");
+    }
+    assert_eq!(
+        Rule::parse("disk:db & offset<1 | request_size>1 & !done | lba:3 & direction:read").unwrap().needs(),
+        []
+    );
+    // Contents that prove nothing are known; so is the mark.
+    let seen = Facts { contents_known: true, ..bare };
+    assert!(Rule::parse("!fs.journal & !metadata").unwrap().matches(&seen) && seen.tell(Need::Contents));
+    let marked = Facts { host: HostFacts { meta: Some(true), ..HostFacts::default() }, ..bare };
+    assert!(Rule::parse("metadata").unwrap().matches(&marked) && marked.tell(Need::Meta));
+}
+
+/// Requests of one file, process and hint get one answer from these, and may get several from those.
+#[test]
+fn rules_that_need_each_request_say_so() {
+    for rule in [
+        "offset>=1GiB",
+        "offset:0..1GiB",
+        "lba:8",
+        "request_size<=16KiB",
+        "sequential>=1MiB",
+        "file.size<1MiB",
+        "file_offset:0..4KiB",
+        "fs.journal",
+        "fs.metadata",
+        "fs.xfs",
+        "metadata",
+        "done & (path:a | !offset<4096)",
+    ] {
+        assert!(Rule::parse(rule).unwrap().uses_request(), "{rule}");
+    }
+    for rule in [
+        "disk:db",
+        "export:0",
+        "direction:read",
+        "done",
+        "hint.lifetime:short",
+        "wlth>=2",
+        "hint.meta",
+        "hint.swap",
+        "direct",
+        "path:**/WAL/**",
+        "directory:a",
+        "ext:log",
+        "file_name_prefix:x",
+        "rocksdb.level:0..4",
+        "process:a*",
+        "pid=7",
+        "cgroup:a",
+        "io_class:3",
+        "core_id:1",
+    ] {
+        assert!(!Rule::parse(rule).unwrap().uses_request(), "{rule}");
+    }
 }
 
 fn escape(text: &str) -> String {

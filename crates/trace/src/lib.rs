@@ -12,6 +12,7 @@ pub mod format;
 pub mod generate;
 mod names;
 mod request;
+pub mod rocksdb_log;
 mod source;
 
 pub use error::TraceError;

@@ -73,4 +73,6 @@ pub struct Names {
     pub processes: NameTable,
     /// Paths of files.
     pub paths: NameTable,
+    /// Levels for which RocksDB's tables were written, by the numbers of their paths; empty where nothing tells them.
+    pub levels: HashMap<u32, u8>,
 }

@@ -1,22 +1,28 @@
 //! Traces by name: a file of any format, a generator, a directory of many.
 
+mod levels;
 mod rules;
 
-pub use rules::load as load_rules;
+pub use levels::Levels;
+pub use rules::{Loaded, load as load_rules};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_trace::format::parquet::{Wanted, partitions};
 use forebay_trace::format::{self, Format};
 use forebay_trace::{Source, generate};
+use levels::Leveled;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One trace to read, in one or several files one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Named {
     /// What it is called in results.
     pub name: String,
     /// Its files; empty for a generator, which its name opens.
     pub files: Vec<PathBuf>,
+    /// What tells the levels of RocksDB's tables.
+    pub levels: Option<Arc<Levels>>,
 }
 
 /// What results call the volume of requests of which none is known.
@@ -32,7 +38,7 @@ const VOLUMES_MAX: usize = 1 << 20;
 pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
     if let Some(made) = generate::open(text) {
         made?;
-        return Ok(vec![Named { name: text.to_owned(), files: Vec::new() }]);
+        return Ok(vec![Named { name: text.to_owned(), files: Vec::new(), levels: None }]);
     }
     let path = Path::new(text);
     // A generator's name with a slip is no file.
@@ -41,7 +47,7 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
         bail!("no generator {name:?}; there are {}", known.join(", "));
     }
     if !path.is_dir() {
-        return Ok(vec![Named { name: text.to_owned(), files: vec![path.to_owned()] }]);
+        return Ok(vec![Named { name: text.to_owned(), files: vec![path.to_owned()], levels: None }]);
     }
     let mut found = partitions(path)?;
     if let Some(volume) = volume.filter(|_| !found.is_empty()) {
@@ -51,16 +57,16 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
             bail!("{text} has no volume {volume:?}; there are {}", known.join(", "));
         }
     }
+    let of = |name, files| Named { name, files, levels: None };
     let name = |volume: String| if volume.is_empty() { NO_VOLUME.to_owned() } else { volume };
-    let mut list: Vec<Named> =
-        found.into_iter().map(|part| Named { name: name(part.volume), files: part.files }).collect();
+    let mut list: Vec<Named> = found.into_iter().map(|part| of(name(part.volume), part.files)).collect();
     if list.is_empty() {
         let entries = std::fs::read_dir(path).with_context(|| format!("{text} cannot be read"))?;
         for entry in entries {
             let file = entry.with_context(|| format!("{text} cannot be read"))?.path();
             if file.is_file() {
                 let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                list.push(Named { name, files: vec![file] });
+                list.push(of(name, vec![file]));
             }
         }
         list.sort_by(|a, b| a.name.cmp(&b.name));
@@ -79,11 +85,15 @@ impl Named {
     /// # Errors
     /// A file that cannot be opened or is no trace.
     pub fn open(&self, format: Option<Format>, wanted: Wanted) -> Result<Vec<Box<dyn Source + Send>>> {
-        if self.files.is_empty() {
-            let made = generate::open(&self.name).ok_or_else(|| anyhow!("{}: no generator", self.name))??;
-            return Ok(vec![made]);
-        }
-        Ok(self.files.iter().map(|path| format::open(path, format, wanted)).collect::<Result<_, _>>()?)
+        let sources: Vec<Box<dyn Source + Send>> = if self.files.is_empty() {
+            vec![generate::open(&self.name).ok_or_else(|| anyhow!("{}: no generator", self.name))??]
+        } else {
+            self.files.iter().map(|path| format::open(path, format, wanted)).collect::<Result<_, _>>()?
+        };
+        let Some(levels) = &self.levels else { return Ok(sources) };
+        let leveled =
+            |source| -> Box<dyn Source + Send> { Box::new(Leveled { source, levels: levels.clone(), seen: 0 }) };
+        Ok(sources.into_iter().map(leveled).collect())
     }
 }
 

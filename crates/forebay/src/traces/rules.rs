@@ -24,7 +24,7 @@ struct File {
     class: Vec<Class>,
 }
 
-/// A class of a configuration; of its policy only the order counts here.
+/// A class of a configuration; of its policy the order counts here, and whether it goes past the fast tier.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Class {
@@ -33,8 +33,8 @@ struct Class {
     rules: Vec<String>,
     #[serde(default = "Class::default_priority")]
     priority: u16,
-    #[serde(default, rename = "place")]
-    _place: Option<Place>,
+    #[serde(default)]
+    place: Option<Place>,
     #[serde(default, rename = "share")]
     _share: Option<f64>,
     #[serde(default, rename = "read_cache")]
@@ -47,11 +47,20 @@ impl Class {
     }
 }
 
-/// The rules that `text` names: (class, rule), the first that holds decides.
+/// Rules, and what they say of their classes.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// (class, rule), the first that holds decides.
+    pub rules: Vec<(String, Rule)>,
+    /// Classes that are written straight to the capacity tier.
+    pub bypassed: Vec<String>,
+}
+
+/// The rules that `text` names.
 ///
 /// # Errors
 /// No such system or file, or a rule that cannot be read.
-pub fn load(text: &str) -> Result<Vec<(String, Rule)>> {
+pub fn load(text: &str) -> Result<Loaded> {
     let built_in = BUILT_IN.iter().find(|(name, _)| *name == text);
     let content = match built_in {
         Some((_, content)) => (*content).to_owned(),
@@ -64,23 +73,27 @@ pub fn load(text: &str) -> Result<Vec<(String, Rule)>> {
             std::fs::read_to_string(text).with_context(about)?
         }
     };
-    let mut classes: Vec<(u16, String, Vec<String>)> = if content.lines().any(|line| line.trim() == "[pool]") {
-        let config = config::load(Path::new(text))?;
-        config.class.into_iter().map(|class| (class.priority, class.name, class.rules)).collect()
-    } else {
-        let file: File = toml::from_str(&content).with_context(|| format!("--rules {text}"))?;
-        file.class.into_iter().map(|class| (class.priority, class.name, class.rules)).collect()
-    };
+    let mut classes: Vec<(u16, String, Vec<String>, Option<Place>)> =
+        if content.lines().any(|line| line.trim() == "[pool]") {
+            let config = config::load(Path::new(text))?;
+            config.class.into_iter().map(|class| (class.priority, class.name, class.rules, Some(class.place))).collect()
+        } else {
+            let file: File = toml::from_str(&content).with_context(|| format!("--rules {text}"))?;
+            file.class.into_iter().map(|class| (class.priority, class.name, class.rules, class.place)).collect()
+        };
     classes.sort_by_key(|(priority, ..)| *priority);
-    let mut list = Vec::new();
-    for (_, class, rules) in classes {
+    let mut loaded = Loaded::default();
+    for (_, class, rules, place) in classes {
         for rule in rules {
             let parsed =
                 Rule::parse(&rule).with_context(|| format!("--rules {text}: class {class:?}, rule {rule:?}"))?;
-            list.push((class.clone(), parsed));
+            loaded.rules.push((class.clone(), parsed));
+        }
+        if place == Some(Place::Capacity) {
+            loaded.bypassed.push(class);
         }
     }
-    Ok(list)
+    Ok(loaded)
 }
 
 #[cfg(test)]
@@ -92,8 +105,9 @@ mod tests {
     #[test]
     fn built_in_rules_can_be_read() {
         for (name, _) in BUILT_IN {
-            assert!(load(name).unwrap().len() >= 2, "{name}");
+            assert!(load(name).unwrap().rules.len() >= 2, "{name}");
         }
+        assert_eq!(load("rocksdb").unwrap().bypassed, ["L4/L5"]);
         let error = format!("{:#}", load("no such thing").unwrap_err());
         assert!(error.contains("rocksdb") && error.contains("sqlite"), "{error}");
     }

@@ -3,22 +3,23 @@
 use crate::finding::finding;
 use crate::measure;
 use crate::output::{self, Format};
-use crate::traces::{self, Named};
+use crate::traces::{self, Levels, Loaded, Named};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_device::parse_size_bytes;
+use forebay_prism::Need;
 use forebay_trace::analysis::{Analysis, By, Options, Report};
 use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::{Figures, Wanted, curves_path, write_figures};
 use forebay_trace::{Faults, Knows, Names, Request};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 mod text;
 
-pub use text::faults;
+pub use text::{faults, untold};
 
 /// Options of `forebay analyze`.
 #[derive(Debug, clap::Args)]
@@ -28,7 +29,7 @@ pub struct AnalyzeOptions {
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
-    /// What the rows of the table stand for: class, hint, directory, extension, process, io-class, volume
+    /// What the rows of the table stand for: class, hint, directory, extension, process, io-class, volume, level
     #[arg(long, default_value = "class", value_name = "WHAT")]
     pub by: String,
     /// Memory for what is followed of each block; beyond it blocks are sampled
@@ -55,9 +56,39 @@ pub struct ReadingOptions {
     /// Classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file of `[[class]]` parts, such as a pool's
     #[arg(long, value_name = "RULES")]
     pub rules: Option<String>,
+    /// The LOG of a RocksDB database that wrote the trace, for the levels of its tables (rocksdb.level, --by level); of
+    /// several databases theirs
+    #[arg(long, value_name = "LOG", value_delimiter = ',')]
+    pub rocksdb_log: Vec<PathBuf>,
     /// Only this volume of the trace
     #[arg(long, value_name = "NAME")]
     pub volume: Option<String>,
+}
+
+impl ReadingOptions {
+    /// The traces that `text` names, as the options have them; rows are made by `by`.
+    ///
+    /// # Errors
+    /// Nothing is there, a LOG that cannot be read, or levels are asked for that nothing tells.
+    pub fn named(&self, text: &str, by: By) -> Result<Vec<Named>> {
+        let mut list = traces::named(text, self.volume.as_deref())?;
+        if !self.rocksdb_log.is_empty() {
+            let levels = Arc::new(Levels::read(&self.rocksdb_log)?);
+            levels.faults().iter().for_each(|line| eprintln!("forebay: {line}"));
+            list.iter_mut().for_each(|trace| trace.levels = Some(levels.clone()));
+        } else if by == By::Level {
+            bail!("--by level: --rocksdb-log must name the LOG of the database, which tells the levels");
+        }
+        Ok(list)
+    }
+
+    /// The rules that they name.
+    ///
+    /// # Errors
+    /// As [`traces::load_rules`].
+    pub fn rules(&self) -> Result<Loaded> {
+        Ok(self.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default())
+    }
 }
 
 /// A trace read to its end.
@@ -175,16 +206,18 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         measure::check_new_files([path, &curves_path(path)].into_iter())?;
     }
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
-    let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
+    let Loaded { rules, bypassed } = options.reading.rules()?;
+    let by = by(&options.by)?;
+    let list = options.reading.named(&options.trace, by)?;
     let volume = options.reading.volume.as_deref();
-    let list = traces::named(&options.trace, volume)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores).clamp(1, list.len());
     let how = Options {
         memory_bytes: options.memory / threads as u64,
         sample_halvings: options.sample.trailing_zeros(),
-        by: by(&options.by)?,
+        by,
         rules,
+        bypassed,
     };
     let wanted = wanted(&how);
     let one = |trace: &Named| -> Result<Analysed> {
@@ -239,8 +272,8 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
 
 /// The columns that the rows and rules ask for.
 pub fn wanted(how: &Options) -> Wanted {
-    let asks = how.rules.iter().map(|(_, rule)| rule.to_string()).collect::<Vec<_>>().join(" ");
-    let has = |word: &str| asks.contains(word);
+    let asked: Vec<Need> = how.rules.iter().flat_map(|(_, rule)| rule.needs()).map(|(need, _)| need).collect();
+    let has = |need| asked.contains(&need);
     Wanted {
         latency: true,
         queued: false,
@@ -248,13 +281,12 @@ pub fn wanted(how: &Options) -> Wanted {
         lifetime: true,
         flags: true,
         depth: true,
-        io_class: how.by == By::IoClass || has("io_class"),
+        io_class: how.by == By::IoClass || has(Need::IoClass),
         process: true,
-        pid: has("pid"),
-        cgroup: has("cgroup"),
+        pid: has(Need::Pid),
+        cgroup: has(Need::Cgroup),
         inode: false,
-        path: matches!(how.by, By::Directory | By::Extension)
-            || ["path", "directory", "extension", "file_name_prefix"].into_iter().any(has),
+        path: matches!(how.by, By::Directory | By::Extension | By::Level) || has(Need::Path) || has(Need::SstLevel),
     }
 }
 

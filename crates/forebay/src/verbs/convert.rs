@@ -82,6 +82,9 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     if options.reading.rules.is_some() {
         bail!("--rules: rules make rows of analyze and size; a trace is converted as it is");
     }
+    if !options.reading.rocksdb_log.is_empty() {
+        bail!("--rocksdb-log: levels make rows of analyze and size; a trace is converted as it is");
+    }
     let volume = options.reading.volume.as_deref();
     let list = traces::named(&options.trace, volume)?;
     let [trace] = list.as_slice() else {

@@ -1,8 +1,8 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
-use super::analyze::{ReadingOptions, by, faults_json, read, wanted};
+use super::analyze::{ReadingOptions, by, faults_json, read, untold, wanted};
 use crate::output::{self, Format, ratio, size, table};
-use crate::traces;
+use crate::traces::{self, Loaded};
 use anyhow::{Context, Result, bail};
 use forebay_device::parse_size_bytes;
 use forebay_model::endurance::{self, Life, Limit, Tier};
@@ -22,7 +22,7 @@ pub struct SizeOptions {
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
-    /// What can be pinned: class, hint, directory, extension, process, io-class, volume
+    /// What can be pinned: class, hint, directory, extension, process, io-class, volume, level
     #[arg(long, default_value = "class", value_name = "WHAT")]
     pub by: String,
     /// Memory for what is followed of blocks; beyond it they are sampled
@@ -73,21 +73,18 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     }
     let (fast, capacity) = (life("fast", &options.fast)?, life("capacity", &options.capacity)?);
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
-    let rules = options.reading.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default();
+    let Loaded { rules, bypassed } = options.reading.rules()?;
     if options.trace == "-" {
         bail!("a trace is read twice, and standard input can be read once: write it to a file first");
     }
     let volume = options.reading.volume.as_deref();
-    let list = traces::named(&options.trace, volume)?;
+    let by = by(&options.by)?;
+    let list = options.reading.named(&options.trace, by)?;
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: size one at a time", options.trace, list.len());
     };
-    let how = Options {
-        memory_bytes: options.memory,
-        sample_halvings: options.sample.trailing_zeros(),
-        by: by(&options.by)?,
-        rules,
-    };
+    let how =
+        Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
     let columns = wanted(&how);
     let mut analysis = Analysis::new(&how);
     let first = read(trace, trace_format, columns, volume, |requests, names, knows| {
@@ -118,12 +115,14 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "faults": faults_json(&first.faults),
             "one_block_in": sizes.one_block_in,
             "order": sizes.order,
+            "bypassed": sizes.bypassed,
+            "untold": report.untold,
             "sizes": offers.iter().map(value).collect::<Vec<_>>(),
             "knee": knee.map(value),
             "fast": options.fast,
             "capacity": options.capacity,
         })),
-        Format::Table => output::line(&text(options, &sizes, &offers, knee)),
+        Format::Table => output::line(&text(options, &sizes, &report, &offers, knee)),
     }?;
     match (&options.config, knee) {
         (Some(path), Some(knee)) => write_config(path, &how, &sizes, &report, knee),
@@ -133,7 +132,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
 }
 
 fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
-    // What is not pinned passes through the tier as well: it takes all writes.
+    // What is staged passes through the tier as well; what is bypassed does not.
     // The tier is of as many drives as it takes, and all of their media.
     let drives = (sized.size_bytes as f64 / fast.capacity_bytes).ceil().max(1.0);
     let life = Life {
@@ -141,7 +140,7 @@ fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) ->
         media_bytes: fast.media_bytes * drives,
         years: fast.years,
     };
-    let fast_tier = Tier { life, share: 1.0, waf: 1.0 };
+    let fast_tier = Tier { life, share: sized.fast_share, waf: 1.0 };
     let below = Tier { life: *capacity, share: 1.0 - sized.alpha, waf: SHAPED_WAF };
     let effective = endurance::pool(&fast_tier, &below)?;
     // The curve has octaves only: the largest that is no larger.
@@ -170,6 +169,7 @@ fn value(offer: &Offer<'_>) -> Value {
         "alpha": offer.sized.alpha,
         "alpha_error": offer.sized.alpha_error,
         "alpha_pinned": offer.sized.alpha_pinned,
+        "fast_share": offer.sized.fast_share,
         "read_hit_ratio": offer.read_hits,
         "epbw": finite(offer.epbw),
         "edpwd": finite(offer.edpwd),
@@ -184,7 +184,13 @@ fn names(sizes: &Sizes, pinned: usize) -> String {
     }
 }
 
-fn text(options: &SizeOptions, sizes: &Sizes, offers: &[Offer<'_>], knee: Option<&Offer<'_>>) -> String {
+fn text(
+    options: &SizeOptions,
+    sizes: &Sizes,
+    report: &Report,
+    offers: &[Offer<'_>],
+    knee: Option<&Offer<'_>>,
+) -> String {
     let asked = |offer: &Offer<'_>| options.fast_size.contains(&offer.sized.size_bytes);
     let is_knee = |offer: &Offer<'_>| knee.is_some_and(|knee| std::ptr::eq(knee.sized, offer.sized));
     let rows: Vec<Vec<String>> = offers
@@ -209,21 +215,27 @@ fn text(options: &SizeOptions, sizes: &Sizes, offers: &[Offer<'_>], knee: Option
                 format!("{:.1} %", offer.sized.alpha_pinned * 100.0),
                 ratio(offer.read_hits),
                 if offer.edpwd.is_finite() { format!("{:.2}", offer.edpwd) } else { "-".to_owned() },
+                format!("{:.1} %", offer.sized.fast_share * 100.0),
                 limit(offer.limit).to_owned(),
             ]
         })
         .collect();
-    let head = ["", "pinned", "fast tier", "alpha", "+-", "of pinned", "read hits", "EDPWD", "worn first"];
+    let head = ["", "pinned", "fast tier", "alpha", "+-", "of pinned", "read hits", "EDPWD", "taken", "worn first"];
     let mut lines = vec![table(&head, 2, &rows)];
     if sizes.one_block_in > 1 {
         lines.push(format!("SAMPLED: one block in {} was followed", sizes.one_block_in));
     }
     lines.push(format!(
         "alpha: share of block writes kept from the capacity tier; +-: half of the 95 % interval in points, from 20 parts \
-         of the trace. Read hits: of an LRU cache of that size over all accesses. EDPWD: {} over {}, every write passing the \
-         fast tier, the rest shaped into bands (WAF {SHAPED_WAF}).",
+         of the trace. Read hits: of an LRU cache of that size over all accesses. EDPWD: {} over {}; the fast tier \
+         takes what is pinned or staged there (taken, of the writes), and the rest is shaped into bands (WAF {SHAPED_WAF}).",
         options.fast, options.capacity
     ));
+    if !sizes.bypassed.is_empty() {
+        let names: Vec<&str> = sizes.bypassed.iter().map(|row| row.name.as_str()).collect();
+        lines.push(format!("Straight to the capacity tier, by the rules' place: {}", names.join(", ")));
+    }
+    lines.extend(untold(report));
     match knee {
         Some(knee) => lines.push(format!(
             "The knee is at {}: pin {}, alpha {:.1} %.",
@@ -240,8 +252,9 @@ fn text(options: &SizeOptions, sizes: &Sizes, offers: &[Offer<'_>], knee: Option
 fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -> Result<()> {
     let mut text =
         format!("# For a fast tier of {}: alpha {:.1} %.\n", size(knee.sized.size_bytes), knee.sized.alpha * 100.0);
-    for (at, row) in sizes.order.iter().enumerate() {
+    for (at, row) in sizes.order.iter().chain(&sizes.bypassed).enumerate() {
         let is_pinned = at < knee.sized.pinned;
+        let is_bypassed = at >= sizes.order.len();
         let share = row.occupancy_bytes as f64 / knee.sized.size_bytes.max(1) as f64;
         let letter = report.rows.iter().find(|found| found.name == row.name).and_then(|found| found.letter);
         let _ = write!(
@@ -251,7 +264,11 @@ fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee
             size(row.occupancy_bytes),
             row.beta,
             class_name(&row.name),
-            if is_pinned { "fast" } else { "stage" },
+            match (is_pinned, is_bypassed) {
+                (true, _) => "fast",
+                (_, true) => "capacity",
+                _ => "stage",
+            },
         );
         if is_pinned {
             // Room for half as much again as it ever took.
@@ -296,6 +313,10 @@ fn rules_of(row: &str, how: &Options) -> Vec<String> {
         (By::Process, _) => named("process_name"),
         (By::IoClass, _) => row.strip_prefix("class ").map(|class| format!("io_class:{class}")),
         (By::Volume, _) => named("disk"),
+        (By::Level, _) => row
+            .strip_prefix("level ")
+            .filter(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
+            .map(|level| format!("rocksdb.level:{level}")),
     };
     rule.into_iter().collect()
 }

@@ -10,20 +10,22 @@ use crate::{Direction, HostFacts};
 pub struct Facts<'a> {
     /// Name of the disk, empty where the engine gave none.
     pub disk_name: &'a str,
-    /// Index of the export.
-    pub export: u16,
+    /// Index of the export; `None` where there are none, as in a trace.
+    pub export: Option<u16>,
     /// Name of the export, empty where the engine gave none.
     pub export_name: &'a str,
     /// Read or write.
     pub direction: Direction,
     /// Length of the request in bytes.
     pub request_size_bytes: u64,
-    /// Bytes of the sequential run up to the end of the request.
-    pub sequential_bytes: u64,
+    /// Bytes of the sequential run up to the end of the request; `None` where nobody follows runs.
+    pub sequential_bytes: Option<u64>,
     /// Address of the block in bytes.
     pub offset_bytes: u64,
-    /// What its contents prove.
+    /// What its contents prove; `None` for nothing.
     pub evidence: Option<Evidence>,
+    /// Whether its contents were looked at. What they were not is unknown else.
+    pub contents_known: bool,
     /// What the host says of it.
     pub host: HostFacts<'a>,
 }
@@ -55,9 +57,10 @@ fn number(number: Number, facts: &Facts<'_>) -> Option<u64> {
         Number::Lba => Some(facts.offset_bytes / 512),
         Number::Offset => Some(facts.offset_bytes),
         Number::RequestSize => Some(facts.request_size_bytes),
-        Number::Sequential => Some(facts.sequential_bytes),
+        Number::Sequential => facts.sequential_bytes,
         Number::FileSize => facts.host.file_size_bytes,
         Number::FileOffset => facts.host.file_offset_bytes,
+        Number::SstLevel => facts.host.sst_level.map(u64::from),
         Number::Pid => facts.host.pid.map(u64::from),
         Number::Lifetime => facts.host.lifetime.map(|lifetime| lifetime as u64),
         Number::IoClass => facts.host.io_class.map(u64::from),
@@ -69,12 +72,16 @@ fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
         Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts)?, *value),
         Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)?),
         Predicate::Disk(name) => facts.disk_name == name,
-        Predicate::ExportIndex(index) => facts.export == *index,
-        Predicate::ExportName(name) => facts.export_name == name,
+        Predicate::ExportIndex(index) => facts.export? == *index,
+        Predicate::ExportName(name) => facts.export.map(|_| facts.export_name)? == name,
         Predicate::Direction(direction) => facts.direction == *direction,
         // Metadata is what contents prove or the file system says.
         Predicate::Evidence(EvidenceTest::Any) if facts.host.meta == Some(true) => true,
-        Predicate::Evidence(wanted) => facts.evidence.is_some_and(|found| evidence(*wanted, found)),
+        Predicate::Evidence(wanted) => match facts.evidence {
+            Some(found) => evidence(*wanted, found),
+            None if facts.contents_known => false,
+            None => return None,
+        },
         Predicate::Done => true,
         Predicate::HostBit(bit) => match bit {
             HostBit::Meta => facts.host.meta?,

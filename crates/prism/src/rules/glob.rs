@@ -113,6 +113,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn brackets_hold_ranges_and_single_characters() {
+        for (pattern, fits, not) in [
+            ("[a-c]", "abc", "`d-AB"),
+            ("[ac]", "ac", "b-"),
+            ("[a-cx]", "abcx", "dw-"),
+            ("[xa-c]", "xabc", "dw-"),
+            ("[a-c0-9]", "abc059", "d/:-"),
+            ("[a-]", "a-", "b"),
+            ("[-a]", "-a", "b"),
+            ("[c-a]", "", "abc-"),
+        ] {
+            let one = |c: char| word_fits(pattern, &c.to_string());
+            assert!(fits.chars().all(one), "{pattern} {fits}");
+            assert!(!not.chars().any(one), "{pattern} {not}");
+        }
+        // What follows a bracket goes on behind it, whichever of its characters fitted.
+        assert!(word_fits("x[ab-d]y*", "xay") && word_fits("x[ab-d]y*", "xcyz") && !word_fits("x[ab-d]y", "xc"));
+        assert!(word_fits("*[0-3].sst", "12.sst") && !word_fits("*[0-3].sst", "14.sst"));
+    }
+
     /// The plain definition, which takes time without end on long ones.
     fn slow(pattern: &[char], word: &[char]) -> bool {
         match pattern.first() {

@@ -19,11 +19,13 @@
 
 mod evaluate;
 mod glob;
+mod needs;
 mod parse;
 mod predicates;
 mod print;
 
 pub use evaluate::Facts;
+pub use needs::Need;
 pub use predicates::PREDICATES;
 
 use crate::Lifetime;
@@ -65,7 +67,7 @@ impl Comparison {
     }
 }
 
-/// A number known of every block written.
+/// A number of a block or its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// Address in 512-byte sectors, as in Open CAS.
@@ -80,6 +82,8 @@ pub enum Number {
     FileSize,
     /// Address within the file in bytes; the host tells.
     FileOffset,
+    /// Level of the sorted table in RocksDB's tree; the host tells.
+    SstLevel,
     /// Id of the process; the host tells.
     Pid,
     /// The write-lifetime hint by the kernel's number; the host tells.
@@ -280,6 +284,20 @@ impl Rule {
         found
     }
 
+    /// What its predicates need that not every source tells, with the predicates, each once, in order.
+    #[must_use]
+    pub fn needs(&self) -> Vec<(Need, String)> {
+        let mut found = Vec::new();
+        visit(&self.expression, &mut |test| {
+            let Some(need) = needs::need(test) else { return };
+            let asked = (need, test.to_string());
+            if !found.contains(&asked) {
+                found.push(asked);
+            }
+        });
+        found
+    }
+
     /// Whether requests of one file, process and hint may get different answers: by address, size, sequence or contents.
     #[must_use]
     pub fn uses_request(&self) -> bool {
@@ -287,7 +305,7 @@ impl Rule {
         visit(&self.expression, &mut |test| {
             uses |= match test {
                 Predicate::Compare { number, .. } | Predicate::Range { number, .. } => {
-                    !matches!(number, Number::Lifetime | Number::IoClass)
+                    !matches!(number, Number::Lifetime | Number::IoClass | Number::SstLevel | Number::Pid)
                 }
                 Predicate::Evidence(_) => true,
                 _ => false,

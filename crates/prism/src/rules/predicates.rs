@@ -58,6 +58,7 @@ const TABLE: &[(&str, Shape)] = &[
     ("file.size", Shape::Number(Number::FileSize)),
     ("file_size", Shape::Number(Number::FileSize)),
     ("file_offset", Shape::Number(Number::FileOffset)),
+    ("rocksdb.level", Shape::Number(Number::SstLevel)),
     ("process", Shape::HostName(HostName::Process)),
     ("process_name", Shape::HostName(HostName::Process)),
     ("pid", Shape::Number(Number::Pid)),

@@ -28,6 +28,7 @@ fn name(number: Number) -> &'static str {
         Number::Sequential => "sequential",
         Number::FileSize => "file_size",
         Number::FileOffset => "file_offset",
+        Number::SstLevel => "rocksdb.level",
         Number::Pid => "pid",
         Number::Lifetime => "wlth",
         Number::IoClass => "io_class",

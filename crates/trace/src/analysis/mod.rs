@@ -6,6 +6,7 @@
 mod blocks;
 mod books;
 mod bursts;
+mod classes;
 mod depth;
 mod distances;
 mod histogram;
@@ -18,6 +19,7 @@ mod stack;
 
 pub use books::Book;
 pub use bursts::{Bursts, WINDOWS_NS, Window};
+pub use classes::Classes;
 pub use depth::{DEPTHS, Depths};
 pub use distances::Distances;
 pub use histogram::Histogram;
@@ -38,6 +40,21 @@ const REQUEST_BYTES_MAX: u64 = 1 << 30;
 /// Volumes that can be told apart.
 const VOLUMES_MAX: u32 = 1 << 20;
 
+/// Whether a request gives or takes a range without moving its bytes.
+fn is_range(request: &Request) -> bool {
+    matches!(request.op, Op::Discard | Op::WriteZeroes)
+}
+
+/// The first block that a request touches, and how many; `None` where it is not believed.
+fn touched(request: &Request) -> Option<(u64, u64)> {
+    let first = request.offset_bytes / BLOCK_BYTES;
+    let end = request.end_bytes().div_ceil(BLOCK_BYTES);
+    let is_believed = request.volume < VOLUMES_MAX
+        && end <= VOLUME_BLOCKS
+        && (is_range(request) || request.len_bytes <= REQUEST_BYTES_MAX);
+    is_believed.then(|| (first, if request.len_bytes == 0 { 0 } else { end - first }))
+}
+
 /// How to analyse.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -49,11 +66,13 @@ pub struct Options {
     pub by: By,
     /// Classes by rules, the first that holds.
     pub rules: Vec<(String, Rule)>,
+    /// Classes that go past the fast tier, for [`Sizing`].
+    pub bypassed: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory_bytes: 1 << 30, sample_halvings: 0, by: By::Class, rules: Vec::new() }
+        Self { memory_bytes: 1 << 30, sample_halvings: 0, by: By::Class, rules: Vec::new(), bypassed: Vec::new() }
     }
 }
 
@@ -127,15 +146,10 @@ impl Analysis {
     }
 
     fn one(&mut self, request: &Request, names: &Names) {
-        let is_range = matches!(request.op, Op::Discard | Op::WriteZeroes);
-        let last_block = request.end_bytes().div_ceil(BLOCK_BYTES);
-        if request.volume >= VOLUMES_MAX
-            || last_block > VOLUME_BLOCKS
-            || !is_range && request.len_bytes > REQUEST_BYTES_MAX
-        {
+        let Some((first, blocks)) = touched(request) else {
             self.absurd += 1;
             return;
-        }
+        };
         // Times may go back a little in a trace; time does not.
         if request.issued_ns < self.now_ns {
             self.back_in_time += 1;
@@ -147,12 +161,10 @@ impl Analysis {
         count.requests += 1;
         count.bytes = count.bytes.saturating_add(request.len_bytes);
         self.depth.issue(request);
-        self.bursts.note(now_ns, if is_range { 0 } else { request.len_bytes });
-        if request.len_bytes == 0 {
+        self.bursts.note(now_ns, if is_range(request) { 0 } else { request.len_bytes });
+        if blocks == 0 {
             return;
         }
-        let first = request.offset_bytes / BLOCK_BYTES;
-        let blocks = last_block - first;
         match request.op {
             Op::Write => self.write(request, first, blocks, names),
             Op::Read | Op::Access => self.read(request, first, blocks, names),

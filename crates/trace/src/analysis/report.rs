@@ -226,6 +226,8 @@ pub struct Report {
     pub agreement: Vec<Agreement>,
     /// Requests whose time lies before that of the one before.
     pub back_in_time: u64,
+    /// Predicates of the rules that ask for what no request of the trace tells: they are neither true nor false.
+    pub untold: Vec<String>,
     /// Requests left out: beyond 64 PiB, or larger than 1 GiB.
     pub absurd: u64,
 }
@@ -267,19 +269,9 @@ fn depth(process: &str, depths: &Depths) -> Depth {
     }
 }
 
-/// Which letter a row gets: by its name where that says what it is, else by its figures.
-fn letter(name: &str, beta: Option<f64>, reads_over: f64) -> Option<char> {
-    let low = name.to_ascii_lowercase();
-    let begins = |words: &[&str]| words.iter().any(|word| low.starts_with(word) || low.ends_with(word));
-    Some(if begins(&["metadata", "meta"]) {
-        'M'
-    } else if begins(&["log", "wal", "journal", "pg_wal"]) {
-        'L'
-    } else if begins(&["temp", "tmp", "swap"]) {
-        'T'
-    } else if begins(&["hot"]) {
-        'H'
-    } else if beta? >= TEMPORARY_BETA {
+/// Which letter a row gets by its figures.
+fn letter(beta: Option<f64>, reads_over: f64) -> Option<char> {
+    Some(if beta? >= TEMPORARY_BETA {
         'T'
     } else if reads_over >= HOT_READS {
         'H'
@@ -299,7 +291,10 @@ impl Analysis {
             written_bytes: book.written_bytes,
             alpha: share(book.written_bytes, written_bytes),
             beta,
-            letter: if number == Rows::UNWRITTEN { None } else { letter(name, beta, reads_over) },
+            letter: match number {
+                Rows::UNWRITTEN => None,
+                _ => self.rows.letter(number).or_else(|| letter(beta, reads_over)),
+            },
             writes: book.writes,
             reads: book.reads,
             read_bytes: book.read_bytes,
@@ -418,6 +413,7 @@ impl Analysis {
             bursts: if self.knows.time { self.bursts() } else { Vec::new() },
             agreement,
             back_in_time: self.back_in_time,
+            untold: self.rows.untold().map(str::to_owned).collect(),
             absurd: self.absurd,
         }
     }

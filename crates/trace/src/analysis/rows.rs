@@ -2,7 +2,7 @@
 
 use crate::{Flags, Knows, Lifetime, Names, Op, Request};
 use forebay_block::DiskId;
-use forebay_prism::{ClassTable, Direction, Facts, HostFacts, Intent, Prism, Rule, Run};
+use forebay_prism::{ClassTable, Direction, Facts, HostFacts, Intent, Need, Prism, Rule, Run};
 use std::collections::HashMap;
 
 /// Rows at most; what would be one more counts as "others".
@@ -30,11 +30,13 @@ pub enum By {
     IoClass,
     /// Volumes.
     Volume,
+    /// Levels of RocksDB's tree, for which its tables were written.
+    Level,
 }
 
 impl By {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Class, "class"),
         (Self::Hint, "hint"),
         (Self::Directory, "directory"),
@@ -42,6 +44,7 @@ impl By {
         (Self::Process, "process"),
         (Self::IoClass, "io-class"),
         (Self::Volume, "volume"),
+        (Self::Level, "level"),
     ];
 }
 
@@ -76,6 +79,10 @@ pub struct Rows {
     rules_use_request: bool,
     answers: HashMap<Asked, Option<u16>>,
     names: Vec<String>,
+    /// What rows are by the class that they stand for, by their numbers.
+    letters: Vec<Option<char>>,
+    /// Facts that rules ask for, and that no request has told yet, with the predicates.
+    untold: Vec<(Need, String)>,
     numbers: HashMap<String, u16>,
     /// Rows of the names' numbers, as far as asked.
     known: HashMap<u32, u16>,
@@ -95,6 +102,8 @@ impl Rows {
             rules_use_request: rules.iter().any(|(_, rule)| rule.uses_request()),
             answers: HashMap::new(),
             names: Vec::new(),
+            letters: Vec::new(),
+            untold: Vec::new(),
             numbers: HashMap::new(),
             known: HashMap::new(),
             prism: Prism::new(ClassTable::default()),
@@ -103,9 +112,23 @@ impl Rows {
         };
         // The first row is that of what no row is known for.
         rows.number("not written in the trace");
-        rows.rules = rules.iter().map(|(class, rule)| (rows.number(class), rule.clone())).collect();
+        for (class, rule) in rules {
+            let row = rows.class(class, letter_of_class(class));
+            rows.rules.push((row, rule.clone()));
+            for asked in rule.needs() {
+                if !rows.untold.contains(&asked) {
+                    rows.untold.push(asked);
+                }
+            }
+        }
         if by == By::Class {
-            rows.behaviour = table.classes().iter().map(|class| rows.number(&class.name)).collect();
+            let built_in = table.built_in();
+            let letters = [(built_in.temp, 'T'), (built_in.metadata, 'M'), (built_in.log, 'L'), (built_in.hot, 'H')];
+            for (id, class) in table.classes().iter().enumerate() {
+                let letter = letters.iter().find(|(known, _)| usize::from(known.0) == id).map(|(_, letter)| *letter);
+                let row = rows.class(&class.name, letter);
+                rows.behaviour.push(row);
+            }
         }
         rows
     }
@@ -118,6 +141,25 @@ impl Rows {
         &self.names
     }
 
+    /// T, M, L or H where the class that a row stands for is one of these; `None` where its figures must tell.
+    pub fn letter(&self, row: u16) -> Option<char> {
+        self.letters.get(usize::from(row)).copied().flatten()
+    }
+
+    /// Predicates of the rules for which no request told what they ask for, as they are written.
+    pub fn untold(&self) -> impl Iterator<Item = &str> {
+        self.untold.iter().map(|(_, predicate)| predicate.as_str())
+    }
+
+    /// The row of a class that is known for what it is.
+    fn class(&mut self, name: &str, letter: Option<char>) -> u16 {
+        let row = self.number(name);
+        if let Some(known) = self.letters.get_mut(usize::from(row)) {
+            *known = known.or(letter);
+        }
+        row
+    }
+
     fn number(&mut self, name: &str) -> u16 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -128,6 +170,7 @@ impl Rows {
         }
         let number = self.names.len() as u16;
         self.names.push(name.to_owned());
+        self.letters.push(None);
         self.numbers.insert(name.to_owned(), number);
         number
     }
@@ -214,10 +257,10 @@ impl Rows {
         match self.by {
             By::Class | By::Hint => {
                 if request.flags.has(Flags::SWAP) {
-                    return Some(self.number("swap"));
+                    return Some(self.class("swap", Some('T')));
                 }
                 if request.flags.has(Flags::META) {
-                    return Some(self.number("metadata"));
+                    return Some(self.class("metadata", Some('M')));
                 }
                 let lifetime = request.lifetime;
                 (lifetime >= Lifetime::Short)
@@ -234,6 +277,7 @@ impl Rows {
             })),
             By::Process => Some(self.of_name(request.process, || names.processes.name(request.process).to_owned())),
             By::Volume => Some(self.of_name(request.volume, || names.volumes.name(request.volume).to_owned())),
+            By::Level => Some(self.level(request, names)),
             By::IoClass => Some(match request.io_class {
                 Request::NO_CLASS => self.number("none"),
                 class => self.of_name(u32::from(class), || format!("class {class}")),
@@ -243,6 +287,19 @@ impl Rows {
 
     fn hint(&mut self, lifetime: Lifetime) -> u16 {
         self.of_name(lifetime as u32, || format!("lifetime {}", lifetime.name()))
+    }
+
+    fn level(&mut self, request: &Request, names: &Names) -> u16 {
+        if let Some(level) = names.levels.get(&request.path) {
+            return self.number(&format!("level {level}"));
+        }
+        let is_table = || names.paths.name(request.path).ends_with(".sst");
+        self.number(match request.path {
+            0 if request.flags.has(Flags::META) => "no table",
+            0 => "not known",
+            _ if is_table() => "level not known",
+            _ => "no table",
+        })
     }
 
     fn of_name(&mut self, number: u32, name: impl FnOnce() -> String) -> u16 {
@@ -276,29 +333,43 @@ impl Rows {
         let known = |is: bool, bit: Flags| is.then(|| request.flags.has(bit));
         let facts = Facts {
             disk_name: names.volumes.name(request.volume),
-            export: 0,
+            export: None,
             export_name: "",
             direction: if request.op == Op::Read { Direction::Read } else { Direction::Write },
             request_size_bytes: request.len_bytes,
-            sequential_bytes: 0,
+            sequential_bytes: None,
             offset_bytes: request.offset_bytes,
             evidence: None,
+            contents_known: false,
             host: HostFacts {
                 lifetime: knows.lifetime.then_some(request.lifetime),
                 meta: known(knows.flags, Flags::META),
                 swap: known(knows.flags, Flags::SWAP),
                 direct: known(knows.flags, Flags::DIRECT),
                 path: (request.path > 0).then(|| names.paths.name(request.path)),
+                sst_level: names.levels.get(&request.path).copied(),
                 process: (request.process > 0).then(|| names.processes.name(request.process)),
                 pid: (request.pid > 0).then_some(request.pid),
                 io_class: (request.io_class != Request::NO_CLASS).then_some(request.io_class),
                 ..HostFacts::default()
             },
         };
+        self.untold.retain(|(need, _)| !facts.tell(*need));
         let answer = self.rules.iter().find(|(_, rule)| rule.matches(&facts)).map(|(row, _)| *row);
         if !self.rules_use_request && self.answers.len() < ANSWERS_MAX {
             self.answers.insert(asked, answer);
         }
         answer
     }
+}
+
+/// What a class is whose name has a word that says so.
+fn letter_of_class(name: &str) -> Option<char> {
+    name.split(|c: char| !c.is_alphanumeric()).find_map(|word| match word.to_ascii_lowercase().as_str() {
+        "metadata" | "meta" => Some('M'),
+        "log" | "logs" | "wal" | "journal" => Some('L'),
+        "temp" | "tmp" | "temporary" | "swap" => Some('T'),
+        "hot" => Some('H'),
+        _ => None,
+    })
 }

@@ -4,13 +4,13 @@
 //! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
-use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES, VOLUME_BLOCKS};
+use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
 use super::histogram::Histogram;
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, key};
 use super::stack::{LIVE_MAX, Place, Stack};
-use super::{Options, REQUEST_BYTES_MAX, VOLUMES_MAX};
+use super::{Options, touched};
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -50,6 +50,8 @@ pub struct Sized {
     pub alpha_error: Option<f64>,
     /// Of alpha, what pinned rows give.
     pub alpha_pinned: f64,
+    /// Share of the written blocks that the fast tier takes: what is pinned, and where there is room for it what is staged.
+    pub fast_share: f64,
 }
 
 /// The outcome.
@@ -57,6 +59,8 @@ pub struct Sized {
 pub struct Sizes {
     /// Rows in the order in which they are pinned.
     pub order: Vec<Pinned>,
+    /// Rows that go past the fast tier.
+    pub bypassed: Vec<Pinned>,
     /// By size.
     pub sizes: Vec<Sized>,
     /// Where more space begins to buy little: the point farthest above the line from the first to the last, over the
@@ -64,6 +68,17 @@ pub struct Sizes {
     pub knee: Option<usize>,
     /// One block in so many was followed.
     pub one_block_in: u64,
+}
+
+/// What can become of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Pinned where more rows are than its place in the order; else staged.
+    Ranked(usize),
+    /// Staged.
+    Staged,
+    /// Neither.
+    Bypassed,
 }
 
 /// The writes of all rows but those pinned.
@@ -80,8 +95,11 @@ struct Rest {
 pub struct Sizing {
     rows: Rows,
     order: Vec<Pinned>,
-    /// Place in the order of each row's number, once it is known.
-    ranks: Vec<Option<usize>>,
+    bypassed: Vec<Pinned>,
+    /// Names of rows that go past the fast tier.
+    past: Vec<String>,
+    /// Of each row's number, once it is known.
+    fates: Vec<Fate>,
     /// For 0, 1, 2, ... pinned rows.
     rests: Vec<Rest>,
     sample: Sample,
@@ -91,6 +109,7 @@ pub struct Sizing {
     /// Blocks written, of each part: of each row in the order, and of all.
     pinned_blocks: Vec<Vec<u64>>,
     blocks: Vec<u64>,
+    bypassed_blocks: Vec<u64>,
     parts: Vec<Part>,
 }
 
@@ -109,6 +128,9 @@ impl Sizing {
                 row.beta.map(|beta| Pinned { name, occupancy_bytes, beta })
             })
             .collect();
+        let mut bypassed = order.clone();
+        bypassed.retain(|row| options.bypassed.contains(&row.name));
+        order.retain(|row| !options.bypassed.contains(&row.name));
         order.sort_by(|a, b| b.beta.total_cmp(&a.beta));
         order.truncate(PINNED_MAX);
         let rests = (0..=order.len())
@@ -122,13 +144,16 @@ impl Sizing {
         let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
         Self {
             rows: Rows::new(options.by, &options.rules),
-            ranks: Vec::new(),
+            fates: Vec::new(),
+            past: options.bypassed.clone(),
+            bypassed,
             sample: Sample::one_in_power(options.sample_halvings),
             limit: limit.clamp(1024, LIVE_MAX),
             total_bytes,
             written_bytes: 0,
             pinned_blocks: vec![vec![0; order.len()]; PARTS],
             blocks: vec![0; PARTS],
+            bypassed_blocks: vec![0; PARTS],
             parts: Vec::new(),
             rests,
             order,
@@ -138,21 +163,12 @@ impl Sizing {
     /// Takes the next requests of the trace, which must be the same as in the first pass.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         for request in requests {
-            let end = request.end_bytes().div_ceil(BLOCK_BYTES);
-            let is_range = matches!(request.op, Op::Discard | Op::WriteZeroes);
-            if request.volume >= VOLUMES_MAX
-                || end > VOLUME_BLOCKS
-                || request.len_bytes == 0
-                || !is_range && request.len_bytes > REQUEST_BYTES_MAX
-            {
-                continue;
-            }
-            let first = request.offset_bytes / BLOCK_BYTES;
+            let Some((first, blocks @ 1..)) = touched(request) else { continue };
             match request.op {
-                Op::Write => self.write(request, (first, end - first), names, knows),
+                Op::Write => self.write(request, (first, blocks), names, knows),
                 // So that behaviour is seen as in the first pass.
                 Op::Read | Op::Access => {
-                    self.rows.read(request, first, end - first, names, knows);
+                    self.rows.read(request, first, blocks, names, knows);
                 }
                 Op::Discard | Op::WriteZeroes => self.discard(request),
                 Op::Flush => {}
@@ -168,15 +184,17 @@ impl Sizing {
         self.written_bytes += request.len_bytes;
         let mut block = first;
         for part in &parts {
-            let rank = self.rank(part.row);
+            let fate = self.fate(part.row);
             self.blocks[at] += part.blocks;
-            if let Some(rank) = rank {
-                self.pinned_blocks[at][rank] += part.blocks;
+            match fate {
+                Fate::Ranked(rank) => self.pinned_blocks[at][rank] += part.blocks,
+                Fate::Bypassed => self.bypassed_blocks[at] += part.blocks,
+                Fate::Staged => {}
             }
             for block in block..block + part.blocks {
                 let key = key(request.volume, block);
                 if self.sample.has(key) {
-                    self.follow(key, rank.unwrap_or(self.order.len()), at);
+                    self.follow(key, fate, at);
                 }
             }
             block += part.blocks;
@@ -184,8 +202,8 @@ impl Sizing {
         self.parts = parts;
     }
 
-    /// A block is written by the row at a place in the order: it is pinned where more rows than that are.
-    fn follow(&mut self, key: u64, rank: usize, at: usize) {
+    /// A block is written by a row of that fate.
+    fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
             if let Some(place) = rest.places.remove(&key) {
@@ -194,7 +212,12 @@ impl Sizing {
                 rest.distances[at].add_weighted(distance, weight as f64);
                 rest.stack.remove(place);
             }
-            if pinned > rank {
+            let is_staged = match fate {
+                Fate::Ranked(rank) => pinned <= rank,
+                Fate::Staged => true,
+                Fate::Bypassed => false,
+            };
+            if !is_staged {
                 continue;
             }
             rest.followed[at] += weight as f64;
@@ -224,13 +247,17 @@ impl Sizing {
         (at as usize).min(PARTS - 1)
     }
 
-    fn rank(&mut self, row: u16) -> Option<usize> {
+    fn fate(&mut self, row: u16) -> Fate {
         let at = usize::from(row);
-        if self.ranks.len() <= at {
-            let names = self.rows.names();
-            self.ranks = names.iter().map(|name| self.order.iter().position(|row| row.name == *name)).collect();
+        if self.fates.len() <= at {
+            let fate = |name: &String| match self.order.iter().position(|row| row.name == *name) {
+                Some(rank) => Fate::Ranked(rank),
+                None if self.past.contains(name) => Fate::Bypassed,
+                None => Fate::Staged,
+            };
+            self.fates = self.rows.names().iter().map(fate).collect();
         }
-        self.ranks.get(at).copied().flatten()
+        self.fates.get(at).copied().unwrap_or(Fate::Staged)
     }
 
     fn discard(&mut self, request: &Request) {
@@ -273,7 +300,7 @@ impl Sizing {
         // Sizes that somebody asks for do not move it.
         let steps: Vec<usize> = (0..sizes.len()).filter(|&at| ladder.contains(&sizes[at].size_bytes)).collect();
         let knee = knee(&sizes, &steps);
-        Sizes { order: self.order, sizes, knee, one_block_in: self.sample.weight() }
+        Sizes { order: self.order, bypassed: self.bypassed, sizes, knee, one_block_in: self.sample.weight() }
     }
 
     fn best(&self, size_bytes: u64) -> Sized {
@@ -288,7 +315,7 @@ impl Sizing {
                 let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
                 let (rest, left) = (&self.rests[pinned], left / BLOCK_BYTES);
                 // What a sample has too many or too few of is written all the time (SHARDS-adj, as in `Distances`).
-                let adjusted = (self.blocks[part] - kept) as f64 - rest.followed[part];
+                let adjusted = (self.blocks[part] - kept - self.bypassed_blocks[part]) as f64 - rest.followed[part];
                 let staged = rest.distances[part].below(left) + if left > 0 { adjusted } else { 0.0 };
                 (kept as f64, staged.max(0.0))
             };
@@ -305,16 +332,26 @@ impl Sizing {
                     (kept + staged) / self.blocks[part] as f64
                 })
                 .collect();
+            let past: u64 = self.bypassed_blocks.iter().sum();
+            let taken = if left >= BLOCK_BYTES { (all - past) as f64 } else { kept };
             best = Some(Sized {
                 size_bytes,
                 pinned,
                 alpha,
                 alpha_error: (parts.len() == PARTS).then(|| half_interval(&parts)),
                 alpha_pinned: kept / all.max(1) as f64,
+                fast_share: taken / all.max(1) as f64,
             });
         }
         // Without anything pinned every size is large enough: there always is a best one.
-        best.unwrap_or(Sized { size_bytes, pinned: 0, alpha: 0.0, alpha_error: None, alpha_pinned: 0.0 })
+        best.unwrap_or(Sized {
+            size_bytes,
+            pinned: 0,
+            alpha: 0.0,
+            alpha_error: None,
+            alpha_pinned: 0.0,
+            fast_share: 0.0,
+        })
     }
 }
 
@@ -355,6 +392,11 @@ mod tests {
     }
 
     fn sized(requests: &[Request], more_bytes: &[u64]) -> (Report, Sizes) {
+        sized_past(requests, more_bytes, &[])
+    }
+
+    fn sized_past(requests: &[Request], more_bytes: &[u64], past: &[String]) -> (Report, Sizes) {
+        let options = || Options { bypassed: past.to_vec(), ..options() };
         let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
         let mut analysis = Analysis::new(&options());
         analysis.add(requests, &names, knows);
@@ -369,7 +411,7 @@ mod tests {
     }
 
     /// Blocks that a tier with so many pinned rows keeps, by a list of what is staged.
-    fn plain(requests: &[Request], order: &[Pinned], pinned: usize, left_blocks: u64) -> u64 {
+    fn plain(requests: &[Request], order: &[Pinned], past: &[String], pinned: usize, left_blocks: u64) -> u64 {
         let (mut list, mut kept) = (Vec::<u64>::new(), 0);
         for request in requests {
             if request.op == Op::Discard {
@@ -379,6 +421,7 @@ mod tests {
                 list.retain(|block| !(first..end).contains(block));
                 continue;
             }
+            let is_past = past.contains(&name(request.lifetime));
             let is_pinned = order[..pinned].iter().any(|row| row.name == name(request.lifetime));
             for block in request.offset_bytes / BLOCK_BYTES..request.end_bytes().div_ceil(BLOCK_BYTES) {
                 if let Some(at) = list.iter().position(|other| *other == block) {
@@ -386,7 +429,7 @@ mod tests {
                     list.remove(at);
                 }
                 kept += u64::from(is_pinned);
-                if !is_pinned {
+                if !is_pinned && !is_past {
                     list.insert(0, block);
                 }
             }
@@ -399,6 +442,7 @@ mod tests {
         fn sizes_are_those_of_lists(
             steps in proptest::collection::vec((0_u8..12, 0_u64..120, 1_u64..6), 1..300),
             sizes in proptest::collection::vec(0_u64..130, 1..6),
+            past in proptest::option::of(2..5_usize),
         ) {
             let requests: Vec<Request> = steps
                 .iter()
@@ -415,26 +459,37 @@ mod tests {
                 })
                 .collect();
             let sizes: Vec<u64> = sizes.iter().map(|blocks| blocks * BLOCK_BYTES).collect();
-            let (report, found) = sized(&requests, &sizes);
+            let past: Vec<String> = past.map(|at| name(Lifetime::ALL[at])).into_iter().collect();
+            let (report, found) = sized_past(&requests, &sizes, &past);
             prop_assert!(found.order.is_sorted_by(|a, b| a.beta >= b.beta));
-            prop_assert_eq!(found.order.len(), report.rows.len());
+            prop_assert_eq!(found.order.len() + found.bypassed.len(), report.rows.len());
             let all: u64 = requests.iter().filter(|request| request.op == Op::Write).map(|request| {
                 request.end_bytes().div_ceil(BLOCK_BYTES) - request.offset_bytes / BLOCK_BYTES
             }).sum();
             for size in &found.sizes {
                 let mut best = (0, 0);
                 let mut taken = 0;
+                let blocks_of = |wanted: &dyn Fn(&String) -> bool| -> u64 {
+                    let of = requests.iter().filter(|request| request.op == Op::Write && wanted(&name(request.lifetime)));
+                    of.map(|request| request.end_bytes().div_ceil(BLOCK_BYTES) - request.offset_bytes / BLOCK_BYTES).sum()
+                };
+                let mut share = 0;
                 for pinned in 0..=found.order.len() {
                     taken += pinned.checked_sub(1).map_or(0, |at| found.order[at].occupancy_bytes);
                     let Some(left) = size.size_bytes.checked_sub(taken) else { break };
-                    let kept = plain(&requests, &found.order, pinned, left / BLOCK_BYTES);
+                    let kept = plain(&requests, &found.order, &past, pinned, left / BLOCK_BYTES);
                     if kept > best.0 {
                         best = (kept, pinned);
+                    }
+                    if best == (kept, pinned) {
+                        let is_pinned = |name: &String| found.order[..pinned].iter().any(|row| row.name == *name);
+                        share = blocks_of(&|name| !past.contains(name) && (left >= BLOCK_BYTES || is_pinned(name)));
                     }
                 }
                 let wanted = best.0 as f64 / all.max(1) as f64;
                 prop_assert!((size.alpha - wanted).abs() < 1e-9, "{:?}: {}", size, wanted);
                 prop_assert_eq!(size.pinned, best.1);
+                prop_assert!((size.fast_share - share as f64 / all.max(1) as f64).abs() < 1e-9, "{:?}: {}", size, share);
             }
         }
     }

@@ -295,3 +295,118 @@ fn rows_are_bounded_and_letters_follow_from_figures() {
     let report = analysis.finish(&names);
     assert_eq!(report.rows.iter().find(|row| row.name == "d7").unwrap().reads, 20);
 }
+
+#[test]
+fn letters_follow_from_classes_not_from_beginnings_of_names() {
+    let mut names = Names::default();
+    let requests: Vec<Request> =
+        ["catalog", "redo log", "metabase", "temporal", "pg_wal", "hot", "templates", "Meta data"]
+            .iter()
+            .enumerate()
+            .map(|(at, name)| Request {
+                path: names.paths.number(name),
+                ..Request::new(at as u64, Op::Write, at as u64 * BLOCK, BLOCK)
+            })
+            .collect();
+    let knows = Knows { op: true, file: true, flags: true, ..Knows::default() };
+    let rules: Vec<_> = names
+        .paths
+        .iter()
+        .skip(1)
+        .map(|name| (name.to_owned(), forebay_prism::Rule::parse(&format!("path:\"{name}\"")).unwrap()))
+        .collect();
+    let letters = |by, rules: &[(String, forebay_prism::Rule)]| {
+        let mut analysis = Analysis::new(&Options { by, rules: rules.to_vec(), ..Options::default() });
+        analysis.add(&requests, &names, knows);
+        let mut rows = analysis.finish(&names).rows;
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows.iter().map(|row| format!("{} {}", row.letter.unwrap(), row.name)).collect::<Vec<_>>()
+    };
+    let wanted =
+        ["M Meta data", "X catalog", "H hot", "X metabase", "L pg_wal", "L redo log", "X templates", "X temporal"];
+    assert_eq!(letters(By::Class, &rules), wanted);
+    // A directory or a process is no class, whatever it is called.
+    let mut names = Names::default();
+    let request = Request { path: names.paths.number("wal/1"), ..Request::new(0, Op::Write, 0, BLOCK) };
+    let marked = Request { flags: crate::Flags::META, ..Request::new(1, Op::Write, BLOCK, BLOCK) };
+    let row = |by| {
+        let mut analysis = Analysis::new(&Options { by, ..Options::default() });
+        analysis.add(&[request, marked], &names, knows);
+        let mut rows = analysis.finish(&names).rows;
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows.into_iter().map(|row| (row.name, row.letter.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(row(By::Directory), [("not known".to_owned(), 'X'), ("wal".to_owned(), 'X')]);
+    assert_eq!(row(By::Class), [("cold".to_owned(), 'X'), ("metadata".to_owned(), 'M')]);
+}
+
+#[test]
+fn rows_are_levels_where_these_are_told() {
+    let mut names = Names::default();
+    let mut write = |at: u64, path: &str| Request {
+        path: names.paths.number(path),
+        ..Request::new(at, Op::Write, at * BLOCK, BLOCK)
+    };
+    let mut requests = vec![
+        write(0, "db/000009.sst"),
+        write(1, "db/000010.sst"),
+        write(2, "db/000011.sst"),
+        write(3, "db/000012.log"),
+        write(4, ""),
+        write(5, ""),
+    ];
+    requests[5].flags = crate::Flags::META;
+    // Read later by whom one knows.
+    requests.push(Request { op: Op::Read, ..requests[0] });
+    names.levels.extend([(requests[0].path, 0), (requests[1].path, 4)]);
+    let knows = Knows { op: true, file: true, flags: true, ..Knows::default() };
+    let rows = |by, rules: &[(&str, &str)]| {
+        let parsed = |&(class, rule): &(&str, &str)| (class.to_owned(), forebay_prism::Rule::parse(rule).unwrap());
+        let rules = rules.iter().map(parsed).collect();
+        let mut analysis = Analysis::new(&Options { by, rules, ..Options::default() });
+        analysis.add(&requests, &names, knows);
+        let mut rows: Vec<_> =
+            analysis.finish(&names).rows.into_iter().map(|row| (row.name, row.writes, row.reads)).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let row = |name: &str, writes, reads| (name.to_owned(), writes, reads);
+    let wanted = [
+        row("level 0", 1, 1),
+        row("level 4", 1, 0),
+        row("level not known", 1, 0),
+        row("no table", 2, 0),
+        row("not known", 1, 0),
+    ];
+    assert_eq!(rows(By::Level, &[]), wanted);
+    let found = rows(By::Level, &[("upper", "rocksdb.level<4"), ("log", "ext:log")]);
+    assert_eq!(found[..3], [row("level 4", 1, 0), row("level not known", 1, 0), row("log", 1, 0)]);
+    assert_eq!(found[5], row("upper", 1, 1));
+    // What has no level is neither below nor above one.
+    let found = rows(By::Class, &[("upper", "rocksdb.level<4"), ("lower", "!rocksdb.level<4")]);
+    assert_eq!(found, [row("cold", 3, 0), row("lower", 1, 0), row("metadata", 1, 0), row("upper", 1, 1)]);
+}
+
+#[test]
+fn what_rules_ask_for_and_no_request_tells_is_named() {
+    let mut names = Names::default();
+    let wal = names.paths.number("000007.log");
+    let requests =
+        [Request::new(0, Op::Write, 0, BLOCK), Request { path: wal, ..Request::new(1, Op::Write, BLOCK, BLOCK) }];
+    let texts =
+        ["path:a", "ext:log & !(sequential>=1MiB | fs.journal)", "cgroup:x | sequential>=1MiB", "!export:0", "wlth:1"];
+    let rules = texts.map(|text| ("it".to_owned(), forebay_prism::Rule::parse(text).unwrap())).to_vec();
+    let untold = |requests: &[Request], knows| {
+        let mut analysis = Analysis::new(&Options { rules: rules.clone(), ..Options::default() });
+        analysis.add(requests, &names, knows);
+        let report = analysis.finish(&names);
+        assert!(report.rows.iter().all(|row| row.name != "it"), "nothing is known to be otherwise");
+        report.untold
+    };
+    let (file, hints) =
+        (Knows { op: true, file: true, ..Knows::default() }, Knows { lifetime: true, ..Knows::default() });
+    let never = ["sequential:ge:1048576", "fs.journal", "cgroup:x", "export:0"];
+    assert_eq!(untold(&requests, file), [&never[..], &["wlth:eq:1"]].concat());
+    assert_eq!(untold(&requests, hints), never);
+    assert_eq!(untold(&requests[..1], hints), [&["path:a", "extension:log"][..], &never[..]].concat());
+}

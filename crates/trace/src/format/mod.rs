@@ -30,6 +30,7 @@ mod text;
 mod vscsi;
 
 pub use blktrace::BlktraceWriter;
+pub(crate) use blktrace::wire as blktrace_wire;
 pub use fio_write::{FioLogVersion, FioLogWriter};
 pub use open::{from_reader, open};
 pub use partial::PartialFile;

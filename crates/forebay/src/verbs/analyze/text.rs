@@ -31,6 +31,14 @@ pub fn faults(faults: &Faults) -> Vec<String> {
     lines
 }
 
+/// The rules that nothing can hold for, in a line; empty where there are none.
+pub fn untold(report: &Report) -> Option<String> {
+    (!report.untold.is_empty()).then(|| {
+        let list: Vec<String> = report.untold.iter().map(|predicate| format!("`{predicate}`")).collect();
+        format!("no request of the trace tells what rules ask for, which is unknown then: {}", list.join(", "))
+    })
+}
+
 fn direction(name: &str, direction: &Direction) -> Vec<String> {
     let Some(sizes) = &direction.sizes else { return Vec::new() };
     vec![format!(
@@ -70,6 +78,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
             report.one_block_in
         ));
     }
+    lines.extend(untold(report));
     if !read.knows.op {
         lines.push("the trace does not tell reads from writes: neither alpha nor beta follows from it".to_owned());
     }

@@ -58,11 +58,14 @@ pub fn write_figures(path: &Path, traces: &[Figures<'_>]) -> Result<(), TraceErr
     points.finish()
 }
 
+type Number<R, T> = Box<dyn Fn(&R) -> Option<T>>;
+type Quantile = fn(&Spread) -> u64;
+
 /// How a column's value is found; `None` is null.
 enum Get<R> {
     Text(fn(&R) -> Option<String>),
-    Int(Box<dyn Fn(&R) -> Option<u64>>),
-    Real(Box<dyn Fn(&R) -> Option<f64>>),
+    Int(Number<R, u64>),
+    Real(Number<R, f64>),
 }
 
 struct Column<R> {
@@ -126,7 +129,7 @@ fn of_rows<'a>() -> Columns<TracedRow<'a>> {
 }
 
 /// The figures of a distribution that are no counts, by name.
-const QUANTILES: [(&str, fn(&Spread) -> u64); 5] =
+const QUANTILES: [(&str, Quantile); 5] =
     [("p50", |of| of.p50), ("p90", |of| of.p90), ("p99", |of| of.p99), ("p99_9", |of| of.p99_9), ("max", |of| of.max)];
 
 impl Columns<TracedRow<'_>> {

@@ -1,0 +1,97 @@
+//! What predicates must be told to be anything but unknown.
+
+use super::{EvidenceTest, Facts, HostBit, HostName, Number, Predicate};
+
+/// A fact that not every source of requests has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Through which export it came.
+    Export,
+    /// How long the sequential run is.
+    Sequence,
+    /// Contents.
+    Contents,
+    /// The write-lifetime hint.
+    Lifetime,
+    /// Whether the kernel marked it as metadata.
+    Meta,
+    /// Whether the kernel marked it as swap.
+    Swap,
+    /// Whether it went past the page cache.
+    Direct,
+    /// Path of the file.
+    Path,
+    /// Size of the file.
+    FileSize,
+    /// Where in the file.
+    FileOffset,
+    /// Level of RocksDB's table.
+    SstLevel,
+    /// Name of the process.
+    Process,
+    /// Id of the process.
+    Pid,
+    /// Control group.
+    Cgroup,
+    /// Class that another system gave it.
+    IoClass,
+    /// What nobody tells.
+    Never,
+}
+
+/// What a predicate needs beyond address, size, direction and disk, which all requests have.
+pub(super) fn need(predicate: &Predicate) -> Option<Need> {
+    Some(match predicate {
+        Predicate::Compare { number, .. } | Predicate::Range { number, .. } => match number {
+            Number::Lba | Number::Offset | Number::RequestSize => return None,
+            Number::Sequential => Need::Sequence,
+            Number::FileSize => Need::FileSize,
+            Number::FileOffset => Need::FileOffset,
+            Number::SstLevel => Need::SstLevel,
+            Number::Pid => Need::Pid,
+            Number::Lifetime => Need::Lifetime,
+            Number::IoClass => Need::IoClass,
+        },
+        Predicate::Disk(_) | Predicate::Direction(_) | Predicate::Done => return None,
+        Predicate::ExportIndex(_) | Predicate::ExportName(_) => Need::Export,
+        // Either of the mark and contents can make it true.
+        Predicate::Evidence(EvidenceTest::Any) => Need::Meta,
+        Predicate::Evidence(_) => Need::Contents,
+        Predicate::HostBit(HostBit::Meta) => Need::Meta,
+        Predicate::HostBit(HostBit::Swap) => Need::Swap,
+        Predicate::HostBit(HostBit::Direct) => Need::Direct,
+        Predicate::Lifetime(_) => Need::Lifetime,
+        Predicate::HostName { name, .. } => match name {
+            HostName::Path | HostName::Directory | HostName::Extension | HostName::FilePrefix => Need::Path,
+            HostName::Process => Need::Process,
+            HostName::Cgroup => Need::Cgroup,
+        },
+        Predicate::Pending { .. } => Need::Never,
+    })
+}
+
+impl Facts<'_> {
+    /// Whether these facts tell what is needed.
+    #[must_use]
+    pub fn tell(&self, need: Need) -> bool {
+        let host = &self.host;
+        match need {
+            Need::Export => self.export.is_some(),
+            Need::Sequence => self.sequential_bytes.is_some(),
+            Need::Contents => self.contents_known,
+            Need::Lifetime => host.lifetime.is_some(),
+            Need::Meta => host.meta.is_some(),
+            Need::Swap => host.swap.is_some(),
+            Need::Direct => host.direct.is_some(),
+            Need::Path => host.path.is_some(),
+            Need::FileSize => host.file_size_bytes.is_some(),
+            Need::FileOffset => host.file_offset_bytes.is_some(),
+            Need::SstLevel => host.sst_level.is_some(),
+            Need::Process => host.process.is_some(),
+            Need::Pid => host.pid.is_some(),
+            Need::Cgroup => host.cgroup.is_some(),
+            Need::IoClass => host.io_class.is_some(),
+            Need::Never => false,
+        }
+    }
+}

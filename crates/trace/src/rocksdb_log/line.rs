@@ -1,0 +1,177 @@
+//! What a line of the LOG tells.
+
+use memchr::memmem::find;
+use serde_json::Value;
+
+/// Levels that are believed; RocksDB has 7 unless told otherwise.
+const LEVELS_MAX: u64 = 64;
+
+/// One thing that matters here.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The database is opened.
+    Opens,
+    /// A job begins that writes tables of a level.
+    Begins { job: u64, level: u8 },
+    /// A table is about to be written.
+    Writes { job: Option<u64>, number: u64, level: u8 },
+    /// A job has written a table.
+    Wrote { job: u64, number: u64, bytes: u64 },
+    /// A job is done; what it wrote is of that level.
+    Ends { job: u64, level: Option<u8> },
+    /// Levels of tables as a compaction finds them.
+    Are { inputs: Vec<(u8, u64)> },
+    /// A table is moved to a level as it is.
+    Moves { number: u64, level: u8 },
+    /// A table that was written elsewhere comes in.
+    Ingests { number: u64, level: u8 },
+    /// The file of a table is deleted.
+    Deletes { number: u64 },
+}
+
+/// What is wrong with a line.
+type Bad = &'static str;
+
+/// What a line tells, and when that was, in microseconds of a calendar of its own; `None` where it tells nothing.
+///
+/// Lines of a log buffer come late, with the time at which they were noted.
+pub(super) fn told(line: &[u8]) -> Result<Option<(u64, Told)>, Bad> {
+    // Other lines are the rest of a table of statistics, or of options.
+    let Some((mut at, mut rest)) = time(line) else { return Ok(None) };
+    if let Some(original) = find(rest, b"(Original Log Time ").and_then(|begin| rest.get(begin + 19..))
+        && let Some((noted, behind)) = time(original)
+    {
+        (at, rest) = (noted, behind);
+    }
+    let told = match find(rest, b"EVENT_LOG_v1 ") {
+        Some(begin) => event(rest.get(begin + 13..).unwrap_or_default())?,
+        None => text(rest)?,
+    };
+    Ok(told.map(|told| (at, told)))
+}
+
+/// `2026/11/22-09:43:34.162409` and what is behind it.
+fn time(line: &[u8]) -> Option<(u64, &[u8])> {
+    const SHAPE: &[u8; 26] = b"0000/00/00-00:00:00.000000";
+    let (stamp, rest) = line.split_at_checked(SHAPE.len())?;
+    let mut fields = [0_u64; 7];
+    let mut field = 0;
+    for (&byte, &shape) in stamp.iter().zip(SHAPE) {
+        if shape == b'0' {
+            let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
+            // Six digits at most.
+            fields[field] = fields[field] * 10 + u64::from(digit);
+        } else if byte == shape {
+            field += 1;
+        } else {
+            return None;
+        }
+    }
+    let [year, month, day, hour, minute, second, microsecond] = fields;
+    // Of fields of two digits, so nothing overflows; only the order counts.
+    let hours = ((year * 13 + month) * 32 + day) * 24 + hour;
+    Some((((hours * 60 + minute) * 60 + second) * 1_000_000 + microsecond, rest))
+}
+
+fn text(rest: &[u8]) -> Result<Option<Told>, Bad> {
+    if let Some(begin) = find(rest, b"[JOB ") {
+        let (job, rest) = number(&rest[begin + 5..])?;
+        return match rest.strip_prefix(b"] ") {
+            Some(rest) => of_job(job, rest),
+            None => Ok(None),
+        };
+    }
+    if let Some(rest) = behind(rest, b"[WriteLevel0TableForRecovery] Level-0 table #") {
+        let (number, rest) = number(rest)?;
+        return Ok((rest == b": started").then_some(Told::Writes { job: None, number, level: 0 }));
+    }
+    if let Some(rest) = behind(rest, b"] Moving #") {
+        let (number, rest) = number(rest)?;
+        let Some(rest) = rest.strip_prefix(b" to level-") else { return Ok(None) };
+        return Ok(Some(Told::Moves { number, level: level(rest)?.0 }));
+    }
+    if let Some(rest) = behind(rest, b"[AddFile] External SST file ")
+        && let Some(rest) = behind(rest, b" was ingested in L")
+    {
+        let (level, rest) = level(rest)?;
+        let Some(path) = rest.strip_prefix(b" with path ") else { return Ok(None) };
+        let path = find(path, b" (global_seqno=").map_or(path, |end| &path[..end]);
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        return Ok(Some(Told::Ingests { number: number(name)?.0, level }));
+    }
+    Ok(find(rest, b"Recovering from manifest file:").map(|_| Told::Opens))
+}
+
+/// What stands behind `[JOB n] `.
+fn of_job(job: u64, rest: &[u8]) -> Result<Option<Told>, Bad> {
+    if let Some(rest) = rest.strip_prefix(b"Compacting ")
+        && let Some(rest) = behind(rest, b" files to L")
+    {
+        return Ok(Some(Told::Begins { job, level: level(rest)?.0 }));
+    }
+    if let Some(rest) = rest.strip_prefix(b"Level-0 flush table #") {
+        let (number, rest) = number(rest)?;
+        return Ok((rest == b": started").then_some(Told::Writes { job: Some(job), number, level: 0 }));
+    }
+    if let Some(rest) = rest.strip_prefix(b"Generated table #") {
+        let (table, rest) = number(rest)?;
+        let Some(rest) = behind(rest, b" keys, ") else { return Ok(None) };
+        return Ok(Some(Told::Wrote { job, number: table, bytes: number(rest)?.0 }));
+    }
+    Ok(None)
+}
+
+fn behind<'a>(line: &'a [u8], marker: &[u8]) -> Option<&'a [u8]> {
+    find(line, marker).and_then(|begin| line.get(begin + marker.len()..))
+}
+
+/// A number and what is behind it.
+fn number(text: &[u8]) -> Result<(u64, &[u8]), Bad> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at_checked(digits).unwrap_or_default();
+    let parsed = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    parsed.map(|number| (number, rest)).ok_or("no number of 64 bits where one should be")
+}
+
+fn level(text: &[u8]) -> Result<(u8, &[u8]), Bad> {
+    let (level, rest) = number(text)?;
+    Ok((believed(level)?, rest))
+}
+
+fn believed(level: u64) -> Result<u8, Bad> {
+    const BAD: Bad = "a level of 64 or more";
+    if level >= LEVELS_MAX { Err(BAD) } else { u8::try_from(level).map_err(|_| BAD) }
+}
+
+fn event(json: &[u8]) -> Result<Option<Told>, Bad> {
+    let Ok(Value::Object(members)) = serde_json::from_slice(json) else {
+        return Err("an event that is no JSON object; a cut one, perhaps");
+    };
+    let of = |key: &str| members.get(key).and_then(Value::as_u64);
+    let needed = |key: &str| of(key).ok_or("an event without a number that belongs to it");
+    let Some(Value::String(event)) = members.get("event") else { return Ok(None) };
+    Ok(match event.as_str() {
+        "recovery_started" | "flush_started" => Some(Told::Begins { job: needed("job")?, level: 0 }),
+        "recovery_finished" | "flush_finished" => Some(Told::Ends { job: needed("job")?, level: Some(0) }),
+        "compaction_started" => {
+            let mut inputs = Vec::new();
+            for (key, files) in &members {
+                let Some(at) = key.strip_prefix("files_L") else { continue };
+                let (at, _) = level(at.as_bytes())?;
+                let files = files.as_array().map(Vec::as_slice).unwrap_or_default();
+                inputs.extend(files.iter().filter_map(Value::as_u64).map(|number| (at, number)));
+            }
+            Some(Told::Are { inputs })
+        }
+        "compaction_finished" => {
+            let level = of("output_level").map(believed).transpose()?;
+            Some(Told::Ends { job: needed("job")?, level })
+        }
+        "table_file_creation" => {
+            let bytes = of("file_size").unwrap_or(0);
+            Some(Told::Wrote { job: needed("job")?, number: needed("file_number")?, bytes })
+        }
+        "table_file_deletion" => Some(Told::Deletes { number: needed("file_number")? }),
+        _ => None,
+    })
+}

@@ -1,0 +1,180 @@
+//! What is known of tables, by number.
+
+use super::Created;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Tables that are kept, deleted ones included.
+const TABLES_MAX: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Table {
+    level: Option<u8>,
+    created: Option<u8>,
+    /// When the level was told.
+    told_at: u64,
+    bytes: u64,
+    deleted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    tables: BTreeMap<u64, Table>,
+    /// Deleted ones, in the order of their deletion.
+    deleted: VecDeque<u64>,
+    changed: BTreeSet<u64>,
+    sums: BTreeMap<Option<u8>, Created>,
+    next_number: u64,
+    forgotten: u64,
+    limit: usize,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self::with_limit(TABLES_MAX)
+    }
+}
+
+impl Tables {
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            deleted: VecDeque::new(),
+            changed: BTreeSet::new(),
+            sums: BTreeMap::new(),
+            next_number: 0,
+            forgotten: 0,
+            limit,
+        }
+    }
+
+    pub fn level(&self, number: u64) -> Option<u8> {
+        self.tables.get(&number)?.level
+    }
+
+    pub fn level_created(&self, number: u64) -> Option<u8> {
+        self.tables.get(&number)?.created
+    }
+
+    pub fn created_levels(&self) -> impl Iterator<Item = (u64, u8)> + '_ {
+        self.tables.iter().filter_map(|(&number, table)| Some((number, table.created?)))
+    }
+
+    pub fn sums(&self) -> impl Iterator<Item = (Option<u8>, Created)> + '_ {
+        self.sums.iter().filter(|(_, sum)| sum.tables > 0).map(|(&level, &sum)| (level, sum))
+    }
+
+    pub fn take_changed(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Greater than every number that was told.
+    pub fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// A table was written, or (0 bytes) is about to be; what was told before stays.
+    pub fn wrote(&mut self, at: u64, number: u64, level: Option<u8>, bytes: u64) {
+        let Some(table) = self.entry(number) else { return };
+        let before = *table;
+        table.created = table.created.or(level);
+        // A later move is told before a compaction's end, which may come late.
+        if table.level.is_none() && !table.deleted && level.is_some() {
+            table.level = level;
+            table.told_at = at;
+        }
+        if table.bytes == 0 {
+            table.bytes = bytes;
+        }
+        let after = *table;
+        self.account(before, after);
+        if (before.level, before.created) != (after.level, after.created) {
+            self.changed.insert(number);
+        }
+    }
+
+    /// A table is at a level now.
+    pub fn is_at(&mut self, at: u64, number: u64, level: u8) {
+        let Some(table) = self.entry(number) else { return };
+        // Lines of a log buffer come late: a later move may have been told before.
+        if table.deleted || at < table.told_at {
+            return;
+        }
+        table.told_at = at;
+        if table.level != Some(level) {
+            table.level = Some(level);
+            self.changed.insert(number);
+        }
+    }
+
+    pub fn deletes(&mut self, number: u64) {
+        let Some(table) = self.tables.get_mut(&number) else { return };
+        if !table.deleted {
+            table.deleted = true;
+            table.level = None;
+            self.deleted.push_back(number);
+            self.changed.insert(number);
+        }
+    }
+
+    fn account(&mut self, before: Table, after: Table) {
+        if before.bytes > 0 {
+            let sum = self.sums.entry(before.created).or_default();
+            sum.tables = sum.tables.saturating_sub(1);
+            sum.bytes = sum.bytes.saturating_sub(before.bytes);
+        }
+        if after.bytes > 0 {
+            let sum = self.sums.entry(after.created).or_default();
+            sum.tables += 1;
+            sum.bytes = sum.bytes.saturating_add(after.bytes);
+        }
+    }
+
+    fn entry(&mut self, number: u64) -> Option<&mut Table> {
+        if self.tables.len() >= self.limit && !self.tables.contains_key(&number) {
+            self.forgotten += 1;
+            let oldest = self.deleted.pop_front()?;
+            self.tables.remove(&oldest);
+            self.changed.remove(&oldest);
+        }
+        self.next_number = self.next_number.max(number.saturating_add(1));
+        Some(self.tables.entry(number).or_default())
+    }
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleted_tables_make_place_for_others_and_nothing_else_does() {
+        let mut tables = Tables::with_limit(3);
+        for number in 1..=3 {
+            tables.wrote(0, number, Some(0), 10);
+        }
+        tables.wrote(0, 4, Some(0), 10);
+        assert_eq!((tables.level_created(4), tables.forgotten()), (None, 1));
+        tables.deletes(2);
+        tables.wrote(0, 5, Some(1), 10);
+        assert_eq!((tables.level_created(2), tables.level_created(5), tables.forgotten()), (None, Some(1), 2));
+        assert_eq!(tables.take_changed().into_iter().collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(tables.tables.len(), 3);
+        // What was written counts, remembered or not.
+        let sums: Vec<_> = tables.sums().collect();
+        assert_eq!(sums, [(Some(0), Created { tables: 3, bytes: 30 }), (Some(1), Created { tables: 1, bytes: 10 })]);
+    }
+
+    #[test]
+    fn a_move_that_is_told_late_does_not_undo_a_later_one() {
+        let mut tables = Tables::default();
+        tables.wrote(10, 7, Some(1), 100);
+        tables.is_at(30, 7, 3);
+        tables.is_at(20, 7, 2);
+        assert_eq!((tables.level(7), tables.level_created(7)), (Some(3), Some(1)));
+    }
+}
