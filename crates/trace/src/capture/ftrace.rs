@@ -34,7 +34,9 @@ type Place = (u8, u64, bool);
 /// The `blk` tracer, switched on; off and as it was before when this is dropped.
 pub(super) struct Ftrace {
     folder: PathBuf,
-    pipe: File,
+    /// Open only while the tracer is chosen: while it is open the tracer cannot be changed (`tracing_set_tracer`,
+    /// kernel/trace/trace.c).
+    pipe: Option<File>,
     /// Bytes read, and not yet events.
     bytes: Vec<u8>,
     /// Disks by their numbers: index, and whether they have requests.
@@ -58,7 +60,8 @@ impl Ftrace {
     /// There is no tracefs, or none that may be written; no `blk` tracer; or it is in use.
     pub fn attach(disks: &[Disk], before_issues: impl FnOnce()) -> Result<Self, CaptureError> {
         let no = |why: String| CaptureError::NoFtrace { why };
-        let folder = FOLDERS.iter().map(Path::new).find(|folder| folder.join("current_tracer").exists());
+        let has_tracer = |folder: &&Path| folder.join("current_tracer").try_exists();
+        let folder = FOLDERS.iter().map(Path::new).find(|folder| has_tracer(folder).unwrap_or(true));
         let folder = folder.ok_or_else(|| no("tracefs is not mounted at /sys/kernel/tracing".to_owned()))?.to_owned();
         let text = |name: &str| {
             let path = folder.join(name);
@@ -71,13 +74,9 @@ impl Ftrace {
         if current.trim() != "nop" {
             return Err(no(format!("somebody is tracing: {}/current_tracer is {}", folder.display(), current.trim())));
         }
-        let pipe = folder.join("trace_pipe");
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(&pipe);
-        let opened = opened.map_err(|error| no(format!("{}: {error}", pipe.display())))?;
         let mut tracer = Self {
             folder,
-            pipe: opened,
+            pipe: None,
             bytes: Vec::new(),
             disks: HashMap::new(),
             before: Vec::new(),
@@ -98,8 +97,9 @@ impl Ftrace {
         let clock = clocks.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("local", |(name, _)| name);
         self.set("trace_clock", "mono", clock)?;
         let kib = self.text("buffer_size_kb")?;
-        // Of a ring that is not there yet the kernel tells "7 (expanded: 1408)".
-        let kib = kib.split_whitespace().next().unwrap_or("1408").to_owned();
+        // Of a ring that was never used the kernel tells "7 (expanded: 1408)": it gets the latter with its first use.
+        let kib = kib.split_once("expanded: ").map_or(kib.as_str(), |(_, kib)| kib);
+        let kib: String = kib.trim().chars().take_while(char::is_ascii_digit).collect();
         self.set("buffer_size_kb", &BUFFER_KIB.to_string(), &kib)?;
         for (option, is_on) in [("bin", true), ("context-info", false), ("record-cmd", true)] {
             let name = format!("options/{option}");
@@ -111,6 +111,11 @@ impl Ftrace {
         if let Ok(before) = cgroup {
             self.set("options/blk_cgroup", "1", &before)?;
         }
+        let pipe = self.folder.join("trace_pipe");
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(&pipe);
+        let no = |error| CaptureError::NoFtrace { why: format!("{}: {error}", pipe.display()) };
+        self.pipe = Some(opened.map_err(no)?);
         before_issues();
         for (index, disk) in disks.iter().enumerate() {
             self.disks.insert(disk.number.0 << 20 | disk.number.1 & 0xf_ffff, (index as u8, disk.has_requests));
@@ -144,11 +149,11 @@ impl Ftrace {
     /// Hands over the events that are in the ring, at most about `limit`; how many there were.
     pub fn read(&mut self, limit: usize, mut each: impl FnMut(&Event)) -> usize {
         let mut count = 0;
-        while count < limit {
+        while let Some(pipe) = self.pipe.as_mut().filter(|_| count < limit) {
             let known = self.bytes.len();
             self.bytes.resize(known + READ_BYTES, 0);
             // At the end of the ring there is nothing to wait for; an error says the same.
-            let read = self.pipe.read(&mut self.bytes[known..]).unwrap_or(0);
+            let read = pipe.read(&mut self.bytes[known..]).unwrap_or(0);
             self.bytes.truncate(known + read);
             count += self.take(&mut each);
             if read == 0 {
@@ -310,6 +315,7 @@ impl Ftrace {
 impl Drop for Ftrace {
     fn drop(&mut self) {
         self.detach();
+        self.pipe = None;
         for (path, before) in self.before.iter().rev() {
             // What cannot be put back is no reason to leave the rest.
             let _ = fs::write(path, before);
