@@ -314,3 +314,58 @@ fn regression_convert_tells_faults_before_its_limit_and_leaves_no_empty_file() {
     let found = json(&["convert", path, to_name, "--limit", "5"]);
     assert_eq!((found["requests"].as_u64(), found["faults"]["count"].as_u64()), (Some(5), Some(1)), "{found}");
 }
+
+#[test]
+fn levels_are_those_of_rocksdbs_log() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let log = directory.path().join("LOG");
+    let at = "2026/11/22-09:43:34.414746 1 [f.cc:1]";
+    let mut text = String::new();
+    // Every other of the generator's tables, by their numbers.
+    for (job, level) in [(1, 3), (2, 5)] {
+        text += &format!("{at} [default] [JOB {job}] Compacting 2@0 files to L{level}, score 1.37\n");
+        for number in (job..400_000).step_by(4) {
+            text += &format!("{at} [default] [JOB {job}] Generated table #{number}: 1 keys, 7 bytes\n");
+        }
+    }
+    fs::write(&log, text).unwrap();
+    let log = log.to_str().unwrap();
+    let trace = "rocksdb:?scale=0.001";
+    let written = |found: &Value, name: &str| {
+        let rows = found["report"]["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).map_or(0, |row| row["written_bytes"].as_u64().unwrap())
+    };
+    let by_level = json(&["analyze", trace, "--by", "level", "--rocksdb-log", log]);
+    let (three, five) = (written(&by_level, "level 3"), written(&by_level, "level 5"));
+    assert!(three > 0 && five > 0, "{by_level}");
+    assert!(written(&by_level, "level not known") > 0 && written(&by_level, "no table") > 0, "{by_level}");
+    let rules = directory.path().join("rules.toml");
+    let class =
+        |name: &str, rule: &str, more: &str| format!("[[class]]\nname = {name:?}\nmatch = [{rule:?}]\n{more}\n");
+    let text = class("upper", "rocksdb.level:0..4", "") + &class("lower", "rocksdb.level>=4", "place = \"capacity\"");
+    fs::write(&rules, text).unwrap();
+    let rules = rules.to_str().unwrap();
+    let by_rule = json(&["analyze", trace, "--rules", rules, "--rocksdb-log", log]);
+    assert_eq!((written(&by_rule, "upper"), written(&by_rule, "lower")), (three, five));
+    assert_eq!(by_rule["report"]["untold"].as_array().unwrap().len(), 0);
+    // Without the LOG they are unknown, and it says so.
+    let without = json(&["analyze", trace, "--rules", rules]);
+    assert_eq!((written(&without, "upper"), written(&without, "lower")), (0, 0));
+    assert_eq!(without["report"]["untold"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
+    let text = String::from_utf8(forebay(&["size", trace, "--rules", rules]).stdout).unwrap();
+    assert!(text.contains("which is unknown then: rocksdb.level\n"), "{text}");
+    let said = String::from_utf8(forebay(&["analyze", trace, "--by", "level"]).stderr).unwrap();
+    assert!(said.contains("nothing tells levels") && said.contains("--rocksdb-log"), "{said}");
+    assert!(refused(&["convert", trace, "none.parquet", "--rocksdb-log", log]).contains("analyze and size"));
+    // What goes past the fast tier does not wear it, and is said to go there.
+    let config = directory.path().join("classes.toml");
+    let sized = json(&["size", trace, "--rules", rules, "--rocksdb-log", log, "--config", config.to_str().unwrap()]);
+    assert_eq!(sized["bypassed"][0]["name"], "lower");
+    assert!(sized["order"].as_array().unwrap().iter().all(|row| row["name"] != "lower"));
+    let all: u64 =
+        by_rule["report"]["rows"].as_array().unwrap().iter().map(|row| row["written_bytes"].as_u64().unwrap()).sum();
+    let taken = sized["sizes"].as_array().unwrap().last().unwrap()["fast_share"].as_f64().unwrap();
+    assert!((taken - (1.0 - five as f64 / all as f64)).abs() < 0.01, "{taken}");
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("name = \"lower\"\nplace = \"capacity\""), "{text}");
+}

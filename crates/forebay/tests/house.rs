@@ -91,6 +91,13 @@ fn unsafe_stands_only_where_it_may() {
         assert!(!roots.is_empty(), "crates/{room} has no root: nothing was checked");
         none(roots.iter().flat_map(rules::forbids_unsafe).collect());
     }
+    for room in rules::ROOMS_WITH_ONE_UNSAFE_FILE {
+        let root = format!("crates/{room}/src/lib.rs");
+        let roots: Vec<Source> =
+            sources(&format!("crates/{room}/src")).into_iter().filter(|source| source.path == root).collect();
+        assert_eq!(roots.len(), 1, "{root} is gone: nothing was checked");
+        none(roots.iter().flat_map(rules::denies_unsafe).collect());
+    }
 }
 
 #[test]
@@ -156,7 +163,13 @@ mod the_rules_can_fail {
         );
         assert_eq!(rules::unsafe_places(&planted("crates/block/src/device.rs", text)).len(), 1);
         assert_eq!(rules::unsafe_places(&planted("crates/forebay/tests/kill.rs", text)).len(), 1);
-        for path in ["crates/block/src/buf.rs", "crates/device/src/a/b.rs", "crates/export/src/lib.rs"] {
+        assert_eq!(rules::unsafe_places(&planted("crates/trace/src/files/watch.rs", text)).len(), 1);
+        for path in [
+            "crates/block/src/buf.rs",
+            "crates/device/src/a/b.rs",
+            "crates/export/src/lib.rs",
+            "crates/trace/src/files/kernel.rs",
+        ] {
             none(rules::unsafe_places(&planted(path, text)));
         }
         let harmless = "// unsafe\nconst A: &str = \"unsafe\"; /* unsafe /* too */ unsafe */ const B: &str = r#\"\" unsafe\"#;\n#![deny(unsafe_code)]";
@@ -173,6 +186,8 @@ mod the_rules_can_fail {
         );
         assert_eq!(rules::forbids_unsafe(&planted("crates/volume/src/lib.rs", "#![deny(unsafe_code)]")).len(), 1);
         none(rules::forbids_unsafe(&planted("crates/volume/src/lib.rs", "//! Docs.\n#![forbid(unsafe_code)]\n")));
+        assert_eq!(rules::denies_unsafe(&planted("crates/trace/src/lib.rs", "// #![deny(unsafe_code)]\n")).len(), 1);
+        none(rules::denies_unsafe(&planted("crates/trace/src/lib.rs", "//! Docs.\n#![deny(unsafe_code)]\n")));
     }
 
     #[test]

@@ -50,7 +50,7 @@ struct issue_event {
 	__u32 bytes;
 	__u32 pid;
 	__u32 file_system; /* s_dev */
-	__u32 zero_too;
+	__u32 generation; /* of the inode: numbers are used again */
 	char comm[16];
 };
 
@@ -107,6 +107,8 @@ struct {
 const volatile __u64 disks[DISKS_MAX] = {};
 const volatile __u32 disk_count = 0;
 const volatile __u8 by_process = 0;
+/* The hint plane of a pool asks for the issue of writes alone. */
+const volatile __u8 writes_only = 0;
 /* Addresses of the kernel's functions; 0 where they are not known. */
 const volatile __u64 iomap_dio_end = 0;
 const volatile __u64 blkdev_end = 0;
@@ -246,6 +248,7 @@ static __always_inline void file_of(struct issue_event *event, struct bio *bio)
 	bpf_core_read(&number, sizeof(number), &inode->i_ino);
 	bpf_core_read(&super, sizeof(super), &inode->i_sb);
 	bpf_core_read(&device, sizeof(device), &super->s_dev);
+	bpf_core_read(&event->generation, sizeof(event->generation), &inode->i_generation);
 	event->inode = number;
 	event->file_system = device;
 	if (event->lifetime)
@@ -274,7 +277,7 @@ static __always_inline void describe(struct issue_event *event, struct bio *bio,
 	event->inode = 0;
 	event->cgroup = 0;
 	event->file_system = 0;
-	event->zero_too = 0;
+	event->generation = 0;
 	event->pid = pid;
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	if (by_process)
@@ -303,6 +306,8 @@ int request_issue(__u64 *ctx)
 	flags = request->cmd_flags;
 	if ((flags & 0xff) >= 32)
 		return 0; /* a driver's own command */
+	if (writes_only && (flags & 0xff) != 1)
+		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		lose(ISSUE);
@@ -413,6 +418,8 @@ int bio_queue(__u64 *ctx)
 	if (disk < 0)
 		return 0;
 	flags = bio->bi_opf;
+	if (writes_only && (flags & 0xff) != 1)
+		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		lose(ISSUE);

@@ -58,6 +58,7 @@ struct inode {
 	struct super_block *i_sb;
 	struct address_space *i_mapping;
 	unsigned long i_ino;
+	__u32 i_generation;
 	enum rw_hint i_write_hint;
 };
 /* Before 6.9. A member of another kind counts as another member. */

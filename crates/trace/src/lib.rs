@@ -3,11 +3,12 @@
 //! A trace is a stream of [`Request`]s in batches ([`Source`]), with names of volumes, processes and files beside them
 //! ([`Names`]). Readers never hold a whole trace; what they cannot read they count and locate ([`Faults`]).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod analysis;
 pub mod capture;
 mod error;
+pub mod files;
 pub mod format;
 pub mod generate;
 mod names;

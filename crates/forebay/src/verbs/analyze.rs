@@ -66,18 +66,16 @@ pub struct ReadingOptions {
 }
 
 impl ReadingOptions {
-    /// The traces that `text` names, as the options have them; rows are made by `by`.
+    /// The traces that `text` names, as the options have them.
     ///
     /// # Errors
-    /// Nothing is there, a LOG that cannot be read, or levels are asked for that nothing tells.
-    pub fn named(&self, text: &str, by: By) -> Result<Vec<Named>> {
+    /// Nothing is there, or a LOG that cannot be read.
+    pub fn named(&self, text: &str) -> Result<Vec<Named>> {
         let mut list = traces::named(text, self.volume.as_deref())?;
         if !self.rocksdb_log.is_empty() {
             let levels = Arc::new(Levels::read(&self.rocksdb_log)?);
             levels.faults().iter().for_each(|line| eprintln!("forebay: {line}"));
             list.iter_mut().for_each(|trace| trace.levels = Some(levels.clone()));
-        } else if by == By::Level {
-            bail!("--by level: --rocksdb-log must name the LOG of the database, which tells the levels");
         }
         Ok(list)
     }
@@ -208,7 +206,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let Loaded { rules, bypassed } = options.reading.rules()?;
     let by = by(&options.by)?;
-    let list = options.reading.named(&options.trace, by)?;
+    let list = options.reading.named(&options.trace)?;
     let volume = options.reading.volume.as_deref();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores).clamp(1, list.len());
@@ -258,6 +256,9 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     for (_, error) in &bad {
         eprintln!("forebay: left out: {}", output::chain(error));
     }
+    if good.iter().all(|analysed| lacks_levels(by, &analysed.report)) {
+        warn_of_levels();
+    }
     // Where nobody reads what is told, the figures are written all the same.
     let told = tell(&good, &bad, Path::new(&options.trace).is_dir(), format);
     if let Some(path) = &options.parquet {
@@ -268,6 +269,17 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
     }
     if bad.is_empty() { Ok(()) } else { bail!("{} of {} traces could not be read", bad.len(), list.len()) }
+}
+
+/// Whether levels were asked for and none is known.
+pub fn lacks_levels(by: By, report: &Report) -> bool {
+    let is_level = |name: &str| name.strip_prefix("level ").is_some_and(|level| level.parse::<u8>().is_ok());
+    by == By::Level && !report.rows.iter().any(|row| is_level(&row.name))
+}
+
+/// Says so.
+pub fn warn_of_levels() {
+    eprintln!("forebay: --by level: nothing tells levels, neither the trace nor a LOG of its database (--rocksdb-log)");
 }
 
 /// The columns that the rows and rules ask for.

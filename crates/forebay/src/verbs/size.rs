@@ -1,6 +1,6 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
-use super::analyze::{ReadingOptions, by, faults_json, read, untold, wanted};
+use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, read, untold, wanted, warn_of_levels};
 use crate::output::{self, Format, ratio, size, table};
 use crate::traces::{self, Loaded};
 use anyhow::{Context, Result, bail};
@@ -79,7 +79,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     }
     let volume = options.reading.volume.as_deref();
     let by = by(&options.by)?;
-    let list = options.reading.named(&options.trace, by)?;
+    let list = options.reading.named(&options.trace)?;
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: size one at a time", options.trace, list.len());
     };
@@ -93,6 +93,9 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     })?
     .whole()?;
     let report = analysis.finish(&first.names);
+    if lacks_levels(how.by, &report) {
+        warn_of_levels();
+    }
     if report.written_footprint_bytes == 0 {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
     }

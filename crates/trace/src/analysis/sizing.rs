@@ -285,7 +285,9 @@ impl Sizing {
     /// Ends it: what tiers of sizes from 1 MiB to the footprint buy, and of those given.
     #[must_use]
     pub fn finish(self, more_bytes: &[u64]) -> Sizes {
-        let footprint = self.order.iter().fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes));
+        // Also of what goes past the tier: the last size is that at which nothing more can be bought.
+        let all = self.order.iter().chain(&self.bypassed);
+        let footprint = all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes));
         let mut ladder = Vec::new();
         // Quarter octaves: the knee is found no finer than that.
         let mut size = (1_u64 << 20) as f64;

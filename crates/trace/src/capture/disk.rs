@@ -2,6 +2,7 @@
 
 use super::error::CaptureError;
 use super::matcher::Range;
+use crate::files::mounts;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ impl Target {
             return Self::of_number(&name, number);
         }
         // A file system with a device number of its own (btrfs): the mount names the device.
-        let mount = super::files::mounts()?
+        let mount = mounts()?
             .into_iter()
             .filter(|mount| fs::metadata(&mount.point).is_ok_and(|metadata| split(metadata.dev()) == number))
             .find(|mount| mount.source.starts_with("/dev/"));
@@ -102,7 +103,7 @@ impl Target {
         }
     }
 
-    fn of_number(name: &str, number: (u32, u32)) -> Result<Self, CaptureError> {
+    pub(super) fn of_number(name: &str, number: (u32, u32)) -> Result<Self, CaptureError> {
         let wrong = |why: String| CaptureError::Target { name: name.to_owned(), why };
         let link = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
         let folder = fs::canonicalize(&link).map_err(|_| {

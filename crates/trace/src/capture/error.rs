@@ -116,7 +116,7 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
-    /// A thread cannot be started.
-    #[error("a thread cannot be started")]
-    Thread(#[source] io::Error),
+    /// The mounts are not told.
+    #[error("the mounts cannot be read")]
+    Mounts(#[from] crate::files::FilesError),
 }

@@ -42,6 +42,8 @@ pub struct Issue {
     pub sector: u64,
     /// Inode; 0 where it is not known.
     pub inode: u64,
+    /// Generation of the inode: its number is used again for other files.
+    pub generation: u32,
     /// Device number of its file system, as the kernel has it (`major << 20 | minor`).
     pub file_system: u32,
     /// Control group that pays for it; 0 where it is not known.
@@ -127,6 +129,7 @@ fn issue(bytes: &[u8; ISSUE_BYTES]) -> Option<Issue> {
         cgroup: u64_at(bytes, 48),
         len_bytes: u32_at(bytes, 56),
         file_system: u32_at(bytes, 64),
+        generation: u32_at(bytes, 68),
         issuer: Issuer { pid: u32_at(bytes, 60), is_wanted: bytes[6] != 0, comm: comm_at(bytes, 72) },
     })
 }

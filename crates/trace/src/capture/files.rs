@@ -1,266 +1,151 @@
-//! Paths of the files that requests belong to, found outside the requests' way: mounts are walked for the inodes that were
-//! seen, by a thread that takes its time.
+//! Paths of the files that requests belong to, found outside the requests' way: the mounts of the recorded disks are watched,
+//! so that files that live for a moment only have names too.
 
-use super::disk::kernel_number;
-use super::error::CaptureError;
-use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use super::disk::{Disk, Target};
+use super::output::Output;
+use crate::files::{Change, Mount, Watch, WatchOptions, WatchState, mounts};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest walk, and so the longest wait at the end.
-const WALK_MAX: Duration = Duration::from_secs(5);
-/// The thread rests this many times as long as it has walked.
-const REST_FACTOR: u32 = 19;
-/// Shortest rest.
-const REST_MIN: Duration = Duration::from_secs(2);
-/// Most files that are looked for.
-const WANTED_MAX: usize = 1 << 20;
-/// Walks in vain after which an inode is given up until the end.
-const TRIES_MAX: u8 = 3;
+/// Most file systems that are watched.
+const WATCHES_MAX: usize = 16;
+/// Most files known of each (some 300 bytes each).
+const FILES_MAX: usize = 1 << 20;
+/// How often new mounts are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Most changes taken from a watch in a turn.
+const TURN_CHANGES: usize = 1 << 14;
+/// Longest wait at the end for first walks, and for the last changes.
+const END_MAX: Duration = Duration::from_secs(5);
+/// No change for so long is the end of them: longer than a watch lets events gather.
+const QUIET: Duration = Duration::from_millis(100);
 
-/// A file by its file system (`major << 20 | minor`) and inode.
-pub type FileId = (u32, u64);
-
-/// A mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
-    /// What is mounted: a device's path, or a name.
-    pub source: PathBuf,
-    /// Where.
-    pub point: PathBuf,
+/// A file for as long as it exists, by its file system (`major << 20 | minor`), inode and generation. Generation 0 is of file
+/// systems that tell none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
+    pub file_system: u32,
+    pub inode: u64,
+    pub generation: u32,
 }
 
-/// The mounts that this process sees (proc_pid_mountinfo(5)).
-///
-/// # Errors
-/// Where the system does not tell.
-pub fn mounts() -> Result<Vec<Mount>, CaptureError> {
-    let path = PathBuf::from("/proc/self/mountinfo");
-    let text = fs::read(&path).map_err(|source| CaptureError::Read { path, source })?;
-    Ok(String::from_utf8_lossy(&text).lines().filter_map(mount).collect())
-}
-
-fn mount(line: &str) -> Option<Mount> {
-    let point = line.split(' ').nth(4)?;
-    let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
-    Some(Mount { source: unescaped(source), point: unescaped(point) })
-}
-
-/// Blanks, tabs, line ends and backslashes are written as octal numbers there.
-fn unescaped(text: &str) -> PathBuf {
-    let mut out = text.to_owned();
-    for (code, character) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
-        out = out.replace(code, character);
-    }
-    out.into()
-}
-
-/// Files that these processes have open.
-#[must_use]
-pub fn open_files(pids: &[u32]) -> HashSet<FileId> {
-    let mut found = HashSet::new();
-    for pid in pids {
-        // A process that has gone has nothing open.
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        for entry in entries.flatten() {
-            if let Ok(metadata) = fs::metadata(entry.path())
-                && metadata.is_file()
-            {
-                found.insert((kernel_number(metadata.dev()), metadata.ino()));
-            }
-        }
-    }
-    found
-}
-
-/// These processes and all their children now.
-#[must_use]
-pub fn with_children(pids: &[u32]) -> Vec<u32> {
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(text) = fs::read(entry.path().join("stat")) else { continue };
-        // Behind the name, which may hold anything: state, parent (proc_pid_stat(5)).
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let parent = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
-        parents.extend(parent.map(|parent| (pid, parent)));
-    }
-    let mut found: Vec<u32> = pids.to_vec();
-    let mut known: HashSet<u32> = pids.iter().copied().collect();
-    let mut next = 0;
-    while next < found.len() {
-        let parent = found[next];
-        next += 1;
-        for &(child, _) in parents.iter().filter(|(_, of)| *of == parent) {
-            if known.insert(child) {
-                found.push(child);
-            }
-        }
-    }
-    found
-}
-
-/// Looks for paths in a thread of its own.
+/// The watches of a capture.
 #[derive(Debug)]
-pub struct Finder {
-    wanted: Option<Sender<FileId>>,
-    found: Receiver<(FileId, String)>,
-    asked: HashSet<FileId>,
-    thread: Option<JoinHandle<()>>,
+pub(super) struct Paths {
+    disks: Vec<Disk>,
+    watches: BTreeMap<u32, Watch>,
+    /// File systems that requests are of.
+    seen: HashSet<u32>,
+    /// Mounts that cannot be watched.
+    refused: HashSet<i32>,
+    looked: Instant,
+    is_due: bool,
+    changes: Vec<Change>,
 }
 
-impl Finder {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// Where the system does not let us.
-    pub fn start() -> Result<Self, CaptureError> {
-        let (wanted, to_find) = channel();
-        let (tell, found) = channel();
-        let thread = std::thread::Builder::new()
-            .name("paths".to_owned())
-            .spawn(move || run(&to_find, &tell))
-            .map_err(CaptureError::Thread)?;
-        Ok(Self { wanted: Some(wanted), found, asked: HashSet::new(), thread: Some(thread) })
-    }
-
-    /// Asks for a file's path, once.
-    pub fn ask(&mut self, file: FileId) {
-        if self.asked.len() < WANTED_MAX
-            && self.asked.insert(file)
-            && let Some(wanted) = &self.wanted
-        {
-            // Without the thread there are no paths, and nothing else is wrong.
-            let _ = wanted.send(file);
-        }
-    }
-
-    /// Paths found since it was asked last.
-    pub fn found(&self) -> Vec<(FileId, String)> {
-        self.found.try_iter().collect()
-    }
-
-    /// Lets it walk once more and gives what it finds.
-    pub fn finish(mut self) -> Vec<(FileId, String)> {
-        self.wanted = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic there costs paths only.
-            let _ = thread.join();
-        }
-        self.found.try_iter().collect()
-    }
+fn number(mount: &Mount) -> u32 {
+    mount.number.0 << 20 | mount.number.1 & 0xf_ffff
 }
 
-fn run(to_find: &Receiver<FileId>, tell: &Sender<(FileId, String)>) {
-    let mut wanted: HashMap<FileId, u8> = HashMap::new();
-    let mut rest = REST_MIN;
-    loop {
-        // Rests while it collects what is asked for.
-        let until = Instant::now() + rest;
-        let is_over = loop {
-            match to_find.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(file) => drop(wanted.insert(file, 0)),
-                Err(RecvTimeoutError::Timeout) => break false,
-                Err(RecvTimeoutError::Disconnected) => break true,
-            }
+impl Paths {
+    /// Watches what is mounted from these disks now, and what will be.
+    pub fn start(disks: &[Disk]) -> Self {
+        let mut paths = Self {
+            disks: disks.to_vec(),
+            watches: BTreeMap::new(),
+            seen: HashSet::new(),
+            refused: HashSet::new(),
+            looked: Instant::now(),
+            is_due: false,
+            changes: Vec::new(),
         };
-        let looked_for = |tries: &u8| is_over || *tries < TRIES_MAX;
-        let now: HashSet<FileId> =
-            wanted.iter().filter(|(_, tries)| looked_for(tries)).map(|(file, _)| *file).collect();
-        let begin = Instant::now();
-        if !now.is_empty() {
-            let mut left = now.clone();
-            for mount in mounts().unwrap_or_default() {
-                walk(&mount.point, &mut left, begin + WALK_MAX, &mut |file, path| {
-                    // Nobody listens any more: then nobody misses it.
-                    let _ = tell.send((file, path));
-                });
+        paths.look();
+        paths
+    }
+
+    /// A request is of this file system, which may lie on the disk by way of others.
+    pub fn saw(&mut self, file_system: u32) {
+        if file_system != 0 && self.seen.len() < WATCHES_MAX * 4 && self.seen.insert(file_system) {
+            self.is_due |= !self.watches.contains_key(&file_system);
+        }
+    }
+
+    fn is_ours(&self, mount: &Mount) -> bool {
+        if self.seen.contains(&number(mount)) {
+            return true;
+        }
+        let target = match mount.number.0 {
+            // A file system with a device number of its own (btrfs): the mount names the device.
+            0 if mount.source.starts_with("/dev/") => Target::of_device(&mount.source),
+            0 => return false,
+            _ => Target::of_number(&mount.source.display().to_string(), mount.number),
+        };
+        target.is_ok_and(|target| self.disks.contains(&target.disk))
+    }
+
+    /// Looks for mounts that are to be watched.
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        self.is_due = false;
+        self.watches.retain(|_, watch| watch.state().ended.is_none());
+        let mut mounts = mounts().unwrap_or_default();
+        // Whole file systems before parts of them.
+        mounts.sort_by_key(|mount| mount.root != Path::new("/"));
+        for mount in mounts {
+            let number = number(&mount);
+            let is_new = !self.watches.contains_key(&number) && !self.refused.contains(&mount.id);
+            if !is_new || self.watches.len() >= WATCHES_MAX || !self.is_ours(&mount) {
+                continue;
             }
-            for file in now {
-                if left.contains(&file) {
-                    *wanted.entry(file).or_default() += 1;
-                } else {
-                    wanted.remove(&file);
+            let options =
+                WatchOptions { mount: mount.point, with_extents: false, files_max: FILES_MAX, extents_max: 0 };
+            match Watch::start(options) {
+                // Another file system may lie on top of it there.
+                Ok(watch) if watch.place().mount.id == mount.id => drop(self.watches.insert(number, watch)),
+                // Then its files are numbers.
+                _ => drop(self.refused.insert(mount.id)),
+            }
+        }
+    }
+
+    /// Hands on what was found; whether there was something.
+    pub fn turn(&mut self, output: &mut Output) -> bool {
+        if self.is_due || self.looked.elapsed() >= LOOK_EVERY {
+            self.look();
+        }
+        let mut any = false;
+        for (&file_system, watch) in &mut self.watches {
+            watch.changes(TURN_CHANGES, &mut self.changes);
+            for change in self.changes.drain(..) {
+                any = true;
+                match change {
+                    Change::File { facts, .. } => {
+                        let file = FileId { file_system, inode: facts.inode, generation: facts.generation };
+                        output.add_path(file, facts.path, facts.level_written);
+                    }
+                    Change::Gone { inode, generation } => output.gone(FileId { file_system, inode, generation }),
                 }
             }
         }
-        if is_over {
-            return;
-        }
-        rest = (begin.elapsed() * REST_FACTOR).max(REST_MIN);
+        any
     }
-}
 
-/// Walks one mount for the files in `left`, and takes out those that it finds. Stays on its file system.
-fn walk(point: &Path, left: &mut HashSet<FileId>, until: Instant, found: &mut impl FnMut(FileId, String)) {
-    let Ok(metadata) = fs::metadata(point) else { return };
-    let device = metadata.dev();
-    let number = kernel_number(device);
-    if !left.iter().any(|(file_system, _)| *file_system == number) {
-        return;
-    }
-    let mut folders = vec![point.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if Instant::now() > until || left.is_empty() {
-            return;
-        }
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let file = (number, entry.ino());
-            // A mount point has the inode of what it hides here.
-            if left.contains(&file) && fs::symlink_metadata(entry.path()).is_ok_and(|found| found.dev() == device) {
-                left.remove(&file);
-                found(file, entry.path().to_string_lossy().into_owned());
+    /// Waits for what is on its way, and hands it on. Gives the state of each watch.
+    pub fn finish(mut self, output: &mut Output) -> Vec<(PathBuf, WatchState)> {
+        let begun = Instant::now();
+        let mut quiet = Instant::now();
+        while begun.elapsed() < END_MAX && quiet.elapsed() < QUIET {
+            let is_walking = |watch: &Watch| {
+                let state = watch.state();
+                state.ended.is_none() && !state.is_walked
+            };
+            if self.turn(output) || self.watches.values().any(is_walking) {
+                quiet = Instant::now();
             }
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_folder && fs::symlink_metadata(entry.path()).is_ok_and(|metadata| metadata.dev() == device) {
-                folders.push(entry.path());
-            }
+            std::thread::sleep(Duration::from_millis(5));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    #[test]
-    fn a_mount_has_a_source_and_a_point() {
-        let line = r"36 35 98:0 /mnt1 /mnt\040two rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
-        assert_eq!(mount(line), Some(Mount { source: "/dev/root".into(), point: "/mnt two".into() }));
-        assert_eq!(mount("36 35 98:0"), None);
-    }
-
-    #[test]
-    fn paths_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("deep")).unwrap();
-        let path = folder.path().join("deep/file");
-        fs::write(&path, "x").unwrap();
-        let metadata = fs::metadata(&path).unwrap();
-        let file = (kernel_number(metadata.dev()), metadata.ino());
-        let mut left = HashSet::from([file, (file.0, u64::MAX)]);
-        let mut found = Vec::new();
-        walk(folder.path(), &mut left, Instant::now() + WALK_MAX, &mut |file, path| found.push((file, path)));
-        assert_eq!(found, [(file, path.to_str().unwrap().to_owned())]);
-        assert_eq!(left, HashSet::from([(file.0, u64::MAX)]));
-    }
-
-    #[test]
-    fn a_process_has_children_and_open_files() {
-        let own = std::process::id();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let family = with_children(&[own]);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(family.contains(&own) && family.contains(&child.id()), "{family:?}");
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let metadata = file.as_file().metadata().unwrap();
-        assert!(open_files(&[own]).contains(&(kernel_number(metadata.dev()), metadata.ino())));
+        let state = |watch: &Watch| (watch.place().mount.point.clone(), watch.state());
+        self.watches.values().map(state).collect()
     }
 }

@@ -175,7 +175,7 @@ impl Matcher {
             ..Request::new(issue.time_ns.saturating_sub(self.begin_ns), issue.op, offset_bytes, len_bytes)
         };
         let waiting = Waiting {
-            captured: Captured { request, file_system: issue.file_system },
+            captured: Captured { request, file_system: issue.file_system, generation: issue.generation },
             comm: issuer.comm,
             disk: issue.disk,
             key: issue.key,

@@ -11,15 +11,16 @@ mod ftrace;
 mod matcher;
 mod output;
 mod probes;
+mod processes;
 mod recorder;
 mod totals;
 
 pub use disk::{Disk, DiskStat, Target};
 pub use error::CaptureError;
 pub use event::{Complete, Event, Issue, Issuer};
-pub use files::with_children;
 pub use matcher::{Counts, Filter, Matched, Matcher, Range};
 pub use output::{OutputOptions, process_name};
 pub use probes::{DISKS_MAX, ProbeCost, Probes, Watch};
+pub use processes::with_children;
 pub use recorder::{RecordOptions, Recorder, Summary, Tracer, VolumeSummary};
 pub use totals::{Latencies, OpTotals, Totals};

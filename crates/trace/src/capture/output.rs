@@ -5,7 +5,7 @@ use super::event::COMM_BYTES;
 use super::files::FileId;
 use super::matcher::Matched;
 use crate::format::segments::{CaptureId, Captured, Header, Name, SegmentWriter, Volume};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 const SEGMENT_RECORDS: usize = 65_536;
 /// A segment that is not full is written so long after the last.
 const SEGMENT_AGE: Duration = Duration::from_secs(1);
-/// Most paths that are remembered for files to come.
+/// Most paths that are remembered, and most files whose path is waited for.
 const PATHS_MAX: usize = 1 << 20;
+/// A file's path is remembered so long after its end: requests are told when they have completed.
+const GONE_FOR: Duration = Duration::from_secs(10);
 
 /// Where a capture goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,14 @@ pub struct OutputOptions {
     pub rotate_every: Option<Duration>,
 }
 
+/// What is known of a file.
+#[derive(Debug)]
+struct Known {
+    path: String,
+    level: Option<u8>,
+    gone: Option<Instant>,
+}
+
 /// The files of a capture.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -37,10 +47,11 @@ pub(super) struct Output {
     path: PathBuf,
     files: Vec<PathBuf>,
     file_begun: Instant,
-    /// Numbers of processes in this file, and paths told in it.
+    /// Numbers of processes in this file, and the files that its requests are of.
     processes: HashMap<[u8; COMM_BYTES], u32>,
-    told: HashSet<FileId>,
-    paths: HashMap<FileId, String>,
+    asked: HashSet<FileId>,
+    paths: HashMap<FileId, Known>,
+    gone: VecDeque<(Instant, FileId)>,
     names: Vec<Name>,
     pending: Vec<Captured>,
     written: Instant,
@@ -80,8 +91,9 @@ impl Output {
             path,
             file_begun: Instant::now(),
             processes: HashMap::new(),
-            told: HashSet::new(),
+            asked: HashSet::new(),
             paths: HashMap::new(),
+            gone: VecDeque::new(),
             names: Vec::new(),
             pending: Vec::new(),
             written: Instant::now(),
@@ -101,22 +113,60 @@ impl Output {
             names.push(Name::Process { number: next, name: process_name(&matched.comm) });
             next
         });
-        let file = (captured.file_system, captured.request.inode);
-        if file.1 != 0
-            && !self.told.contains(&file)
-            && let Some(path) = self.paths.get(&file)
-        {
-            self.told.insert(file);
-            self.names.push(Name::File { file_system: file.0, inode: file.1, path: path.clone() });
+        if captured.request.inode != 0 {
+            let Captured { request, file_system, generation } = captured;
+            let file = FileId { file_system, inode: request.inode, generation };
+            if self.asked.len() < PATHS_MAX && self.asked.insert(file) {
+                // Some file systems tell no generation by name.
+                let without = FileId { generation: 0, ..file };
+                if !self.tell(file) && self.asked.insert(without) {
+                    self.tell(without);
+                }
+            }
         }
         self.pending.push(captured);
     }
 
-    pub fn add_path(&mut self, file: FileId, path: String) {
-        self.told.insert(file);
-        self.names.push(Name::File { file_system: file.0, inode: file.1, path: path.clone() });
-        if self.paths.len() < PATHS_MAX {
-            self.paths.insert(file, path);
+    /// Names a file in this file; whether its name is known.
+    fn tell(&mut self, file: FileId) -> bool {
+        let Some(known) = self.paths.get(&file) else { return false };
+        let FileId { file_system, inode, generation } = file;
+        let (level, path) = (known.level, known.path.clone());
+        self.names.push(Name::File { file_system, inode, generation, level, path });
+        true
+    }
+
+    /// A file has this path; `level`: for which a table of RocksDB was written. Written where a request is of it.
+    pub fn add_path(&mut self, file: FileId, path: String, level: Option<u8>) {
+        if let Some(known) = self.paths.get_mut(&file) {
+            known.gone = None;
+            if known.path == path && known.level == level {
+                return;
+            }
+            known.path = path;
+            known.level = level;
+        } else if self.paths.len() < PATHS_MAX {
+            self.paths.insert(file, Known { path, level, gone: None });
+        }
+        if self.asked.contains(&file) {
+            self.tell(file);
+        }
+    }
+
+    /// A file is no more.
+    pub fn gone(&mut self, file: FileId) {
+        let now = Instant::now();
+        if let Some(known) = self.paths.get_mut(&file) {
+            known.gone = Some(now);
+            self.gone.push_back((now, file));
+        }
+        while let Some((at, file)) = self.gone.front().filter(|(at, _)| at.elapsed() > GONE_FOR) {
+            // It may have come back.
+            if self.paths.get(file).is_some_and(|known| known.gone == Some(*at)) {
+                self.paths.remove(file);
+                self.asked.remove(file);
+            }
+            self.gone.pop_front();
         }
     }
 
@@ -151,7 +201,7 @@ impl Output {
         self.files.push(path);
         self.file_begun = Instant::now();
         self.processes.clear();
-        self.told.clear();
+        self.asked.clear();
         end(writer, &ended, dropped)
     }
 
@@ -184,7 +234,10 @@ mod tests {
 
     fn matched(index: u64) -> Matched {
         let request = Request { inode: 5, ..Request::new(index, Op::Write, index * 512, 512) };
-        Matched { captured: Captured { request, file_system: 1 }, comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0" }
+        Matched {
+            captured: Captured { request, file_system: 1, generation: 3 },
+            comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        }
     }
 
     #[test]
@@ -194,7 +247,7 @@ mod tests {
         let options = OutputOptions { path: path.clone(), rotate_bytes: Some(1), rotate_every: None };
         let volumes = vec![Volume { name: "loop3".to_owned(), size_bytes: 4096 }];
         let mut output = Output::begin(options, [1; 16], 5, volumes).unwrap();
-        output.add_path((1, 5), "/x".to_owned());
+        output.add_path(FileId { file_system: 1, inode: 5, generation: 3 }, "/x".to_owned(), Some(2));
         for index in 0..3 {
             output.add(&matched(index));
             output.written = Instant::now() - SEGMENT_AGE;
@@ -214,8 +267,33 @@ mod tests {
                 (index as u32, 1, index as u64)
             );
             assert_eq!(names.paths.name(requests[0].path), "/x");
+            assert_eq!(names.levels.get(&requests[0].path), Some(&2));
             assert_eq!(names.processes.name(requests[0].process), "fio");
         }
+    }
+
+    #[test]
+    fn names_come_before_and_behind_requests_and_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.fbr");
+        let options = OutputOptions { path, rotate_bytes: None, rotate_every: None };
+        let volumes = vec![Volume { name: "loop3".to_owned(), size_bytes: 4096 }];
+        let mut output = Output::begin(options, [1; 16], 5, volumes).unwrap();
+        let file = FileId { file_system: 1, inode: 5, generation: 3 };
+        output.add_path(FileId { generation: 2, ..file }, "/another".to_owned(), None);
+        output.add(&matched(0));
+        output.write(0).unwrap();
+        output.add_path(file, "/first".to_owned(), None);
+        output.write(0).unwrap();
+        output.add_path(file, "/second".to_owned(), None);
+        output.gone(file);
+        output.add(&matched(1));
+        let files = output.finish(0).unwrap();
+        let mut segments = Segments::open(File::open(&files[0]).unwrap()).unwrap();
+        let (mut requests, mut names) = (Vec::new(), Names::default());
+        while segments.read(&mut requests, &mut names).unwrap() {}
+        let paths: Vec<&str> = requests.iter().map(|request| names.paths.name(request.path)).collect();
+        assert_eq!(paths, ["/first", "/second"]);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use super::disk::{Disk, DiskStat, Target};
 use super::error::CaptureError;
 use super::event::Event;
-use super::files::{Finder, open_files, with_children};
+use super::files::Paths;
 use super::ftrace::Ftrace;
 use super::matcher::{Counts, Filter, Matched, Matcher};
 use super::output::{Output, OutputOptions};
 use super::probes::{ProbeCost, Probes, Watch};
+use super::processes::{open_files, with_children};
 use super::totals::Totals;
+use crate::files::WatchState;
 use crate::format::segments::Volume;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
@@ -145,6 +147,8 @@ pub struct Summary {
     pub cpu: Duration,
     /// Files written.
     pub files: Vec<PathBuf>,
+    /// The mounts whose files were named, and how that went.
+    pub watches: Vec<(PathBuf, WatchState)>,
     /// Whether all requests of the devices were kept, so that the kernel's counters must agree.
     pub is_unfiltered: bool,
 }
@@ -158,7 +162,7 @@ pub struct Recorder {
     refused: Option<CaptureError>,
     matcher: Matcher,
     output: Option<Output>,
-    finder: Option<Finder>,
+    paths: Option<Paths>,
     totals: Vec<Totals>,
     before: Vec<DiskStat>,
     begun: Instant,
@@ -221,7 +225,7 @@ impl Recorder {
             }
             None => None,
         };
-        let finder = output.is_some().then(Finder::start).transpose()?;
+        let paths = output.is_some().then(|| Paths::start(&disks));
         let before = options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
         let mut recorder = Self {
             matcher: Matcher::new(begin_ns, ranges, unseen, filter),
@@ -231,7 +235,7 @@ impl Recorder {
             source,
             refused,
             output,
-            finder,
+            paths,
             before,
             begun: Instant::now(),
             cpu_before: clock(ClockId::ProcessCPUTime),
@@ -292,17 +296,15 @@ impl Recorder {
             }
             if let Some(output) = &mut self.output {
                 output.add(matched);
-                if request.inode != 0
-                    && let Some(finder) = &mut self.finder
-                {
-                    finder.ask((matched.captured.file_system, request.inode));
+                if let Some(paths) = &mut self.paths {
+                    paths.saw(matched.captured.file_system);
                 }
             }
         }
         let dropped = self.dropped();
         if let Some(output) = &mut self.output {
-            for (file, path) in self.finder.iter().flat_map(Finder::found) {
-                output.add_path(file, path);
+            if let Some(paths) = &mut self.paths {
+                paths.turn(output);
             }
             output.turn(dropped)?;
         }
@@ -344,11 +346,9 @@ impl Recorder {
         let cpu = clock(ClockId::ProcessCPUTime).saturating_sub(self.cpu_before);
         let dropped = self.dropped();
         let (dropped_requests, dropped_completions) = self.source.lost();
-        let mut files = Vec::new();
+        let (mut files, mut watches) = (Vec::new(), Vec::new());
         if let Some(mut output) = self.output {
-            for (file, path) in self.finder.map(Finder::finish).unwrap_or_default() {
-                output.add_path(file, path);
-            }
+            watches = self.paths.map(|paths| paths.finish(&mut output)).unwrap_or_default();
             files = output.finish(dropped)?;
         }
         if !self.options.measure_cost {
@@ -370,6 +370,7 @@ impl Recorder {
             cost,
             cpu,
             files,
+            watches,
             is_unfiltered,
             counts,
         })

@@ -31,11 +31,17 @@ pub fn faults(faults: &Faults) -> Vec<String> {
     lines
 }
 
-/// The rules that nothing can hold for, in a line; empty where there are none.
+/// The predicates that nothing tells about, in a line; empty where there are none.
 pub fn untold(report: &Report) -> Option<String> {
     (!report.untold.is_empty()).then(|| {
-        let list: Vec<String> = report.untold.iter().map(|predicate| format!("`{predicate}`")).collect();
-        format!("no request of the trace tells what rules ask for, which is unknown then: {}", list.join(", "))
+        let mut names: Vec<&str> = Vec::new();
+        for predicate in &report.untold {
+            let name = predicate.split(':').next().unwrap_or(predicate);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        format!("rules ask for what no request of the trace tells, which is unknown then: {}", names.join(", "))
     })
 }
 

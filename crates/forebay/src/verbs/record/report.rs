@@ -4,7 +4,9 @@ use crate::output::{self, Format};
 use anyhow::Result;
 use forebay_trace::Op;
 use forebay_trace::capture::{Latencies, OpTotals, Summary, Totals, VolumeSummary};
+use forebay_trace::files::{Told, WatchState};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::ExitStatus;
 
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
@@ -97,6 +99,11 @@ fn table(summary: &Summary) -> Result<()> {
             share * 100.0
         ))?;
     }
+    for (mount, state) in &summary.watches {
+        if let Some(why) = unnamed(state) {
+            output::line(&format!("names of files on {}: {why}", mount.display()))?;
+        }
+    }
     for file in &summary.files {
         output::line(&format!("written: {}", file.display()))?;
     }
@@ -152,6 +159,39 @@ fn depths(totals: &Totals) -> String {
     groups.iter().map(share).collect::<Vec<_>>().join(", ")
 }
 
+/// Why names of files may be missing.
+fn unnamed(state: &WatchState) -> Option<String> {
+    let mut why = Vec::new();
+    if let Told::ByWalks { why: refused } = &state.told {
+        why.push(format!("found by walking only ({refused}): not of those that lived shortly"));
+    }
+    if state.walks == 0 {
+        why.push("the first walk was not complete".to_owned());
+    }
+    if state.lost > 0 {
+        why.push(format!("the kernel's queue of events ran over {} times", state.lost));
+    }
+    if state.left_out_files > 0 {
+        why.push(format!("{} files were too many, or too deep", state.left_out_files));
+    }
+    why.extend(state.last_error.iter().map(|error| format!("last error: {error}")));
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+fn watch_json(mount: &Path, state: &WatchState) -> Value {
+    json!({
+        "mount": mount,
+        "by_events": state.told == Told::ByEvents,
+        "files": state.files,
+        "walks": state.walks,
+        "events": state.events,
+        "events_lost": state.lost,
+        "files_left_out": state.left_out_files,
+        "cpu_ns": nanoseconds(state.cpu),
+        "trouble": unnamed(state),
+    })
+}
+
 fn as_json(summary: &Summary, command: Option<ExitStatus>) -> Value {
     let counts = &summary.counts;
     let mut object = json!({
@@ -164,6 +204,7 @@ fn as_json(summary: &Summary, command: Option<ExitStatus>) -> Value {
         "requeues": counts.requeues,
         "cpu_ns": nanoseconds(summary.cpu),
         "files": summary.files,
+        "watches": summary.watches.iter().map(|(mount, state)| watch_json(mount, state)).collect::<Vec<_>>(),
         "volumes": summary.volumes.iter().map(|volume| volume_json(volume, summary.is_unfiltered)).collect::<Vec<_>>(),
     });
     if let Some((probe_ns, share)) = cost(summary) {

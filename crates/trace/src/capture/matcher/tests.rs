@@ -24,6 +24,7 @@ fn issue(key: u64, time_ns: u64) -> Issue {
         sector: 108,
         inode: 5,
         file_system: 7,
+        generation: 1,
         cgroup: 1,
         len_bytes: 4096,
         issuer: Issuer { pid: 42, is_wanted: false, comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0" },

@@ -55,6 +55,8 @@ pub struct Captured {
     pub request: Request,
     /// Device number of the file system, `major << 20 | minor`; 0 where it is not known.
     pub file_system: u32,
+    /// Generation of the inode, whose number is used again for other files; 0 where it is not known.
+    pub generation: u32,
 }
 
 /// A name that requests refer to.
@@ -67,16 +69,23 @@ pub enum Name {
         /// Its name.
         name: String,
     },
-    /// Path of a file.
+    /// Path of a file. It holds for the requests behind it, until the next of that file; the first also for those before.
     File {
         /// Device number of its file system.
         file_system: u32,
         /// Its inode.
         inode: u64,
+        /// The inode's generation; 0 where it is not known: then it may be of any.
+        generation: u32,
+        /// The level for which a table of RocksDB was written.
+        level: Option<u8>,
         /// Its path.
         path: String,
     },
 }
+
+/// A level that is not known, as names store it.
+const NO_LEVEL: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -291,6 +300,7 @@ impl Captured {
         bytes[70..72].copy_from_slice(&request.flags.0.to_le_bytes());
         bytes[72] = request.op as u8;
         bytes[73] = request.lifetime as u8;
+        bytes[76..80].copy_from_slice(&self.generation.to_le_bytes());
         bytes
     }
 
@@ -312,7 +322,7 @@ impl Captured {
             lifetime: *Lifetime::ALL.get(usize::from(bytes[73]))?,
             ..Request::new(u64_at(bytes, 0), op, offset_bytes, len_bytes)
         };
-        Some(Self { request, file_system: u32_at(bytes, 64) })
+        Some(Self { request, file_system: u32_at(bytes, 64), generation: u32_at(bytes, 76) })
     }
 }
 
@@ -324,10 +334,12 @@ impl Name {
                 into.extend_from_slice(&number.to_le_bytes());
                 name
             }
-            Self::File { file_system, inode, path } => {
-                into.push(1);
+            Self::File { file_system, inode, generation, level, path } => {
+                into.push(2);
                 into.extend_from_slice(&file_system.to_le_bytes());
                 into.extend_from_slice(&inode.to_le_bytes());
+                into.extend_from_slice(&generation.to_le_bytes());
+                into.push(level.unwrap_or(NO_LEVEL));
                 path
             }
         };
@@ -342,6 +354,7 @@ impl Name {
         let fixed_bytes = match kind {
             0 => 4,
             1 => 12,
+            2 => 17,
             _ => return None,
         };
         let (fixed, rest) = rest.split_at_checked(fixed_bytes)?;
@@ -350,7 +363,14 @@ impl Name {
         let text = str::from_utf8(text).ok().filter(|text| text.len() <= NAME_BYTES_MAX)?.to_owned();
         let name = match kind {
             0 => Self::Process { number: u32_at(fixed, 0), name: text },
-            _ => Self::File { file_system: u32_at(fixed, 0), inode: u64_at(fixed, 4), path: text },
+            _ => Self::File {
+                file_system: u32_at(fixed, 0),
+                inode: u64_at(fixed, 4),
+                // Names of the first kind have neither.
+                generation: u32_at(fixed, 12),
+                level: fixed.get(16).copied().filter(|level| *level != NO_LEVEL),
+                path: text,
+            },
         };
         Some((name, rest))
     }

@@ -38,10 +38,20 @@ pub struct Segments<R> {
     faults: Faults,
     /// The trace's numbers of the file's names.
     processes: HashMap<u32, u32>,
-    paths: HashMap<(u32, u64), String>,
+    paths: HashMap<(u32, u64, u32), Vec<Path>>,
+    path_count: usize,
     payload: Vec<u8>,
     /// Bytes read that made nothing.
     in_vain_bytes: u64,
+}
+
+/// A path that an inode has had.
+#[derive(Clone, Debug)]
+struct Path {
+    /// Where in the file it was told.
+    at: u64,
+    level: Option<u8>,
+    path: String,
 }
 
 impl<R: Read + Seek> Segments<R> {
@@ -75,6 +85,7 @@ impl<R: Read + Seek> Segments<R> {
             faults: Faults::default(),
             processes: HashMap::new(),
             paths: HashMap::new(),
+            path_count: 0,
             payload: Vec::new(),
             in_vain_bytes: 0,
         };
@@ -118,7 +129,7 @@ impl<R: Read + Seek> Segments<R> {
             };
             if segment.kind == Kind::Names {
                 if self.load(&segment, at)? {
-                    self.take_names(None);
+                    self.take_names(at, None);
                 } else {
                     let Some(next) = self.after_damage(at, Some(&segment))? else { break };
                     at = next;
@@ -187,20 +198,30 @@ impl<R: Read + Seek> Segments<R> {
     }
 
     /// Takes the names of the payload; processes only where there is something to name them for.
-    fn take_names(&mut self, mut names: Option<&mut Names>) {
+    fn take_names(&mut self, at: u64, mut names: Option<&mut Names>) {
         let mut rest = self.payload.as_slice();
         while let Some((name, after)) = Name::decode(rest) {
             match (name, names.as_deref_mut()) {
                 (Name::Process { number, name }, Some(names)) => {
                     self.processes.insert(number, names.processes.number(&name));
                 }
-                (Name::File { file_system, inode, path }, None) if self.paths.len() < PATHS_MAX => {
-                    self.paths.insert((file_system, inode), path);
+                (Name::File { file_system, inode, generation, level, path }, None) if self.path_count < PATHS_MAX => {
+                    self.path_count += 1;
+                    self.paths.entry((file_system, inode, generation)).or_default().push(Path { at, level, path });
                 }
                 _ => {}
             }
             rest = after;
         }
+    }
+
+    /// The path that held for a request of the segment at `at`: the last that was told before, or else the first.
+    fn path_of(&self, captured: &Captured, at: u64) -> Option<&Path> {
+        let of = |generation| self.paths.get(&(captured.file_system, captured.request.inode, generation));
+        let paths = of(captured.generation).or_else(|| of(0))?;
+        // They are in their order.
+        let before = paths.partition_point(|path| path.at <= at);
+        paths.get(before.saturating_sub(1))
     }
 
     fn take_records(&mut self, at: u64, into: &mut Vec<Request>, names: &mut Names) {
@@ -219,8 +240,12 @@ impl<R: Read + Seek> Segments<R> {
             request.volume = volume;
             request.process = self.processes.get(&request.process).copied().unwrap_or(0);
             if request.inode != 0 {
-                let path = self.paths.get(&(captured.file_system, request.inode));
-                request.path = path.map_or(0, |path| names.paths.number(path));
+                if let Some(path) = self.path_of(&captured, at) {
+                    request.path = names.paths.number(&path.path);
+                    if let (Some(level), 1..) = (path.level, request.path) {
+                        names.levels.insert(request.path, level);
+                    }
+                }
             }
             into.push(request);
         }
@@ -290,7 +315,7 @@ impl<R: Read + Seek> Source for Segments<R> {
             self.sequence = segment.sequence.saturating_add(1);
             self.dropped = self.dropped.max(segment.dropped);
             match segment.kind {
-                Kind::Names => self.take_names(Some(names)),
+                Kind::Names => self.take_names(at, Some(names)),
                 Kind::Records => {
                     self.records += u64::from(segment.count);
                     self.take_records(at, into, names);

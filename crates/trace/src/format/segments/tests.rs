@@ -30,7 +30,7 @@ fn captured(index: u64) -> Captured {
         lifetime: Lifetime::ALL[(index % 6) as usize],
         ..Request::new(index * 100, op, index * 4096, 4096)
     };
-    Captured { request, file_system: 0x70_0003 }
+    Captured { request, file_system: 0x70_0003, generation: 5 }
 }
 
 fn process(number: u32, name: &str) -> Name {
@@ -38,7 +38,7 @@ fn process(number: u32, name: &str) -> Name {
 }
 
 fn path(inode: u64, path: &str) -> Name {
-    Name::File { file_system: 0x70_0003, inode, path: path.to_owned() }
+    Name::File { file_system: 0x70_0003, inode, generation: 5, level: None, path: path.to_owned() }
 }
 
 /// A file of `count` segments of four records each; the path of inode 2 comes last.
@@ -93,7 +93,7 @@ fn a_killed_capture_is_read_up_to_its_end() {
     let (requests, _, segments) = whole_segments(bytes.len() - 64);
     assert_eq!((requests.len(), segments.faults().count, segments.is_ended()), (20, 1, false));
     // Cut in the last segment of records: it is missing, and said to be.
-    let names_bytes = 64 + 1 + 12 + 2 + "/db/b".len();
+    let names_bytes = 64 + 1 + 17 + 2 + "/db/b".len();
     let (requests, _, segments) = whole_segments(bytes.len() - 64 - names_bytes - 10);
     assert_eq!((requests.len(), segments.is_ended()), (16, false));
     assert!(segments.faults().count >= 1);
@@ -165,4 +165,40 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn names_hold_from_where_they_are_told_and_for_their_generation() {
+    let request = |issued_ns, generation| Captured {
+        request: Request { inode: 8, ..Request::new(issued_ns, Op::Write, 0, 4096) },
+        file_system: 1,
+        generation,
+    };
+    let name = |generation, level, path: &str| {
+        [Name::File { file_system: 1, inode: 8, generation, level, path: path.to_owned() }]
+    };
+    let mut writer = SegmentWriter::begin(Vec::new(), header()).unwrap();
+    writer.records(&[request(0, 1)], 0).unwrap();
+    writer.names(&name(1, None, "/db/000012.dbtmp"), 0).unwrap();
+    writer.records(&[request(1, 1), request(2, 2), request(3, 3)], 0).unwrap();
+    writer.names(&name(1, None, "/db/CURRENT"), 0).unwrap();
+    writer.names(&name(2, Some(3), "/db/000013.sst"), 0).unwrap();
+    writer.records(&[request(4, 1), request(5, 2), request(6, 0)], 0).unwrap();
+    let bytes = writer.finish(0).unwrap();
+    let (requests, names, _) = read(&bytes).unwrap();
+    let paths: Vec<&str> = requests.iter().map(|request| names.paths.name(request.path)).collect();
+    let (temporary, current, table) = ("/db/000012.dbtmp", "/db/CURRENT", "/db/000013.sst");
+    assert_eq!(paths, [temporary, temporary, table, "", current, table, ""]);
+    assert_eq!(names.levels, HashMap::from([(requests[5].path, 3)]));
+}
+
+#[test]
+fn names_of_the_first_kind_are_read() {
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&7u32.to_le_bytes());
+    bytes.extend_from_slice(&9u64.to_le_bytes());
+    bytes.extend_from_slice(&2u16.to_le_bytes());
+    bytes.extend_from_slice(b"/x!");
+    let name = Name::File { file_system: 7, inode: 9, generation: 0, level: None, path: "/x".to_owned() };
+    assert_eq!(Name::decode(&bytes), Some((name, &b"!"[..])));
 }

@@ -8,7 +8,7 @@ use forebay_block::checksum::crc32c;
 use std::io::{self, Write};
 
 /// Longest encoding of a name, in bytes.
-const NAME_ENCODED_MAX: usize = 1 + 12 + 2 + NAME_BYTES_MAX;
+const NAME_ENCODED_MAX: usize = 1 + 17 + 2 + NAME_BYTES_MAX;
 
 /// Writes a capture file, segment by segment. What it has handed to `to` survives this process.
 #[derive(Debug)]

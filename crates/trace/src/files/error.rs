@@ -1,0 +1,34 @@
+//! Why a mount cannot be watched.
+
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Failure to watch a mounted file system.
+#[derive(Debug, Error)]
+pub enum FilesError {
+    /// Nothing is mounted there.
+    #[error("{path}: no file system is mounted here")]
+    NoMount {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A path that the kernel's calls cannot take.
+    #[error("{path}: not a path that can be watched")]
+    Path {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Something of the system cannot be read.
+    #[error("{path}: cannot be read")]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The thread cannot be started.
+    #[error("a thread cannot be started")]
+    Thread(#[source] io::Error),
+}

@@ -1,0 +1,185 @@
+//! Databases of RocksDB in a mount: their LOGs are followed for the levels of their tables.
+//!
+//! A folder with `CURRENT`, `LOG` and a `MANIFEST-*` is one (`file/filename.cc`). When a database is opened its `LOG` becomes
+//! `LOG.old.MICROSECONDS`; what was not read of it then is read by that name.
+
+use super::book::Book;
+use super::handle::Id;
+use super::look::read_at;
+use crate::rocksdb_log::RocksdbLog;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Most databases that are followed.
+const DATABASES_MAX: usize = 256;
+/// Most older LOGs that are read of each.
+const OLD_MAX: usize = 16;
+/// Most tables whose level is waited for.
+const WAITING_MAX: usize = 4096;
+/// Bytes read at once.
+const READ_BYTES: usize = 1 << 20;
+/// How often a LOG is read on. RocksDB itself writes it out after five seconds at the latest (`env/env_posix.cc`).
+const EVERY: Duration = Duration::from_millis(500);
+/// A table that was made is looked for in the LOG after this.
+const SETTLE: Duration = Duration::from_millis(30);
+
+/// The databases of a mount.
+#[derive(Debug, Default)]
+pub struct Databases {
+    found: BTreeMap<u64, Database>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Database {
+    log: RocksdbLog,
+    /// The file being read, and how far it was.
+    at: Option<(Id, u64)>,
+    /// Older ones that come first.
+    old: VecDeque<Id>,
+    /// Tables whose level is not certain yet.
+    waiting: BTreeSet<u64>,
+    due: Instant,
+}
+
+/// The levels of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Where it is, or is probably being written to.
+    pub now: Option<u8>,
+    /// For which its bytes were written.
+    pub written: Option<u8>,
+}
+
+/// The number of a table's name, `000012.sst`.
+pub fn table_number(name: &[u8]) -> Option<u64> {
+    let digits = name.strip_suffix(b".sst")?;
+    let is_number = digits.len() >= 6 && digits.iter().all(u8::is_ascii_digit);
+    if is_number { str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}
+
+/// Whether a folder with a file of this name may be a database.
+pub fn is_sign(name: &[u8]) -> bool {
+    name == b"CURRENT" || name == b"LOG" || name.starts_with(b"MANIFEST-")
+}
+
+impl Databases {
+    /// A folder that may be a database.
+    pub fn noticed(&mut self, book: &Book, folder: u64, now: Instant) {
+        let Some(entries) = book.tree.entries(folder) else { return };
+        let is_one = entries.contains_key(&b"CURRENT"[..])
+            && entries.contains_key(&b"LOG"[..])
+            && entries.keys().any(|name| name.starts_with(b"MANIFEST-"));
+        if let Some(database) = self.found.get_mut(&folder) {
+            // The LOG may be another one.
+            database.due = database.due.min(now + SETTLE);
+            return;
+        }
+        if !is_one || self.found.len() >= DATABASES_MAX {
+            return;
+        }
+        let number = |name: &[u8]| str::from_utf8(name.strip_prefix(b"LOG.old.")?).ok()?.parse::<u64>().ok();
+        let mut old: Vec<(u64, u64)> =
+            entries.iter().filter_map(|(name, inode)| Some((number(name)?, *inode))).collect();
+        old.sort_unstable();
+        let skip = old.len().saturating_sub(OLD_MAX);
+        let waiting = entries.keys().filter_map(|name| table_number(name)).take(WAITING_MAX);
+        let database = Database {
+            log: RocksdbLog::default(),
+            at: None,
+            old: old[skip..].iter().filter_map(|(_, inode)| book.tree.id(*inode)).collect(),
+            waiting: waiting.collect(),
+            due: now,
+        };
+        self.found.insert(folder, database);
+    }
+
+    /// A table was made.
+    pub fn table(&mut self, folder: u64, number: u64, now: Instant) {
+        if let Some(database) = self.found.get_mut(&folder)
+            && database.waiting.len() < WAITING_MAX
+        {
+            database.waiting.insert(number);
+            database.due = database.due.min(now + SETTLE);
+        }
+    }
+
+    /// When there is something to read.
+    pub fn next(&self) -> Option<Instant> {
+        self.found.values().map(|database| database.due).min()
+    }
+
+    /// Reads on in one LOG that is due; whether there was one.
+    ///
+    /// # Errors
+    /// Where it cannot be read; it is tried again later.
+    pub fn step(&mut self, book: &mut Book, has_handles: bool, now: Instant) -> io::Result<bool> {
+        let Some((&folder, database)) = self.found.iter_mut().find(|(_, database)| database.due <= now) else {
+            return Ok(false);
+        };
+        let Some(log) = book.tree.entries(folder).map(|entries| entries.get(&b"LOG"[..]).copied()) else {
+            self.found.remove(&folder);
+            return Ok(true);
+        };
+        let log = log.and_then(|inode| book.tree.id(inode));
+        database.due = now + EVERY;
+        if database.at.is_none() {
+            database.at = database.old.pop_front().or(log).map(|id| (id, 0));
+        }
+        let Some((id, offset)) = database.at else { return Ok(true) };
+        self.buffer.resize(READ_BYTES, 0);
+        let path = book.path(id.inode).filter(|_| book.tree.id(id.inode) == Some(id));
+        let read = match path {
+            Some(path) => read_at(&path, id, has_handles, offset, &mut self.buffer)?,
+            None => 0,
+        };
+        if read > 0 {
+            database.log.feed(&self.buffer[..read]);
+            database.at = Some((id, offset + read as u64));
+            if read == READ_BYTES {
+                database.due = now;
+            }
+        } else if Some(id) != log {
+            // It is another one's turn.
+            database.log.end();
+            database.at = None;
+            database.due = now;
+        }
+        database.tell(book, folder);
+        Ok(true)
+    }
+}
+
+impl Database {
+    fn tell(&mut self, book: &mut Book, folder: u64) {
+        let mut numbers: BTreeSet<u64> = self.log.take_changed().collect();
+        numbers.append(&mut self.waiting);
+        for number in numbers {
+            let name = format!("{number:06}.sst");
+            let entry = book.tree.entries(folder).and_then(|entries| entries.get(name.as_bytes()).copied());
+            let Some(inode) = entry else { continue };
+            let written = self.log.level_created(number);
+            let now = self.log.level(number).or(written).or_else(|| self.log.level_expected(number));
+            book.set_levels(inode, Levels { now, written });
+            if written.is_none() && self.waiting.len() < WAITING_MAX {
+                self.waiting.insert(number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_and_signs_are_known_by_their_names() {
+        assert_eq!(table_number(b"000012.sst"), Some(12));
+        assert_eq!(table_number(b"1234567.sst"), Some(1_234_567));
+        for name in ["12.sst", "000012.log", "00001x.sst", ".sst", "99999999999999999999999.sst"] {
+            assert_eq!(table_number(name.as_bytes()), None, "{name}");
+        }
+        assert!(is_sign(b"MANIFEST-000004") && is_sign(b"LOG") && !is_sign(b"LOG.old.1"));
+    }
+}
