@@ -263,12 +263,12 @@ pub struct DemoOptions {
 
 #[derive(Clone, Debug, Args)]
 pub struct BenchOptions {
-    /// Job file, or name of an experiment
+    /// Job file, name of an experiment, or a generator such as ycsb:?workload=b
     pub job: Option<PathBuf>,
     /// What is measured: a path or a URI; for application-shaped loads a directory
     #[arg(long, value_name = "URI")]
     pub target: Option<String>,
-    /// Names the experiments
+    /// Names the experiments and generators
     #[arg(long)]
     pub list: bool,
     /// A key of the job, as in a TOML job file; may be given several times

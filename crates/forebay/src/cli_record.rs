@@ -3,6 +3,17 @@
 use clap::Args;
 use std::path::PathBuf;
 
+/// What tells of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Source {
+    /// eBPF; where that is refused, ftrace.
+    Auto,
+    /// Probes.
+    Ebpf,
+    /// The kernel's blk tracer.
+    Ftrace,
+}
+
 /// Options of `record`.
 #[derive(Debug, Args)]
 pub struct RecordOptions {
@@ -35,6 +46,13 @@ pub struct RecordOptions {
     /// With --live: one line a second instead of a table
     #[arg(long, requires = "live")]
     pub line: bool,
+    /// With --live: classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file of `[[class]]` parts
+    #[arg(long, value_name = "RULES", requires = "live")]
+    pub rules: Option<String>,
+    /// What tells of requests: eBPF probes, or the kernel's blk tracer (ftrace), which knows neither hints nor files; auto
+    /// takes it where eBPF is refused
+    #[arg(long, value_enum, default_value_t = Source::Auto, value_name = "SOURCE")]
+    pub source: Source,
     /// Measure what the probes cost
     #[arg(long)]
     pub cost: bool,

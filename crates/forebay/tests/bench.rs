@@ -8,6 +8,8 @@ mod check;
 mod errors;
 #[path = "bench/faults.rs"]
 mod faults;
+#[path = "bench/generators.rs"]
+mod generators;
 #[path = "bench/jobs.rs"]
 mod jobs;
 #[path = "bench/loads.rs"]

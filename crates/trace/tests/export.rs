@@ -97,7 +97,7 @@ proptest! {
         for part in requests.chunks(step) {
             writer.write(part, &names).unwrap();
         }
-        let (found, found_names) = import(writer.finish().unwrap(), Format::Blktrace);
+        let (found, found_names) = import(writer.finish().unwrap().0, Format::Blktrace);
         let told = |requests: &[Request], names: &Names| -> Vec<_> {
             requests.iter().map(|request| told_by_blktrace(request, names)).collect()
         };
@@ -117,7 +117,7 @@ proptest! {
             for part in requests.chunks(step) {
                 writer.write(part, &names).unwrap();
             }
-            let (found, found_names) = import(writer.finish().unwrap(), Format::FioLog);
+            let (found, found_names) = import(writer.finish().unwrap().0, Format::FioLog);
             let told = |request: &Request, names: &Names| {
                 let Request { issued_ns, op, offset_bytes, len_bytes, .. } = *request;
                 (issued_ns / unit_ns, op, offset_bytes, len_bytes, names.volumes.name(request.volume).to_owned())
@@ -133,38 +133,53 @@ proptest! {
 fn huge_requests_are_cut() {
     let names = names();
     let huge = Request { volume: 1, ..Request::new(0, Op::Discard, 1 << 30, 10 << 30) };
-    let endless = Request { volume: 1, ..Request::new(5, Op::Discard, 0, u64::MAX) };
     let mut writer = BlktraceWriter::new(Vec::new());
     writer.write(&[huge], &names).unwrap();
-    let (found, _) = import(writer.finish().unwrap(), Format::Blktrace);
+    let (found, _) = import(writer.finish().unwrap().0, Format::Blktrace);
     assert_eq!(found.len(), 3);
     assert_eq!(found.iter().map(|request| request.len_bytes).sum::<u64>(), 10 << 30);
     assert!(found.windows(2).all(|pair| pair[0].end_bytes() == pair[1].offset_bytes));
     let mut writer = FioLogWriter::new(Vec::new(), FioLogVersion::V3);
     writer.write(&[huge], &names).unwrap();
-    let (found, _) = import(writer.finish().unwrap(), Format::FioLog);
+    let (found, _) = import(writer.finish().unwrap().0, Format::FioLog);
     assert_eq!(found.iter().map(|request| request.len_bytes).sum::<u64>(), 10 << 30);
+}
+
+/// They were cut without a word.
+#[test]
+fn regression_requests_beyond_2_tib_are_left_out_and_located() {
+    let names = names();
+    let request = |len_bytes| Request { volume: 1, ..Request::new(0, Op::Discard, 0, len_bytes) };
+    let list = [request(4096), request((2 << 40) + 512), request(2 << 40), request(u64::MAX)];
     let mut writer = BlktraceWriter::new(Vec::new());
-    writer.write(&[endless], &names).unwrap();
-    assert_eq!(import(writer.finish().unwrap(), Format::Blktrace).0.len(), 1024);
+    writer.write(&list[..1], &names).unwrap();
+    writer.write(&list[1..], &names).unwrap();
+    let blktrace = writer.finish().unwrap();
     let mut writer = FioLogWriter::new(Vec::new(), FioLogVersion::V3);
-    writer.write(&[endless], &names).unwrap();
-    assert_eq!(import(writer.finish().unwrap(), Format::FioLog).0.len(), 1024);
+    writer.write(&list[..1], &names).unwrap();
+    writer.write(&list[1..], &names).unwrap();
+    for ((bytes, refused), format) in [(blktrace, Format::Blktrace), (writer.finish().unwrap(), Format::FioLog)] {
+        let (found, _) = import(bytes, format);
+        assert_eq!(found.iter().map(|request| request.len_bytes).sum::<u64>(), 4096 + (2 << 40));
+        assert_eq!(refused.count, 2);
+        assert_eq!(refused.first.iter().map(|fault| fault.place).collect::<Vec<_>>(), [2, 4]);
+        assert!(refused.first[0].what.contains("2 TiB"), "{refused:?}");
+    }
 }
 
 #[test]
 fn partial_sectors_are_extended() {
     let mut writer = BlktraceWriter::new(Vec::new());
     writer.write(&[Request { volume: 1, ..Request::new(0, Op::Write, 1000, 100) }], &names()).unwrap();
-    let (found, _) = import(writer.finish().unwrap(), Format::Blktrace);
+    let (found, _) = import(writer.finish().unwrap().0, Format::Blktrace);
     assert_eq!((found[0].offset_bytes, found[0].len_bytes), (512, 1024));
 }
 
 #[test]
 fn nothing_is_an_empty_trace() {
-    let (found, _) = import(BlktraceWriter::new(Vec::new()).finish().unwrap(), Format::Blktrace);
+    let (found, _) = import(BlktraceWriter::new(Vec::new()).finish().unwrap().0, Format::Blktrace);
     assert!(found.is_empty());
-    let (found, _) = import(FioLogWriter::new(Vec::new(), FioLogVersion::V3).finish().unwrap(), Format::FioLog);
+    let (found, _) = import(FioLogWriter::new(Vec::new(), FioLogVersion::V3).finish().unwrap().0, Format::FioLog);
     assert!(found.is_empty());
 }
 
@@ -175,7 +190,7 @@ fn blanks_in_names_of_files_are_replaced() {
     let mut writer = FioLogWriter::new(Vec::new(), FioLogVersion::V3);
     let unnamed = Request::new(2_000, Op::Access, 0, 512);
     writer.write(&[Request { volume, ..Request::new(1_000, Op::Read, 0, 512) }, unnamed], &names).unwrap();
-    let text = String::from_utf8(writer.finish().unwrap()).unwrap();
+    let text = String::from_utf8(writer.finish().unwrap().0).unwrap();
     let wanted = "fio version 3 iolog\n1 my_disk_ add\n1 my_disk_ open\n1 my_disk_ read 0 512\n\
         2 volume0 add\n2 volume0 open\n2 volume0 read 0 512\n";
     assert_eq!(text, wanted);

@@ -300,6 +300,68 @@ fn a_cut_packed_trace_gives_what_is_there_and_a_located_error() {
     assert!(offset_bytes > 1000 * line.len() as u64);
 }
 
+/// Zstandard with a checksum, as the `zstd` tool packs.
+fn zstd_packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    packer.include_checksum(true).unwrap();
+    std::io::Write::write_all(&mut packer, bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+#[test]
+fn zstd_frames_are_unpacked_and_what_is_skippable_is_skipped() {
+    let text = b"419,W,8792731648,16384,1577808144360767\n725,R,359841792,4096,1577808144360794\n";
+    let skippable = [&[0x52, 0x2a, 0x4d, 0x18][..], &3_u32.to_le_bytes(), b"abc"].concat();
+    let packed = [&skippable[..], &zstd_packed(text), &skippable, &zstd_packed(text)].concat();
+    assert_eq!(detected(&packed, Format::Alibaba).requests.len(), 4);
+    assert_eq!(detected(&zstd_packed(text), Format::Alibaba).requests.len(), 2);
+}
+
+/// Reads to the error that must come; the requests before it, and where it is.
+fn until_failed(packed: Vec<u8>, format: Option<Format>) -> (usize, u64) {
+    let mut source = match from_reader(Cursor::new(packed), Path::new("trace"), format) {
+        Ok(source) => source,
+        Err(TraceError::Read { offset_bytes, .. }) => return (0, offset_bytes),
+        Err(error) => panic!("{error:?}"),
+    };
+    let (mut requests, mut names) = (Vec::new(), Names::default());
+    loop {
+        match source.read(&mut requests, &mut names) {
+            Ok(true) => {}
+            Ok(false) => panic!("not seen"),
+            Err(TraceError::Read { offset_bytes, .. }) => return (requests.len(), offset_bytes),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+#[test]
+fn cut_and_changed_zstd_gives_what_is_there_and_a_located_error() {
+    let lines: Vec<String> = (0..100_000_u64)
+        .map(|n| format!("419,W,{},16384,{}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20, 1_577_808_144_360_767 + n))
+        .collect();
+    let packed = zstd_packed(lines.concat().as_bytes());
+    for cut in [packed.len() - 1, packed.len() / 2, packed.len() / 3] {
+        let (requests, offset_bytes) = until_failed(packed[..cut].to_vec(), None);
+        assert!(requests > 10_000 && offset_bytes > 10_000 * 30, "{requests} {offset_bytes}");
+    }
+    assert_eq!(until_failed(packed[..7].to_vec(), Some(Format::Alibaba)), (0, 0));
+    // The checksum, the last four bytes, finds what nothing else does.
+    let mut changed = packed.clone();
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    assert!(until_failed(changed, None).0 > 90_000);
+    let garbage = [&packed[..], b"this is no frame"].concat();
+    assert!(until_failed(garbage, None).0 > 90_000);
+}
+
+#[test]
+fn a_zstd_window_beyond_128_mib_is_refused() {
+    // Magic, a descriptor of a frame without single segment, and a window of 2^28 bytes (RFC 8878, 3.1.1.1.2).
+    let packed = [&[0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3][..], &[1, 0, 0]].concat();
+    assert_eq!(until_failed(packed, Some(Format::Alibaba)), (0, 0));
+}
+
 #[test]
 fn names_of_formats() {
     for format in Format::ALL {

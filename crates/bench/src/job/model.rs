@@ -138,6 +138,19 @@ pub enum Pattern {
     /// What a recorded trace says: kinds, places and sizes. The job's mix has the kinds that occur, its sizes are the
     /// longest.
     Replayed,
+    /// The same of a trace that is made, not recorded. Before the job runs, mix and sizes are set as for a recorded one.
+    Generated {
+        /// Name and parameters of the generator, as `docs/generators.md` has them.
+        name: String,
+    },
+}
+
+impl Pattern {
+    /// Whether I/Os come from a [`crate::replay::Feed`].
+    #[must_use]
+    pub fn is_fed(&self) -> bool {
+        matches!(self, Self::Replayed | Self::Generated { .. })
+    }
 }
 
 /// A hot spot.
@@ -203,7 +216,7 @@ pub enum Arrival {
         /// Times are divided by this.
         speed: f64,
     },
-    /// At the times of the trace that gives the I/Os ([`Pattern::Replayed`]).
+    /// At the times of the trace that gives the I/Os ([`Pattern::Replayed`], [`Pattern::Generated`]).
     Recorded {
         /// Times are divided by this.
         speed: f64,

@@ -176,6 +176,9 @@ fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
         }
         Pattern::Zones(ref zones) => check_zones(at, zones),
         Pattern::Sequential { .. } | Pattern::YcsbZipf | Pattern::Shuffled | Pattern::Replayed => Ok(()),
+        Pattern::Generated { ref name } => {
+            at.ensure(!name.is_empty() && name.len() <= 255, "generator", || "1 to 255 bytes of text".to_owned())
+        }
     }
 }
 
@@ -245,6 +248,9 @@ fn check_arrival(at: &At<'_>, job: &Job) -> Result<(), JobError> {
             })?;
         }
         Arrival::Recorded { speed } => {
+            at.ensure(job.pattern.is_fed(), "arrival", || {
+                "these are the times of a generator, and the job names none: give generator".to_owned()
+            })?;
             at.ensure(speed.is_finite() && speed > 0.0 && speed <= 1e6, "scale", || {
                 format!("{speed}; above 0 and at most a million")
             })?;
@@ -268,7 +274,7 @@ fn check_end(at: &At<'_>, job: &Job) -> Result<(), JobError> {
     let end = job.end;
     let none =
         end.after_ns.is_none() && end.after_bytes.is_none() && end.after_ios.is_none() && end.after_passes.is_none();
-    let ends = !none || matches!(job.arrival, Arrival::Times { .. }) || job.pattern == Pattern::Replayed;
+    let ends = !none || matches!(job.arrival, Arrival::Times { .. }) || job.pattern.is_fed();
     at.ensure(ends, "runtime", || "nothing ends this job: give a runtime, bytes, ios or passes".to_owned())?;
     if let Some(ns) = end.after_ns {
         at.time("runtime", ns, 1)?;

@@ -327,6 +327,7 @@ pub fn pattern(pattern: &Pattern) -> String {
         }
         Pattern::Shuffled => "each block once a pass, in random order".to_owned(),
         Pattern::Replayed => "as recorded".to_owned(),
+        Pattern::Generated { name } => format!("as {name} has it"),
     }
 }
 

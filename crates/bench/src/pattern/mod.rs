@@ -263,7 +263,7 @@ impl Grid<'_> {
                 return Ok((Place::Random { begin_bytes: start }, Some(note)));
             }
             Pattern::Shuffled => Shape::shuffled(blocks, random),
-            Pattern::Replayed => return Err(PatternError::NoTrace),
+            Pattern::Replayed | Pattern::Generated { .. } => return Err(PatternError::NoTrace),
             Pattern::Zipf { theta } => Shape::zipf(blocks, *theta, &mut scatter)?,
             Pattern::YcsbZipf => Shape::ycsb(blocks),
             Pattern::Pareto { h } => Shape::pareto(blocks, *h, &mut scatter)?,

@@ -22,7 +22,7 @@ pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLo
 pub use tally::{Latencies, Tally};
 pub use virtual_run::run_virtual;
 
-use crate::job::model::{Arrival, Job, Pattern};
+use crate::job::model::{Arrival, Job};
 use crate::pattern::{Generator, PatternError};
 use crate::replay::{Feed, Player};
 use crate::telemetry::Recorder;
@@ -95,7 +95,7 @@ pub struct Assignment<Q> {
     pub opened: Opened<Q>,
     /// A recorder for each thread, or none.
     pub recorders: Vec<Recorder>,
-    /// The I/Os of a job that replays a trace ([`crate::job::model::Pattern::Replayed`]).
+    /// The I/Os of a job that replays a trace ([`crate::job::model::Pattern::is_fed`]).
     pub replay: Option<Feed>,
 }
 
@@ -330,7 +330,7 @@ impl Group {
                 let _ = give.send(Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)));
             }
             self.empties.push(give);
-            let load = match replay.clone().filter(|_| job.pattern == Pattern::Replayed) {
+            let load = match replay.clone().filter(|_| job.pattern.is_fed()) {
                 Some(feed) => Load::Replayed(Player::new(feed, job.arrival.is_open(), clock.is_virtual())),
                 None => made(&job, region, thread, &times)?,
             };

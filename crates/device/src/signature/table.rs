@@ -60,6 +60,13 @@ pub(super) const FIXED: &[Fixed] = &[
     fixed("Stratis pool member", b"!Stra0tis\x86\xff\x02^\x41rh", &[512 + 4, 9 * 512 + 4]),
     // gpt.c: the primary header is in block 1, of 512 or 4096 bytes, whatever the block of this device.
     fixed("GPT partition table", b"EFI PART", &[512, 4096]),
+    // What a user may name by mistake where the target belongs: packed files (RFC 1952 with its only method; RFC 8878),
+    // Parquet (file format, README), and what we record (docs/record.md, docs/telemetry.md).
+    fixed("gzip data", b"\x1f\x8b\x08", &[0]),
+    fixed("zstd data", b"\x28\xb5\x2f\xfd", &[0]),
+    fixed("Parquet file", b"PAR1", &[0]),
+    fixed("Forebay recording", b"FOREBAYR", &[0]),
+    fixed("Forebay records of I/Os", b"FOREBAYT", &[0]),
     // A pool of ours: docs/format.md. The last copy is found by `places`.
     fixed(super::places::FOREBAY_NAME, super::places::FOREBAY_MAGIC, &[0, 64 << 10]),
 ];

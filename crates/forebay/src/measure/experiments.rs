@@ -44,7 +44,9 @@ impl Named {
 /// All names, with what each shows.
 pub fn list() -> Vec<(String, &'static str)> {
     let experiments = Experiment::ALL.iter().map(|(experiment, what)| (experiment.name().to_owned(), *what));
-    experiments.chain(APPLICATIONS.iter().map(|&(name, _, what)| (name.to_owned(), what))).collect()
+    let applications = APPLICATIONS.iter().map(|&(name, _, what)| (name, what));
+    let others = applications.chain(super::generated::PRESETS).map(|(name, what)| (name.to_owned(), what));
+    experiments.chain(others).collect()
 }
 
 /// Runs what was named on an opened target.

@@ -3,6 +3,7 @@
 mod beforehand;
 mod diskspd_args;
 mod experiments;
+mod generated;
 mod holder;
 mod live;
 mod open;
@@ -21,6 +22,7 @@ mod wear;
 pub use beforehand::{check_new_files, check_outputs, idle_options};
 pub use diskspd_args::rewrite;
 pub use experiments::{Named, Other, application, compare, condition, experiment, list, report_table};
+pub use generated::{PIECE_BYTES, prepare as prepare_generated, preset as generator_preset, set as set_counted};
 pub use live::Live;
 pub use session::{Session, SessionOptions};
 pub use table::job as job_table;

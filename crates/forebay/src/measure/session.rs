@@ -1,5 +1,6 @@
 //! Running plans on a target, one after the other, until all are done or the user ends it.
 
+use super::generated;
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
@@ -216,35 +217,54 @@ impl Session {
             };
             recorders.push(of_job);
         }
+        let feeds: Vec<Option<Feed>> = match replay {
+            Some(feed) => jobs.iter().map(|_| Some(feed.clone())).collect(),
+            None => jobs.iter().map(|job| generated::feed(job, || self.shape())).collect::<Result<_>>()?,
+        };
+        let results = self.run_fed(jobs, recorders, &feeds, prefix);
+        // A recorded trace is its owner's to close, who knows what to say of it.
+        if replay.is_none() {
+            feeds.iter().flatten().try_for_each(Feed::close)?;
+        }
+        results
+    }
+
+    fn run_fed(
+        &self,
+        jobs: &[Job],
+        recorders: Vec<Vec<Recorder>>,
+        feeds: &[Option<Feed>],
+        prefix: &str,
+    ) -> Result<Vec<JobResult>> {
         let target = match &self.target {
             Measured::Virtual(target) => {
                 let mut show = |progress: &_| self.live.show(prefix, progress);
-                return target.run(jobs, recorders, replay, &self.settings(), &self.stop, &mut show);
+                return target.run(jobs, recorders, feeds, &self.settings(), &self.stop, &mut show);
             }
             Measured::Real(target) => target,
         };
         if let Some(size_bytes) = self.null_bytes {
             let open = |job: &Job| null_queues(job, size_bytes);
-            return self.run_on(jobs, recorders, replay, open, prefix);
+            return self.run_on(jobs, recorders, feeds, open, prefix);
         }
         let open = |job: &Job| {
             let opened = target.open(job, self.options.destroy_data);
             opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
         };
-        self.run_on(jobs, recorders, replay, open, prefix)
+        self.run_on(jobs, recorders, feeds, open, prefix)
     }
 
     fn run_on<Q: Queue + 'static>(
         &self,
         jobs: &[Job],
         recorders: Vec<Vec<Recorder>>,
-        replay: Option<&Feed>,
+        feeds: &[Option<Feed>],
         open: impl Fn(&Job) -> Result<Opened<Q>>,
         prefix: &str,
     ) -> Result<Vec<JobResult>> {
         let mut assignments = Vec::new();
-        for (job, recorders) in jobs.iter().zip(recorders) {
-            assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders, replay: replay.cloned() });
+        for ((job, recorders), feed) in jobs.iter().zip(recorders).zip(feeds) {
+            assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders, replay: feed.clone() });
         }
         let mut show = |progress: &_| self.live.show(prefix, progress);
         Ok(run(assignments, &self.clock, &self.settings(), &self.stop, &mut show)?)

@@ -1,7 +1,7 @@
 //! Results for people.
 
 use crate::output::{self, size, time};
-use forebay_bench::job::model::{Job, Pattern};
+use forebay_bench::job::model::Job;
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::run::{JobResult, KindResult, per_second};
 use forebay_bench::stats::little::Verdict;
@@ -54,7 +54,7 @@ fn asked(job: &Job) -> String {
         let each: Vec<String> = mix.choices.iter().map(|&(bytes, _)| size(u64::from(bytes))).collect();
         each.join("+")
     };
-    if job.pattern == Pattern::Replayed {
+    if job.pattern.is_fed() {
         return format!(
             "{} of up to {}, {}, {}, {} x {} in flight at most, waiting by {}",
             mix.join(" "),

@@ -18,14 +18,14 @@ const VOLUMES_NAMED: usize = 8;
 ///
 /// # Errors
 /// What cannot be opened.
-fn open(text: &str, format: Option<Format>) -> Result<Box<dyn Source + Send>> {
+fn open(text: &str, format: Option<Format>, volume: Option<&str>) -> Result<Box<dyn Source + Send>> {
     // Looked at before it is opened: opening a pipe would wait for its other end. What is not there may be a name that
     // blktrace's files begin with.
     let path = Path::new(text);
     if text == "-" || path.metadata().is_ok_and(|found| !found.is_file()) {
         bail!("the trace {text} is no file: it is read twice, so write it to one first");
     }
-    let [trace] = traces::named(text)?.try_into().map_err(|_| anyhow!("the trace {text} is more than one"))?;
+    let [trace] = traces::named(text, volume)?.try_into().map_err(|_| anyhow!("the trace {text} is more than one"))?;
     let mut files = trace.open(format, Wanted { flags: true, volume: true, ..Wanted::NONE })?;
     files.pop().filter(|_| files.is_empty()).ok_or_else(|| anyhow!("the trace {text} is more than one"))
 }
@@ -51,7 +51,7 @@ impl TraceReader {
     /// What cannot be opened.
     pub fn open(text: &str, format: Option<Format>, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
         Ok(Self {
-            source: open(text, format)?,
+            source: open(text, format, volume)?,
             names: Names::default(),
             batch: Vec::new(),
             volume: volume.map(str::to_owned),

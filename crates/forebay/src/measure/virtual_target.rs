@@ -64,7 +64,7 @@ impl VirtualTarget {
         }
     }
 
-    /// Runs jobs at once, each with its recorders; `replay` has the I/Os of one that replays a trace.
+    /// Runs jobs at once, each with its recorders, and with the I/Os of one that replays a trace.
     ///
     /// # Errors
     /// What could not be begun.
@@ -72,7 +72,7 @@ impl VirtualTarget {
         &self,
         jobs: &[Job],
         recorders: Vec<Vec<Recorder>>,
-        replay: Option<&Feed>,
+        feeds: &[Option<Feed>],
         settings: &Settings,
         stop: &Arc<AtomicBool>,
         observer: &mut dyn FnMut(&Progress),
@@ -89,13 +89,13 @@ impl VirtualTarget {
                 let facts = facts(drive.size_bytes(), &drive.description(), &[]);
                 let queues =
                     |job: &Job, bytes| -> Result<Vec<ModelQueue>> { Ok(drive.queues(job.threads, job.depth, bytes)?) };
-                run_on(jobs, recorders, replay, &facts, queues, drive.clock(), settings, stop, observer)
+                run_on(jobs, recorders, feeds, &facts, queues, drive.clock(), settings, stop, observer)
             }
             Self::Pool(pool) => {
                 let facts = facts(pool.size_bytes(), pool.description(), pool.notes());
                 let queues =
                     |job: &Job, bytes| -> Result<Vec<VirtualPoolQueue>> { pool.queues(job.threads, job.depth, bytes) };
-                run_on(jobs, recorders, replay, &facts, queues, pool.clock(), settings, stop, observer)
+                run_on(jobs, recorders, feeds, &facts, queues, pool.clock(), settings, stop, observer)
             }
         }
     }
@@ -120,7 +120,7 @@ fn facts(size_bytes: u64, description: &str, notes: &[String]) -> TargetFacts {
 fn run_on<Q: VirtualQueue + 'static>(
     jobs: &[Job],
     recorders: Vec<Vec<Recorder>>,
-    replay: Option<&Feed>,
+    feeds: &[Option<Feed>],
     facts: &TargetFacts,
     queues: impl Fn(&Job, usize) -> Result<Vec<Q>>,
     clock: &VirtualClock,
@@ -129,10 +129,10 @@ fn run_on<Q: VirtualQueue + 'static>(
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<JobResult>> {
     let mut assignments = Vec::new();
-    for (job, recorders) in jobs.iter().zip(recorders) {
+    for ((job, recorders), feed) in jobs.iter().zip(recorders).zip(feeds) {
         let queues = queues(job, (job.max_io_bytes() as usize).max(512))?;
         let opened = Opened { queues, facts: facts.clone() };
-        assignments.push(Assignment { job: job.clone(), opened, recorders, replay: replay.cloned() });
+        assignments.push(Assignment { job: job.clone(), opened, recorders, replay: feed.clone() });
     }
     Ok(run_virtual(assignments, clock, settings, stop, observer)?)
 }

@@ -25,14 +25,17 @@ pub struct Named {
     pub levels: Option<Arc<Levels>>,
 }
 
+/// What results call the volume of requests of which none is known.
+const NO_VOLUME: &str = "(no volume)";
 /// Volumes at most in a directory.
 const VOLUMES_MAX: usize = 1 << 20;
 
-/// The traces that `text` names: a generator, a file, or a directory of Parquet files by volume, or of traces.
+/// The traces that `text` names: a generator, a file, or a directory of Parquet files by volume, or of traces. Of a directory
+/// by volume only `volume`, where that is given.
 ///
 /// # Errors
 /// Nothing is there, or nothing that could be a trace.
-pub fn named(text: &str) -> Result<Vec<Named>> {
+pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
     if let Some(made) = generate::open(text) {
         made?;
         return Ok(vec![Named { name: text.to_owned(), files: Vec::new(), levels: None }]);
@@ -46,9 +49,17 @@ pub fn named(text: &str) -> Result<Vec<Named>> {
     if !path.is_dir() {
         return Ok(vec![Named { name: text.to_owned(), files: vec![path.to_owned()], levels: None }]);
     }
-    let found = partitions(path)?;
+    let mut found = partitions(path)?;
+    if let Some(volume) = volume.filter(|_| !found.is_empty()) {
+        let known: Vec<String> = found.iter().take(20).map(|part| part.volume.clone()).collect();
+        found.retain(|part| part.volume == volume);
+        if found.is_empty() {
+            bail!("{text} has no volume {volume:?}; there are {}", known.join(", "));
+        }
+    }
     let of = |name, files| Named { name, files, levels: None };
-    let mut list: Vec<Named> = found.into_iter().map(|part| of(part.volume, part.files)).collect();
+    let name = |volume: String| if volume.is_empty() { NO_VOLUME.to_owned() } else { volume };
+    let mut list: Vec<Named> = found.into_iter().map(|part| of(name(part.volume), part.files)).collect();
     if list.is_empty() {
         let entries = std::fs::read_dir(path).with_context(|| format!("{text} cannot be read"))?;
         for entry in entries {

@@ -1,6 +1,7 @@
 //! `forebay analyze`: the workload through the PRISM.
 
 use crate::finding::finding;
+use crate::measure;
 use crate::output::{self, Format};
 use crate::traces::{self, Levels, Loaded, Named};
 use anyhow::{Context, Result, anyhow, bail};
@@ -8,7 +9,7 @@ use forebay_device::parse_size_bytes;
 use forebay_prism::Need;
 use forebay_trace::analysis::{Analysis, By, Options, Report};
 use forebay_trace::format::Format as TraceFormat;
-use forebay_trace::format::parquet::Wanted;
+use forebay_trace::format::parquet::{Figures, Wanted, curves_path, write_figures};
 use forebay_trace::{Faults, Knows, Names, Request};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub use text::{faults, untold};
 /// Options of `forebay analyze`.
 #[derive(Debug, clap::Args)]
 pub struct AnalyzeOptions {
-    /// A trace: a file of a known format (also packed by gzip), a generator such as rocksdb:?scale=0.01, or a directory of
+    /// A trace: a file of a known format (also packed by gzip or Zstandard), a generator such as rocksdb:?scale=0.01, or a directory of
     /// traces, of which each is analysed
     pub trace: String,
     #[command(flatten)]
@@ -37,6 +38,10 @@ pub struct AnalyzeOptions {
     /// Follow one block in N (a power of two) from the first on: faster, and nearly as exact
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub sample: u64,
+    /// Also write all figures to this Parquet file, a row each for every row of every trace, and all curves to
+    /// NAME.curves.parquet beside it (docs/analyze.md); neither may exist
+    #[arg(long, value_name = "FILE")]
+    pub parquet: Option<PathBuf>,
     /// Traces analysed at a time, where there are several; all cores where left out
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -66,7 +71,7 @@ impl ReadingOptions {
     /// # Errors
     /// Nothing is there, or a LOG that cannot be read.
     pub fn named(&self, text: &str) -> Result<Vec<Named>> {
-        let mut list = traces::named(text)?;
+        let mut list = traces::named(text, self.volume.as_deref())?;
         if !self.rocksdb_log.is_empty() {
             let levels = Arc::new(Levels::read(&self.rocksdb_log)?);
             levels.faults().iter().for_each(|line| eprintln!("forebay: {line}"));
@@ -164,6 +169,18 @@ struct Analysed {
     report: Report,
 }
 
+impl Analysed {
+    fn figures(&self) -> Figures<'_> {
+        Figures {
+            trace: &self.name,
+            requests: self.read.requests,
+            faults: self.read.faults.count,
+            is_cut: self.read.cut.is_some(),
+            report: &self.report,
+        }
+    }
+}
+
 pub fn by(name: &str) -> Result<By> {
     let found = By::ALL.iter().find(|(_, known)| *known == name).map(|(by, _)| *by);
     found.ok_or_else(|| {
@@ -183,10 +200,14 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if options.memory < 1 << 20 {
         bail!("--memory: at least 1MiB");
     }
+    if let Some(path) = &options.parquet {
+        measure::check_new_files([path, &curves_path(path)].into_iter())?;
+    }
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let Loaded { rules, bypassed } = options.reading.rules()?;
     let by = by(&options.by)?;
     let list = options.reading.named(&options.trace)?;
+    let volume = options.reading.volume.as_deref();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores).clamp(1, list.len());
     let how = Options {
@@ -199,7 +220,6 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let wanted = wanted(&how);
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
-        let volume = options.reading.volume.as_deref();
         let mut read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
             analysis.add(requests, names, knows);
             true
@@ -239,7 +259,12 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if good.iter().all(|analysed| lacks_levels(by, &analysed.report)) {
         warn_of_levels();
     }
-    tell(&good, &bad, Path::new(&options.trace).is_dir(), format)?;
+    // Where nobody reads what is told, the figures are written all the same.
+    let told = tell(&good, &bad, Path::new(&options.trace).is_dir(), format);
+    if let Some(path) = &options.parquet {
+        write_figures(path, &good.iter().map(Analysed::figures).collect::<Vec<_>>())?;
+    }
+    told?;
     if let Some(cut) = good.iter().find_map(|analysed| analysed.read.cut.as_ref()) {
         return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
     }

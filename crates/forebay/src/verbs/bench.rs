@@ -6,7 +6,7 @@ use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_tabl
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::Report;
-use forebay_bench::job::model::Plan;
+use forebay_bench::job::model::{Arrival, Job, Plan};
 use forebay_bench::job::validate::validate;
 use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary::{self, Reporting};
@@ -45,7 +45,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if let Some(named @ (Named::PhotoIngest | Named::IndexRebuild)) = named {
         return show_report(&measure::application(named, target, options)?, target, format);
     }
-    let plan = plan(options, named.is_some())?;
+    let mut plan = plan(options, named.is_some())?;
     for note in &plan.notes {
         eprintln!("forebay: note: {note}");
     }
@@ -56,12 +56,22 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     }
     let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
     let mut session = Session::new(target, settings.clone())?;
-    let base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
+    let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
+    if base.pattern.is_fed() {
+        if let Some(Named::Experiment(experiment)) = named {
+            bail!("{experiment} has I/Os of its own: leave out generator");
+        }
+        // Conditioning has I/Os of its own too.
+        base = Job { pattern: Job::default().pattern, arrival: Arrival::Closed, ..base };
+    }
     if let Some(Named::Experiment(experiment)) = named {
         let report = measure::experiment(&mut session, experiment, base, options)?;
         session.close()?;
         return show_report(&report, target, format);
     }
+    let told = plan.notes.len();
+    measure::prepare_generated(&session, &mut plan)?;
+    plan.notes[told..].iter().for_each(|note| eprintln!("forebay: note: {note}"));
     let other = other(&session, &settings, &plan, options)?;
     session.check(&plan)?;
     if let Some(text) = &options.condition {
@@ -95,6 +105,7 @@ fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &Be
     if let Some(other) = &options.against {
         let other = Session::new(other, settings.clone())?;
         other.target_bytes()?;
+        measure::prepare_generated(&other, &mut plan.clone())?;
         other.check(plan)?;
         return Ok(Some(Against::Target(Box::new(other))));
     }
@@ -107,6 +118,7 @@ fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &Be
     let settings: Vec<String> = options.set.iter().chain(&options.against_set).cloned().collect();
     let mut other = from_settings(&settings)?;
     apply(&mut other, options)?;
+    measure::prepare_generated(session, &mut other)?;
     session.check(&other)?;
     Ok(Some(Against::Settings(other)))
 }
@@ -124,7 +136,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     let not_started: Vec<&str> =
         plan.groups.iter().flatten().skip(results.len()).map(|job| job.name.as_str()).collect();
     let name = session.name().to_owned();
-    match format {
+    let show = || match format {
         Format::Json => {
             let jobs: Vec<Value> = results
                 .iter()
@@ -139,7 +151,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 "not_started": not_started,
                 "drive_counters": counters,
                 "models": wear.as_ref().map(Wear::json),
-            }))?;
+            }))
         }
         Format::Table => {
             let tables: Vec<String> = results
@@ -157,10 +169,14 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             if let Some(table) = wear.as_ref().and_then(Wear::table) {
                 output::line(&format!("\n{table}"))?;
             }
+            Ok(())
         }
-    }
-    // After the result was shown: a file that cannot be written does not cost it.
+    };
+    // After the result was shown: a file that cannot be written does not cost it. And where nobody reads the result the
+    // files are written all the same.
+    let shown = show();
     write_files(&results, options)?;
+    shown?;
     session.close()?;
     verdict(&results)
 }
@@ -252,7 +268,7 @@ fn show_list(format: Format) -> Result<()> {
         }
         Format::Table => {
             let rows: Vec<Vec<String>> = names.into_iter().map(|(name, what)| vec![name, what.to_owned()]).collect();
-            output::line(&output::table(&["experiment", "what it shows"], 2, &rows))
+            output::line(&output::table(&["name", "what it shows"], 2, &rows))
         }
     }
 }
@@ -298,9 +314,17 @@ pub(super) fn verdict(results: &[JobResult]) -> Result<()> {
 /// The plan that the command line asks for; that of an experiment is the base of its jobs.
 fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
     let file = options.job.as_deref().filter(|_| !named);
+    let preset = file.filter(|path| !path.exists()).and_then(measure::generator_preset);
     let mut plan = match (file, options.diskspd.is_empty(), options.set.is_empty()) {
+        (_, true, _) if preset.is_some() => {
+            let settings = preset.map(|name| format!("generator={name}"));
+            from_settings(&settings.into_iter().chain(options.set.iter().cloned()).collect::<Vec<_>>())?
+        }
         (Some(path), true, true) if !path.exists() => {
-            bail!("{} is neither a file nor an experiment; `forebay bench --list` names these", path.display())
+            bail!(
+                "{} is neither a file nor an experiment nor a generator; `forebay bench --list` names these",
+                path.display()
+            )
         }
         (Some(path), true, true) => job::load(path)?,
         (None, false, true) => from_diskspd(options, named)?,

@@ -5,11 +5,11 @@ use crate::output::{self, Format};
 use crate::traces;
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
-use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter};
+use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, PartialFile};
 use forebay_trace::{Faults, Names, Request, TraceError};
 use serde_json::json;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options of `forebay convert`.
 #[derive(Debug, clap::Args)]
@@ -46,39 +46,8 @@ pub enum To {
 enum Writer {
     Parquet(ParquetWriter),
     ByVolume(PartitionedWriter),
-    Fio(FioLogWriter<File>, Partial),
-    Blktrace(BlktraceWriter<File>, Partial),
-}
-
-/// A file that gets its name when it is whole, and goes where it is given up.
-struct Partial {
-    partial: PathBuf,
-    to: PathBuf,
-}
-
-impl Partial {
-    fn create(to: &Path) -> Result<(File, Self)> {
-        let about = || format!("{} cannot be created", to.display());
-        if to.exists() {
-            return Err(anyhow::Error::from(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).context(about()));
-        }
-        let mut partial = to.as_os_str().to_owned();
-        partial.push(".partial");
-        let file = File::create(&partial).with_context(about)?;
-        Ok((file, Self { partial: partial.into(), to: to.to_owned() }))
-    }
-
-    fn finish(self, file: &File) -> Result<(), TraceError> {
-        let named = file.sync_all().and_then(|()| std::fs::rename(&self.partial, &self.to));
-        named.map_err(|source| TraceError::Write { source })
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // Gone already where it was finished.
-        let _ = std::fs::remove_file(&self.partial);
-    }
+    Fio(FioLogWriter<File>, PartialFile),
+    Blktrace(BlktraceWriter<File>, PartialFile),
 }
 
 impl Writer {
@@ -93,13 +62,14 @@ impl Writer {
 
     /// Ends it; what could not be written of the requests.
     fn finish(self, faults: &Faults) -> Result<Faults, TraceError> {
-        match self {
+        let (refused, partial) = match self {
             Self::Parquet(writer) => return Ok(writer.finish(faults)?.refused),
             Self::ByVolume(writer) => return Ok(writer.finish(faults)?.refused),
-            Self::Fio(writer, partial) => partial.finish(&writer.finish()?)?,
-            Self::Blktrace(writer, partial) => partial.finish(&writer.finish()?)?,
-        }
-        Ok(Faults::default())
+            Self::Fio(writer, partial) => (writer.finish()?.1, partial),
+            Self::Blktrace(writer, partial) => (writer.finish()?.1, partial),
+        };
+        partial.finish()?;
+        Ok(refused)
     }
 }
 
@@ -115,7 +85,8 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     if !options.reading.rocksdb_log.is_empty() {
         bail!("--rocksdb-log: levels make rows of analyze and size; a trace is converted as it is");
     }
-    let list = traces::named(&options.trace)?;
+    let volume = options.reading.volume.as_deref();
+    let list = traces::named(&options.trace, volume)?;
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: convert one at a time", options.trace, list.len());
     };
@@ -123,7 +94,6 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let mut writer = None;
     let (mut failed, mut written) = (None, 0_u64);
     let limit = options.limit.unwrap_or(u64::MAX);
-    let volume = options.reading.volume.as_deref();
     let read = read(trace, trace_format, Wanted::ALL, volume, |requests, names, knows| {
         if failed.is_some() || written >= limit {
             return false;
@@ -161,20 +131,27 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
         })),
         Format::Table => {
             super::analyze::faults(&read.faults).iter().try_for_each(|line| output::line(line))?;
-            let refused = refused.count;
-            if refused > 0 {
+            if refused.count > 0 {
                 output::line(&format!(
-                    "{refused} requests have values that the format cannot hold, and were left out"
+                    "{} requests have values that the format cannot hold, and were left out; the first:",
+                    refused.count
                 ))?;
+                for fault in &refused.first {
+                    output::line(&format!("  request {}: {}", fault.place, fault.what))?;
+                }
             }
-            output::line(&format!("{} requests written to {}", written - refused.min(written), about()))
+            output::line(&format!("{} requests written to {}", written - refused.count.min(written), about()))
         }
     }
 }
 
 fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writer> {
+    let create_file = || -> Result<(File, PartialFile)> {
+        let partial = PartialFile::create(&options.to)?;
+        Ok((partial.file()?, partial))
+    };
     let fio = |version| -> Result<Writer> {
-        let (file, partial) = Partial::create(&options.to)?;
+        let (file, partial) = create_file()?;
         Ok(Writer::Fio(FioLogWriter::new(file, version), partial))
     };
     Ok(match options.to_format {
@@ -183,7 +160,7 @@ fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writ
         To::FioLog => fio(FioLogVersion::V3)?,
         To::FioLog2 => fio(FioLogVersion::V2)?,
         To::Blktrace => {
-            let (file, partial) = Partial::create(&options.to)?;
+            let (file, partial) = create_file()?;
             Writer::Blktrace(BlktraceWriter::new(file), partial)
         }
     })

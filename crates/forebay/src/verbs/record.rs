@@ -3,13 +3,13 @@
 mod live;
 mod report;
 
-use crate::cli_record::RecordOptions;
+use crate::cli_record::{RecordOptions, Source};
 use crate::finding::finding;
 use crate::measure::signals;
 use crate::output::Format;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_bench::job::size::{size_bytes, time_ns};
-use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target};
+use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target, Tracer};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -55,20 +55,35 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
+    let rules = options.rules.as_deref().map(crate::traces::load_rules).transpose()?.unwrap_or_default().rules;
     let mut recorder = Recorder::begin(Capture {
         targets: targets.clone(),
         processes: options.pid.clone(),
         cgroups,
+        tracer: match options.source {
+            Source::Auto => Tracer::Auto,
+            Source::Ebpf => Tracer::Ebpf,
+            Source::Ftrace => Tracer::Ftrace,
+        },
         measure_cost: options.cost,
         output,
     })?;
+    if let Some(why) = recorder.take_refusal() {
+        eprintln!("forebay: note: eBPF is refused: {}", crate::output::chain(&why.into()));
+    }
+    if recorder.is_ftrace() {
+        eprintln!(
+            "forebay: note: the kernel's blk tracer (ftrace) tells of requests: no hints, no files, no DIRECT or SWAP, no \
+             zero-filling told from writing, and no time before the issue"
+        );
+    }
     let begun = Instant::now();
     let mut child = start(&options.command)?;
     if !options.live {
         let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
         tracing::info!("recording {}{}", names.join(", "), if child.is_none() { "; Ctrl-C ends it" } else { "" });
     }
-    let mut view = options.live.then(|| live::View::new(&targets, options.line, format));
+    let mut view = options.live.then(|| live::View::new(&targets, &rules, !recorder.is_ftrace(), options.line, format));
     let mut ended: Option<ExitStatus> = None;
     let recorded = loop {
         match recorder.turn() {

@@ -5,7 +5,7 @@ use crate::measure::{self, Session, SessionOptions, TraceReader, Wear, job_table
 use crate::output::{self, Format, size, time};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use forebay_bench::job::model::{Arrival, Calls, End, Job, Mix, Pattern, Plan, SizeMix, Sizes};
+use forebay_bench::job::model::{Arrival, Calls, End, Job, Pattern, Plan};
 use forebay_bench::job::size::decimal;
 use forebay_bench::job::validate::validate;
 use forebay_bench::output::summary::{self, Reporting};
@@ -21,8 +21,6 @@ use std::path::PathBuf;
 
 /// Name of the job in results.
 const NAME: &str = "replay";
-/// Longest I/O that transfers data, in bytes; what kernels send to a drive at once, about.
-const PIECE_BYTES: u32 = 1 << 20;
 /// Room for I/Os in flight, per thread, at recorded times.
 const DEPTH_TIMED: u32 = 128;
 /// I/Os in flight, per thread, as fast as possible.
@@ -34,7 +32,7 @@ const KEYS: [&str; 9] =
 /// Options of `forebay replay`.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayOptions {
-    /// Trace: a file, plain or gzip, or a generator such as rocksdb:?scale=0.001
+    /// Trace: a file, plain or packed by gzip or Zstandard, or a generator such as rocksdb:?scale=0.001
     pub trace: String,
     /// Format of the trace, where its first bytes do not tell
     #[arg(long, value_name = "NAME")]
@@ -124,7 +122,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
     let session = Session::new(&options.target, settings)?;
     let (target_bytes, block_bytes) = session.shape()?;
-    let fit = Fit { target_bytes, block_bytes, piece_bytes: PIECE_BYTES, wrap: options.wrap };
+    let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
     let known = look_at(&session, options, trace_format, &selection, &fit)?;
     let plan = Plan { groups: vec![vec![job(base, options, &known.counts)]], notes: known.notes.clone() };
     for note in &plan.notes {
@@ -291,9 +289,6 @@ fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> Strin
 
 /// The job that makes the I/Os of a trace.
 fn job(base: Job, options: &ReplayOptions, counts: &Counts) -> Job {
-    let longest = SizeMix::fixed(counts.longest_bytes.max(512));
-    let percent = |ios: u64| ((ios as f64 * 100.0 / counts.all_ios() as f64).round() as u32).max(1);
-    let weights = counts.kinds().map(|kind| (kind, percent(counts.ios[kind as usize]))).collect();
     let default_depth = match (base.access.calls, options.as_fast_as_possible) {
         (Calls::Sync { .. }, _) => 1,
         (_, true) => DEPTH_FAST,
@@ -301,18 +296,18 @@ fn job(base: Job, options: &ReplayOptions, counts: &Counts) -> Job {
     };
     let arrival =
         if options.as_fast_as_possible { Arrival::Closed } else { Arrival::Recorded { speed: options.scale } };
-    Job {
+    let mut job = Job {
         name: NAME.to_owned(),
         threads: options.threads,
         depth: options.depth.unwrap_or(default_depth),
-        mix: Mix { weights, flush_every: None },
-        sizes: Sizes { read: longest.clone(), write: longest.clone(), trim: longest },
         pattern: Pattern::Replayed,
         arrival,
         end: End::default(),
         warmup_ns: 0,
         ..base
-    }
+    };
+    measure::set_counted(&mut job, counts);
+    job
 }
 
 /// What will be done, in one line.

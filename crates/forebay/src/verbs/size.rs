@@ -77,6 +77,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if options.trace == "-" {
         bail!("a trace is read twice, and standard input can be read once: write it to a file first");
     }
+    let volume = options.reading.volume.as_deref();
     let by = by(&options.by)?;
     let list = options.reading.named(&options.trace)?;
     let [trace] = list.as_slice() else {
@@ -85,7 +86,6 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let how =
         Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
     let columns = wanted(&how);
-    let volume = options.reading.volume.as_deref();
     let mut analysis = Analysis::new(&how);
     let first = read(trace, trace_format, columns, volume, |requests, names, knows| {
         analysis.add(requests, names, knows);

@@ -117,3 +117,35 @@ fn what_are_no_records_is_refused() {
     assert!(std::fs::read(&records).unwrap() == before);
     refused(&forebay(&["bench", "--records", &records, "--parquet", "/dev/full"]), 2, &["/dev/full"]);
 }
+
+/// Where the reader of the result was gone, the records were not converted.
+#[test]
+fn regression_records_are_converted_also_where_nobody_reads_the_result() {
+    let place = Place::new();
+    let (records, parquet) = (place.text("r.fbt"), place.text("r.parquet"));
+    let more = ["--set", "ios=1000", "--warmup", "0s", "--records", &records, "--parquet", &parquet];
+    let mut run = Running::start(&[&["bench", "--target", NULL][..], &more].concat());
+    drop(run.0.stdout.take());
+    run.end();
+    assert!(std::fs::read(&parquet).unwrap().ends_with(b"PAR1"));
+}
+
+/// A trace given as the target, by mistake, was written over.
+#[test]
+fn regression_traces_and_packed_files_are_not_written_over() {
+    let place = Place::new();
+    let target = place.target();
+    for (magic, name) in [
+        (&b"\x1f\x8b\x08"[..], "gzip data"),
+        (b"\x28\xb5\x2f\xfd", "zstd data"),
+        (b"PAR1", "Parquet file"),
+        (b"FOREBAYR", "Forebay recording"),
+        (b"FOREBAYT", "Forebay records of I/Os"),
+    ] {
+        let mut content = std::fs::read(&target).unwrap();
+        content[..magic.len()].copy_from_slice(magic);
+        std::fs::write(&target, &content).unwrap();
+        refused(&bench(&target, &["--set", "rw=randwrite", "--set", "ios=10"]), 2, &[name, "--destroy-data"]);
+        assert!(std::fs::read(&target).unwrap() == content);
+    }
+}

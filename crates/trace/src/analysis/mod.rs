@@ -6,6 +6,7 @@
 mod blocks;
 mod books;
 mod bursts;
+mod classes;
 mod depth;
 mod distances;
 mod histogram;
@@ -18,6 +19,7 @@ mod stack;
 
 pub use books::Book;
 pub use bursts::{Bursts, WINDOWS_NS, Window};
+pub use classes::Classes;
 pub use depth::{DEPTHS, Depths};
 pub use distances::Distances;
 pub use histogram::Histogram;

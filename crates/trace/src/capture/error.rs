@@ -26,6 +26,26 @@ pub enum CaptureError {
         /// As the kernel names it.
         mode: String,
     },
+    /// The kernel's `blk` tracer cannot be used.
+    #[error("the kernel's tracer \"blk\" (ftrace) cannot be used: {why}")]
+    NoFtrace {
+        /// Why.
+        why: String,
+    },
+    /// Neither probes nor the `blk` tracer can be used.
+    #[error("neither eBPF ({ebpf}) nor ftrace can be used")]
+    Neither {
+        /// Why no probes.
+        ebpf: Box<Self>,
+        /// Why not the tracer.
+        #[source]
+        ftrace: Box<Self>,
+    },
+    /// Only probes know whose a request is.
+    #[error(
+        "what processes or control groups ask for is told apart by eBPF only, not by ftrace: leave out --pid and --cgroup, or --source ftrace"
+    )]
+    NeedsEbpf,
     /// The kernel refuses the probes.
     #[error("the kernel refuses the probe {probe}")]
     Refused {

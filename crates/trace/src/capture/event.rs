@@ -22,7 +22,7 @@ pub struct Issuer {
 }
 
 /// A request is issued to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issue {
     /// Identity of the request until it completes.
     pub key: u64,

@@ -2,7 +2,9 @@
 
 use super::disk::{Disk, DiskStat, Target};
 use super::error::CaptureError;
+use super::event::Event;
 use super::files::Paths;
+use super::ftrace::Ftrace;
 use super::matcher::{Counts, Filter, Matched, Matcher};
 use super::output::{Output, OutputOptions};
 use super::probes::{ProbeCost, Probes, Watch};
@@ -22,6 +24,80 @@ const OPEN_FILES_EVERY: Duration = Duration::from_secs(1);
 /// Most such files.
 const OPEN_FILES_MAX: usize = 1 << 20;
 
+/// What tells of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tracer {
+    /// eBPF; where that is refused, ftrace.
+    #[default]
+    Auto,
+    /// Probes by eBPF.
+    Ebpf,
+    /// The kernel's `blk` tracer: without hints, files and times before the issue.
+    Ftrace,
+}
+
+/// What is at work.
+enum Source {
+    Probes(Box<Probes>),
+    Ftrace(Box<Ftrace>),
+}
+
+impl Source {
+    fn attach(
+        options: &RecordOptions,
+        disks: &[Disk],
+        watch: &Watch,
+        mut before_issues: impl FnMut(),
+    ) -> Result<(Self, Option<CaptureError>), CaptureError> {
+        let can_filter = options.processes.is_empty() && options.cgroups.is_empty();
+        if options.tracer == Tracer::Ftrace && !can_filter {
+            return Err(CaptureError::NeedsEbpf);
+        }
+        let refused = match options.tracer {
+            Tracer::Ftrace => None,
+            Tracer::Auto | Tracer::Ebpf => match Probes::attach(watch, &mut before_issues) {
+                Ok(probes) => return Ok((Self::Probes(Box::new(probes)), None)),
+                Err(error) if options.tracer == Tracer::Ebpf || !can_filter => return Err(error),
+                Err(error) => Some(error),
+            },
+        };
+        match (Ftrace::attach(disks, before_issues), refused) {
+            (Ok(ftrace), refused) => Ok((Self::Ftrace(Box::new(ftrace)), refused)),
+            (Err(error), None) => Err(error),
+            (Err(ftrace), Some(ebpf)) => Err(CaptureError::Neither { ebpf: Box::new(ebpf), ftrace: Box::new(ftrace) }),
+        }
+    }
+
+    fn read(&mut self, limit: usize, each: impl FnMut(&Event)) -> usize {
+        match self {
+            Self::Probes(probes) => probes.read(limit, each),
+            Self::Ftrace(ftrace) => ftrace.read(limit, each),
+        }
+    }
+
+    fn lost(&self) -> (u64, u64) {
+        match self {
+            Self::Probes(probes) => probes.lost(),
+            // Which of its events were issues it does not tell.
+            Self::Ftrace(ftrace) => (ftrace.lost(), 0),
+        }
+    }
+
+    fn cost(&self) -> ProbeCost {
+        match self {
+            Self::Probes(probes) => probes.cost(),
+            Self::Ftrace(_) => ProbeCost::default(),
+        }
+    }
+
+    fn detach(&mut self) {
+        match self {
+            Self::Probes(probes) => probes.detach(),
+            Self::Ftrace(ftrace) => ftrace.detach(),
+        }
+    }
+}
+
 /// What is recorded, and where to.
 #[derive(Clone, Debug, Default)]
 pub struct RecordOptions {
@@ -31,6 +107,8 @@ pub struct RecordOptions {
     pub processes: Vec<u32>,
     /// Only what these control groups pay for; empty: all.
     pub cgroups: HashSet<u64>,
+    /// What tells of requests.
+    pub tracer: Tracer,
     /// Whether the probes' cost is measured.
     pub measure_cost: bool,
     /// Files; none: only sums.
@@ -79,7 +157,9 @@ pub struct Summary {
 pub struct Recorder {
     options: RecordOptions,
     disks: Vec<Disk>,
-    probes: Probes,
+    source: Source,
+    /// Why probes were refused, where ftrace stands in for them.
+    refused: Option<CaptureError>,
     matcher: Matcher,
     output: Option<Output>,
     paths: Option<Paths>,
@@ -126,7 +206,8 @@ impl Recorder {
         });
         let ranges = ranges.collect();
         let mut unseen = Vec::new();
-        let probes = Probes::attach(&watch, || unseen = disks.iter().map(Disk::in_flight).collect())?;
+        let (source, refused) =
+            Source::attach(&options, &disks, &watch, || unseen = disks.iter().map(Disk::in_flight).collect())?;
         let begin_ns = nanoseconds(clock(ClockId::Monotonic));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let filter = Filter {
@@ -152,7 +233,8 @@ impl Recorder {
             totals: vec![Totals::default(); options.targets.len()],
             options,
             disks,
-            probes,
+            source,
+            refused,
             output,
             paths,
             before,
@@ -165,6 +247,17 @@ impl Recorder {
         Ok(recorder)
     }
 
+    /// Whether ftrace is at work and not eBPF: requests tell no hints, files and times before the issue.
+    #[must_use]
+    pub fn is_ftrace(&self) -> bool {
+        matches!(self.source, Source::Ftrace(_))
+    }
+
+    /// Why eBPF was refused, where ftrace stands in for it; told once.
+    pub fn take_refusal(&mut self) -> Option<CaptureError> {
+        self.refused.take()
+    }
+
     /// Takes what the probes have seen; to be called at least some ten times a second. Gives the requests that became whole,
     /// whose `process` is not numbered.
     ///
@@ -175,7 +268,7 @@ impl Recorder {
             self.look_at_open_files();
         }
         let matcher = &mut self.matcher;
-        self.probes.read(TURN_EVENTS, |event| matcher.take(event));
+        self.source.read(TURN_EVENTS, |event| matcher.take(event));
         self.turn.clear();
         matcher.hand_over(nanoseconds(clock(ClockId::Monotonic)), &mut self.turn);
         self.keep()?;
@@ -191,7 +284,7 @@ impl Recorder {
     }
 
     fn dropped(&self) -> u64 {
-        let (requests, completions) = self.probes.lost();
+        let (requests, completions) = self.source.lost();
         requests.saturating_add(completions)
     }
 
@@ -244,16 +337,16 @@ impl Recorder {
     pub fn finish(mut self) -> Result<Summary, CaptureError> {
         let elapsed = self.begun.elapsed();
         let kernel: Vec<DiskStat> = self.options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
-        let mut cost = self.probes.cost();
-        self.probes.detach();
+        let mut cost = self.source.cost();
+        self.source.detach();
         let matcher = &mut self.matcher;
-        while self.probes.read(TURN_EVENTS, |event| matcher.take(event)) == TURN_EVENTS {}
+        while self.source.read(TURN_EVENTS, |event| matcher.take(event)) == TURN_EVENTS {}
         self.turn.clear();
         matcher.finish(&mut self.turn);
         self.keep()?;
         let cpu = clock(ClockId::ProcessCPUTime).saturating_sub(self.cpu_before);
         let dropped = self.dropped();
-        let (dropped_requests, dropped_completions) = self.probes.lost();
+        let (dropped_requests, dropped_completions) = self.source.lost();
         let (mut files, mut watches) = (Vec::new(), Vec::new());
         if let Some(mut output) = self.output {
             watches = self.paths.map(|paths| paths.finish(&mut output)).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Writes fio's I/O logs.
 
-use crate::{Names, Op, Request, TraceError};
+use crate::{Faults, Names, Op, Request, TraceError};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 
@@ -10,7 +10,7 @@ const NS_PER_MS: u64 = 1_000_000;
 const NAME_BYTES_MAX: usize = 255;
 /// fio reads lengths of 32 bits; longer requests are cut into pieces of this.
 const PIECE_BYTES_MAX: u64 = 1 << 31;
-/// Most pieces of one request; what is longer, 2 TiB and more, ends there.
+/// Most pieces of one request; what is longer, above 2 TiB, is refused.
 const PIECES_MAX: u64 = 1024;
 
 /// The version of a log.
@@ -34,15 +34,25 @@ pub struct FioLogWriter<W: Write> {
     open: HashSet<u32>,
     last_ns: u64,
     is_begun: bool,
+    handed_over: u64,
+    refused: Faults,
 }
 
 impl<W: Write> FioLogWriter<W> {
     /// Writes a log of that version.
     pub fn new(to: W, version: FioLogVersion) -> Self {
-        Self { to: BufWriter::new(to), version, open: HashSet::new(), last_ns: 0, is_begun: false }
+        Self {
+            to: BufWriter::new(to),
+            version,
+            open: HashSet::new(),
+            last_ns: 0,
+            is_begun: false,
+            handed_over: 0,
+            refused: Faults { by_line: true, ..Faults::default() },
+        }
     }
 
-    /// Writes requests, in the order of their issue.
+    /// Writes requests, in the order of their issue. Those of more than 2 TiB are left out, and counted.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
@@ -50,13 +60,14 @@ impl<W: Write> FioLogWriter<W> {
         self.try_write(requests, names).map_err(|source| TraceError::Write { source })
     }
 
-    /// Writes what waits.
+    /// Writes what waits. With it come the requests that were left out, by their number among all, from 1.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
-    pub fn finish(mut self) -> Result<W, TraceError> {
+    pub fn finish(mut self) -> Result<(W, Faults), TraceError> {
         self.begin().map_err(|source| TraceError::Write { source })?;
-        self.to.into_inner().map_err(|error| TraceError::Write { source: error.into_error() })
+        let to = self.to.into_inner().map_err(|error| TraceError::Write { source: error.into_error() })?;
+        Ok((to, self.refused))
     }
 
     fn begin(&mut self) -> std::io::Result<()> {
@@ -73,6 +84,12 @@ impl<W: Write> FioLogWriter<W> {
     fn try_write(&mut self, requests: &[Request], names: &Names) -> std::io::Result<()> {
         self.begin()?;
         for request in requests {
+            self.handed_over += 1;
+            let is_flush = request.op == Op::Flush;
+            if !is_flush && request.len_bytes > PIECES_MAX * PIECE_BYTES_MAX {
+                self.refused.note(self.handed_over, || format!("{} bytes are more than 2 TiB", request.len_bytes));
+                continue;
+            }
             let file = file_name(names.volumes.name(request.volume), request.volume);
             let before_ns = self.last_ns;
             self.last_ns = before_ns.max(request.issued_ns);
@@ -93,8 +110,9 @@ impl<W: Write> FioLogWriter<W> {
                 Op::Flush => "sync",
             };
             let (mut offset_bytes, mut left_bytes) =
-                if request.op == Op::Flush { (0, 0) } else { (request.offset_bytes, request.len_bytes) };
-            for _ in 0..PIECES_MAX {
+                if is_flush { (0, 0) } else { (request.offset_bytes, request.len_bytes) };
+            // No more than PIECES_MAX times.
+            loop {
                 let len_bytes = left_bytes.min(PIECE_BYTES_MAX);
                 writeln!(self.to, "{time}{file} {action} {offset_bytes} {len_bytes}")?;
                 offset_bytes = offset_bytes.saturating_add(len_bytes);

@@ -8,6 +8,8 @@ use std::ops::Range;
 /// A longer line is a fault; it is skipped, not kept.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 const CHUNK_BYTES: usize = 256 << 10;
+/// What goes on for so long without an end of line is no text, and may have no end at all.
+const SKIPPED_BYTES_MAX: u64 = 1 << 30;
 
 /// One line, without its end.
 pub(super) struct Line<'a> {
@@ -30,6 +32,8 @@ struct Found {
 /// Reads lines.
 pub(super) struct Lines<R> {
     from: R,
+    /// Name of the format, for errors.
+    format: &'static str,
     chunk: Box<[u8]>,
     /// What of the chunk has been read and not yet been handed out.
     filled: Range<usize>,
@@ -40,9 +44,10 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    pub fn new(from: R) -> Self {
+    pub fn new(from: R, format: &'static str) -> Self {
         Self {
             from,
+            format,
             chunk: vec![0; CHUNK_BYTES].into_boxed_slice(),
             filled: 0..0,
             offset_bytes: 0,
@@ -95,6 +100,10 @@ impl<R: Read> Lines<R> {
             if searched > LINE_BYTES_MAX {
                 is_too_long = true;
                 self.filled.start = self.filled.end;
+                if self.offset_bytes + self.filled.end as u64 - offset_bytes > SKIPPED_BYTES_MAX {
+                    let what = format!("line {} has no end within {SKIPPED_BYTES_MAX} bytes", self.number + 1);
+                    return Err(TraceError::Malformed { format: self.format, what, offset_bytes });
+                }
             }
             if self.is_over {
                 let has_rest = is_too_long || !self.filled.is_empty();
@@ -150,7 +159,7 @@ mod tests {
     }
 
     fn all(text: &[u8], step: usize) -> Vec<(u64, u64, Option<Vec<u8>>)> {
-        let mut lines = Lines::new(Dribble(text, step));
+        let mut lines = Lines::new(Dribble(text, step), "lines");
         let mut out = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             out.push((line.number, line.offset_bytes, line.bytes.map(<[u8]>::to_vec)));
@@ -179,6 +188,15 @@ mod tests {
                 assert_eq!(all(&text, step)[1..], [(2, 6, None)]);
             }
         }
+    }
+
+    /// `/dev/zero` under the name of a text was read for ever.
+    #[test]
+    fn regression_a_line_without_end_ends_the_trace() {
+        let mut lines = Lines::new(b"first\n".chain(std::io::repeat(0)), "msr");
+        assert_eq!(lines.next().unwrap().unwrap().number, 1);
+        let error = lines.next().err().unwrap().to_string();
+        assert!(error.contains("line 2 has no end within") && error.ends_with("at byte 6"), "{error}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod namer;
 mod open;
 mod oracle_general;
 pub mod parquet;
+mod partial;
 mod records;
 mod rwbs;
 pub mod segments;
@@ -29,8 +30,10 @@ mod text;
 mod vscsi;
 
 pub use blktrace::BlktraceWriter;
+pub(crate) use blktrace::wire as blktrace_wire;
 pub use fio_write::{FioLogVersion, FioLogWriter};
 pub use open::{from_reader, open};
+pub use partial::PartialFile;
 pub use segments::Segments;
 pub use vscsi::Vscsi;
 

@@ -21,9 +21,17 @@ const GAP_MAX: u32 = 1024;
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// How a gzip member begins (RFC 1952).
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b, 8];
+/// How a Zstandard frame begins (RFC 8878, 3.1.1).
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// How a frame that holds no data begins, which some packers write first; the low half of its first byte is free (RFC
+/// 8878, 3.1.2).
+const ZSTD_SKIPPABLE: (u8, &[u8]) = (0x50, &[0x2a, 0x4d, 0x18]);
+/// The largest window that a Zstandard frame may ask for, 128 MiB: what every decoder takes without being told, up to
+/// `zstd --ultra -22`, and not more `--long`.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// Opens a trace. `-` is the standard input. What is packed by gzip is unpacked. Without a format the first bytes
-/// tell it. Of Parquet only the wanted columns are read; other formats have no columns. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
+/// Opens a trace. `-` is the standard input. What is packed by gzip or Zstandard is unpacked. Without a format the first
+/// bytes tell it. Of Parquet only the wanted columns are read; other formats have no columns. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
 /// processor.
 ///
 /// # Errors
@@ -99,7 +107,21 @@ pub fn from_reader(
     if from.head().starts_with(GZIP_MAGIC) {
         return from_unpacked(Peeked::new(MultiGzDecoder::new(from)), path, format);
     }
+    if is_zstd(from.head()) {
+        let unpacking = zstd::Decoder::new(from).and_then(|mut decoder| {
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            Ok(decoder)
+        });
+        let unpacking = unpacking.map_err(|source| TraceError::Open { path: path.to_owned(), source })?;
+        return from_unpacked(Peeked::new(unpacking), path, format);
+    }
     from_unpacked(from, path, format)
+}
+
+fn is_zstd(head: &[u8]) -> bool {
+    let (first, rest) = ZSTD_SKIPPABLE;
+    let is_skippable = head.first().is_some_and(|byte| byte & 0xf0 == first) && head[1..].starts_with(rest);
+    is_skippable || head.starts_with(ZSTD_MAGIC)
 }
 
 fn from_unpacked(

@@ -8,7 +8,7 @@ use super::books::Books;
 use super::clock::Clock;
 use super::fields::{Bad, SECTOR_BYTES, range};
 use super::records::Records;
-use crate::{BATCH_REQUESTS, Faults, Knows, Names, Op, Request, Source, TraceError};
+use crate::{Faults, Knows, Names, Op, Request, Source, TraceError};
 use std::io::Read;
 
 pub(super) const RECORD_BYTES: usize = 24;
@@ -62,24 +62,8 @@ pub(super) fn looks_right(head: &[u8]) -> bool {
 
 impl<R: Read> Source for OracleGeneral<R> {
     fn read(&mut self, into: &mut Vec<Request>, _names: &mut Names) -> Result<bool, TraceError> {
-        for _ in 0..BATCH_REQUESTS {
-            let Some((place, record)) = self.records.next()? else {
-                if let Some((place, bytes)) = self.records.rest() {
-                    let what = || format!("{bytes} bytes at the end are no whole record of {RECORD_BYTES}");
-                    self.books.bad(place, place, what)?;
-                }
-                self.books.end()?;
-                return Ok(false);
-            };
-            match request(record, &mut self.clock) {
-                Ok(request) => {
-                    self.books.good();
-                    into.push(request);
-                }
-                Err(bad) => self.books.bad(place, place, || bad.to_owned())?,
-            }
-        }
-        Ok(true)
+        let Self { records, clock, books } = self;
+        records.read_batch(books, into, |record| request(record, clock))
     }
 
     fn faults(&self) -> &Faults {

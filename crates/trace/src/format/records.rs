@@ -1,6 +1,8 @@
 //! Binary traces of records of one size.
 
-use crate::TraceError;
+use super::books::Books;
+use super::fields::Bad;
+use crate::{BATCH_REQUESTS, Request, TraceError};
 use std::io::Read;
 
 /// Bytes read at a time.
@@ -25,7 +27,7 @@ impl<R: Read, const N: usize> Records<R, N> {
     }
 
     /// The next record and the byte at which it begins; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<(u64, &[u8; N])>, TraceError> {
+    fn next(&mut self) -> Result<Option<(u64, &[u8; N])>, TraceError> {
         if self.chunk.len() - self.at < N && !self.is_over {
             self.fill();
         }
@@ -41,9 +43,35 @@ impl<R: Read, const N: usize> Records<R, N> {
     }
 
     /// Bytes at the end that make no record, and where they begin.
-    pub fn rest(&self) -> Option<(u64, usize)> {
+    fn rest(&self) -> Option<(u64, usize)> {
         let rest = self.chunk.len() - self.at;
         (self.is_over && rest > 0 && rest < N).then(|| (self.offset_bytes + self.at as u64, rest))
+    }
+
+    /// Appends the requests of the next records, as [`crate::Source::read`] does; what is wrong goes into the books.
+    pub fn read_batch(
+        &mut self,
+        books: &mut Books,
+        into: &mut Vec<Request>,
+        mut request: impl FnMut(&[u8; N]) -> Result<Request, Bad>,
+    ) -> Result<bool, TraceError> {
+        for _ in 0..BATCH_REQUESTS {
+            let Some((place, record)) = self.next()? else {
+                if let Some((place, bytes)) = self.rest() {
+                    books.bad(place, place, || format!("{bytes} bytes at the end are no whole record of {N}"))?;
+                }
+                books.end()?;
+                return Ok(false);
+            };
+            match request(record) {
+                Ok(request) => {
+                    books.good();
+                    into.push(request);
+                }
+                Err(bad) => books.bad(place, place, || bad.to_owned())?,
+            }
+        }
+        Ok(true)
     }
 
     fn fill(&mut self) {

@@ -43,7 +43,7 @@ pub(super) struct Text<R> {
 
 impl<R: Read> Text<R> {
     pub fn new(from: R, name: &'static str, format: Box<dyn LineFormat>) -> Self {
-        Self { lines: Lines::new(from), format, books: Books::of_text(name) }
+        Self { lines: Lines::new(from, name), format, books: Books::of_text(name) }
     }
 }
 

@@ -49,6 +49,67 @@ pub fn open(text: &str) -> Option<Result<Box<dyn Source + Send>, GenerateError>>
     })
 }
 
+/// The text of a generator with what it leaves open filled in: `seed`, and a `scale` (of `ycsb:` `records`) that is the
+/// default where the volume holds that, else the largest that it holds, else the least there is. `None` where it names no
+/// generator.
+///
+/// # Errors
+/// [`GenerateError`] where it names one and the rest does not fit.
+#[must_use]
+pub fn fitted(text: &str, volume_bytes: u64, seed: u64) -> Option<Result<String, GenerateError>> {
+    let (name, rest) = text.split_once(':')?;
+    Some(match name {
+        "rocksdb" => RocksdbOptions::parse(rest).map(|options| {
+            let scale = |scale| Rocksdb::new(RocksdbOptions { scale, ..options }).capacity_bytes() <= volume_bytes;
+            with(text, "scale", || largest(scale, 0.001, options.scale).to_string(), seed)
+        }),
+        "mongodb" => MongodbOptions::parse(rest).map(|options| {
+            let scale = |scale| Mongodb::new(MongodbOptions { scale, ..options }).capacity_bytes() <= volume_bytes;
+            with(text, "scale", || largest(scale, 0.0001, options.scale).to_string(), seed)
+        }),
+        "ycsb" => YcsbOptions::parse(rest).map(|options| {
+            let added = Ycsb::new(YcsbOptions { records: 1, ..options }).capacity_bytes() - options.record_bytes;
+            let records = volume_bytes.saturating_sub(added) / options.record_bytes;
+            with(text, "records", || records.clamp(1, options.records).to_string(), seed)
+        }),
+        _ => return None,
+    })
+}
+
+/// The text with a parameter and the seed, where it has none.
+fn with(text: &str, key: &str, value: impl FnOnce() -> String, seed: u64) -> String {
+    let mut text = text.to_owned();
+    let mut add = |key: &str, value: String| {
+        let has = text.split(['?', '&']).skip(1).any(|parameter| parameter.split('=').next() == Some(key));
+        if !has {
+            let separator = if text.contains('?') { '&' } else { '?' };
+            text = format!("{text}{separator}{key}={value}");
+        }
+    };
+    add(key, value());
+    add("seed", seed.to_string());
+    text
+}
+
+/// The largest scale that fits, to four digits, from `least` to `most`; `least` where none does.
+fn largest(fits: impl Fn(f64) -> bool, least: f64, most: f64) -> f64 {
+    if fits(most) {
+        return most;
+    }
+    let (mut low, mut high) = (least, most);
+    while high - low > low / 1e4 {
+        let middle = (low + high) / 2.0;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    // Rounded down: the text tells it in full.
+    let step = least / 1e3;
+    ((low / step).floor() * step).max(least)
+}
+
 /// A number from 0 to below 1, in steps of 2^-53, as Java's `Random.nextDouble` has it.
 fn fraction(random: &mut Random) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -78,5 +139,43 @@ impl Carry {
         let whole = self.rest.floor().max(0.0);
         self.rest -= whole;
         whole as u64
+    }
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_open_is_fitted_to_the_volume() {
+        for (text, bytes, wanted) in [
+            ("rocksdb:", 1 << 40, "rocksdb:?scale=0.01&seed=3"),
+            ("rocksdb:?scale=0.02&seed=5", 1 << 20, "rocksdb:?scale=0.02&seed=5"),
+            ("rocksdb:", 1 << 20, "rocksdb:?scale=0.001&seed=3"),
+            ("mongodb:?commit=4KiB", 1 << 40, "mongodb:?commit=4KiB&scale=0.01&seed=3"),
+            ("ycsb:?record=512", 1 << 20, "ycsb:?record=512&records=2048&seed=3"),
+            ("ycsb:?records=5", 1, "ycsb:?records=5&seed=3"),
+        ] {
+            assert_eq!(fitted(text, bytes, 3).unwrap().unwrap(), wanted);
+        }
+        assert!(fitted("rocksdb:?scael=1", 1, 1).unwrap().is_err());
+        assert!(fitted("zfs:", 1, 1).is_none() && fitted("/dev/sda", 1, 1).is_none());
+    }
+
+    #[test]
+    fn a_fitted_stream_stays_within_the_volume() {
+        for (text, bytes) in
+            [("rocksdb:", 4_u64 << 30), ("mongodb:", 300 << 20), ("ycsb:?workload=d&operations=9999", 1 << 26)]
+        {
+            let text = fitted(text, bytes, 1).unwrap().unwrap();
+            let mut source = open(&text).unwrap().unwrap();
+            let (mut batch, mut names, mut reach) = (Vec::new(), crate::Names::default(), 0);
+            while source.read(&mut batch, &mut names).unwrap() {
+                reach = batch.drain(..).map(|request| request.end_bytes()).max().unwrap_or(0).max(reach);
+            }
+            assert!(reach <= bytes && reach > bytes / 3, "{text}: {reach} of {bytes}");
+        }
     }
 }

@@ -7,6 +7,9 @@ use crate::job::model::{Access, Arrival, Burst, Calls, Data, End, Job, Mix, Patt
 use crate::job::size::Rate;
 use forebay_block::{OpKind, WaitMethod};
 
+/// Room for I/Os in flight, per thread, at the times of a generator.
+const DEPTH_TIMED: u32 = 128;
+
 /// Makes the job, the `number`-th of its file; `place` names file and line.
 pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job, JobError> {
     let default = Job::default();
@@ -24,10 +27,11 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
         size: region.size.map(|extent| extent.0).unwrap_or_default(),
     });
     // A trace has a begin and an end of its own.
-    let traced = matches!(arrival, Arrival::Times { .. });
+    let traced = matches!(arrival, Arrival::Times { .. }) || pattern.is_fed();
+    let depth = if matches!(arrival, Arrival::Recorded { .. }) { DEPTH_TIMED } else { default.depth };
     Ok(Job {
         threads: text.threads.unwrap_or(default.threads),
-        depth: text.depth.unwrap_or(default.depth),
+        depth: text.depth.unwrap_or(depth),
         mix,
         sizes,
         pattern,
@@ -51,6 +55,40 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
         single_submission: text.single_submission.unwrap_or(true),
         name,
     })
+}
+
+/// Refuses what a generator says itself.
+pub fn check_generated(text: &JobText, name: &str, place: &str) -> Result<(), JobError> {
+    let given = [
+        ("rw", text.rw.is_some()),
+        ("mix", text.mix.is_some()),
+        ("read_percent", text.read_percent.is_some()),
+        ("fua", text.fua.is_some()),
+        ("flush_every", text.flush_every.is_some()),
+        ("flush_kind", text.flush_kind.is_some()),
+        ("size", text.size.is_some()),
+        ("size_write", text.size_write.is_some()),
+        ("size_trim", text.size_trim.is_some()),
+        ("pattern", text.pattern.is_some()),
+        ("align", text.align.is_some()),
+        ("skew", text.skew.is_some()),
+        ("region", text.region.is_some()),
+        ("rate", text.rate.is_some()),
+        ("trace", text.trace.is_some()),
+        ("think", text.think.is_some()),
+        ("think_compute", text.think_compute.is_some()),
+        ("burst", text.burst.is_some()),
+        ("passes", text.passes.is_some()),
+        ("verify", text.verify.is_some()),
+        ("arrival", !matches!(text.arrival, None | Some(ArrivalKind::Closed | ArrivalKind::Generator))),
+    ];
+    match given.into_iter().find(|&(_, given)| given) {
+        Some((key, _)) => {
+            let reason = "`generator` says what I/Os there are, and when: leave it out, or the generator";
+            Err(JobError::value(&format!("{place}: job {name:?}"), key, reason))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Why a key has no effect beside the others, where that is so.
@@ -147,6 +185,9 @@ fn sizes(text: &JobText) -> Sizes {
 
 fn pattern(text: &JobText, wrong: Wrong<'_>) -> Result<Pattern, JobError> {
     let sequential = matches!(text.rw, Some(Direction::Read | Direction::Write | Direction::Trim | Direction::Rw));
+    if let Some(name) = &text.generator {
+        return Ok(Pattern::Generated { name: name.clone() });
+    }
     let pattern = match &text.pattern {
         Some(pattern) => pattern.0.clone(),
         None if sequential => Pattern::Sequential { per_thread: false },
@@ -175,6 +216,9 @@ fn arrival(text: &JobText, sizes: &Sizes, mix: &Mix, wrong: Wrong<'_>) -> Result
     }
     if kind == ArrivalKind::Closed {
         return Ok(Arrival::Closed);
+    }
+    if kind == ArrivalKind::Generator {
+        return Ok(Arrival::Recorded { speed: 1.0 });
     }
     if kind == ArrivalKind::Trace {
         let trace = text.trace.as_ref().ok_or_else(|| wrong("trace", "missing: write { file = \"times.txt\" }"))?;

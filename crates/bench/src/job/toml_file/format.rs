@@ -12,7 +12,7 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileText {
-    /// Values for all jobs that do not say otherwise: any key of a job but `name`, `after` and `group`. A job that
+    /// Values for all jobs that do not say otherwise: any key of a job but `name`, `after`, `group` and `generator`. A job that
     /// says `rw` or `mix` takes neither from here, one that says `size` neither `size_write` nor `size_trim`, and one
     /// that says any of `runtime`, `bytes`, `ios`, `passes` none of the others. A job's own `arrival` keeps the `rate`
     /// or `trace` from here, except `closed`. `region`, `burst` and `trace` are taken whole.
@@ -48,6 +48,13 @@ pub struct JobText {
     pub flush_every: Option<u32>,
     /// The flush of `flush_every`: `flush` (of a file fdatasync) or `fsync`. Default: `flush`.
     pub flush_kind: Option<FlushKind>,
+
+    /// The I/Os are those of a known system, made from a seed ([generators.md](generators.md)): `rocksdb:`, `mongodb:` or
+    /// `ycsb:`, with parameters as in `"ycsb:?workload=b&rate=5000"`. Kinds, places and sizes are its; `scale` (of `ycsb:`
+    /// `records`), where it is not given, is made smaller until the target holds all of it. The job ends with it, or with
+    /// `runtime`, `bytes` or `ios`. Without warm-up by default. Not together with what says kinds, places or sizes, nor
+    /// with `region`, `rate`, `trace`, `think`, `burst`, `passes`, `verify`.
+    pub generator: Option<String>,
 
     /// Size of an I/O, or a list of sizes with weights: `["4KiB:80", "64KiB:20"]`. 1 byte to 32 MiB, 256 sizes at most.
     /// Sizes below a sector go where the target takes them. Default: `"4KiB"`.
@@ -91,6 +98,7 @@ pub struct JobText {
     /// - `constant`: every 1/`rate` seconds whatever the target does; latency counts from the intended start.
     /// - `poisson`: at exponentially distributed intervals, `rate` in the mean; latency from the intended start.
     /// - `trace`: at the times of a trace; see `trace`.
+    /// - `generator`: at the times of the `generator`; latency from there. `depth` is room, 128 by default.
     ///
     /// Default: `constant` with `rate`, `trace` with `trace`, otherwise `closed`.
     pub arrival: Option<ArrivalKind>,
@@ -244,6 +252,8 @@ pub enum ArrivalKind {
     Poisson,
     /// A file of times.
     Trace,
+    /// Those of the generator.
+    Generator,
 }
 
 /// System calls.

@@ -12,8 +12,19 @@ macro_rules! fill {
 }
 
 /// A job with what it leaves open filled from `defaults`; keys that exclude each other are taken together or not at
-/// all.
+/// all. A generator takes nothing that it decides itself.
 pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
+    if job.generator.is_some() {
+        fill!(
+            job, defaults:
+            threads, depth, warmup, cooldown, start_delay, compressible, duplicates, seed, cpus, wait, calls, buffered,
+            dsync, single_submission,
+        );
+        if job.runtime.is_none() && job.bytes.is_none() && job.ios.is_none() {
+            fill!(job, defaults: runtime, bytes, ios);
+        }
+        return job;
+    }
     if job.rw.is_none() && job.mix.is_none() {
         fill!(job, defaults: rw, mix);
     }

@@ -80,6 +80,10 @@ struct Placed {
 }
 
 fn read_job(text: JobText, defaults: &JobText, index: usize, place: &str) -> Result<Placed, JobError> {
+    if text.generator.is_some() {
+        let name = text.name.clone().unwrap_or_else(|| format!("job{}", index + 1));
+        convert::check_generated(&text, &name, place)?;
+    }
     let idle = [("read_percent", text.read_percent.is_some()), ("fua", text.fua == Some(true))];
     let mut text = merge::with_defaults(text, defaults);
     // What a job says itself must have an effect; defaults are for those that can use them.
@@ -95,8 +99,12 @@ fn read_job(text: JobText, defaults: &JobText, index: usize, place: &str) -> Res
 }
 
 fn checked_defaults(defaults: JobText, place: &str) -> Result<JobText, JobError> {
-    let own =
-        [("name", defaults.name.is_some()), ("after", defaults.after.is_some()), ("group", defaults.group.is_some())];
+    let own = [
+        ("name", defaults.name.is_some()),
+        ("after", defaults.after.is_some()),
+        ("group", defaults.group.is_some()),
+        ("generator", defaults.generator.is_some()),
+    ];
     match own.into_iter().find(|&(_, given)| given) {
         Some((key, _)) => Err(JobError::value(place, key, "each job has its own: write it in the [[job]]")),
         None => Ok(defaults),

@@ -2,8 +2,11 @@
 
 use crate::output::{self, Format};
 use anyhow::Result;
+use forebay_prism::Rule;
+use forebay_trace::analysis::Classes;
 use forebay_trace::capture::{Matched, Target, Totals, process_name};
-use serde_json::json;
+use forebay_trace::{Knows, Names, Op, Request};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -11,6 +14,14 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 /// Processes shown.
 const PROCESSES_SHOWN: usize = 8;
+/// Classes shown.
+const CLASSES_SHOWN: usize = 12;
+/// Most classes told apart in a second; the rest have none.
+const CLASSES_MAX: usize = 64;
+/// Classes of which a line tells.
+const CLASSES_IN_LINE: usize = 3;
+/// What requests are called that have no class: flushes, discards, reads of what others wrote.
+const NO_CLASS: &str = "(no class)";
 /// Most processes told apart in a second; the rest are one.
 const PROCESSES_MAX: usize = 4096;
 
@@ -21,6 +32,33 @@ struct Sums {
     depths: u64,
 }
 
+impl Sums {
+    fn add(&mut self, request: &Request) {
+        self.requests += 1;
+        self.bytes += request.len_bytes;
+        self.depths += u64::from(request.depth);
+    }
+
+    fn mean_depth(self) -> f64 {
+        self.depths as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// What was asked of a class.
+struct Class<'a> {
+    name: &'a str,
+    written_bytes: u64,
+    read_bytes: u64,
+    totals: &'a Totals,
+}
+
+impl Class<'_> {
+    fn p99_ns(&self, op: Op) -> Option<u64> {
+        let of = self.totals.op(op)?;
+        (!of.latency_ns.is_empty()).then(|| of.latency_ns.value_at_percentile(99.0))
+    }
+}
+
 /// What the last second brought.
 pub struct View {
     names: Vec<String>,
@@ -29,11 +67,19 @@ pub struct View {
     begun: Instant,
     volumes: Vec<Totals>,
     processes: HashMap<[u8; 16], Sums>,
+    classify: Classes,
+    classes: HashMap<Option<u16>, Totals>,
+    tables: Names,
+    knows: Knows,
 }
 
 impl View {
-    /// A view of these devices.
-    pub fn new(targets: &[Target], is_line: bool, format: Format) -> Self {
+    /// A view of these devices. `has_hints`: whether requests tell them.
+    pub fn new(targets: &[Target], rules: &[(String, Rule)], has_hints: bool, is_line: bool, format: Format) -> Self {
+        let mut tables = Names::default();
+        for target in targets {
+            tables.volumes.number(&target.name);
+        }
         Self {
             names: targets.iter().map(|target| target.name.clone()).collect(),
             is_line,
@@ -41,6 +87,20 @@ impl View {
             begun: Instant::now(),
             volumes: vec![Totals::default(); targets.len()],
             processes: HashMap::new(),
+            classify: Classes::new(rules),
+            classes: HashMap::new(),
+            tables,
+            // Files are named once the capture has found them, which is too late here.
+            knows: Knows {
+                op: true,
+                time: true,
+                latency: true,
+                depth: true,
+                flags: true,
+                lifetime: has_hints,
+                process: true,
+                file: false,
+            },
         }
     }
 
@@ -52,9 +112,29 @@ impl View {
         }
         let known = self.processes.len() < PROCESSES_MAX || self.processes.contains_key(&matched.comm);
         let sums = self.processes.entry(if known { matched.comm } else { *b"(others)\0\0\0\0\0\0\0\0" }).or_default();
-        sums.requests += 1;
-        sums.bytes += request.len_bytes;
-        sums.depths += u64::from(request.depth);
+        sums.add(request);
+        let volume = self.names.get(request.volume as usize).map_or(0, |name| self.tables.volumes.number(name));
+        let process = self.tables.processes.number(&process_name(&matched.comm));
+        let named = Request { volume, process, ..*request };
+        let class = self.classify.class(&named, &self.tables, self.knows);
+        let is_known = self.classes.len() < CLASSES_MAX || self.classes.contains_key(&class);
+        self.classes.entry(class.filter(|_| is_known)).or_default().add(request);
+    }
+
+    /// Classes, by what was asked of them in bytes.
+    fn classes(&self) -> Vec<Class<'_>> {
+        let mut all: Vec<Class<'_>> = self
+            .classes
+            .iter()
+            .map(|(class, totals)| Class {
+                name: class.map_or(NO_CLASS, |class| self.classify.name(class)),
+                written_bytes: totals.sum(&[Op::Write, Op::WriteZeroes]).1,
+                read_bytes: totals.sum(&[Op::Read]).1,
+                totals,
+            })
+            .collect();
+        all.sort_by_key(|class| (std::cmp::Reverse(class.written_bytes + class.read_bytes), class.name));
+        all
     }
 
     /// Shows the last second where it is over.
@@ -75,10 +155,12 @@ impl View {
         self.begun = Instant::now();
         self.volumes.fill(Totals::default());
         self.processes.clear();
+        self.classes.clear();
         Ok(())
     }
 
     fn line(&self, seconds: f64, dropped: u64) -> Result<()> {
+        let mut lines = Vec::new();
         for (name, totals) in self.names.iter().zip(&self.volumes) {
             let ops: Vec<String> = totals
                 .ops()
@@ -93,9 +175,20 @@ impl View {
                 })
                 .collect();
             let ops = if ops.is_empty() { "idle".to_owned() } else { ops.join("; ") };
-            output::line(&format!("{name}: {ops}; depth {:.1}; dropped {dropped}", totals.mean_depth()))?;
+            lines.push(format!("{name}: {ops}; depth {:.1}", totals.mean_depth()));
         }
-        Ok(())
+        let classes = self.classes();
+        let written: u64 = classes.iter().map(|class| class.written_bytes).sum();
+        let shares: Vec<String> = classes
+            .iter()
+            .filter(|class| class.written_bytes > 0)
+            .take(CLASSES_IN_LINE)
+            .map(|class| format!("{} {:.0} %", class.name, class.written_bytes as f64 * 100.0 / written as f64))
+            .collect();
+        if !shares.is_empty() {
+            lines.push(format!("written: {}", shares.join(", ")));
+        }
+        output::line(&format!("{}; dropped {dropped}", lines.join("; ")))
     }
 
     fn table(&self, seconds: f64, dropped: u64) -> Result<()> {
@@ -122,6 +215,29 @@ impl View {
         }
         let head = ["device", "operation", "requests/s", "bytes/s", "mean", "depth", "p50", "p99", "longest"];
         output::line(&output::table(&head, 2, &rows))?;
+        let rate = |bytes: u64| output::size((bytes as f64 / seconds) as u64);
+        let p99 = |class: &Class<'_>, op| class.p99_ns(op).map_or_else(|| "-".to_owned(), output::time);
+        let classes = self.classes();
+        let written: u64 = classes.iter().map(|class| class.written_bytes).sum();
+        let rows: Vec<Vec<String>> = classes
+            .iter()
+            .take(CLASSES_SHOWN)
+            .map(|class| {
+                vec![
+                    class.name.to_owned(),
+                    format!("{:.0}", class.totals.requests() as f64 / seconds),
+                    rate(class.written_bytes),
+                    format!("{:.1} %", class.written_bytes as f64 * 100.0 / written.max(1) as f64),
+                    rate(class.read_bytes),
+                    format!("{:.1}", class.totals.mean_depth()),
+                    p99(class, Op::Read),
+                    p99(class, Op::Write),
+                ]
+            })
+            .collect();
+        output::line("")?;
+        let head = ["class", "requests/s", "written/s", "alpha", "read/s", "depth", "read p99", "write p99"];
+        output::line(&output::table(&head, 1, &rows))?;
         let mut processes: Vec<_> = self.processes.iter().collect();
         processes.sort_by(|(a, x), (b, y)| y.bytes.cmp(&x.bytes).then_with(|| a.cmp(b)));
         let rows: Vec<Vec<String>> = processes
@@ -132,7 +248,7 @@ impl View {
                     process_name(comm),
                     format!("{:.0}", sums.requests as f64 / seconds),
                     output::size((sums.bytes as f64 / seconds) as u64),
-                    format!("{:.1}", sums.depths as f64 / sums.requests.max(1) as f64),
+                    format!("{:.1}", sums.mean_depth()),
                 ]
             })
             .collect();
@@ -154,8 +270,21 @@ impl View {
                 })).collect::<Vec<_>>(),
             })
         });
-        let view =
-            json!({ "live": true, "seconds": seconds, "dropped": dropped, "volumes": volumes.collect::<Vec<_>>() });
+        let classes = self.classes().into_iter().map(|class| {
+            json!({
+                "name": class.name,
+                "requests": class.totals.requests(),
+                "written_bytes": class.written_bytes,
+                "read_bytes": class.read_bytes,
+                "mean_depth": class.totals.mean_depth(),
+                "read_p99_ns": class.p99_ns(Op::Read),
+                "write_p99_ns": class.p99_ns(Op::Write),
+            })
+        });
+        let classes: Vec<Value> = classes.collect();
+        let view = json!({
+            "live": true, "seconds": seconds, "dropped": dropped, "volumes": volumes.collect::<Vec<_>>(), "classes": classes,
+        });
         output::line(&view.to_string())
     }
 }

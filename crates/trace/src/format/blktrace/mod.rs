@@ -9,7 +9,7 @@ mod hash;
 mod pairing;
 mod queued;
 mod stream;
-mod wire;
+pub(crate) mod wire;
 mod write;
 
 pub(super) use event::{Action, Event};

@@ -3,45 +3,45 @@
 
 use crate::{Flags, Op};
 
-pub(super) const RECORD_BYTES: usize = 48;
+pub(crate) const RECORD_BYTES: usize = 48;
 /// The magic number's upper bytes, and the version in its lowest.
-pub(super) const MAGIC: u32 = 0x6561_7400;
-pub(super) const VERSION: u32 = 7;
+pub(crate) const MAGIC: u32 = 0x6561_7400;
+pub(crate) const VERSION: u32 = 7;
 
 // Categories, in the upper half of the action.
-pub(super) const TC_READ: u32 = 1 << 16;
-pub(super) const TC_WRITE: u32 = 1 << 17;
-pub(super) const TC_FLUSH: u32 = 1 << 18;
-pub(super) const TC_SYNC: u32 = 1 << 19;
-pub(super) const TC_QUEUE: u32 = 1 << 20;
-pub(super) const TC_ISSUE: u32 = 1 << 22;
-pub(super) const TC_COMPLETE: u32 = 1 << 23;
-pub(super) const TC_FS: u32 = 1 << 24;
-pub(super) const TC_PC: u32 = 1 << 25;
-pub(super) const TC_NOTIFY: u32 = 1 << 26;
-pub(super) const TC_AHEAD: u32 = 1 << 27;
-pub(super) const TC_META: u32 = 1 << 28;
-pub(super) const TC_DISCARD: u32 = 1 << 29;
-pub(super) const TC_DRV_DATA: u32 = 1 << 30;
-pub(super) const TC_FUA: u32 = 1 << 31;
+pub(crate) const TC_READ: u32 = 1 << 16;
+pub(crate) const TC_WRITE: u32 = 1 << 17;
+pub(crate) const TC_FLUSH: u32 = 1 << 18;
+pub(crate) const TC_SYNC: u32 = 1 << 19;
+pub(crate) const TC_QUEUE: u32 = 1 << 20;
+pub(crate) const TC_ISSUE: u32 = 1 << 22;
+pub(crate) const TC_COMPLETE: u32 = 1 << 23;
+pub(crate) const TC_FS: u32 = 1 << 24;
+pub(crate) const TC_PC: u32 = 1 << 25;
+pub(crate) const TC_NOTIFY: u32 = 1 << 26;
+pub(crate) const TC_AHEAD: u32 = 1 << 27;
+pub(crate) const TC_META: u32 = 1 << 28;
+pub(crate) const TC_DISCARD: u32 = 1 << 29;
+pub(crate) const TC_DRV_DATA: u32 = 1 << 30;
+pub(crate) const TC_FUA: u32 = 1 << 31;
 
 // Actions, in the lower half.
-pub(super) const TA_QUEUE: u32 = 1;
-pub(super) const TA_BACKMERGE: u32 = 2;
-pub(super) const TA_REQUEUE: u32 = 6;
-pub(super) const TA_ISSUE: u32 = 7;
-pub(super) const TA_COMPLETE: u32 = 8;
-pub(super) const TA_INSERT: u32 = 12;
+pub(crate) const TA_QUEUE: u32 = 1;
+pub(crate) const TA_BACKMERGE: u32 = 2;
+pub(crate) const TA_REQUEUE: u32 = 6;
+pub(crate) const TA_ISSUE: u32 = 7;
+pub(crate) const TA_COMPLETE: u32 = 8;
+pub(crate) const TA_INSERT: u32 = 12;
 /// The id of the control group stands before the data.
-pub(super) const TA_CGROUP: u32 = 1 << 8;
+pub(crate) const TA_CGROUP: u32 = 1 << 8;
 
 // Notices.
-pub(super) const TN_PROCESS: u32 = 0;
-pub(super) const TN_TIMESTAMP: u32 = 1;
+pub(crate) const TN_PROCESS: u32 = 0;
+pub(crate) const TN_TIMESTAMP: u32 = 1;
 
 /// One record, without its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record {
+pub(crate) struct Record {
     pub sequence: u32,
     pub time_ns: u64,
     pub sector: u64,
@@ -56,7 +56,7 @@ pub(super) struct Record {
 }
 
 /// Whether four bytes are a magic number of the known version, and in which byte order: `Some(true)` if big-endian.
-pub(super) fn byte_order(magic: [u8; 4]) -> Option<bool> {
+pub(crate) fn byte_order(magic: [u8; 4]) -> Option<bool> {
     if u32::from_le_bytes(magic) == MAGIC | VERSION {
         Some(false)
     } else if u32::from_be_bytes(magic) == MAGIC | VERSION {
@@ -120,7 +120,7 @@ impl Record {
 }
 
 /// What a request's action says that it does. Zeroes that are not sent are writes here: there is no bit for them.
-pub(super) fn op(action: u32, len_bytes: u32) -> Op {
+pub(crate) fn op(action: u32, len_bytes: u32) -> Op {
     if action & TC_DISCARD != 0 {
         Op::Discard
     } else if action & TC_FLUSH != 0 && len_bytes == 0 {
@@ -141,13 +141,13 @@ const FLAGS: [(u32, Flags); 5] = [
 ];
 
 /// What an action's categories say of a request.
-pub(super) fn flags(action: u32, op: Op) -> Flags {
+pub(crate) fn flags(action: u32, op: Op) -> Flags {
     let is_set = |&&(bit, flag): &&(u32, Flags)| action & bit != 0 && !(op == Op::Flush && flag == Flags::PREFLUSH);
     FLAGS.iter().filter(is_set).fold(Flags::default(), |flags, &(_, flag)| flags.with(flag))
 }
 
 /// The categories of a request.
-pub(super) fn categories(op: Op, flags: Flags) -> u32 {
+pub(crate) fn categories(op: Op, flags: Flags) -> u32 {
     let of_op = match op {
         Op::Read | Op::Access => TC_READ,
         Op::Write | Op::WriteZeroes => TC_WRITE,

@@ -2,7 +2,7 @@
 
 use super::COMM_BYTES;
 use super::wire::{self, Record};
-use crate::{Flags, NOT_KNOWN, Names, Op, Request, TraceError};
+use crate::{Faults, Flags, NOT_KNOWN, Names, Op, Request, TraceError};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::{BufWriter, Write};
@@ -12,8 +12,8 @@ const SECTOR_BYTES: u64 = 512;
 const WAITING_MAX: usize = 1 << 18;
 /// Longest request of one record, whose length has 32 bits.
 const PIECE_BYTES_MAX: u64 = (1 << 32) - SECTOR_BYTES;
-/// Most records that one request is cut into: longer ones, 4 TiB and more, end there.
-const PIECES_MAX: u64 = 1024;
+/// Longest request, in bytes: half a thousand records. Longer ones are refused.
+const REQUEST_BYTES_MAX: u64 = 2 << 40;
 const PROCESSES_MAX: usize = 1 << 16;
 /// The major number of volumes whose names are none of a device: for local use (Documentation/admin-guide/devices.txt).
 const LOCAL_MAJOR: u32 = 240;
@@ -32,6 +32,8 @@ pub struct BlktraceWriter<W: Write> {
     /// The last name of each process, and from when on it has been told.
     processes: HashMap<u32, (u32, u64)>,
     is_begun: bool,
+    handed_over: u64,
+    refused: Faults,
 }
 
 /// An event that waits to be written.
@@ -57,16 +59,23 @@ impl<W: Write> BlktraceWriter<W> {
             sequence: 0,
             processes: HashMap::new(),
             is_begun: false,
+            handed_over: 0,
+            refused: Faults { by_line: true, ..Faults::default() },
         }
     }
 
-    /// Writes requests, about in the order of their issue.
+    /// Writes requests, about in the order of their issue. Those of more than 2 TiB are left out, and counted.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
     pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
         self.begin()?;
         for request in requests {
+            self.handed_over += 1;
+            if request.op != Op::Flush && request.len_bytes > REQUEST_BYTES_MAX {
+                self.refused.note(self.handed_over, || format!("{} bytes are more than 2 TiB", request.len_bytes));
+                continue;
+            }
             self.events(request, names);
             while self.waiting.len() > WAITING_MAX {
                 self.write_first()?;
@@ -75,16 +84,17 @@ impl<W: Write> BlktraceWriter<W> {
         Ok(())
     }
 
-    /// Writes what waits.
+    /// Writes what waits. With it come the requests that were left out, by their number among all, from 1.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
-    pub fn finish(mut self) -> Result<W, TraceError> {
+    pub fn finish(mut self) -> Result<(W, Faults), TraceError> {
         self.begin()?;
         while !self.waiting.is_empty() {
             self.write_first()?;
         }
-        self.to.into_inner().map_err(|error| TraceError::Write { source: error.into_error() })
+        let to = self.to.into_inner().map_err(|error| TraceError::Write { source: error.into_error() })?;
+        Ok((to, self.refused))
     }
 
     /// The first record tells the trace's zero.
@@ -182,7 +192,7 @@ fn pieces(request: &Request) -> impl Iterator<Item = (u64, u32)> + use<> {
     } else {
         (request.end_bytes().div_ceil(SECTOR_BYTES) - first).saturating_mul(SECTOR_BYTES)
     };
-    let count = len_bytes.div_ceil(PIECE_BYTES_MAX).clamp(1, PIECES_MAX);
+    let count = len_bytes.div_ceil(PIECE_BYTES_MAX).max(1);
     (0..count).map(move |piece| {
         let begin_bytes = piece * PIECE_BYTES_MAX;
         let piece_bytes = (len_bytes - begin_bytes).min(PIECE_BYTES_MAX);

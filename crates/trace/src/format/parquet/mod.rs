@@ -2,17 +2,18 @@
 
 mod column;
 mod fields;
+mod figures;
 mod group;
 mod input;
 mod knowledge;
 mod pages;
-mod partial;
 mod partitioned;
 mod reader;
 mod texts;
 mod writer;
 
 pub use fields::Wanted;
+pub use figures::{Figures, curves_path, write_figures};
 pub use partitioned::{Partition, PartitionedWriter, partitions};
 pub use reader::ParquetTrace;
 pub use writer::{ParquetWriter, Written};

@@ -3,9 +3,9 @@
 use super::HIVE_NULL;
 use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
 use super::knowledge::to_json;
-use super::partial::{refuse_existing, with_partial};
 use super::texts::{Texts, text};
 use super::writer::Written;
+use crate::format::partial::{refuse_existing, with_partial};
 use crate::{Faults, Knows, Names, Request, TraceError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

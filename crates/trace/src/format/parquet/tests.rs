@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::partial::Partial;
 use super::partitioned::{Limits, PartitionedWriter, partitions};
 use super::reader::ParquetTrace;
 use super::writer::ParquetWriter;
+use crate::format::PartialFile;
 use crate::{Faults, Knows, Names, Op, Request, Source, TraceError};
 use std::error::Error;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
 
     // While rows are written: row groups are of a few rows.
     fs::write(&partial, "").unwrap();
-    let mut writer = ParquetWriter::over(Partial::over(full(), &to), &Knows::default(), 1000).unwrap();
+    let mut writer = ParquetWriter::over(PartialFile::over(full(), &to), &Knows::default(), 1000).unwrap();
     is_full(&writer.write(&requests, &Names::default()).unwrap_err());
     assert!(!partial.exists(), "it goes at once");
     assert!(writer.write(&requests, &Names::default()).is_err());
@@ -34,7 +34,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
 
     // At the end.
     fs::write(&partial, "").unwrap();
-    let mut writer = ParquetWriter::over(Partial::over(full(), &to), &Knows::default(), 1 << 20).unwrap();
+    let mut writer = ParquetWriter::over(PartialFile::over(full(), &to), &Knows::default(), 1 << 20).unwrap();
     writer.write(&requests, &Names::default()).unwrap();
     is_full(&writer.finish(&Faults::default()).unwrap_err());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

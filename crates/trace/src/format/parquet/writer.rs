@@ -2,8 +2,8 @@
 
 use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
 use super::knowledge::to_json;
-use super::partial::Partial;
 use super::texts::Texts;
+use crate::format::PartialFile;
 use crate::{Faults, Knows, Names, Request, TraceError};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub struct Written {
 /// dropped before or has failed.
 pub struct ParquetWriter {
     /// Gone once writing has failed.
-    open: Option<(Groups, Partial)>,
+    open: Option<(Groups, PartialFile)>,
     rows: Vec<Request>,
     texts: Texts,
     knows: Knows,
@@ -38,11 +38,11 @@ impl ParquetWriter {
     /// # Errors
     /// It exists, another writer is at it, or it cannot be created.
     pub fn create(path: &Path, knows: &Knows) -> Result<Self, TraceError> {
-        Self::over(Partial::create(path)?, knows, ROW_GROUP_ROWS)
+        Self::over(PartialFile::create(path)?, knows, ROW_GROUP_ROWS)
     }
 
     /// As [`Self::create`], with row groups of so many rows.
-    pub(super) fn over(partial: Partial, knows: &Knows, group_rows: usize) -> Result<Self, TraceError> {
+    pub(super) fn over(partial: PartialFile, knows: &Knows, group_rows: usize) -> Result<Self, TraceError> {
         let file = partial.file().map_err(|source| TraceError::WriteFile { path: partial.to().to_owned(), source })?;
         let groups = Groups::new(file, true, *knows).map_err(|error| failed(partial.to(), error))?;
         Ok(Self {
@@ -87,7 +87,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<(Groups, Partial), TraceError> {
+    fn take(&mut self) -> Result<(Groups, PartialFile), TraceError> {
         let gone = || TraceError::Write { source: std::io::Error::other("an earlier write to the file has failed") };
         self.open.take().ok_or_else(gone)
     }

@@ -6,14 +6,15 @@ use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 /// `NAME.partial` until it is whole, then `NAME`. Removed where it does not become whole.
-pub(super) struct Partial {
+#[derive(Debug)]
+pub struct PartialFile {
     file: File,
     at: PathBuf,
     to: PathBuf,
     is_whole: bool,
 }
 
-impl Partial {
+impl PartialFile {
     /// Begins `to`, which must not exist.
     ///
     /// # Errors
@@ -34,15 +35,24 @@ impl Partial {
         Ok(Self { file, at, to: to.to_owned(), is_whole: false })
     }
 
+    /// The file, to be written from its begin on.
+    ///
+    /// # Errors
+    /// The system has no more open files.
     pub fn file(&self) -> Result<File> {
         self.file.try_clone()
     }
 
+    /// The name that it will have.
+    #[must_use]
     pub fn to(&self) -> &Path {
         &self.to
     }
 
     /// Gives the file, which has been written, its name.
+    ///
+    /// # Errors
+    /// It cannot be made durable, or something has its name by now.
     pub fn finish(mut self) -> std::result::Result<(), TraceError> {
         let finished = self.try_finish();
         finished.map_err(|source| TraceError::WriteFile { path: self.to.clone(), source })
@@ -57,15 +67,15 @@ impl Partial {
     }
 
     #[cfg(test)]
-    pub fn over(file: File, to: &Path) -> Self {
+    pub(super) fn over(file: File, to: &Path) -> Self {
         Self { file, at: with_partial(to), to: to.to_owned(), is_whole: false }
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Half a Parquet file is of no use, since its index comes last; why it is half has been told.
+            // Half a file is of no use (Parquet has its index last); why it is half has been told.
             let _ = fs::remove_file(&self.at);
         }
     }
