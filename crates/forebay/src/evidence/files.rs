@@ -16,6 +16,8 @@ const CORRECTION_BLOCKS: u64 = 1600;
 
 /// A file: inode and generation.
 pub type Key = (u64, u32);
+/// What is known of the file that a block belongs to, and where in it the block lies.
+pub type InFile<'a> = (&'a Arc<FileTold>, Option<u64>);
 
 /// A run of blocks that belongs to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,24 +102,38 @@ impl Files {
         self.enqueue(key);
     }
 
-    /// The kernel issues a write of blocks of a file. True where its facts are known, and the write is classified by them.
-    pub fn written(&mut self, first: u64, end: u64, key: Key, time_ns: u64) {
-        let is_checked = self.files.get(&key).is_some_and(|file| file.told.is_some());
+    /// The kernel has issued a write of blocks of a file; it has not arrived yet.
+    pub fn issued(&mut self, first: u64, end: u64, key: Key, time_ns: u64) {
         let mut at = first;
         while at < end {
             let (until, owner) = self.run_at(at, end);
             // What is the file's already stays as it is: mostly files are written where they lie.
-            let is_news = |run: Run| if run.key == key { run.is_reserved } else { run.since_ns <= time_ns };
-            if owner.is_none_or(is_news) {
-                let (_, offset) = self.place_at(at, end);
-                let file_offset_bytes = offset.filter(|_| owner.is_some_and(|run| run.key == key));
+            if owner.is_none_or(|run| run.key != key && run.since_ns <= time_ns) {
                 self.cut(at, until);
                 if self.runs.len() < self.runs_max {
-                    let is_reserved = false;
-                    self.put(
-                        at,
-                        Run { end: until, key, file_offset_bytes, since_ns: time_ns, is_checked, is_reserved },
-                    );
+                    let (is_checked, is_reserved) = (true, true);
+                    let (file_offset_bytes, since_ns) = (None, time_ns);
+                    self.put(at, Run { end: until, key, file_offset_bytes, since_ns, is_checked, is_reserved });
+                }
+            }
+            at = until;
+        }
+    }
+
+    /// A write of blocks has arrived, of this file where that is known; `is_told`: and is classified by the file's facts.
+    pub fn arrived(&mut self, first: u64, end: u64, key: Option<Key>, is_told: bool) {
+        let mut at = first;
+        while at < end {
+            let (until, owner) = self.run_at(at, end);
+            if let Some(run) = owner.filter(|run| key.is_none_or(|key| key == run.key))
+                && (run.is_checked, run.is_reserved) != (is_told, false)
+            {
+                let (_, file_offset_bytes) = self.place_at(at, end);
+                self.cut(at, until);
+                let (is_checked, is_reserved) = (is_told, false);
+                self.put(at, Run { end: until, file_offset_bytes, is_checked, is_reserved, ..run });
+                if !is_told && self.file(run.key).is_some() {
+                    self.enqueue(run.key);
                 }
             }
             at = until;
@@ -266,7 +282,7 @@ impl Files {
     }
 
     /// The file of block `at`, where in it the block lies, and how far that goes, at most to `end`.
-    pub fn at(&self, at: u64, end: u64) -> (u64, Option<(&Arc<FileTold>, Option<u64>)>) {
+    pub fn at(&self, at: u64, end: u64) -> (u64, Option<InFile<'_>>) {
         let (until, _) = self.run_at(at, end);
         let (run, offset) = self.place_at(at, end);
         let told = run.and_then(|run| self.files.get(&run.key)?.told.as_ref());
@@ -415,17 +431,34 @@ mod tests {
     fn a_look_that_is_late_does_not_take_back_what_was_given_up() {
         let mut files = Files::new(100);
         // The log, whose blocks were the table's, is written before the look at the table arrives.
-        files.written(10, 20, (2, 0), 50);
+        files.issued(10, 20, (2, 0), 50);
+        files.arrived(10, 20, Some((2, 0)), false);
         files.take(change(1, "/table", &[(0, 30)], 40), class);
         assert_eq!(corrections(&mut files), [(0, 10, "/table".to_owned()), (20, 10, "/table".to_owned())]);
         assert_eq!(files.at(12, 30), (20, None), "its owner has no name yet");
         // It gets one without a look at its blocks.
         files.take(Change::File { facts: facts(2, "/log"), extents: None, seen_ns: 60 }, class);
         assert_eq!(corrections(&mut files), [(10, 10, "/log".to_owned())]);
-        files.written(10, 15, (2, 0), 70);
+        files.issued(10, 15, (2, 0), 70);
+        files.arrived(10, 15, Some((2, 0)), true);
         assert_eq!(corrections(&mut files), [], "it was written with its name known");
         files.take(change(1, "/table", &[(0, 30)], 80), class);
         assert_eq!(corrections(&mut files), [(10, 10, "/table".to_owned())], "a newer look");
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_there_yet() {
+        let mut files = Files::new(100);
+        files.issued(0, 20, (1, 0), 5);
+        let named = || Change::File { facts: facts(1, "/a"), extents: None, seen_ns: 0 };
+        files.take(named(), class);
+        assert_eq!(corrections(&mut files), [], "the blocks hold what was there before");
+        files.arrived(0, 5, Some((1, 0)), true);
+        files.arrived(5, 10, Some((1, 0)), false);
+        files.arrived(10, 15, None, false);
+        files.arrived(15, 20, Some((9, 0)), false);
+        assert_eq!(corrections(&mut files), [(5, 10, "/a".to_owned())], "classified before its name was known");
+        assert_eq!(corrections(&mut files), []);
     }
 
     #[test]
@@ -447,7 +480,8 @@ mod tests {
         assert_eq!(corrections(&mut files), [(10, 10, "/a".to_owned())], "looked at anew");
         files.reconsider(class);
         assert_eq!(corrections(&mut files), [(10, 10, "/a".to_owned())], "also where rules change");
-        files.written(2, 4, (1, 0), 2);
+        files.issued(2, 4, (1, 0), 2);
+        files.arrived(2, 4, Some((1, 0)), true);
         assert_eq!(files.at(3, 10).1.unwrap().1, Some(3 * 4096));
         files.reconsider(class);
         assert_eq!(corrections(&mut files), [(2, 2, "/a".to_owned()), (10, 10, "/a".to_owned())]);
@@ -473,7 +507,7 @@ mod tests {
     fn hints_are_remembered_within_limits() {
         let mut files = Files::new(10);
         for at in 0..100 {
-            files.written(at * 2, at * 2 + 1, (at, 0), at);
+            files.issued(at * 2, at * 2 + 1, (at, 0), at);
         }
         assert_eq!(files.counts(), (10, 10, 0));
         for at in 0..100 {
@@ -508,11 +542,12 @@ mod tests {
                         for block in cover(&spans) {
                             if model[block].is_none_or(|(owner, _)| owner != inode) {
                                 model[block] = Some((inode, now));
-                                open[block] = !known.contains(&inode);
                             }
+                            open[block] = !known.contains(&inode);
                         }
                         for (first, blocks) in spans {
-                            files.written(first, first + blocks, (inode, 0), now);
+                            files.issued(first, first + blocks, (inode, 0), now);
+                            files.arrived(first, first + blocks, Some((inode, 0)), known.contains(&inode));
                         }
                     }
                     1 => {
@@ -535,7 +570,7 @@ mod tests {
                             open[at] |= is_new && is_own;
                             let may_change = block.is_none_or(|(_, since)| since <= seen_ns);
                             if new.contains(&at) && may_change {
-                                open[at] = open[at] && is_own || !is_own;
+                                open[at] |= !is_own;
                                 *block = Some((inode, seen_ns));
                             } else if is_own && may_change {
                                 *block = None;

@@ -180,7 +180,11 @@ impl Evidence {
                 _ => {}
             }
         }
-        self.sources.iter_mut().filter(|source| source.disk == disk).for_each(|source| source.hints.remove(at, until));
+        let key = found.map(|(hint, _)| (hint.inode, hint.generation));
+        for source in self.sources.iter_mut().filter(|source| source.disk == disk) {
+            source.hints.remove(at, until);
+            source.files.arrived(at, until, key, told.file.is_some());
+        }
         let kind = if found.is_some() { 0 } else { 2 - usize::from(mapped) };
         if let Some(source) = self.sources.iter_mut().find(|source| source.disk == disk)
             && let Some(written) = source.written.get_mut(kind)

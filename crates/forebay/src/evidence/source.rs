@@ -223,7 +223,7 @@ impl Source {
             let (first, end) = (begin / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
             hints.add(first, end, hint);
             if issue.inode != 0 && Some(issue.file_system) == file_system {
-                files.written(first, end, (issue.inode, issue.generation), issue.time_ns);
+                files.issued(first, end, (issue.inode, issue.generation), issue.time_ns);
             } else {
                 files.taken(first, end);
             }
