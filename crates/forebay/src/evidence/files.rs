@@ -197,10 +197,20 @@ impl Files {
         runs.filter_map(|first| Some((*first, *self.runs.get(first)?)))
     }
 
-    /// Adds a run where none is; joins it to the one before where both are one.
-    fn put(&mut self, first: u64, run: Run) {
+    /// Adds a run where none is; joins it to those before and behind where they are one.
+    fn put(&mut self, first: u64, mut run: Run) {
         let end_of =
             |before: &Run, from: u64| before.file_offset_bytes.map(|at| at + (before.end - from) * BLOCK_BYTES);
+        if let Some(next) = self.runs.get(&run.end).copied()
+            && (next.key, next.is_checked, next.is_reserved) == (run.key, run.is_checked, run.is_reserved)
+            && end_of(&run, first) == next.file_offset_bytes
+        {
+            self.runs.remove(&run.end);
+            if let Some(file) = self.files.get_mut(&run.key) {
+                file.runs.remove(&run.end);
+            }
+            (run.end, run.since_ns) = (next.end, run.since_ns.max(next.since_ns));
+        }
         if let Some((&from, before)) = self.runs.range_mut(..first).next_back()
             && before.end == first
             && (before.key, before.is_checked, before.is_reserved) == (run.key, run.is_checked, run.is_reserved)

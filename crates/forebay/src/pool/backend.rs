@@ -9,8 +9,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// Tokens from here on belong to the daemon; the server's end far below.
 const OWN_TOKENS: u64 = 1 << 63;
 
-/// Corrections of classes under way at once: hosts come first.
-const CORRECTIONS_MAX: usize = 4;
+/// Corrections of classes under way at once, and blocks of them: hosts come first.
+const CORRECTIONS_MAX: usize = 32;
+const CORRECTION_BLOCKS_MAX: u64 = 6400;
 
 /// A pool that is served.
 pub struct PoolBackend {
@@ -53,6 +54,7 @@ impl PoolBackend {
             }
         }
         while self.corrections.len() < CORRECTIONS_MAX
+            && self.corrections.iter().map(|(_, blocks)| blocks).sum::<u64>() < CORRECTION_BLOCKS_MAX
             && let Some((disk, correction)) = self.evidence.next_correction()
         {
             let told = Told {
@@ -117,6 +119,9 @@ impl Backend for PoolBackend {
                 } else {
                     at += 1;
                 }
+            }
+            if !self.corrections.is_empty() && !self.own_done.is_empty() {
+                self.correct();
             }
         }
     }
