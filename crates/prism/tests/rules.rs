@@ -111,6 +111,7 @@ fn what_the_host_tells_is_known() {
         path: Some("/db/WAL/000012.log"),
         file_size_bytes: Some(64 << 20),
         file_offset_bytes: Some(4096),
+        is_by_map: false,
         sst_level: Some(2),
         process: Some("rocksdb:low0"),
         pid: Some(7),
