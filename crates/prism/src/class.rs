@@ -137,6 +137,7 @@ pub struct ClassTable {
     /// Parsed rules in the order in which they are tried.
     rules: Vec<(ClassId, Rule)>,
     rules_use_address: bool,
+    rules_use_place: bool,
     built_in: BuiltIn,
 }
 
@@ -189,7 +190,13 @@ impl Default for ClassTable {
     fn default() -> Self {
         let id = ClassId;
         let built_in_ids = BuiltIn { metadata: id(1), log: id(2), temp: id(3), hot: id(4) };
-        Self { classes: built_in(), rules: Vec::new(), rules_use_address: false, built_in: built_in_ids }
+        Self {
+            classes: built_in(),
+            rules: Vec::new(),
+            rules_use_address: false,
+            rules_use_place: false,
+            built_in: built_in_ids,
+        }
     }
 }
 
@@ -271,7 +278,8 @@ impl ClassTable {
         let built_in = BuiltIn { metadata: id("metadata")?, log: id("log")?, temp: id("temp")?, hot: id("hot")? };
         let rules: Vec<_> = rules.into_iter().map(|(_, class, rule)| (class, rule)).collect();
         let rules_use_address = rules.iter().any(|(_, rule)| rule.uses_address());
-        Ok(Self { classes, rules, rules_use_address, built_in })
+        let rules_use_place = rules.iter().any(|(_, rule)| rule.uses_place());
+        Ok(Self { classes, rules, rules_use_address, rules_use_place, built_in })
     }
 
     /// Changes the class `name`. Nothing changes on error.
@@ -350,6 +358,10 @@ impl ClassTable {
             }
         }
         found
+    }
+
+    pub(crate) fn rules_use_place(&self) -> bool {
+        self.rules_use_place
     }
 
     pub(crate) fn rules_use_address(&self) -> bool {

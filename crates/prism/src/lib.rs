@@ -217,20 +217,26 @@ impl Prism {
         }
     }
 
-    /// The class that a block written as `class` belongs to, now that the host's facts about it have become known: a rule's,
+    /// The class that a block written as `class` belongs to, now that more of the host's facts about it is known: a rule's,
     /// or that of its lifetime hint where nothing else had claimed it. Where a class of the operator's own claimed it by
-    /// facts that hold no longer, it is nobody's again. Contents and behaviour were looked at when it was written.
+    /// facts that hold no longer, it is nobody's again; where that cannot be told (which process wrote it, how large the
+    /// request was) it stays. Contents and behaviour were looked at when it was written.
     ///
-    /// Of `intent`, the address (of the block), the disk, the export and the host's facts count.
+    /// Of `intent`, the address (of the block), the disk, the tag and the host's facts count.
     #[must_use]
     pub fn reclass(&self, intent: &Intent<'_>, class: ClassId) -> ClassId {
         if let Some(tag) = intent.tag {
             return tag;
         }
+        let (default, built_in) = (self.table.default_class(), self.table.built_in());
+        if class == built_in.metadata && intent.host.is_by_map {
+            // Contents or the kernel said so, and the map lags behind.
+            return class;
+        }
         let facts = Facts {
             disk_name: self.disks.get(&intent.disk).map_or("", String::as_str),
-            export: Some(intent.export),
-            export_name: self.exports.get(&intent.export).map_or("", String::as_str),
+            export: None,
+            export_name: "",
             direction: Direction::Write,
             request_size_bytes: None,
             sequential_bytes: None,
@@ -240,10 +246,14 @@ impl Prism {
             contents_known: true,
             host: intent.host,
         };
-        if let Some((claimed, _)) = self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)) {
-            return *claimed;
+        for (claiming, rule) in self.table.rules() {
+            match rule.holds(&facts) {
+                Some(true) => return *claiming,
+                // It may be what has claimed it.
+                None if *claiming == class => return class,
+                _ => {}
+            }
         }
-        let (default, built_in) = (self.table.default_class(), self.table.built_in());
         let dies_soon = matches!(intent.host.lifetime, Some(Lifetime::Short | Lifetime::Medium));
         match class {
             class if class == default && dies_soon => built_in.temp,
@@ -254,8 +264,8 @@ impl Prism {
 
     /// Whether [`Prism::reclass`] may answer differently for blocks of one class and one file.
     #[must_use]
-    pub fn reclass_uses_address(&self) -> bool {
-        self.table.rules_use_address()
+    pub fn reclass_uses_place(&self) -> bool {
+        self.table.rules_use_place()
     }
 
     /// Learns from a verified read (file-system geometry, re-read heat).

@@ -1,6 +1,7 @@
 //! Classes of data about which the host tells something only after it was written.
 #![allow(clippy::unwrap_used)]
 
+use forebay_block::checksum::crc32c;
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{ClassSpec, ClassTable, Direction, FileTold, HostFacts, Intent, Lifetime, Place, Prism, Told};
 use std::sync::Arc;
@@ -68,4 +69,92 @@ fn the_class_of_the_export_stays() {
     let tagged = file("/mnt/db/1.sst", 1, None);
     let intent = Intent { tag: Some(PLAIN), ..intent(tagged.facts()) };
     assert_eq!(prism().reclass(&intent, COLD), PLAIN);
+}
+
+/// Classes with these rules, in this order; the first has id 5.
+fn ruled(rules: &[&str]) -> Prism {
+    let of = |(at, rule): (usize, &&str)| ClassSpec {
+        rules: vec![(*rule).to_owned()],
+        ..ClassSpec::new(&format!("class{at}"), Place::Fast)
+    };
+    let classes: Vec<ClassSpec> = rules.iter().enumerate().map(of).collect();
+    Prism::new(ClassTable::from_configured(&classes).unwrap())
+}
+
+#[test]
+fn regression_what_the_map_cannot_tell_keeps_its_class() {
+    let mapped = Told { is_by_map: true, ..file("/mnt/db/x", 1 << 30, None) };
+    for rule in ["process:postgres*", "request_size<=16KiB", "export:1 & path:/mnt/**", "direct", "hint.meta", "pid=3"]
+    {
+        let prism = ruled(&[rule, "path:/mnt/**"]);
+        assert_eq!(prism.reclass(&intent(mapped.facts()), ClassId(5)), ClassId(5), "{rule}");
+        assert_eq!(prism.reclass(&intent(mapped.facts()), COLD), ClassId(6), "{rule}");
+    }
+    let prism = ruled(&["path:/mnt/**", "process:postgres*"]);
+    assert_eq!(prism.reclass(&intent(mapped.facts()), ClassId(6)), ClassId(5), "a rule before it is sure");
+    let prism = ruled(&["process:postgres* & path:/other/**"]);
+    assert_eq!(prism.reclass(&intent(mapped.facts()), ClassId(5)), COLD, "surely not, whoever wrote it");
+    assert_eq!(prism.reclass(&intent(mapped.facts()), METADATA), METADATA);
+    let prism = ruled(&["path:/mnt/**"]);
+    assert_eq!(prism.reclass(&intent(mapped.facts()), METADATA), METADATA, "the map lags behind");
+}
+
+#[test]
+fn places_count_block_by_block() {
+    let prism = ruled(&["file_offset<4KiB & path:/mnt/**"]);
+    assert!(prism.reclass_uses_place());
+    assert!(!ruled(&["path:/mnt/**"]).reclass_uses_place());
+    let mut told = file("/mnt/x", 1, None);
+    for (offset, class) in [(Some(0), ClassId(5)), (Some(4096), COLD), (None, COLD)] {
+        told.file_offset_bytes = offset;
+        assert_eq!(prism.reclass(&intent(told.facts()), COLD), class, "{offset:?}");
+    }
+    let prism = ruled(&["offset:0..4KiB & path:/mnt/**"]);
+    for (offset_bytes, class) in [(0, ClassId(5)), (4096, COLD)] {
+        assert_eq!(prism.reclass(&Intent { offset_bytes, ..intent(told.facts()) }, COLD), class);
+    }
+}
+
+#[test]
+fn data_of_a_file_lies_in_its_file_system() {
+    // A superblock of 256 MiB (see classify.rs).
+    let mut block = vec![0u8; 4096];
+    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, b"XFSB");
+    put(4, &4096u32.to_be_bytes());
+    put(8, &65_536u64.to_be_bytes());
+    put(32, b"uuid of this xfs");
+    put(48, &(2u64 << 14 | 1000).to_be_bytes());
+    put(84, &16_384u32.to_be_bytes());
+    put(88, &4u32.to_be_bytes());
+    put(96, &2048u32.to_be_bytes());
+    put(100, &0xb4a5u16.to_be_bytes());
+    put(102, &512u16.to_be_bytes());
+    put(104, &512u16.to_be_bytes());
+    put(124, &[14]);
+    let sum = crc32c(&block[..512]);
+    block[224..228].copy_from_slice(&sum.to_le_bytes());
+    let mut prism = ruled(&["fs.xfs & path:/mnt/**"]);
+    let told = file("/mnt/x", 1, None);
+    let at = |offset_bytes| Intent { offset_bytes, ..intent(told.facts()) };
+    assert_eq!(prism.reclass(&at(1 << 20), COLD), COLD, "nothing is known of a file system");
+    let write = Intent { data: &block, ..intent(HostFacts::default()) };
+    prism.classify(&write, &mut Vec::new());
+    assert_eq!(prism.reclass(&at(1 << 20), COLD), ClassId(5));
+    assert_eq!(prism.reclass(&at(1 << 30), COLD), COLD, "behind its end");
+}
+
+#[test]
+fn a_file_that_is_no_table_is_on_no_level() {
+    let prism = ruled(&["rocksdb.level<=3"]);
+    for (path, level, class) in [
+        ("/mnt/db/1.sst", Some(2), ClassId(5)),
+        ("/mnt/db/1.sst", Some(4), COLD),
+        ("/mnt/db/1.sst", None, ClassId(5)),
+        ("/mnt/db/1.log", None, COLD),
+    ] {
+        let file = FileTold { path: path.to_owned(), sst_level: level, ..FileTold::default() };
+        let told = Told { file: Some(Arc::new(file)), is_by_map: true, ..Told::default() };
+        assert_eq!(prism.reclass(&intent(told.facts()), ClassId(5)), class, "{path} {level:?}");
+    }
 }

@@ -245,8 +245,15 @@ fn books_say_what_came_to_a_class_and_what_left_it() {
     };
     assert_eq!(of(KEPT), (0, 8, 4));
     assert_eq!(of(PASSING), (0, 6, 0), "four that were kept, and two that were nobody's");
+    let before: Vec<_> = books.iter().map(|books| (books.reclassed_in_bytes, books.reclassed_out_bytes)).collect();
     let cold: u64 = books.iter().map(|books| books.written_bytes() / 4096).sum();
     assert_eq!(cold, 10, "nothing was written twice");
+    assert!(life.pool.close());
+    let (shape, shared) = (life.shape.clone(), life.shared.clone());
+    drop(life);
+    let after = Life::open(&shape, shared).pool.engine.status().classes;
+    let after: Vec<_> = after.iter().map(|books| (books.reclassed_in_bytes, books.reclassed_out_bytes)).collect();
+    assert_eq!(after, before, "a restart forgets nothing");
 }
 
 #[test]
@@ -284,5 +291,49 @@ fn half_a_block_has_no_class() {
         let mut done = Vec::new();
         life.pool.poll_once(&mut done);
         assert!(matches!(done[0].result, Err(RequestError::OutOfRange)), "{offset_bytes} {len_bytes}");
+    }
+}
+
+#[test]
+fn each_class_has_a_share_of_its_own() {
+    let mut life = Life::begin(&Shape::default());
+    for class in ["kept", "passing"] {
+        let change = forebay_prism::ClassChange { share: Some(0.1), ..forebay_prism::ClassChange::default() };
+        life.pool.engine.prism_mut().table_mut().set(class, change).unwrap();
+    }
+    life.pool.engine.classes_changed();
+    life.write(0, 60, None);
+    let slots = life.pool.engine.status().fast.total_bytes / 4096;
+    // In turns, so that what one is granted is not what the other is.
+    let part = |at: u64| ToldPart { blocks: 1, told: told(PATHS[(at % 2) as usize]) };
+    let parts = ToldParts::from_iter((0..60).map(part));
+    life.run(0, 60, Op::Reclass, Some(parts)).unwrap();
+    let status = life.pool.engine.status();
+    let held = |class: ClassId| status.classes[usize::from(class.0)].fast_blocks;
+    let share = 30.min(slots / 10);
+    assert_eq!((held(KEPT), held(PASSING)), (share, share), "{slots} slots");
+}
+
+#[test]
+fn places_in_the_file_go_on_from_piece_to_piece() {
+    let mut life = Life::begin(&Shape::default());
+    let rules = Some(vec!["path:/kept/* & file_offset:4MiB..5MiB".to_owned()]);
+    let change = forebay_prism::ClassChange { rules, ..forebay_prism::ClassChange::default() };
+    life.pool.engine.prism_mut().table_mut().set("kept", change).unwrap();
+    life.pool.engine.classes_changed();
+    life.write(390, 100, None);
+    let told = Told { file_offset_bytes: Some((4 << 20) - 50 * 4096), ..told("/kept/a") };
+    let parts = ToldParts::from_iter([ToldPart { blocks: 100, told }]);
+    life.run(390, 100, Op::Reclass, Some(parts)).unwrap();
+    let kept: Vec<u64> = life.seen().into_iter().filter(|(_, class)| *class == KEPT).map(|(block, _)| block).collect();
+    assert_eq!(kept, (440..490).collect::<Vec<_>>());
+}
+
+#[test]
+fn pools_say_that_they_hold_such_records() {
+    let life = Life::begin(&Shape::default());
+    for shared in &life.shared {
+        let feature: [u8; 8] = shared.durable().to_bytes()[32..40].try_into().unwrap();
+        assert_eq!(u64::from_le_bytes(feature), 1, "the incompatible features of the superblock");
     }
 }

@@ -171,6 +171,9 @@ impl Answerer {
                 for export in names {
                     server.exports().resize(&export, size_bytes).map_err(|error| error.to_string())?;
                 }
+                if let Some(id) = id {
+                    backend.evidence.resized(id, size_bytes);
+                }
                 info!("disk {name} has {size_bytes} bytes now");
                 json!({ "disks": disks(backend) })
             }

@@ -87,6 +87,7 @@ impl Job {
             // Found a moment ago.
             let _ = server.exports().remove(&export);
         }
+        backend.evidence.detach(id);
         let token = backend.submit_own(Request {
             token: 0,
             disk: id,

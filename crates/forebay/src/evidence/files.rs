@@ -90,7 +90,10 @@ impl Files {
         });
         let class = Some(class(&told));
         let file = self.files.entry(key).or_default();
-        let is_other = file.told.is_none() || file.class != class;
+        let is_other = file.class != class
+            || file.told.as_ref().is_none_or(|before| {
+                (&before.path, before.lifetime, before.sst_level) != (&told.path, told.lifetime, told.sst_level)
+            });
         file.told = Some(told);
         file.class = class;
         if is_other {
@@ -406,8 +409,8 @@ mod tests {
         assert_eq!(corrections(&mut files), [(10, 5, "/a".to_owned()), (100, 5, "/a".to_owned())]);
         files.take(change(1, "/a", &[(10, 8), (100, 5)], 2), class);
         assert_eq!(corrections(&mut files), [(15, 3, "/a".to_owned())], "it has grown");
-        files.take(change(1, "/b", &[(10, 8), (100, 5)], 3), class);
-        assert_eq!(corrections(&mut files), [], "another name, the same class");
+        files.take(change(1, "/a", &[(10, 8), (100, 5)], 3), class);
+        assert_eq!(corrections(&mut files), [], "nothing new");
         files.take(change(1, "/log", &[(10, 8), (100, 5)], 4), class);
         assert_eq!(corrections(&mut files).iter().map(|(_, blocks, _)| blocks).sum::<u64>(), 13);
         files.reconsider(class);

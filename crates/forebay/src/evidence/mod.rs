@@ -115,6 +115,12 @@ impl Evidence {
         gone.into_iter().map(Source::end).count()
     }
 
+    /// A disk has another size now.
+    pub fn resized(&mut self, disk: DiskId, disk_size_bytes: u64) {
+        let sources = self.sources.iter_mut().filter(|source| source.disk == disk);
+        sources.for_each(|source| source.resized(disk_size_bytes));
+    }
+
     /// Whether there is nothing to ask.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
@@ -164,6 +170,9 @@ impl Evidence {
             }
         }
         let mut told = found.map_or_else(Told::default, |(hint, _)| self.by_hint(disk, &hint));
+        // Of data whose file the kernel does not tell, the map may.
+        let may_map = found
+            .is_none_or(|(hint, _)| hint.inode == 0 && !hint.flags.has(Flags::META) && !hint.flags.has(Flags::SWAP));
         let mut mapped = false;
         for source in self.sources.iter().filter(|source| source.disk == disk) {
             let (to, file) = source.files.at(at, until);
@@ -172,15 +181,15 @@ impl Evidence {
                 (Some((file, offset)), Some(known)) if Arc::ptr_eq(file, known) => {
                     (told.file_offset_bytes, until) = (offset, to);
                 }
-                (Some((file, offset)), None) if found.is_none() => {
+                (Some((file, offset)), None) if may_map => {
                     (told.file_offset_bytes, until, mapped) = (offset, to, true);
                     (told.file, told.is_by_map) = (Some(file.clone()), true);
                 }
-                (None, None) if found.is_none() => until = to,
+                (None, None) if may_map => until = to,
                 _ => {}
             }
         }
-        let key = found.map(|(hint, _)| (hint.inode, hint.generation));
+        let key = found.filter(|_| !may_map).map(|(hint, _)| (hint.inode, hint.generation));
         for source in self.sources.iter_mut().filter(|source| source.disk == disk) {
             source.hints.remove(at, until);
             source.files.arrived(at, until, key, told.file.is_some());

@@ -5,8 +5,9 @@ use super::files::Files;
 use super::find::{self, Place};
 use super::hints::{Hint, Hints};
 use forebay_block::DiskId;
+use forebay_trace::Flags;
 use forebay_trace::capture::{Event, Probes, Target, Watch};
-use forebay_trace::files::{Told, Watch as FileWatch, WatchOptions};
+use forebay_trace::files::{Change, Told, Watch as FileWatch, WatchOptions, own_descriptors};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, TrySendError, sync_channel};
@@ -17,8 +18,9 @@ use tracing::{info, warn};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Events taken from the ring at once.
 const EVENTS_MAX: usize = 4096;
-/// Changes of files taken at once: a tick must not take long.
+/// Changes of files, and extents, taken at once.
 const CHANGES_MAX: usize = 256;
+const EXTENTS_MAX: usize = 8192;
 const BLOCK_BYTES: u64 = 4096;
 
 /// What to look for.
@@ -189,7 +191,14 @@ impl Source {
             return;
         }
         let (place, (files_max, extents_max)) = (self.place(), self.limits);
+        let mut is_apart = false;
         self.mounted = look("files", move || {
+            // Threads that may wait for this very server's disk must not hold its sockets open when it is killed.
+            if !std::mem::replace(&mut is_apart, true)
+                && let Err(error) = own_descriptors()
+            {
+                return Err(format!("the map of files cannot be kept apart from the server (Linux 5.9): {error}"));
+            }
             let (mount, file_system) = place.mount()?;
             let options = WatchOptions { mount: mount.clone(), with_extents: true, files_max, extents_max };
             let watch = FileWatch::start(options).map_err(|error| find::chain(&error))?;
@@ -224,7 +233,7 @@ impl Source {
             hints.add(first, end, hint);
             if issue.inode != 0 && Some(issue.file_system) == file_system {
                 files.issued(first, end, (issue.inode, issue.generation), issue.time_ns);
-            } else {
+            } else if issue.flags.has(Flags::META) {
                 files.taken(first, end);
             }
         });
@@ -266,7 +275,17 @@ impl Source {
         let mut changes = Vec::new();
         let mut ended = None;
         if let Part::On(mounted) = &mut self.mounted {
-            mounted.watch.changes(CHANGES_MAX, &mut changes);
+            let mut extents = 0;
+            // A tick must not take long: so many changes, or extents.
+            while changes.len() < CHANGES_MAX && extents < EXTENTS_MAX {
+                let before = changes.len();
+                mounted.watch.changes(1, &mut changes);
+                match changes.get(before) {
+                    Some(Change::File { extents: Some(list), .. }) => extents += list.len(),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
             ended = mounted.watch.state().ended;
         }
         for change in changes {
@@ -291,6 +310,17 @@ impl Source {
         self.files = Files::new(self.limits.1);
         if let Part::On(mounted) = std::mem::replace(&mut self.mounted, Part::Off) {
             drop_aside(mounted);
+        }
+    }
+
+    /// The disk has another size now.
+    pub fn resized(&mut self, disk_size_bytes: u64) {
+        self.disk_size_bytes = disk_size_bytes;
+        if matches!(self.plane, Part::Looking { .. }) {
+            self.look_for_device();
+        }
+        if matches!(self.mounted, Part::Looking { .. }) {
+            self.look_for_mount();
         }
     }
 

@@ -69,6 +69,11 @@ fn number(number: Number, facts: &Facts<'_>) -> Option<u64> {
 
 fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
     Some(match predicate {
+        Predicate::Compare { number: Number::SstLevel, .. } | Predicate::Range { number: Number::SstLevel, .. }
+            if is_no_table(&facts.host) =>
+        {
+            false
+        }
         Predicate::Compare { number: field, comparison, value } => comparison.holds(number(*field, facts)?, *value),
         Predicate::Range { number: field, start, end } => (*start..*end).contains(&number(*field, facts)?),
         Predicate::Disk(name) => facts.disk_name == name,
@@ -92,6 +97,11 @@ fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
         Predicate::Lifetime(lifetime) => facts.host.lifetime? == *lifetime,
         Predicate::Pending { .. } => return None,
     })
+}
+
+/// Whether the file is known, and none of RocksDB's tables: then it is on no level, rather than on one that is not known.
+fn is_no_table(host: &HostFacts<'_>) -> bool {
+    host.sst_level.is_none() && host.path.is_some_and(|path| !path.ends_with(".sst"))
 }
 
 fn name_fits(name: HostName, pattern: &str, host: &HostFacts<'_>) -> Option<bool> {

@@ -269,6 +269,11 @@ impl Rule {
         evaluate::evaluate(&self.expression, facts) == Some(true)
     }
 
+    /// Whether the rule holds for `facts`; `None` where that depends on what they do not tell.
+    pub(crate) fn holds(&self, facts: &Facts<'_>) -> Option<bool> {
+        evaluate::evaluate(&self.expression, facts)
+    }
+
     /// The predicates in it that need a host's help, in order, each once.
     #[must_use]
     pub fn pending(&self) -> Vec<String> {
@@ -314,6 +319,21 @@ impl Rule {
             uses |= match test {
                 Predicate::Compare { number, .. } | Predicate::Range { number, .. } => {
                     !matches!(number, Number::Lifetime | Number::IoClass | Number::SstLevel | Number::Pid)
+                }
+                Predicate::Evidence(_) => true,
+                _ => false,
+            };
+        });
+        uses
+    }
+
+    /// Whether blocks of one file may get different answers: by their address, their place in the file, or the file system.
+    pub(crate) fn uses_place(&self) -> bool {
+        let mut uses = false;
+        visit(&self.expression, &mut |test| {
+            uses |= match test {
+                Predicate::Compare { number, .. } | Predicate::Range { number, .. } => {
+                    matches!(number, Number::Lba | Number::Offset | Number::FileOffset)
                 }
                 Predicate::Evidence(_) => true,
                 _ => false,

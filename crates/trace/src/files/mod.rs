@@ -34,6 +34,7 @@ mod watch;
 
 pub use error::FilesError;
 pub use handle::Id;
+pub use kernel::own_descriptors;
 pub use place::{Mount, OnDisk, Place, mounts};
 pub use watch::Watch;
 

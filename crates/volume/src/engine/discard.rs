@@ -99,8 +99,9 @@ impl Engine {
         };
         let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
         let (disk, block) = (piece.disk, piece.block());
-        // At most every second block starts a run.
-        if !self.journal.accepts(write_bytes(0) * blocks.div_ceil(2), false) {
+        // At most every second block starts a run; or each, where neighbours may get different classes.
+        let runs = if what == Sweep::Reclass { blocks } else { blocks.div_ceil(2) };
+        if !self.journal.accepts(write_bytes(0) * runs, false) {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {

@@ -6,6 +6,7 @@ use crate::layout::page::{self, Entry};
 use crate::request::{ToldPart, ToldParts};
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Direction, HostFacts, Intent, Run};
+use smallvec::SmallVec;
 
 const BLOCK: u64 = 4096;
 
@@ -19,8 +20,8 @@ pub(crate) struct Reclass {
     told: ToldParts,
     /// The last answer: part, class before, class after.
     last: Option<(usize, ClassId, ClassId)>,
-    /// Blocks on the fast tier that this piece has given to one class.
-    granted: (ClassId, u64),
+    /// Blocks on the fast tier that this piece has given to classes.
+    granted: SmallVec<[(ClassId, u64); 2]>,
 }
 
 /// The part that block `at` of a request lies in: its number, its first block, itself.
@@ -94,7 +95,7 @@ impl Engine {
             begin: client.map_or(0, |client| client.offset_bytes / BLOCK),
             told: client.and_then(|client| client.told.as_deref().cloned()).unwrap_or_default(),
             last: None,
-            granted: (ClassId(0), 0),
+            granted: SmallVec::new(),
         }
     }
 
@@ -142,7 +143,7 @@ impl Reclass {
                     host: facts_at(part, first, at),
                 };
                 let class = engine.prism.reclass(&intent, before);
-                self.last = (!engine.prism.reclass_uses_address()).then_some((number, before, class));
+                self.last = (!engine.prism.reclass_uses_place()).then_some((number, before, class));
                 class
             }
         };
@@ -150,14 +151,16 @@ impl Reclass {
             return None;
         }
         if engine.extents.is_fast(location) {
-            if self.granted.0 != class {
-                self.granted = (class, 0);
-            }
-            if !engine.has_share(class, self.granted.1 + 1) {
+            let at = self.granted.iter().position(|(known, _)| *known == class).unwrap_or(self.granted.len());
+            let granted = self.granted.get(at).map_or(1, |(_, blocks)| blocks + 1);
+            if !engine.has_share(class, granted) {
                 engine.counters.reclass_refused_blocks += 1;
                 return None;
             }
-            self.granted.1 += 1;
+            match self.granted.get_mut(at) {
+                Some(entry) => entry.1 = granted,
+                None => self.granted.push((class, granted)),
+            }
         }
         Some(Fill::Reclass { class })
     }
