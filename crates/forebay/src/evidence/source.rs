@@ -70,6 +70,8 @@ pub struct Source {
     limits: (usize, usize),
     plane: Part<Plane>,
     mounted: Part<Mounted>,
+    /// The mounted file system's device number, as the kernel has it.
+    pub file_system: Option<u32>,
     /// Hints that wait for their writes.
     pub hints: Hints,
     /// Files by blocks.
@@ -153,6 +155,7 @@ impl Source {
             limits,
             plane: Part::Off,
             mounted: Part::Off,
+            file_system: None,
             hints: Hints::default(),
             files: Files::new(limits.1),
             written: [0; 3],
@@ -209,10 +212,7 @@ impl Source {
     /// Takes what the kernel has told since the last time. No system call: the ring lies in memory that both share.
     pub fn drain(&mut self) {
         let Part::On(plane) = &mut self.plane else { return };
-        let file_system = match &self.mounted {
-            Part::On(mounted) => Some(mounted.file_system),
-            _ => None,
-        };
+        let file_system = self.file_system;
         let (hints, events, files) = (&mut self.hints, &mut self.events, &mut self.files);
         plane.probes.read(EVENTS_MAX, |event| {
             let Event::Issue(issue) = event else { return };
@@ -239,14 +239,6 @@ impl Source {
         });
     }
 
-    /// The mounted file system's device number, as the kernel has it.
-    pub fn file_system(&self) -> Option<u32> {
-        match &self.mounted {
-            Part::On(mounted) => Some(mounted.file_system),
-            _ => None,
-        }
-    }
-
     /// Whether the kernel tells of writes now, and whether files are known.
     pub fn tells(&self) -> (bool, bool) {
         (matches!(self.plane, Part::On(_)), matches!(self.mounted, Part::On(_)))
@@ -262,6 +254,7 @@ impl Source {
         if self.mounted.advance()
             && let Part::On(mounted) = &self.mounted
         {
+            self.file_system = Some(mounted.file_system);
             info!("disk {}: files of {} are being mapped", self.wanted.disk, mounted.mount.display());
         }
         if let Part::On(plane) = &self.plane
@@ -308,6 +301,7 @@ impl Source {
     fn lose_mount(&mut self) {
         // Blocks keep the classes they have; whose they are is not known any more.
         self.files = Files::new(self.limits.1);
+        self.file_system = None;
         if let Part::On(mounted) = std::mem::replace(&mut self.mounted, Part::Off) {
             drop_aside(mounted);
         }

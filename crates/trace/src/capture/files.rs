@@ -18,8 +18,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const TURN_CHANGES: usize = 1 << 14;
 /// Longest wait at the end for first walks, and for the last changes.
 const END_MAX: Duration = Duration::from_secs(5);
-/// No change for so long is the end of them: longer than a watch lets events gather.
-const QUIET: Duration = Duration::from_millis(100);
+/// It has ended when nothing has come for so long: longer than between two looks into a LOG of RocksDB.
+const QUIET: Duration = Duration::from_millis(700);
 
 /// A file for as long as it exists, by its file system (`major << 20 | minor`), inode and generation. Generation 0 is of file
 /// systems that tell none.
