@@ -84,6 +84,7 @@ fn ruled(rules: &[&str]) -> Prism {
 #[test]
 fn regression_what_the_map_cannot_tell_keeps_its_class() {
     let mapped = Told { is_by_map: true, ..file("/mnt/db/x", 1 << 30, None) };
+    assert!(mapped.facts().is_by_map);
     for rule in ["process:postgres*", "request_size<=16KiB", "export:1 & path:/mnt/**", "direct", "hint.meta", "pid=3"]
     {
         let prism = ruled(&[rule, "path:/mnt/**"]);
