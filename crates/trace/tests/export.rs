@@ -195,3 +195,14 @@ fn blanks_in_names_of_files_are_replaced() {
         2 volume0 add\n2 volume0 open\n2 volume0 read 0 512\n";
     assert_eq!(text, wanted);
 }
+
+#[test]
+fn regression_a_device_without_completions_keeps_its_turn() {
+    let names = names();
+    let first = Request { volume: 1, queued_ns: 0, latency_ns: 2111, ..Request::new(20_000, Op::Read, 0, 512) };
+    let second = Request { volume: 2, queued_ns: 0, ..Request::new(20_001, Op::Read, 51_200, 512) };
+    let mut writer = BlktraceWriter::new(Vec::new());
+    writer.write(&[first, second], &names).unwrap();
+    let (found, _) = import(writer.finish().unwrap().0, Format::Blktrace);
+    assert_eq!(found.iter().map(|request| request.issued_ns).collect::<Vec<_>>(), [20_000, 20_001]);
+}

@@ -58,6 +58,15 @@ impl Flights {
         self.hand_out(into);
     }
 
+    /// A request of a device that tells no completions: it is told in its turn.
+    pub fn pass(&mut self, key: Key, request: Request, into: &mut Vec<Request>) {
+        self.flights.push_back(Flight { request, key, state: State::Done, left_bytes: 0, older: None });
+        if self.flights.len() > FLIGHTS_MAX {
+            self.give_up_first();
+        }
+        self.hand_out(into);
+    }
+
     /// A request, or a part of it, is done.
     pub fn complete(&mut self, event: &Event, into: &mut Vec<Request>) -> bool {
         let Some(number) = self.take(event.key(), event.len_bytes) else { return false };

@@ -157,7 +157,7 @@ impl Pairing {
         if device.has_complete {
             self.flights.issue(event.key(), request, into);
         } else {
-            into.push(request);
+            self.flights.pass(event.key(), request, into);
         }
     }
 }
