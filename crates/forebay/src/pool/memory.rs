@@ -19,10 +19,11 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// An eighth for connections, a sixteenth for evidence, the rest for the engine.
+    /// An eighth for connections and what hosts tell of their files, a quarter of that for the latter; the rest for the engine.
     pub fn of(limit_bytes: u64) -> Self {
-        let (connections_bytes, evidence_bytes) = (limit_bytes / 8, limit_bytes / 16);
-        Self { engine_bytes: limit_bytes - connections_bytes - evidence_bytes, connections_bytes, evidence_bytes }
+        let evidence_bytes = limit_bytes / 32;
+        let connections_bytes = limit_bytes / 8 - evidence_bytes;
+        Self { engine_bytes: limit_bytes - limit_bytes / 8, connections_bytes, evidence_bytes }
     }
 
     /// Settings of the engine.
