@@ -36,21 +36,24 @@ impl Budget {
         }
     }
 
-    /// Settings of the server. Thirty-two busy connections fit the share with what they may have under way, or four
-    /// with the longest request at once; beyond that clients wait rather than memory grows only per connection.
+    /// Settings of the server.
     pub fn server(&self, config: &Config) -> ServerConfig {
-        let in_flight = (self.connections_bytes / 32).clamp(1 << 20, 64 << 20);
-        let payload = (self.connections_bytes / 4).clamp(8 << 20, 32 << 20);
         ServerConfig {
-            session: SessionLimits {
-                in_flight_bytes_max: in_flight as usize,
-                payload_bytes_max: payload as u32,
-                ..SessionLimits::default()
-            },
+            session: self.session(),
             connections_max: config.server.max_connections.unwrap_or(CONNECTIONS_DEFAULT),
             poll_ns: config.poll_ns(),
             allow_remote: config.server.allow_remote,
             ..ServerConfig::default()
+        }
+    }
+
+    /// Twenty-four busy connections fit the share with what they may have under way, or three with the longest request at
+    /// once; beyond that clients wait rather than memory grows only per connection.
+    fn session(&self) -> SessionLimits {
+        SessionLimits {
+            in_flight_bytes_max: (self.connections_bytes / 24).clamp(1 << 20, 64 << 20) as usize,
+            payload_bytes_max: (self.connections_bytes / 3).clamp(8 << 20, 32 << 20) as u32,
+            ..SessionLimits::default()
         }
     }
 }
@@ -65,5 +68,18 @@ fn planted() -> forebay_volume::engine::Faults {
         checksums_ignored: named("checksums_ignored"),
         reuse_at_once: named("reuse_at_once"),
         epoch_not_fenced: named("epoch_not_fenced"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_evidence_takes_nothing_from_the_longest_request() {
+        let session = |limit_bytes| Budget::of(limit_bytes).session();
+        // What libnbd reads at most at once.
+        assert_eq!((session(1 << 30).payload_bytes_max, session(1 << 30).in_flight_bytes_max), (32 << 20, 4 << 20));
+        assert_eq!(session(64 << 20).payload_bytes_max, 8 << 20);
     }
 }
