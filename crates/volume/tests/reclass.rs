@@ -58,8 +58,12 @@ impl Life {
     }
 
     fn open(shape: &Shape, shared: Vec<Shared>) -> Self {
+        Self::open_as(shape, shared, &classes())
+    }
+
+    fn open_as(shape: &Shape, shared: Vec<Shared>, classes: &[ClassSpec]) -> Self {
         let mut devices = boxed(&shared);
-        let (engine, _) = open(&mut devices, 1, &classes(), shape.options()).unwrap();
+        let (engine, _) = open(&mut devices, 1, classes, shape.options()).unwrap();
         Self { pool: Pool::new(engine, devices), shared, shape: shape.clone(), now_ns: 0 }
     }
 
@@ -269,6 +273,46 @@ fn a_class_takes_no_more_than_its_share_of_the_fast_tier() {
     let (held, slots) = (status.classes[usize::from(KEPT.0)].fast_blocks, status.fast.total_bytes / 4096);
     assert!(held > 0 && held <= slots / 100, "{held} of {slots}");
     assert_eq!(status.counters.reclass_refused_blocks, 200 - held);
+}
+
+/// Blocks of a class on each tier, after more was written beside them than the fast tier has room for.
+fn pressed(mut life: Life, class: ClassId) -> (u64, u64) {
+    for round in 0..40 {
+        life.write(400 + round % 8 * 100, 100, None);
+    }
+    let books = life.pool.engine.status().classes[usize::from(class.0)];
+    (books.fast_blocks, books.capacity_blocks)
+}
+
+fn kept_blocks() -> Life {
+    let shape = Shape { fast_bytes: 4 << 20, capacity_bytes: 8 << 20, ..Shape::default() };
+    let mut life = Life::begin(&shape);
+    let parts = ToldParts::from_iter([ToldPart { blocks: 400, told: told("/kept/a") }]);
+    life.write(0, 400, Some(parts));
+    life
+}
+
+#[test]
+fn what_is_not_kept_any_longer_leaves_the_fast_tier() {
+    let held = pressed(kept_blocks(), KEPT);
+    assert_eq!(held, (400, 0), "its place is the fast tier");
+    let mut life = kept_blocks();
+    let parts = ToldParts::from_iter([ToldPart { blocks: 400, told: told("/passing/a") }]);
+    life.run(0, 400, Op::Reclass, Some(parts)).unwrap();
+    let (_, moved) = pressed(life, PASSING);
+    assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
+}
+
+#[test]
+fn regression_a_place_changed_in_the_config_holds_for_what_is_there() {
+    let mut life = kept_blocks();
+    assert!(life.pool.close());
+    let (shape, shared) = (life.shape.clone(), life.shared.clone());
+    drop(life);
+    let staged: Vec<ClassSpec> =
+        classes().into_iter().map(|class| ClassSpec { place: Place::Stage, ..class }).collect();
+    let (_, moved) = pressed(Life::open_as(&shape, shared, &staged), KEPT);
+    assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
 }
 
 #[test]

@@ -90,8 +90,8 @@ pub(crate) struct MoverState {
     /// No new jobs, while a pool is being opened.
     pub paused: bool,
     cursor: (u16, u64),
-    /// The destage hints may be too low since a policy changed: look at every leaf once.
-    sweep_all: bool,
+    /// The destage hints may be too low since a policy changed: rounds, the one under way among them, that look at every leaf.
+    sweeps_left: u8,
     not_before_ns: u64,
     /// Jobs in a row that failed or found nothing.
     fruitless: u32,
@@ -163,9 +163,15 @@ impl Engine {
         sequences
     }
 
+    /// Whether the hints are right as far as they are in memory: none is left from before a policy changed.
+    pub(crate) fn mover_has_swept(&self) -> bool {
+        self.mover.sweeps_left == 0
+    }
+
     /// The hints may be wrong since a policy changed.
     pub(crate) fn mover_policy_changed(&mut self) {
-        self.mover.sweep_all = true;
+        // The round under way may have begun anywhere: only the next one sees all.
+        self.mover.sweeps_left = 2;
         self.mover.not_before_ns = 0;
     }
 

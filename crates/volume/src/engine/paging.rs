@@ -41,7 +41,7 @@ impl Engine {
             return Leaf::Wait;
         };
         if reference.location == 0 {
-            self.frames.get_mut(frame).page.fill(0);
+            self.begin_leaf(frame);
             return Leaf::Ready(frame);
         }
         let Some((device, offset_bytes)) = self.extents.place(reference.location) else {
@@ -55,6 +55,17 @@ impl Engine {
         let bufs = Vectored::One(Buf::new(PAGE_BYTES));
         self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::PageIn { frame, reference, again: false });
         Leaf::Wait
+    }
+
+    /// A frame holds a leaf that maps nothing yet. Its index may say otherwise: it was written with the count of a leaf whose
+    /// own page never was.
+    pub(crate) fn begin_leaf(&mut self, frame: u32) {
+        let entry = self.frames.get_mut(frame);
+        entry.page.fill(0);
+        let (disk, leaf) = (entry.disk, entry.leaf);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_stageable(leaf, 0);
+        }
     }
 
     pub(crate) fn take_frame(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {

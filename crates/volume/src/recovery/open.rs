@@ -236,7 +236,10 @@ fn open_with(
     let disks = load_disks(devices, &superblocks[0], &root)?;
     check_memory(&superblocks[0], &disks, &options)?;
     let mut table = ClassTable::decode(&root.classes)?;
+    let places = |table: &ClassTable| table.classes().iter().map(|class| class.place).collect::<Vec<_>>();
+    let before = places(&table);
     table.merge(classes)?;
+    let has_moved = !places(&table).starts_with(&before);
     let mut prism = Prism::new(table);
     prism.restore(&root.evidence);
 
@@ -268,6 +271,9 @@ fn open_with(
         checkpoint: header.checkpoint,
         journal_head: (scanned.end.position, scanned.end.batch, scanned.next_sequence.max(root.next_sequence)),
     });
+    if has_moved {
+        engine.mover_policy_changed();
+    }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
     report.read_bytes = devices.read_bytes - read_before;

@@ -382,7 +382,7 @@ impl Engine {
             return Some(frame);
         }
         let frame = self.take_frame(disk, leaf)?;
-        self.frames.get_mut(frame).page.fill(0);
+        self.begin_leaf(frame);
         Some(frame)
     }
 

@@ -24,7 +24,7 @@ impl Engine {
 
     /// The next leaf with blocks to destage, going round all disks.
     fn next_leaf_to_destage(&mut self) -> Option<(DiskId, u64)> {
-        let all = self.mover.sweep_all;
+        let all = self.mover.sweeps_left > 0;
         let (disk, leaf) = self.mover.cursor;
         for (&id, entry) in self.disks.range(disk..) {
             let from = if id == disk { leaf } else { 0 };
@@ -47,11 +47,11 @@ impl Engine {
             }
             let Some((disk, leaf)) = self.next_leaf_to_destage() else {
                 self.mover.cursor = (0, 0);
+                self.mover.sweeps_left = self.mover.sweeps_left.saturating_sub(1);
                 let Some(job) = &mut self.mover.job else {
                     return;
                 };
                 if job.wrapped || !job.candidates.is_empty() {
-                    self.mover.sweep_all = false;
                     return self.gathered();
                 }
                 job.wrapped = true;
