@@ -85,6 +85,10 @@ fn what_cannot_work_is_refused_before_a_device_is_touched() {
         ("[[export]]\nname = \"db\"\nread_only = true\nnbd = \"unix:/x\"\n", &["two exports are named \"db\""]),
         ("[[capacity]]\ntarget = \"ram:?size=64MiB\"\n", &["memory"]),
         ("[[capacity]]\ntarget = \"null:?size=64MiB\"\n", &["keeps nothing"]),
+        (
+            "[[evidence]]\ndevice = \"/dev/nbd0\"\n[[export]]\nname = \"log\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n",
+            &["[[evidence]] of disk \"db\"", "unix:/x", "`class`"],
+        ),
         ("[server]\nmax_connections = 0\n", &["max_connections"]),
         ("[server]\npoll = \"5 parsecs\"\n", &["poll"]),
     ] {

@@ -2,35 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod xfs;
+
 use forebay_block::{ClassId, DiskId, checksum::crc32c};
 use forebay_prism::evidence::{SYSTEMS_LIMIT, System};
 use forebay_prism::{ClassSpec, ClassTable, Direction, HostFacts, Intent, Lifetime, Need, Place, Prism, Run};
 use proptest::prelude::*;
+use xfs::{UUID, superblock};
 
 const BLOCK: usize = 4096;
 const DISK_BYTES: u64 = 1 << 30;
-const UUID: [u8; 16] = *b"uuid of this xfs";
-
-/// An XFS superblock of 256 MiB: four groups, log of 8 MiB in the middle of the third.
-fn superblock() -> Vec<u8> {
-    let mut block = vec![0u8; BLOCK];
-    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, b"XFSB");
-    put(4, &4096u32.to_be_bytes());
-    put(8, &65_536u64.to_be_bytes());
-    put(32, &UUID);
-    put(48, &(2u64 << 14 | 1000).to_be_bytes());
-    put(84, &16_384u32.to_be_bytes());
-    put(88, &4u32.to_be_bytes());
-    put(96, &2048u32.to_be_bytes());
-    put(100, &0xb4a5u16.to_be_bytes());
-    put(102, &512u16.to_be_bytes());
-    put(104, &512u16.to_be_bytes());
-    put(124, &[14]);
-    let sum = crc32c(&block[..512]);
-    block[224..228].copy_from_slice(&sum.to_le_bytes());
-    block
-}
 
 const LOG_START: u64 = (2 * 16_384 + 1000) * 4096;
 const LOG_END: u64 = LOG_START + 2048 * 4096;

@@ -1,7 +1,8 @@
 //! Classes of data about which the host tells something only after it was written.
 #![allow(clippy::unwrap_used)]
 
-use forebay_block::checksum::crc32c;
+mod xfs;
+
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{ClassSpec, ClassTable, Direction, FileTold, HostFacts, Intent, Lifetime, Place, Prism, Told};
 use std::sync::Arc;
@@ -118,23 +119,7 @@ fn places_count_block_by_block() {
 
 #[test]
 fn data_of_a_file_lies_in_its_file_system() {
-    // A superblock of 256 MiB (see classify.rs).
-    let mut block = vec![0u8; 4096];
-    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, b"XFSB");
-    put(4, &4096u32.to_be_bytes());
-    put(8, &65_536u64.to_be_bytes());
-    put(32, b"uuid of this xfs");
-    put(48, &(2u64 << 14 | 1000).to_be_bytes());
-    put(84, &16_384u32.to_be_bytes());
-    put(88, &4u32.to_be_bytes());
-    put(96, &2048u32.to_be_bytes());
-    put(100, &0xb4a5u16.to_be_bytes());
-    put(102, &512u16.to_be_bytes());
-    put(104, &512u16.to_be_bytes());
-    put(124, &[14]);
-    let sum = crc32c(&block[..512]);
-    block[224..228].copy_from_slice(&sum.to_le_bytes());
+    let block = xfs::superblock();
     let mut prism = ruled(&["fs.xfs & path:/mnt/**"]);
     let told = file("/mnt/x", 1, None);
     let at = |offset_bytes| Intent { offset_bytes, ..intent(told.facts()) };

@@ -184,6 +184,15 @@ impl Config {
                 }
                 _ => {}
             }
+            let disk = self.evidence_disk(evidence);
+            let tagged = |export: &&super::Export| export.class.is_some() && self.export_disk(export) == disk;
+            if let Some(export) = self.export.iter().find(tagged) {
+                bail!(
+                    "[[evidence]] of disk {disk:?} would change nothing: the export at {} gives everything written to it \
+                     a class of its own; take `class` out of that [[export]], or the [[evidence]] away",
+                    export.nbd
+                );
+            }
         }
         Ok(())
     }

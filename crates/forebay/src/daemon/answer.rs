@@ -4,6 +4,7 @@ use super::jobs::{Checkpoint, Job};
 use super::snapshot::{Fixed, classes, disks, snapshot};
 use crate::control::Question;
 use crate::evidence::Wanted;
+use crate::output::chain;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::opencas;
@@ -26,17 +27,6 @@ pub struct Answerer {
 
 fn refusal(text: impl ToString) -> Value {
     json!({ "error": text.to_string() })
-}
-
-/// The causes of an error as one text.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(&format!(": {cause}"));
-        next = cause.source();
-    }
-    text
 }
 
 impl Answerer {
@@ -119,17 +109,17 @@ impl Answerer {
         let answer = match question {
             Question::ClassSet { name, change } => {
                 let table = engine.prism_mut().table_mut();
-                table.set(&name, change.into()).map_err(|error| chain(&error))?;
+                table.set(&name, change.into()).map_err(|error| chain(&error.into()))?;
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("class {name} was changed");
                 json!({ "classes": classes(backend), "pending": pending(backend) })
             }
             Question::ClassImport { text } => {
-                let import = opencas::import(&text).map_err(|error| chain(&error))?;
+                let import = opencas::import(&text).map_err(|error| chain(&error.into()))?;
                 let names: Vec<&str> = import.classes.iter().map(|c| c.name.as_str()).collect();
                 let table = engine.prism_mut().table_mut();
-                table.merge(&import.classes).map_err(|error| chain(&error))?;
+                table.merge(&import.classes).map_err(|error| chain(&error.into()))?;
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("classes {} were imported", names.join(", "));

@@ -85,7 +85,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         let bound: Listen = match known {
             Some(bound) => Listen::clone(bound),
             None => {
-                let bound = reactor.listen(&address).map_err(|error| chained(&error))?;
+                let bound = reactor.listen(&address)?;
                 addresses.push((address, bound.clone()));
                 bound
             }
@@ -125,7 +125,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     }
     let ended = reactor.run(&mut backend, &mut daemon);
     let clean = backend.pool.close();
-    ended.map_err(|error| chained(&error))?;
+    ended?;
     if !clean {
         let status = backend.pool.engine.status();
         let reason = status.counters.last_checkpoint_error.or(status.counters.last_flush_error);
@@ -136,13 +136,6 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     }
     info!("stopped cleanly");
     Ok(())
-}
-
-fn chained(error: &dyn std::error::Error) -> anyhow::Error {
-    match error.source() {
-        Some(source) => anyhow!("{error}: {source}"),
-        None => anyhow!("{error}"),
-    }
 }
 
 /// A socket that becomes readable when SIGINT or SIGTERM comes.

@@ -131,10 +131,9 @@ impl Files {
             if let Some(run) = owner.filter(|run| key.is_none_or(|key| key == run.key))
                 && (run.is_checked, run.is_reserved) != (is_told, false)
             {
-                let (_, file_offset_bytes) = self.place_at(at, end);
                 self.cut(at, until);
                 let (is_checked, is_reserved) = (is_told, false);
-                self.put(at, Run { end: until, file_offset_bytes, is_checked, is_reserved, ..run });
+                self.put(at, Run { end: until, is_checked, is_reserved, ..run });
                 if !is_told && self.file(run.key).is_some() {
                     self.enqueue(run.key);
                 }
@@ -187,10 +186,13 @@ impl Files {
         }
     }
 
-    /// The run that block `at` lies in, and how far that goes, at most to `end`.
+    /// The run that block `at` lies in, as if it began there, and how far it goes, at most to `end`.
     fn run_at(&self, at: u64, end: u64) -> (u64, Option<Run>) {
         match self.runs.range(..=at).next_back() {
-            Some((_, run)) if run.end > at => (run.end.min(end), Some(*run)),
+            Some((first, run)) if run.end > at => {
+                let file_offset_bytes = run.file_offset_bytes.map(|offset| offset + (at - first) * BLOCK_BYTES);
+                (run.end.min(end), Some(Run { file_offset_bytes, ..*run }))
+            }
             _ => (self.runs.range(at..end).next().map_or(end, |(&first, _)| first), None),
         }
     }
@@ -223,8 +225,7 @@ impl Files {
             before.since_ns = before.since_ns.max(run.since_ns);
             return;
         }
-        self.runs.insert(first, run);
-        self.files.entry(run.key).or_default().runs.insert(first);
+        self.insert(first, run);
     }
 
     /// Takes a range out of the runs, whosever they are.
@@ -287,19 +288,10 @@ impl Files {
         }
     }
 
-    /// The run of block `at`, and where in its file the block lies.
-    fn place_at(&self, at: u64, end: u64) -> (Option<Run>, Option<u64>) {
-        let (_, run) = self.run_at(at, end);
-        let begin = self.runs.range(..=at).next_back().map_or(at, |(&first, _)| first);
-        (run, run.and_then(|run| run.file_offset_bytes).map(|offset| offset + (at - begin) * BLOCK_BYTES))
-    }
-
     /// The file of block `at`, where in it the block lies, and how far that goes, at most to `end`.
     pub fn at(&self, at: u64, end: u64) -> (u64, Option<InFile<'_>>) {
-        let (until, _) = self.run_at(at, end);
-        let (run, offset) = self.place_at(at, end);
-        let told = run.and_then(|run| self.files.get(&run.key)?.told.as_ref());
-        (until, told.map(|told| (told, offset)))
+        let (until, run) = self.run_at(at, end);
+        (until, run.and_then(|run| Some((self.file(run.key)?, run.file_offset_bytes))))
     }
 
     /// What is known of a file.

@@ -1,7 +1,8 @@
 //! Finding the block device above an export and the file system on it.
 
+use crate::output::chain;
 use forebay_trace::capture::Target;
-use forebay_trace::files::{Mount, mounts};
+use forebay_trace::files::{Mount, Place as MountPlace, mounts};
 use std::fs;
 use std::path::PathBuf;
 
@@ -14,17 +15,6 @@ pub struct Place {
     pub mount: Option<PathBuf>,
     /// Size of the disk that it must have, in bytes.
     pub size_bytes: u64,
-}
-
-/// The causes of an error as one text.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(&format!(": {cause}"));
-        next = cause.source();
-    }
-    text
 }
 
 fn number_in(path: &str) -> Option<u64> {
@@ -41,20 +31,15 @@ pub fn is_there(target: &Target, size_bytes: u64) -> bool {
     number_in(&sys(target, "size")).is_some_and(|sectors| sectors.saturating_mul(512) == size_bytes)
 }
 
-/// Whether this device number is the disk's, or that of a partition of it.
-fn is_on(target: &Target, (major, minor): (u32, u32)) -> bool {
-    let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
-    let disk = fs::canonicalize(sys(target, "").trim_end_matches('/'));
-    matches!((folder, disk), (Ok(folder), Ok(disk)) if folder == disk || folder.parent() == Some(&disk))
+/// Whether a file system lies on the disk, or on a partition of it.
+fn is_on(target: &Target, mount: &Mount) -> bool {
+    Target::of_number(&mount.source.display().to_string(), mount.number).is_ok_and(|on| on.disk == target.disk)
 }
 
 impl Place {
-    /// The mount at the named place; the last one lies on top.
     fn named_mount(&self) -> Result<Option<Mount>, String> {
-        let Some(point) = &self.mount else { return Ok(None) };
-        let full = fs::canonicalize(point).map_err(|error| format!("{}: {error}", point.display()))?;
-        let found = mounts().map_err(|error| chain(&error))?.into_iter().rfind(|mount| mount.point == full);
-        found.map(Some).ok_or_else(|| format!("nothing is mounted at {}", point.display()))
+        let mount = self.mount.as_deref().map(|point| MountPlace::of(point).map(|place| place.mount)).transpose();
+        mount.map_err(|error| chain(&error.into()))
     }
 
     /// The block device, or why there is none yet.
@@ -64,7 +49,7 @@ impl Place {
             (None, Some(mount)) => Target::of_file(&mount.point),
             (None, None) => return Err("neither a device nor a mount point is named".to_owned()),
         };
-        let target = target.map_err(|error| chain(&error))?;
+        let target = target.map_err(|error| chain(&error.into()))?;
         let name = &target.disk.name;
         let sectors = number_in(&sys(&target, "size")).ok_or_else(|| format!("{name} does not tell its size"))?;
         let size_bytes = sectors.saturating_mul(512);
@@ -85,13 +70,13 @@ impl Place {
     pub fn mount(&self) -> Result<(PathBuf, u32), String> {
         let target = self.device()?;
         let found = match self.named_mount()? {
-            Some(mount) if !is_on(&target, mount.number) => {
+            Some(mount) if !is_on(&target, &mount) => {
                 return Err(format!("the {} at {} is not on {}", mount.kind, mount.point.display(), target.disk.name));
             }
             Some(mount) => Some(mount),
             None => {
-                let mounts = mounts().map_err(|error| chain(&error))?;
-                mounts.into_iter().find(|mount| is_on(&target, mount.number))
+                let mounts = mounts().map_err(|error| chain(&error.into()))?;
+                mounts.into_iter().find(|mount| is_on(&target, mount))
             }
         };
         let mount = found.ok_or_else(|| format!("no file system of {} is mounted", target.disk.name))?;

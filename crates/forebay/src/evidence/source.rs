@@ -2,14 +2,17 @@
 //! is mounted on it. Either is looked for until it is there, used while it is, and looked for again when it has gone.
 
 use super::files::Files;
-use super::find::{self, Place};
+use super::find::{Place, is_there};
 use super::hints::{Hint, Hints};
-use forebay_block::DiskId;
+use crate::output::chain;
+use forebay_block::{ClassId, DiskId};
+use forebay_prism::FileTold;
 use forebay_trace::Flags;
 use forebay_trace::capture::{Event, Probes, Target, Watch};
 use forebay_trace::files::{Change, Told, Watch as FileWatch, WatchOptions, own_descriptors};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 use tracing::{info, warn};
@@ -184,7 +187,7 @@ impl Source {
                 writes_only: true,
                 ..Watch::default()
             };
-            let probes = Probes::attach(&watch, || {}).map_err(|error| find::chain(&error))?;
+            let probes = Probes::attach(&watch, || {}).map_err(|error| chain(&error.into()))?;
             Ok(Plane { target, probes })
         });
     }
@@ -204,7 +207,7 @@ impl Source {
             }
             let (mount, file_system) = place.mount()?;
             let options = WatchOptions { mount: mount.clone(), with_extents: true, files_max, extents_max };
-            let watch = FileWatch::start(options).map_err(|error| find::chain(&error))?;
+            let watch = FileWatch::start(options).map_err(|error| chain(&error.into()))?;
             Ok(Mounted { mount, file_system, watch })
         });
     }
@@ -245,7 +248,7 @@ impl Source {
     }
 
     /// Goes on looking, notices what has gone, and takes changes of files.
-    pub fn tick(&mut self, class: impl Fn(&std::sync::Arc<forebay_prism::FileTold>) -> forebay_block::ClassId) {
+    pub fn tick(&mut self, class: impl Fn(&Arc<FileTold>) -> ClassId) {
         if self.plane.advance()
             && let Part::On(plane) = &self.plane
         {
@@ -258,7 +261,7 @@ impl Source {
             info!("disk {}: files of {} are being mapped", self.wanted.disk, mounted.mount.display());
         }
         if let Part::On(plane) = &self.plane
-            && !find::is_there(&plane.target, self.disk_size_bytes)
+            && !is_there(&plane.target, self.disk_size_bytes)
         {
             let name = plane.target.disk.name.clone();
             warn!("disk {}: {name} has gone: writes are classified by contents and behaviour", self.wanted.disk);

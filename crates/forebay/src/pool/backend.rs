@@ -12,6 +12,8 @@ const OWN_TOKENS: u64 = 1 << 63;
 /// Corrections of classes under way at once, and blocks of them: hosts come first.
 const CORRECTIONS_MAX: usize = 32;
 const CORRECTION_BLOCKS_MAX: u64 = 6400;
+/// Times that those without I/O of their own are followed by others in one poll.
+const CORRECTION_ROUNDS_MAX: usize = 4;
 
 /// A pool that is served.
 pub struct PoolBackend {
@@ -22,6 +24,8 @@ pub struct PoolBackend {
     /// Tokens and blocks of corrections under way.
     corrections: Vec<(u64, u64)>,
     own_in_flight: usize,
+    /// Own requests were submitted, and the engine has not been polled since.
+    own_unpolled: bool,
     next_own: u64,
     own_done: Vec<Completion>,
 }
@@ -37,7 +41,7 @@ impl PoolBackend {
     /// Serves `pool`.
     pub fn new(pool: Pool, evidence: Evidence) -> Self {
         let (corrections, own_done) = (Vec::new(), Vec::new());
-        Self { pool, evidence, corrections, own_in_flight: 0, next_own: OWN_TOKENS, own_done }
+        Self { pool, evidence, corrections, own_in_flight: 0, own_unpolled: false, next_own: OWN_TOKENS, own_done }
     }
 
     /// Gives blocks the class of the file that they are known to belong to now.
@@ -85,6 +89,7 @@ impl PoolBackend {
         self.next_own += 1;
         request.token = token;
         self.own_in_flight += 1;
+        self.own_unpolled = true;
         self.pool.submit(request);
         token
     }
@@ -107,11 +112,14 @@ impl Backend for PoolBackend {
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
-        let before = done.len();
         self.pool.tick(now_ns());
-        self.pool.poll(done);
-        if self.own_in_flight > 0 {
-            let mut at = before;
+        for _ in 0..CORRECTION_ROUNDS_MAX {
+            let mut at = done.len();
+            self.own_unpolled = false;
+            self.pool.poll(done);
+            if self.own_in_flight == 0 {
+                return;
+            }
             while at < done.len() {
                 if done[at].token >= OWN_TOKENS {
                     self.own_in_flight -= 1;
@@ -120,8 +128,12 @@ impl Backend for PoolBackend {
                     at += 1;
                 }
             }
-            if !self.corrections.is_empty() && !self.own_done.is_empty() {
-                self.correct();
+            if self.corrections.is_empty() || self.own_done.is_empty() {
+                return;
+            }
+            self.correct();
+            if !self.own_unpolled {
+                return;
             }
         }
     }
@@ -140,7 +152,7 @@ impl Backend for PoolBackend {
 
     fn in_flight(&self) -> bool {
         // Devices with a descriptor announce their completions; the others must be asked.
-        let devices = self.pool.devices.list.iter();
-        devices.filter(|device| device.wake_fd().is_none()).any(|device| device.in_flight() > 0)
+        let mut devices = self.pool.devices.list.iter();
+        self.own_unpolled || devices.any(|device| device.wake_fd().is_none() && device.in_flight() > 0)
     }
 }

@@ -103,7 +103,11 @@ impl Target {
         }
     }
 
-    pub(super) fn of_number(name: &str, number: (u32, u32)) -> Result<Self, CaptureError> {
+    /// The block device with this major and minor number; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn of_number(name: &str, number: (u32, u32)) -> Result<Self, CaptureError> {
         let wrong = |why: String| CaptureError::Target { name: name.to_owned(), why };
         let link = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
         let folder = fs::canonicalize(&link).map_err(|_| {
