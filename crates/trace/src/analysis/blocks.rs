@@ -1,7 +1,7 @@
 //! What is remembered of each block: when it was accessed, who wrote it, whether it lives.
 
 use super::distances::Distances;
-use super::sampling::{Sample, hash, key};
+use super::sampling::{Sample, address, hash};
 use super::stack::{LIVE_MAX, Place, Stack};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,7 +15,7 @@ pub const FOLLOWED_BYTES: u64 = 112;
 /// Not in the stack of writes.
 const NOWHERE: Place = Place::MAX;
 
-/// Keys are hashed once already.
+/// Addresses that a trace may choose, and a table that is not to be slower than what it is for.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -31,12 +31,11 @@ impl Hasher for Hashed {
     }
 
     fn write_u64(&mut self, key: u64) {
-        // The upper bits of a sample's hashes are 0, and a table needs both ends.
-        self.0 = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = hash(key);
     }
 }
 
-/// By the hash of its key, which tells it as well as the key: the hash can be undone.
+/// By address.
 type Table = HashMap<u64, Block, BuildHasherDefault<Hashed>>;
 
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +100,7 @@ impl Blocks {
 
     /// Blocks that this one stands for, where it is followed.
     pub fn weight_of(&self, volume: u32, block: u64) -> Option<u64> {
-        self.sample.has(key(volume, block)).then(|| self.weight())
+        self.sample.has(address(volume, block)).then(|| self.weight())
     }
 
     /// Most bytes that a row occupied at a time.
@@ -133,10 +132,10 @@ impl Blocks {
         if is_read {
             self.reads.count(count);
         }
-        for block in first..first + count {
-            let key = key(volume, block);
-            if !self.sample.has(key) {
-                continue;
+        let sample = self.sample;
+        sample.each(volume, first, count, |key| {
+            if self.has_forgotten(key, sample) {
+                return;
             }
             let (seen, distance) = self.touch(key, now_ns);
             let weight = self.sample.weight();
@@ -145,7 +144,7 @@ impl Blocks {
             }
             tell(seen, weight);
             self.keep_within_limit();
-        }
+        });
     }
 
     /// Writes of `count` blocks from `first` by a row, when the trace had written `clock_bytes`; tells of each that is
@@ -167,10 +166,10 @@ impl Blocks {
             self.live.resize(places, 0);
             self.peak_bytes.resize(places, 0);
         }
-        for block in first..first + count {
-            let key = key(volume, block);
-            if !self.sample.has(key) {
-                continue;
+        let sample = self.sample;
+        sample.each(volume, first, count, |key| {
+            if self.has_forgotten(key, sample) {
+                return;
             }
             let (mut seen, _) = self.touch(key, now_ns);
             let weight = self.sample.weight();
@@ -178,7 +177,7 @@ impl Blocks {
                 self.written
                     .pack(self.table.values_mut().map(|block| &mut block.written).filter(|place| **place != NOWHERE));
             }
-            let Some(block) = self.table.get_mut(&key) else { continue };
+            let Some(block) = self.table.get_mut(&key) else { return };
             let distance = (block.written != NOWHERE).then(|| self.written.above(block.written));
             note(&mut self.writes, distance, weight);
             if block.written != NOWHERE {
@@ -196,14 +195,20 @@ impl Blocks {
             self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, weight));
             tell(seen, weight);
             self.keep_within_limit();
-        }
+        });
+    }
+
+    /// Whether a block of this sample is of the one that is followed now no longer: the table may fill in the middle of a
+    /// request.
+    fn has_forgotten(&self, key: u64, sample: Sample) -> bool {
+        self.sample != sample && !self.sample.has(key)
     }
 
     /// `count` blocks from `first` are no longer needed, when the trace had written `clock_bytes`; tells of each followed
     /// one that lived.
     pub fn discard(&mut self, volume: u32, first: u64, count: u64, at: (u64, u64), mut tell: impl FnMut(Seen, u64)) {
         let (now_ns, clock_bytes) = at;
-        let keys = self.sample.keys(volume, first, count, self.table.keys().copied());
+        let keys = self.sample.among(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
         // What is discarded while it is staged never gets to the capacity tier. All of it dies at once.
         for block in keys.iter().filter_map(|key| self.table.get(key)).filter(|block| block.written != NOWHERE) {
@@ -295,14 +300,13 @@ fn note(distances: &mut Distances, distance: Option<usize>, weight: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sampling::address;
+    use super::super::sampling::tests::followed_of;
     use super::*;
 
     #[test]
     fn regression_addresses_that_are_always_followed_do_not_halve_for_ever() {
         let mut blocks = Blocks::new(1024, 0);
-        for key in (1..5000).chain(1..5000) {
-            let address = address(key);
+        for address in (1..5000).chain(1..5000).map(followed_of) {
             let (volume, block) = ((address >> 44) as u32, address & (VOLUME_BLOCKS - 1));
             blocks.write(volume, block, 1, (0, 0), 0, |_, _| {});
             blocks.read(volume, block, 1, 0, true, |_, _| {});

@@ -1,10 +1,19 @@
-//! Which blocks are followed: all of them, until they are too many, and then a share that is the same whatever the access
-//! (SHARDS, Waldspurger et al., FAST'15: a block is followed while the hash of its address lies below a threshold).
+//! Which blocks are followed: all of them, until they are too many, and then a share that is the same whatever the access.
+//!
+//! As in SHARDS (Waldspurger et al., FAST'15) the block's address alone decides, by a hash. But not each block for itself: of
+//! every 2^n neighbours, aligned, exactly one is followed. Neighbours are used alike, so a sample of which every region has its
+//! part tells more than one of as many blocks from anywhere (stratified sampling, Cochran, "Sampling Techniques", chapter 5).
 
-/// The sample: blocks whose hash is below the threshold.
-#[derive(Clone, Copy, Debug)]
+/// Pairs of neighbours, pairs of these, and so on: as many levels as one hash has bits to choose for.
+const LEVELS: u32 = 6;
+/// Blocks of a group, for which one hash chooses.
+const GROUP: u64 = 1 << LEVELS;
+/// Added to a group's number before it is hashed: 0 is the hash of 0, and block 0 is not to be followed always.
+const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The sample: of 2^`halvings` neighbours one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    threshold: u64,
     halvings: u32,
 }
 
@@ -15,23 +24,22 @@ pub fn hash(key: u64) -> u64 {
     key ^ (key >> 31)
 }
 
-impl Default for Sample {
-    fn default() -> Self {
-        Self { threshold: u64::MAX, halvings: 0 }
-    }
+/// Address of a block of a volume; blocks are below 2^44, volumes below 2^20.
+pub fn address(volume: u32, block: u64) -> u64 {
+    u64::from(volume) << 44 | block
+}
+
+/// What a group chooses: bit `n` is the half that node `n` of its tree follows. The root is node 1, and the halves of node `n`
+/// are nodes `2n` and `2n + 1`, down to the members, which are nodes 64 to 127.
+fn choices(group: u64, round: u64) -> u64 {
+    hash(group.wrapping_add(SALT.wrapping_mul(round + 1)))
 }
 
 impl Sample {
     /// One block in 2^`halvings`.
     pub fn one_in_power(halvings: u32) -> Self {
-        // 63: two keys are left, fewer than any table holds, so that halving always ends, however the addresses were chosen.
-        let halvings = halvings.min(63);
-        Self { threshold: u64::MAX >> halvings, halvings }
-    }
-
-    /// Whether a block is followed, by its hash.
-    pub fn has(&self, hash: u64) -> bool {
-        hash <= self.threshold
+        // 63: two blocks of all there may be are left, fewer than any table holds, so that halving always ends.
+        Self { halvings: halvings.min(63) }
     }
 
     /// Follows half as many from now on.
@@ -40,76 +48,144 @@ impl Sample {
     }
 
     /// Blocks that each one followed stands for.
-    pub fn weight(&self) -> u64 {
+    pub fn weight(self) -> u64 {
         1 << self.halvings
     }
-}
 
-/// Taken off a block's address before it is hashed: 0 is the hash of 0, and block 0 is not to be followed always.
-const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+    /// Whether a block is followed.
+    pub fn has(self, address: u64) -> bool {
+        has(address, self.halvings, 0)
+    }
 
-/// Key of a block of a volume; blocks are below 2^44, volumes below 2^20.
-pub fn key(volume: u32, block: u64) -> u64 {
-    hash((u64::from(volume) << 44 | block) ^ SALT)
-}
-
-impl Sample {
-    /// Keys of the blocks of a range that are followed. A range may be of terabytes: then those of the table are fewer.
-    pub fn keys(&self, volume: u32, first: u64, count: u64, table: impl ExactSizeIterator<Item = u64>) -> Vec<u64> {
-        if count > table.len() as u64 * 4 {
-            // With its end in it: that of the last volume is the end of all numbers.
-            let begin = (u64::from(volume) << 44) + first;
-            let range = begin..=begin + (count - 1);
-            table.filter(|&key| range.contains(&address(key))).collect()
-        } else {
-            (first..first + count).map(|block| key(volume, block)).filter(|&key| self.has(key)).collect()
+    /// Calls `take` with the address of each followed block of a range, in their order.
+    pub fn each(self, volume: u32, first: u64, count: u64, mut take: impl FnMut(u64)) {
+        let Some(more) = count.checked_sub(1) else { return };
+        let begin = address(volume, first);
+        // With it in the range: that of the last volume is the last number there is.
+        let last = begin + more;
+        if self.halvings == 0 {
+            return (begin..=last).for_each(take);
         }
+        let levels = self.halvings.min(LEVELS);
+        for group in begin / GROUP..=last / GROUP {
+            if !has(group, self.halvings - levels, 1) {
+                continue;
+            }
+            let choices = choices(group, 0);
+            let low = begin.max(group * GROUP) % GROUP;
+            let high = last.min(group * GROUP + (GROUP - 1)) % GROUP;
+            for top in (GROUP + low) >> levels..=(GROUP + high) >> levels {
+                let member = (0..levels).fold(top, |node, _| node << 1 | choices >> node & 1) % GROUP;
+                if (low..=high).contains(&member) {
+                    take(group * GROUP + member);
+                }
+            }
+        }
+    }
+
+    /// The followed blocks of a range that may be of terabytes: then those of the table are fewer.
+    pub fn among(self, volume: u32, first: u64, count: u64, table: impl ExactSizeIterator<Item = u64>) -> Vec<u64> {
+        let mut found = Vec::new();
+        if count / self.weight() > table.len() as u64 * 4 {
+            let begin = address(volume, first);
+            let range = begin..=begin + (count - 1);
+            found.extend(table.filter(|address| range.contains(address)));
+        } else {
+            self.each(volume, first, count, |address| found.push(address));
+        }
+        found
     }
 }
 
-/// The volume and block of a key, together.
-pub fn address(key: u64) -> u64 {
-    unhash(key) ^ SALT
-}
-
-/// The key of a hash.
-fn unhash(hash: u64) -> u64 {
-    // Each step of `hash` undone, the last first; the factors are the inverses modulo 2^64.
-    let key = hash ^ (hash >> 31) ^ (hash >> 62);
-    let key = key.wrapping_mul(0x3196_42b2_d24d_8ec3);
-    let key = key ^ (key >> 27) ^ (key >> 54);
-    let key = key.wrapping_mul(0x96de_1b17_3f11_9089);
-    key ^ (key >> 30) ^ (key >> 60)
+/// Whether a block is followed where of 2^`halvings` one is; or a group of `round`, whose members are those of the round before.
+fn has(member: u64, halvings: u32, round: u64) -> bool {
+    let (mut at, mut left, mut round) = (member, halvings, round);
+    while left > 0 {
+        let levels = left.min(LEVELS);
+        let choices = choices(at / GROUP, round);
+        let mut node = GROUP + at % GROUP;
+        for _ in 0..levels {
+            let half = node & 1;
+            node >>= 1;
+            if choices >> node & 1 != half {
+                return false;
+            }
+        }
+        (at, left, round) = (at / GROUP, left - levels, round + 1);
+    }
+    true
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The address that is followed of the 2^42 whose upper bits are `top`.
+    pub fn followed_of(top: u64) -> u64 {
+        (0..7).rev().fold(top, |group, round| {
+            let choices = choices(group, round);
+            group * GROUP + (0..LEVELS).fold(1, |node, _| node << 1 | choices >> node & 1) % GROUP
+        })
+    }
+
     proptest! {
         #[test]
-        fn a_hash_can_be_undone(key: u64) {
-            prop_assert_eq!(unhash(hash(key)), key);
+        fn one_of_all_neighbours_is_followed(halvings in 0u32..13, group in 0u64..1 << 51) {
+            let sample = Sample::one_in_power(halvings);
+            let first = group << halvings;
+            let followed: Vec<u64> = (first..first + (1 << halvings)).filter(|&address| sample.has(address)).collect();
+            prop_assert_eq!(followed.len(), 1);
+            let coarser = Sample::one_in_power(halvings + 1);
+            let first = group >> 1 << (halvings + 1);
+            let all = (first..first + (2 << halvings)).filter(|&address| coarser.has(address));
+            prop_assert!(all.into_iter().all(|address| sample.has(address)), "who is followed was before");
+        }
+
+        #[test]
+        fn a_range_has_the_blocks_that_are_followed_one_by_one(
+            halvings in 0u32..15, volume in 0u32..4, first in 0u64..1000, count in 0u64..3000, far: bool,
+        ) {
+            let first = if far { (1 << 44) - 4000 + first } else { first };
+            let sample = Sample::one_in_power(halvings);
+            let range = || (first..first + count).map(|block| address(volume, block));
+            let one_by_one: Vec<u64> = range().filter(|&address| sample.has(address)).collect();
+            let mut found = Vec::new();
+            sample.each(volume, first, count, |address| found.push(address));
+            prop_assert_eq!(&found, &one_by_one);
+            let mut table: Vec<u64> = range().filter(|&address| sample.has(address)).take(count as usize / 50).collect();
+            table.extend([0, u64::MAX]);
+            let among = sample.among(volume, first, count, table.iter().copied());
+            for address in table.into_iter().filter(|address| range().any(|other| other == *address)) {
+                prop_assert!(among.contains(&address));
+            }
+            prop_assert!(among.iter().all(|address| range().any(|other| other == *address)));
         }
     }
 
     #[test]
     fn regression_the_last_volume_ends_where_numbers_do() {
         let (volume, end) = ((1 << 20) - 1, 1_u64 << 44);
-        let table = [key(volume, end - 1), key(volume, end - 9)];
-        let keys = Sample::default().keys(volume, end - 9, 9, table.into_iter());
-        assert_eq!(keys, table);
-        assert_eq!(Sample::default().keys(volume, end - 8, 8, table[..1].iter().copied()), table[..1]);
+        let table = [address(volume, end - 1), address(volume, end - 9)];
+        assert_eq!(table[0], u64::MAX);
+        assert_eq!(Sample::default().among(volume, end - 9, 9, table.into_iter()), table);
+        let all: Vec<u64> = (end - 8..end).map(|block| address(volume, block)).collect();
+        assert_eq!(Sample::default().among(volume, end - 8, 8, all.clone().into_iter()), all);
     }
 
     #[test]
-    fn a_sample_is_as_large_as_it_says() {
-        for halvings in [1, 4, 8] {
+    fn which_neighbour_is_followed_is_left_to_chance() {
+        for halvings in [1, 3, 6, 8] {
             let sample = Sample::one_in_power(halvings);
-            let followed = (0..1_u64 << 20).filter(|key| sample.has(hash(*key ^ 0x9e37_79b9_7f4a_7c15))).count() as f64;
-            let expected = f64::from(1 << 20 >> halvings);
-            assert!((followed - expected).abs() < 5.0 * expected.sqrt(), "{followed} of {expected}");
+            let mut times = vec![0_u32; 1 << halvings];
+            let groups = 4000 << halvings;
+            sample.each(0, 0, groups, |address| times[(address % (1 << halvings)) as usize] += 1);
+            // 4000 groups choose one each, by a binomial distribution: five standard deviations.
+            let expected = 4000.0 / f64::from(1 << halvings);
+            assert!(
+                times.iter().all(|&times| (f64::from(times) - expected).abs() < 5.0 * expected.sqrt()),
+                "{halvings}: {times:?}"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
 use super::histogram::Histogram;
 use super::report::Report;
 use super::rows::{Part, Rows};
-use super::sampling::{Sample, key};
+use super::sampling::Sample;
 use super::stack::{LIVE_MAX, Place, Stack};
 use super::{Options, touched};
 use crate::{Knows, Names, Op, Request};
@@ -191,12 +191,13 @@ impl Sizing {
                 Fate::Bypassed => self.bypassed_blocks[at] += part.blocks,
                 Fate::Staged => {}
             }
-            for block in block..block + part.blocks {
-                let key = key(request.volume, block);
-                if self.sample.has(key) {
+            let sample = self.sample;
+            sample.each(request.volume, block, part.blocks, |key| {
+                // The table may fill in the middle of a request.
+                if self.sample == sample || self.sample.has(key) {
                     self.follow(key, fate, at);
                 }
-            }
+            });
             block += part.blocks;
         }
         self.parts = parts;
@@ -264,7 +265,7 @@ impl Sizing {
         self.rows.discard(request);
         let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
         let Some(count) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
-        let followed = self.sample.keys(request.volume, first, count, self.rests[0].places.keys().copied());
+        let followed = self.sample.among(request.volume, first, count, self.rests[0].places.keys().copied());
         let at = self.part();
         let weight = self.sample.weight();
         for rest in &mut self.rests {

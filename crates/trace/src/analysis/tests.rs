@@ -234,7 +234,8 @@ fn a_sample_that_has_too_much_of_one_block_is_adjusted() {
     for halvings in 1..5 {
         let sampled = analysed(&Options { sample_halvings: halvings, ..Options::default() }, &requests);
         let size = 16 << 20;
-        assert!((at(&sampled, size) - at(&exact, size)).abs() < 0.02, "{halvings}: {sampled:?}");
+        // The others are 15,000 blocks: one in 16 of them is 938, give or take 22, which is 0.012 of all accesses.
+        assert!((at(&sampled, size) - at(&exact, size)).abs() < 0.03, "{halvings}: {sampled:?}");
     }
 }
 
