@@ -98,11 +98,6 @@ impl Blocks {
         self.sample.weight()
     }
 
-    /// Blocks that this one stands for, where it is followed.
-    pub fn weight_of(&self, volume: u32, block: u64) -> Option<u64> {
-        self.sample.has(address(volume, block)).then(|| self.weight())
-    }
-
     /// Most bytes that a row occupied at a time.
     pub fn peak_bytes(&self, row: u16) -> u64 {
         self.peak_bytes.get(usize::from(row)).copied().unwrap_or(0)
@@ -118,7 +113,8 @@ impl Blocks {
         self.peak_accessed_bytes
     }
 
-    /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed.
+    /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed. Returns how many
+    /// blocks the first one stands for, where it is followed.
     pub fn read(
         &mut self,
         volume: u32,
@@ -127,7 +123,8 @@ impl Blocks {
         now_ns: u64,
         is_read: bool,
         mut tell: impl FnMut(Seen, u64),
-    ) {
+    ) -> Option<u64> {
+        let mut first_weight = None;
         self.all.count(count);
         if is_read {
             self.reads.count(count);
@@ -139,12 +136,16 @@ impl Blocks {
             }
             let (seen, distance) = self.touch(key, now_ns);
             let weight = self.sample.weight();
+            if key == address(volume, first) {
+                first_weight = Some(weight);
+            }
             if is_read {
                 note(&mut self.reads, distance, weight);
             }
             tell(seen, weight);
             self.keep_within_limit();
         });
+        first_weight
     }
 
     /// Writes of `count` blocks from `first` by a row, when the trace had written `clock_bytes`; tells of each that is

@@ -12,7 +12,8 @@ pub struct Window {
     pub bytes: Histogram,
     /// Requests in a window.
     pub requests: Histogram,
-    number: u64,
+    /// From the first request to the end of the window that is open.
+    end_ns: u64,
     now_bytes: u64,
     now_requests: u64,
 }
@@ -36,11 +37,11 @@ impl Bursts {
             self.gaps_ns.add(now_ns.saturating_sub(last_ns));
         }
         self.span_ns = Some((first_ns, now_ns));
+        let passed_ns = now_ns - first_ns;
         for (window, len_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
-            let number = (now_ns - first_ns) / len_ns;
-            if number != window.number {
+            if passed_ns >= window.end_ns {
                 window.close();
-                window.number = number;
+                window.end_ns = (passed_ns / len_ns + 1).saturating_mul(len_ns);
             }
             window.now_bytes = window.now_bytes.saturating_add(len_bytes);
             window.now_requests += 1;

@@ -2,10 +2,12 @@
 
 use crate::{NOT_KNOWN, Request};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Requests in flight that are followed at most.
 const IN_FLIGHT_MAX: usize = 1 << 16;
+/// So many later ends are passed over to put one in its place; what belongs further ahead goes to the heap.
+const PASSED_MAX: usize = 32;
 /// Depths told apart; larger ones count as the last.
 pub const DEPTHS: usize = 1025;
 /// Processes with depths of their own; others share the last.
@@ -73,6 +75,43 @@ impl Gauge {
     }
 }
 
+/// When requests in flight end, and the places of their processes. Mostly who begins later ends later, or nearly so: a queue in
+/// order, and a heap for the others.
+#[derive(Default)]
+struct Ends {
+    queue: VecDeque<(u64, u16)>,
+    heap: BinaryHeap<Reverse<(u64, u16)>>,
+}
+
+impl Ends {
+    fn len(&self) -> usize {
+        self.queue.len() + self.heap.len()
+    }
+
+    fn add(&mut self, end: (u64, u16)) {
+        let mut at = self.queue.len();
+        while at > 0 && self.queue[at - 1] > end {
+            if self.queue.len() - at == PASSED_MAX {
+                return self.heap.push(Reverse(end));
+            }
+            at -= 1;
+        }
+        self.queue.insert(at, end);
+    }
+
+    /// The first to end, if it ends until then.
+    fn next_until(&mut self, now_ns: u64) -> Option<(u64, u16)> {
+        let (queued, heaped) = (self.queue.front().copied(), self.heap.peek().map(|Reverse(end)| *end));
+        match (queued, heaped) {
+            (Some(end), other) if other.is_none_or(|other| end <= other) => {
+                (end.0 <= now_ns).then(|| self.queue.pop_front()).flatten()
+            }
+            (_, Some(end)) => (end.0 <= now_ns).then(|| self.heap.pop()).flatten().map(|Reverse(end)| end),
+            (_, None) => None,
+        }
+    }
+}
+
 /// Follows what is in flight, from issue times and latencies, or takes the depths that were recorded.
 #[derive(Default)]
 pub struct DepthMeter {
@@ -82,7 +121,7 @@ pub struct DepthMeter {
     /// Of each process, in the order in which they came, and at which place a process's number has its gauge.
     processes: Vec<(u32, Gauge)>,
     places: Vec<Option<u16>>,
-    ends: BinaryHeap<Reverse<(u64, u16)>>,
+    ends: Ends,
     /// Requests without a latency, and those beyond the limit.
     not_followed: u64,
 }
@@ -113,7 +152,7 @@ impl DepthMeter {
         let gauge = &mut self.processes[usize::from(place)].1;
         gauge.change(now_ns, true);
         gauge.depths.requests[gauge.now.min(DEPTHS - 1)] += 1;
-        self.ends.push(Reverse((now_ns.saturating_add(request.latency_ns), place)));
+        self.ends.add((now_ns.saturating_add(request.latency_ns), place));
     }
 
     /// The place of a process's gauge; those that are too many share the last.
@@ -138,11 +177,7 @@ impl DepthMeter {
     }
 
     fn end_until(&mut self, now_ns: u64) {
-        while let Some(&Reverse((end_ns, place))) = self.ends.peek() {
-            if end_ns > now_ns {
-                return;
-            }
-            self.ends.pop();
+        while let Some((end_ns, place)) = self.ends.next_until(now_ns) {
             self.all.change(end_ns, false);
             self.processes[usize::from(place)].1.change(end_ns, false);
         }
@@ -168,9 +203,34 @@ impl DepthMeter {
 mod tests {
     use super::*;
     use crate::Op;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn request(issued_ns: u64, latency_ns: u64, process: u32) -> Request {
         Request { latency_ns, process, ..Request::new(issued_ns, Op::Read, 0, 4096) }
+    }
+
+    proptest! {
+        /// Few values, so that many are equal; and some that end long after all others.
+        #[test]
+        fn ends_come_in_their_order(steps in vec((any::<bool>(), 0u64..300, 0u16..3, 0u8..4), 0..600)) {
+            let (mut ends, mut model, mut now_ns) = (Ends::default(), Vec::new(), 0);
+            for (adds, ns, place, far) in steps {
+                if adds {
+                    let end = (now_ns + ns + if far == 0 { 10_000 } else { 0 }, place);
+                    ends.add(end);
+                    model.push(end);
+                } else {
+                    now_ns += ns / 30;
+                    model.sort_unstable();
+                    let due = model.partition_point(|end| end.0 <= now_ns);
+                    let expected: Vec<(u64, u16)> = model.drain(..due).collect();
+                    let found: Vec<(u64, u16)> = std::iter::from_fn(|| ends.next_until(now_ns)).collect();
+                    prop_assert_eq!(found, expected);
+                }
+                prop_assert_eq!(ends.len(), model.len());
+            }
+        }
     }
 
     #[test]

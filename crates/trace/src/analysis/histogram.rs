@@ -30,20 +30,28 @@ fn bounds(bucket: usize) -> (u64, u64) {
 
 impl Histogram {
     /// Counts a value once.
+    #[inline]
     pub fn add(&mut self, value: u64) {
         self.add_weighted(value, 1.0);
     }
 
     /// Counts a value `weight` times.
+    #[inline]
     pub fn add_weighted(&mut self, value: u64, weight: f64) {
         let at = bucket(value);
-        if self.weights.len() <= at {
-            self.weights.resize(at + 1, 0.0);
+        match self.weights.get_mut(at) {
+            Some(known) => *known += weight,
+            None => self.grow(at, weight),
         }
-        self.weights[at] += weight;
         self.total += weight;
         self.sum += value as f64 * weight;
         self.max = self.max.max(value);
+    }
+
+    #[cold]
+    fn grow(&mut self, at: usize, weight: f64) {
+        self.weights.resize(at + 1, 0.0);
+        self.weights[at] = weight;
     }
 
     /// How much was counted.

@@ -151,12 +151,16 @@ impl Analysis {
             return;
         };
         // Times may go back a little in a trace; time does not.
-        if request.issued_ns < self.now_ns {
+        let later;
+        let request = if request.issued_ns < self.now_ns {
             self.back_in_time += 1;
-        }
-        self.now_ns = self.now_ns.max(request.issued_ns);
+            later = Request { issued_ns: self.now_ns, ..*request };
+            &later
+        } else {
+            request
+        };
+        self.now_ns = request.issued_ns;
         let now_ns = self.now_ns;
-        let request = &Request { issued_ns: now_ns, ..*request };
         let count = &mut self.counts[request.op as usize];
         count.requests += 1;
         count.bytes = count.bytes.saturating_add(request.len_bytes);
@@ -221,17 +225,17 @@ impl Analysis {
     fn read(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
         self.reads.note(request);
         let sure = self.rows.read(request, first, blocks, names, self.knows);
-        // Of a sample, only what is followed tells who wrote it: those requests stand for the others.
-        let stands_for = if sure.is_some() { Some(1) } else { self.blocks.weight_of(request.volume, first) };
         let reread_ns = &mut self.reread_ns;
         let mut writer = None;
-        self.blocks.read(request.volume, first, blocks, self.now_ns, request.op == Op::Read, |seen, weight| {
+        let is_read = request.op == Op::Read;
+        let followed = self.blocks.read(request.volume, first, blocks, self.now_ns, is_read, |seen, weight| {
             if let Some(since_ns) = seen.since_access_ns {
                 reread_ns.add_weighted(since_ns, weight as f64);
             }
             writer = writer.or(seen.writer);
         });
-        let Some(weight) = stands_for else { return };
+        // Of a sample, only what is followed tells who wrote it: those requests stand for the others.
+        let Some(weight) = (if sure.is_some() { Some(1) } else { followed }) else { return };
         let book = book_of(&mut self.books, sure.or(writer).unwrap_or(Rows::UNWRITTEN));
         book.reads = book.reads.saturating_add(weight);
         book.read_bytes = book.read_bytes.saturating_add(request.len_bytes.saturating_mul(weight));

@@ -84,8 +84,11 @@ pub struct Rows {
     /// Facts that rules ask for, and that no request has told yet, with the predicates.
     untold: Vec<(Need, String)>,
     numbers: HashMap<String, u16>,
-    /// Rows of the names' numbers, as far as asked.
-    known: HashMap<u32, u16>,
+    /// Rows of the names' numbers, as far as asked, of the first [`ANSWERS_MAX`].
+    known: Vec<Option<u16>>,
+    /// Rows of what the kernel marks, once there is one.
+    swap: Option<u16>,
+    metadata: Option<u16>,
     prism: Prism,
     /// Rows of behaviour's classes, by their ids.
     behaviour: Vec<u16>,
@@ -105,7 +108,9 @@ impl Rows {
             letters: Vec::new(),
             untold: Vec::new(),
             numbers: HashMap::new(),
-            known: HashMap::new(),
+            known: Vec::new(),
+            swap: None,
+            metadata: None,
             prism: Prism::new(ClassTable::default()),
             behaviour: Vec::new(),
             runs: Vec::new(),
@@ -257,10 +262,14 @@ impl Rows {
         match self.by {
             By::Class | By::Hint => {
                 if request.flags.has(Flags::SWAP) {
-                    return Some(self.class("swap", Some('T')));
+                    let row = self.swap.unwrap_or_else(|| self.class("swap", Some('T')));
+                    self.swap = Some(row);
+                    return Some(row);
                 }
                 if request.flags.has(Flags::META) {
-                    return Some(self.class("metadata", Some('M')));
+                    let row = self.metadata.unwrap_or_else(|| self.class("metadata", Some('M')));
+                    self.metadata = Some(row);
+                    return Some(row);
                 }
                 let lifetime = request.lifetime;
                 (lifetime >= Lifetime::Short)
@@ -303,13 +312,15 @@ impl Rows {
     }
 
     fn of_name(&mut self, number: u32, name: impl FnOnce() -> String) -> u16 {
-        if let Some(&row) = self.known.get(&number) {
+        let at = number as usize;
+        if let Some(&Some(row)) = self.known.get(at) {
             return row;
         }
         let name = name();
         let row = self.number(if name.is_empty() { "not known" } else { &name });
-        if self.known.len() < ANSWERS_MAX {
-            self.known.insert(number, row);
+        if at < ANSWERS_MAX {
+            self.known.resize(self.known.len().max(at + 1), None);
+            self.known[at] = Some(row);
         }
         row
     }

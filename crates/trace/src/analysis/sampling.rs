@@ -154,7 +154,7 @@ pub mod tests {
             sample.each(volume, first, count, |address| found.push(address));
             prop_assert_eq!(&found, &one_by_one);
             let mut table: Vec<u64> = range().filter(|&address| sample.has(address)).take(count as usize / 50).collect();
-            table.extend([0, u64::MAX]);
+            table.extend([followed_of(1 << 20), followed_of(1 << 21)]);
             let among = sample.among(volume, first, count, table.iter().copied());
             for address in table.into_iter().filter(|address| range().any(|other| other == *address)) {
                 prop_assert!(among.contains(&address));

@@ -26,10 +26,30 @@ pub struct Shapes {
     /// Where the streams end, apart from the rest so that one look goes through all of them.
     ends_bytes: [u64; STREAMS],
     streams: [Stream; STREAMS],
-    /// Number of each one's last request; 0 where there is no stream.
-    used: [u64; STREAMS],
-    /// Requests noted.
-    clock: u64,
+    /// Numbers of the streams, the one with the last request first.
+    recent: Recent,
+}
+
+/// Which of several was used longest ago.
+#[derive(Clone, Copy, Debug)]
+struct Recent([u8; STREAMS]);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(std::array::from_fn(|at| at as u8))
+    }
+}
+
+impl Recent {
+    fn use_it(&mut self, which: usize) {
+        let at = self.0.iter().position(|&known| usize::from(known) == which).unwrap_or(STREAMS - 1);
+        self.0[..=at].rotate_right(1);
+    }
+
+    fn use_oldest(&mut self) -> usize {
+        self.0.rotate_right(1);
+        usize::from(self.0[0])
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +64,6 @@ impl Shapes {
     /// Notes a request.
     pub fn note(&mut self, request: &Request) {
         self.sizes.add(request.len_bytes);
-        self.clock += 1;
         let both = request.offset_bytes | request.len_bytes;
         match both.trailing_zeros() {
             12.. => self.aligned_4k += 1,
@@ -64,7 +83,7 @@ impl Shapes {
                 stream.len_bytes = stream.len_bytes.saturating_add(request.len_bytes);
                 stream.requests += 1;
                 self.ends_bytes[at] = request.end_bytes();
-                self.used[at] = self.clock;
+                self.recent.use_it(at);
                 self.sequential += 1;
                 self.sequential_bytes = self.sequential_bytes.saturating_add(request.len_bytes);
                 return;
@@ -72,9 +91,8 @@ impl Shapes {
             ends_here &= ends_here - 1;
         }
         // The one that was longest without a request makes room.
-        let oldest = (0..STREAMS).min_by_key(|&at| self.used[at]).unwrap_or(0);
+        let oldest = self.recent.use_oldest();
         self.ends_bytes[oldest] = request.end_bytes();
-        self.used[oldest] = self.clock;
         let fresh = Stream { volume: request.volume, len_bytes: request.len_bytes, requests: 1 };
         let old = std::mem::replace(&mut self.streams[oldest], fresh);
         self.end(old);
