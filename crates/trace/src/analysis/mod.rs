@@ -1,6 +1,6 @@
 //! What a trace tells, in one pass: the table "workload through the PRISM", miss ratios, depths, sizes, bursts, lives.
 //!
-//! Exact as long as all blocks fit the memory limit; beyond, of a sample of blocks (SHARDS), and the report says so. What is
+//! Exact as long as all blocks fit the memory limit; beyond, of a sample of neighbouring blocks, and the report says so. What is
 //! counted by requests (bytes, sizes, depths, times) is exact always.
 
 mod blocks;
