@@ -75,6 +75,13 @@ fn a_configuration_error_says_where_and_what_instead() {
 }
 
 #[test]
+fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
+    let more = "[[disk]]\nname = \"wal\"\nsize = \"16MiB\"\n[[export]]\ndisk = \"wal\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n\
+                [[evidence]]\ndisk = \"db\"\ndevice = \"/dev/nbd0\"\n";
+    good(&forebay(&["config", "check", Scene::with(more).config()]));
+}
+
+#[test]
 fn what_cannot_work_is_refused_before_a_device_is_touched() {
     for (more, parts) in [
         ("[[fast]]\ntarget = \"/x\"\n", &["mirrored fast devices are not supported yet"][..]),

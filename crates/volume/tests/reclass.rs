@@ -280,6 +280,7 @@ fn pressed(mut life: Life, class: ClassId) -> (u64, u64) {
     for round in 0..40 {
         life.write(400 + round % 8 * 100, 100, None);
     }
+    assert!(!life.pool.engine.activity().sweep, "a sweep ends");
     let books = life.pool.engine.status().classes[usize::from(class.0)];
     (books.fast_blocks, books.capacity_blocks)
 }
@@ -305,13 +306,49 @@ fn what_is_not_kept_any_longer_leaves_the_fast_tier() {
 
 #[test]
 fn regression_a_place_changed_in_the_config_holds_for_what_is_there() {
-    let mut life = kept_blocks();
+    let (_, moved) = pressed(opened_staged(kept_blocks()), KEPT);
+    assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
+}
+
+fn few_kept_blocks() -> Life {
+    let shape = Shape { fast_bytes: 4 << 20, capacity_bytes: 8 << 20, ..Shape::default() };
+    let mut life = Life::begin(&shape);
+    let parts = ToldParts::from_iter([ToldPart { blocks: 50, told: told("/kept/a") }]);
+    life.write(0, 50, Some(parts));
+    life
+}
+
+fn staged() -> Vec<ClassSpec> {
+    classes().into_iter().map(|class| ClassSpec { place: Place::Stage, ..class }).collect()
+}
+
+/// Closes and opens again, with all classes staged.
+fn opened_staged(mut life: Life) -> Life {
     assert!(life.pool.close());
     let (shape, shared) = (life.shape.clone(), life.shared.clone());
     drop(life);
-    let staged: Vec<ClassSpec> =
-        classes().into_iter().map(|class| ClassSpec { place: Place::Stage, ..class }).collect();
-    let (_, moved) = pressed(Life::open_as(&shape, shared, &staged), KEPT);
+    Life::open_as(&shape, shared, &staged())
+}
+
+#[test]
+fn few_blocks_leave_the_fast_tier_as_well() {
+    let (_, moved) = pressed(opened_staged(few_kept_blocks()), KEPT);
+    assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
+}
+
+#[test]
+fn regression_a_place_changed_before_the_last_start_holds_for_what_is_there() {
+    // Nothing is to be destaged in between, so nothing is swept.
+    let (_, moved) = pressed(opened_staged(opened_staged(few_kept_blocks())), KEPT);
+    assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
+}
+
+#[test]
+fn regression_a_place_changed_at_run_time_holds_after_a_restart() {
+    let mut life = few_kept_blocks();
+    life.pool.engine.prism_mut().table_mut().merge(&staged()).unwrap();
+    life.pool.engine.classes_changed();
+    let (_, moved) = pressed(opened_staged(life), KEPT);
     assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
 }
 

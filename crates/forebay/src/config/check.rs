@@ -188,8 +188,9 @@ impl Config {
             let tagged = |export: &&super::Export| export.class.is_some() && self.export_disk(export) == disk;
             if let Some(export) = self.export.iter().find(tagged) {
                 bail!(
-                    "[[evidence]] of disk {disk:?} would change nothing: the export at {} gives everything written to it \
-                     a class of its own; take `class` out of that [[export]], or the [[evidence]] away",
+                    "[[evidence]] of disk {disk:?} and its export at {} do not go together: that gives what is written \
+                     through it a class of its own, whatever it is; take `class` out of that [[export]], or the \
+                     [[evidence]] away",
                     export.nbd
                 );
             }

@@ -222,7 +222,7 @@ pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Expo
     let (id, size_bytes) = (disk.id, disk.size_bytes);
     if let Some((_, export)) = exports.iter().find(|(_, export)| export.disk == id && export.tag.is_some()) {
         return Err(format!(
-            "export {:?} gives everything written to disk {:?} a class of its own: evidence would change nothing; take \
+            "export {:?} gives what is written through it to disk {:?} a class of its own, whatever evidence says; take \
              `class` out of that [[export]]",
             export.name, wanted.disk
         ));

@@ -12,8 +12,6 @@ const OWN_TOKENS: u64 = 1 << 63;
 /// Corrections of classes under way at once, and blocks of them: hosts come first.
 const CORRECTIONS_MAX: usize = 32;
 const CORRECTION_BLOCKS_MAX: u64 = 6400;
-/// Times that those without I/O of their own are followed by others in one poll.
-const CORRECTION_ROUNDS_MAX: usize = 4;
 
 /// A pool that is served.
 pub struct PoolBackend {
@@ -112,29 +110,23 @@ impl Backend for PoolBackend {
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
+        let mut at = done.len();
         self.pool.tick(now_ns());
-        for _ in 0..CORRECTION_ROUNDS_MAX {
-            let mut at = done.len();
-            self.own_unpolled = false;
-            self.pool.poll(done);
-            if self.own_in_flight == 0 {
-                return;
+        self.own_unpolled = false;
+        self.pool.poll(done);
+        if self.own_in_flight == 0 {
+            return;
+        }
+        while at < done.len() {
+            if done[at].token >= OWN_TOKENS {
+                self.own_in_flight -= 1;
+                self.own_done.push(done.remove(at));
+            } else {
+                at += 1;
             }
-            while at < done.len() {
-                if done[at].token >= OWN_TOKENS {
-                    self.own_in_flight -= 1;
-                    self.own_done.push(done.remove(at));
-                } else {
-                    at += 1;
-                }
-            }
-            if self.corrections.is_empty() || self.own_done.is_empty() {
-                return;
-            }
+        }
+        if !self.corrections.is_empty() && !self.own_done.is_empty() {
             self.correct();
-            if !self.own_unpolled {
-                return;
-            }
         }
     }
 
@@ -154,5 +146,48 @@ impl Backend for PoolBackend {
         // Devices with a descriptor announce their completions; the others must be asked.
         let mut devices = self.pool.devices.list.iter();
         self.own_unpolled || devices.any(|device| device.wake_fd().is_none() && device.in_flight() > 0)
+    }
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::pool::{Ids, Opening, format, open, open_devices};
+    use forebay_block::Random;
+    use forebay_device::OpenMode;
+
+    #[test]
+    fn regression_own_requests_do_not_wait_for_a_tick() {
+        let text = "[pool]\nname = \"own\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=64MiB\"\n\
+                    [[disk]]\nname = \"d\"\nsize = \"16MiB\"\n[memory]\nlimit = \"64MiB\"\n";
+        let config: Config = toml::from_str(text).unwrap();
+        let mut devices = open_devices(&config, OpenMode::ReadWrite).unwrap();
+        format(&config, &mut devices, &mut Ids::Seeded(&mut Random::new(1))).unwrap();
+        let (engine, _) = open(&config, &mut devices, Opening::Recover).unwrap();
+        let disk = engine.disk_named("d").unwrap().id;
+        let mut backend = PoolBackend::new(Pool::new(engine, devices), Evidence::new(1 << 20));
+        assert!(!backend.in_flight());
+        let token = backend.submit_own(Request {
+            token: 0,
+            disk,
+            offset_bytes: 0,
+            len_bytes: 16 << 20,
+            op: Op::Reclass,
+            fua: false,
+            export: 0,
+            tag: None,
+            told: None,
+        });
+        assert!(backend.in_flight(), "the server polls at once");
+        let mut done = Vec::new();
+        for _ in 0..1000 {
+            backend.poll(&mut done);
+        }
+        assert!(done.is_empty(), "no client has asked for it");
+        assert!(backend.take_own(token).unwrap().result.is_ok());
+        assert!(!backend.in_flight());
     }
 }

@@ -4,7 +4,7 @@ use super::distances::Distances;
 use super::sampling::{Sample, address, hash};
 use super::stack::{LIVE_MAX, Place, Stack};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -15,8 +15,8 @@ pub const FOLLOWED_BYTES: u64 = 112;
 /// Not in the stack of writes.
 const NOWHERE: Place = Place::MAX;
 
-/// Addresses that a trace may choose, and a table that is not to be slower than what it is for.
-#[derive(Default)]
+/// Addresses that a trace may choose, and a table that is not to be slower than what it is for: what they are mixed with is another
+/// number in each process.
 struct Hashed(u64);
 
 impl Hasher for Hashed {
@@ -31,12 +31,30 @@ impl Hasher for Hashed {
     }
 
     fn write_u64(&mut self, key: u64) {
-        self.0 = hash(key);
+        self.0 = hash(self.0 ^ key);
+    }
+}
+
+/// Makes hashers.
+#[derive(Clone)]
+struct Mixed(u64);
+
+impl Default for Mixed {
+    fn default() -> Self {
+        Self(RandomState::new().hash_one(0_u64))
+    }
+}
+
+impl BuildHasher for Mixed {
+    type Hasher = Hashed;
+
+    fn build_hasher(&self) -> Hashed {
+        Hashed(self.0)
     }
 }
 
 /// By address.
-type Table = HashMap<u64, Block, BuildHasherDefault<Hashed>>;
+type Table = HashMap<u64, Block, Mixed>;
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
@@ -305,6 +323,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
+        let mut blocks = Blocks::new(1024, 0);
+        blocks.write(0, 0, 100_000, (0, 0), 0, |_, _| {});
+        blocks.read(1, 0, 200_000, 0, true, |_, _| {});
+        assert!(blocks.table.keys().all(|&key| blocks.sample.has(key)));
+        assert!(blocks.table.len() > 500, "and those who stay are there");
+    }
+
+    #[test]
     fn regression_addresses_that_are_always_followed_do_not_halve_for_ever() {
         let mut blocks = Blocks::new(1024, 0);
         for address in (1..5000).chain(1..5000).map(followed_of) {
@@ -313,6 +340,7 @@ mod tests {
             blocks.read(volume, block, 1, 0, true, |_, _| {});
         }
         assert!(blocks.table.len() <= 1024);
+        assert!(blocks.table.keys().all(|&key| blocks.sample.has(key)));
         assert_eq!(blocks.peak_all_bytes(), u64::MAX);
     }
 }

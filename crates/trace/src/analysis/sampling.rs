@@ -3,6 +3,7 @@
 //! As in SHARDS (Waldspurger et al., FAST'15) the block's address alone decides, by a hash. But not each block for itself: of
 //! every 2^n neighbours, aligned, exactly one is followed. Neighbours are used alike, so a sample of which every region has its
 //! part tells more than one of as many blocks from anywhere (stratified sampling, Cochran, "Sampling Techniques", chapter 5).
+//! Where accesses have a stride of a group or more it tells as much.
 
 /// Pairs of neighbours, pairs of these, and so on: as many levels as one hash has bits to choose for.
 const LEVELS: u32 = 6;
@@ -86,7 +87,8 @@ impl Sample {
     /// The followed blocks of a range that may be of terabytes: then those of the table are fewer.
     pub fn among(self, volume: u32, first: u64, count: u64, table: impl ExactSizeIterator<Item = u64>) -> Vec<u64> {
         let mut found = Vec::new();
-        if count / self.weight() > table.len() as u64 * 4 {
+        // `each` looks at groups, whatever the weight.
+        if count / self.weight().min(GROUP) > table.len() as u64 * 4 {
             let begin = address(volume, first);
             let range = begin..=begin + (count - 1);
             found.extend(table.filter(|address| range.contains(address)));
@@ -153,12 +155,12 @@ pub mod tests {
             let mut found = Vec::new();
             sample.each(volume, first, count, |address| found.push(address));
             prop_assert_eq!(&found, &one_by_one);
+            // Its last ones are beside the range.
             let mut table: Vec<u64> = range().filter(|&address| sample.has(address)).take(count as usize / 50).collect();
-            table.extend([followed_of(1 << 20), followed_of(1 << 21)]);
+            table.extend([followed_of(1 << 20), address(volume, first + count), address(volume, first).wrapping_sub(1)]);
             let among = sample.among(volume, first, count, table.iter().copied());
-            for address in table.into_iter().filter(|address| range().any(|other| other == *address)) {
-                prop_assert!(among.contains(&address));
-            }
+            let beside = table.len() - 3;
+            prop_assert!(table[..beside].iter().all(|address| among.contains(address)));
             prop_assert!(among.iter().all(|address| range().any(|other| other == *address)));
         }
     }
@@ -174,7 +176,18 @@ pub mod tests {
     }
 
     #[test]
+    fn regression_a_discard_of_everything_looks_at_the_table_only() {
+        let sample = Sample::one_in_power(33);
+        let table = [followed_of(3), followed_of(1 << 20)];
+        // 2^38 groups: hours, one by one.
+        assert_eq!(sample.among(0, 0, 1 << 44, table.into_iter()), table[..1]);
+    }
+
+    #[test]
     fn which_neighbour_is_followed_is_left_to_chance() {
+        assert!(!Sample::one_in_power(20).has(0));
+        let same = (0..6400).filter(|&group| choices(group, 0) == choices(group, 1)).count();
+        assert_eq!(same, 0, "a group of groups chooses by itself");
         for halvings in [1, 3, 6, 8] {
             let sample = Sample::one_in_power(halvings);
             let mut times = vec![0_u32; 1 << halvings];

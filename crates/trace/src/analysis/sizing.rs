@@ -530,6 +530,16 @@ mod tests {
     }
 
     #[test]
+    fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
+        let requests = [Request::new(0, Op::Write, 0, 100_000 * BLOCK_BYTES)];
+        let (report, _) = sized(&requests, &[]);
+        let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
+        sizing.add(&requests, &Names::default(), Knows { op: true, ..Knows::default() });
+        assert!(sizing.rests[0].places.len() > 100);
+        assert!(sizing.rests.iter().all(|rest| rest.places.keys().all(|&key| sizing.sample.has(key))));
+    }
+
+    #[test]
     fn a_sample_stays_within_its_memory_and_comes_close() {
         let requests = two_parts();
         let (names, knows) = (Names::default(), Knows { op: true, time: true, ..Knows::default() });
@@ -537,6 +547,11 @@ mod tests {
         let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
         sizing.add(&requests, &names, knows);
         assert!(sizing.rests.iter().all(|rest| rest.places.len() <= sizing.limit));
+        let is_followed = |rest: &Rest| rest.places.keys().all(|&key| sizing.sample.has(key));
+        assert!(
+            sizing.rests.iter().all(is_followed),
+            "who was forgotten in the middle of a request does not come back"
+        );
         let sampled = sizing.finish(&[]);
         assert!(sampled.one_block_in >= 4, "{}", sampled.one_block_in);
         for (exact, sampled) in exact.sizes.iter().zip(&sampled.sizes).filter(|(exact, _)| exact.size_bytes > 8 << 20) {

@@ -8,6 +8,7 @@ use crate::layout::band_summary;
 use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::layout::root::{DiskRoot, Root, RootHeader};
 use crate::layout::superblock::Superblock;
+use crate::map::index::Disk;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use std::collections::BTreeSet;
@@ -55,6 +56,8 @@ pub(crate) struct CheckpointState {
     pub growth: u64,
     /// See `Engine::prefers_fast`.
     pub bypass_debt: u64,
+    /// See [`RootHeader::counts_due`], as this checkpoint began.
+    counts_due: bool,
     /// A band became full.
     pub summaries_due: bool,
     /// Time before which no summary is written, after one failed.
@@ -296,7 +299,10 @@ impl Engine {
         for &slot in &self.checkpoint.superseded {
             shadow.clear(slot);
         }
+        self.disks.values_mut().for_each(Disk::take_counts);
+        let counts_due = !self.mover_has_swept();
         let state = &mut self.checkpoint;
+        state.counts_due = counts_due;
         state.generation += 1;
         state.requested = false;
         state.failed = false;
@@ -530,7 +536,8 @@ impl Engine {
             self.counters.last_checkpoint_error = Some("the root area is too small for this map".to_owned());
             return self.abort_checkpoint();
         }
-        self.checkpoint.header = Some(Root::header(&blob, number, self.journal.epoch()));
+        let counts_due = self.checkpoint.counts_due;
+        self.checkpoint.header = Some(RootHeader { counts_due, ..Root::header(&blob, number, self.journal.epoch()) });
         self.checkpoint.phase = Phase::Blob;
         let mut offset_bytes = area + 4096;
         for chunk in blob.chunks(BLOB_CHUNK_BYTES) {

@@ -170,8 +170,9 @@ impl Engine {
 
     /// The hints may be wrong since a policy changed.
     pub(crate) fn mover_policy_changed(&mut self) {
-        // The round under way may have begun anywhere: only the next one sees all.
-        self.mover.sweeps_left = 2;
+        // A round under way may have begun anywhere: only the next one sees all.
+        let is_under_way = self.mover.job.is_some() || self.mover.cursor != (0, 0);
+        self.mover.sweeps_left = if is_under_way { 2 } else { 1 };
         self.mover.not_before_ns = 0;
     }
 

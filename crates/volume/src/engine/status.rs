@@ -184,6 +184,8 @@ pub struct Activity {
     pub trim: bool,
     /// Requests wait for space or for the journal.
     pub stalled: bool,
+    /// Every leaf is yet to be looked at since a class changed its place.
+    pub sweep: bool,
 }
 
 impl Engine {
@@ -197,6 +199,7 @@ impl Engine {
             collection,
             checkpoint: self.checkpoint.is_active(),
             stalled: !self.stalled.is_empty(),
+            sweep: !self.mover_has_swept(),
             ..Activity::default()
         };
         for (_, pending) in &self.pending {

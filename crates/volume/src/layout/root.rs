@@ -26,6 +26,8 @@ pub struct RootHeader {
     pub blob_crc: u32,
     /// 0, or the checkpoint that made this one invalid.
     pub superseded_by: u64,
+    /// What the index says of blocks to be destaged may be from before a class changed its place.
+    pub counts_due: bool,
 }
 
 impl RootHeader {
@@ -41,6 +43,7 @@ impl RootHeader {
         w.u64(self.blob_len_bytes);
         w.u32(self.blob_crc);
         w.u64(self.superseded_by);
+        w.u8(u8::from(self.counts_due));
         w.bytes.resize(HEADER_BYTES, 0);
         seal(&mut w.bytes);
         w.bytes
@@ -62,6 +65,7 @@ impl RootHeader {
             blob_len_bytes: r.u64()?,
             blob_crc: r.u32()?,
             superseded_by: r.u64()?,
+            counts_due: r.u8()? != 0,
         })
     }
 }
@@ -321,6 +325,7 @@ impl Root {
     /// Header for this root's encoded blob.
     #[must_use]
     pub fn header(blob: &[u8], checkpoint: u64, epoch: u64) -> RootHeader {
-        RootHeader { checkpoint, epoch, blob_len_bytes: blob.len() as u64, blob_crc: crc32c(blob), superseded_by: 0 }
+        let (blob_len_bytes, blob_crc) = (blob.len() as u64, crc32c(blob));
+        RootHeader { checkpoint, epoch, blob_len_bytes, blob_crc, superseded_by: 0, counts_due: false }
     }
 }

@@ -13,6 +13,8 @@ pub struct IndexPage {
     frames: Vec<u32>,
     /// Changed since it was written.
     pub dirty: bool,
+    /// Counts of what may be destaged are not as they were written: the next checkpoint takes them along.
+    counted: bool,
     /// Where it was last written.
     pub reference: PageRef,
 }
@@ -22,7 +24,7 @@ impl IndexPage {
     #[must_use]
     pub fn new(mut references: Vec<PageRef>, reference: PageRef) -> Self {
         references.resize(INDEX_ENTRIES, PageRef::default());
-        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, reference }
+        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, counted: false, reference }
     }
 
     /// The references, for writing the page.
@@ -137,10 +139,20 @@ impl Disk {
         page.dirty = true;
     }
 
-    /// Changes the destage hint of a leaf in memory; it reaches the device with the leaf's next write.
+    /// Changes the destage hint of a leaf in memory; it reaches the device with the leaf's next write, or with the next
+    /// checkpoint.
     pub fn set_stageable(&mut self, leaf: u64, blocks: u16) {
         let (page, at) = self.page_mut(leaf);
+        page.counted |= page.references[at].stageable != blocks;
         page.references[at].stageable = blocks;
+    }
+
+    /// A checkpoint begins: what was counted is written with it. What is counted from now on waits for the next, because a
+    /// checkpoint has slots for the pages only that are dirty as it begins.
+    pub fn take_counts(&mut self) {
+        for page in self.pages.iter_mut().flatten() {
+            page.dirty |= std::mem::take(&mut page.counted);
+        }
     }
 
     /// The next leaf from `from` on that is on the device or resident.

@@ -271,7 +271,7 @@ fn open_with(
         checkpoint: header.checkpoint,
         journal_head: (scanned.end.position, scanned.end.batch, scanned.next_sequence.max(root.next_sequence)),
     });
-    if has_moved {
+    if has_moved || header.counts_due {
         engine.mover_policy_changed();
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };

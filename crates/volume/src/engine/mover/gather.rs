@@ -202,7 +202,9 @@ impl Engine {
                 // The books say that something lives here, the summary does not know what: leave it alone.
                 self.mover.avoided.insert(band);
             }
-            return self.mover_end(true);
+            // A sweep that goes on has not come to nothing yet.
+            let goes_on = job.kind == JobKind::Destage && self.mover.sweeps_left > 0;
+            return self.mover_end(!goes_on);
         }
         job.candidates.sort_by_key(|c| (c.moved.disk, c.moved.block));
         self.mover.held = job.candidates.iter().map(|candidate| candidate.moved.source).collect();
