@@ -43,12 +43,16 @@ impl Default for Recent {
 impl Recent {
     fn use_it(&mut self, which: usize) {
         let at = self.0.iter().position(|&known| usize::from(known) == which).unwrap_or(STREAMS - 1);
-        self.0[..=at].rotate_right(1);
+        self.0.copy_within(..at, 1);
+        self.0[0] = which as u8;
     }
 
     fn use_oldest(&mut self) -> usize {
-        self.0.rotate_right(1);
-        usize::from(self.0[0])
+        let oldest = self.0[STREAMS - 1];
+        // All but the last, and so a length that is known: two moves between registers.
+        self.0.copy_within(..STREAMS - 1, 1);
+        self.0[0] = oldest;
+        usize::from(oldest)
     }
 }
 
