@@ -11,6 +11,7 @@ mod error;
 pub mod files;
 pub mod format;
 pub mod generate;
+mod hash;
 mod names;
 mod request;
 pub mod rocksdb_log;

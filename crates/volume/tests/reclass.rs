@@ -285,19 +285,19 @@ fn pressed(mut life: Life, class: ClassId) -> (u64, u64) {
     (books.fast_blocks, books.capacity_blocks)
 }
 
-fn kept_blocks() -> Life {
+fn kept(blocks: u64) -> Life {
     let shape = Shape { fast_bytes: 4 << 20, capacity_bytes: 8 << 20, ..Shape::default() };
     let mut life = Life::begin(&shape);
-    let parts = ToldParts::from_iter([ToldPart { blocks: 400, told: told("/kept/a") }]);
-    life.write(0, 400, Some(parts));
+    let parts = ToldParts::from_iter([ToldPart { blocks, told: told("/kept/a") }]);
+    life.write(0, blocks, Some(parts));
     life
 }
 
 #[test]
 fn what_is_not_kept_any_longer_leaves_the_fast_tier() {
-    let held = pressed(kept_blocks(), KEPT);
+    let held = pressed(kept(400), KEPT);
     assert_eq!(held, (400, 0), "its place is the fast tier");
-    let mut life = kept_blocks();
+    let mut life = kept(400);
     let parts = ToldParts::from_iter([ToldPart { blocks: 400, told: told("/passing/a") }]);
     life.run(0, 400, Op::Reclass, Some(parts)).unwrap();
     let (_, moved) = pressed(life, PASSING);
@@ -306,16 +306,8 @@ fn what_is_not_kept_any_longer_leaves_the_fast_tier() {
 
 #[test]
 fn regression_a_place_changed_in_the_config_holds_for_what_is_there() {
-    let (_, moved) = pressed(opened_staged(kept_blocks()), KEPT);
+    let (_, moved) = pressed(opened_staged(kept(400)), KEPT);
     assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
-}
-
-fn few_kept_blocks() -> Life {
-    let shape = Shape { fast_bytes: 4 << 20, capacity_bytes: 8 << 20, ..Shape::default() };
-    let mut life = Life::begin(&shape);
-    let parts = ToldParts::from_iter([ToldPart { blocks: 50, told: told("/kept/a") }]);
-    life.write(0, 50, Some(parts));
-    life
 }
 
 fn staged() -> Vec<ClassSpec> {
@@ -332,20 +324,20 @@ fn opened_staged(mut life: Life) -> Life {
 
 #[test]
 fn few_blocks_leave_the_fast_tier_as_well() {
-    let (_, moved) = pressed(opened_staged(few_kept_blocks()), KEPT);
+    let (_, moved) = pressed(opened_staged(kept(50)), KEPT);
     assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
 }
 
 #[test]
 fn regression_a_place_changed_before_the_last_start_holds_for_what_is_there() {
     // Nothing is to be destaged in between, so nothing is swept.
-    let (_, moved) = pressed(opened_staged(opened_staged(few_kept_blocks())), KEPT);
+    let (_, moved) = pressed(opened_staged(opened_staged(kept(50))), KEPT);
     assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
 }
 
 #[test]
 fn regression_a_place_changed_at_run_time_holds_after_a_restart() {
-    let mut life = few_kept_blocks();
+    let mut life = kept(50);
     life.pool.engine.prism_mut().table_mut().merge(&staged()).unwrap();
     life.pool.engine.classes_changed();
     let (_, moved) = pressed(opened_staged(life), KEPT);

@@ -1,10 +1,10 @@
 //! What is remembered of each block: when it was accessed, who wrote it, whether it lives.
 
 use super::distances::Distances;
-use super::sampling::{Sample, address, hash};
+use super::sampling::{Sample, address};
 use super::stack::{LIVE_MAX, Place, Stack};
+use crate::hash::Seed;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -15,46 +15,8 @@ pub const FOLLOWED_BYTES: u64 = 112;
 /// Not in the stack of writes.
 const NOWHERE: Place = Place::MAX;
 
-/// Addresses that a trace may choose, and a table that is not to be slower than what it is for: what they are mixed with is another
-/// number in each process.
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = hash(self.0 ^ u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = hash(self.0 ^ key);
-    }
-}
-
-/// Makes hashers.
-#[derive(Clone)]
-struct Mixed(u64);
-
-impl Default for Mixed {
-    fn default() -> Self {
-        Self(RandomState::new().hash_one(0_u64))
-    }
-}
-
-impl BuildHasher for Mixed {
-    type Hasher = Hashed;
-
-    fn build_hasher(&self) -> Hashed {
-        Hashed(self.0)
-    }
-}
-
 /// By address.
-type Table = HashMap<u64, Block, Mixed>;
+type Table = HashMap<u64, Block, Seed>;
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
@@ -149,7 +111,7 @@ impl Blocks {
         }
         let sample = self.sample;
         sample.each(volume, first, count, |key| {
-            if self.has_forgotten(key, sample) {
+            if !self.sample.keeps(key, sample) {
                 return;
             }
             let (seen, distance) = self.touch(key, now_ns);
@@ -187,7 +149,7 @@ impl Blocks {
         }
         let sample = self.sample;
         sample.each(volume, first, count, |key| {
-            if self.has_forgotten(key, sample) {
+            if !self.sample.keeps(key, sample) {
                 return;
             }
             let (mut seen, _) = self.touch(key, now_ns);
@@ -215,12 +177,6 @@ impl Blocks {
             tell(seen, weight);
             self.keep_within_limit();
         });
-    }
-
-    /// Whether a block of this sample is of the one that is followed now no longer: the table may fill in the middle of a
-    /// request.
-    fn has_forgotten(&self, key: u64, sample: Sample) -> bool {
-        self.sample != sample && !self.sample.has(key)
     }
 
     /// `count` blocks from `first` are no longer needed, when the trace had written `clock_bytes`; tells of each followed

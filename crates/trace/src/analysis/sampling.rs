@@ -58,6 +58,11 @@ impl Sample {
         has(address, self.halvings, 0)
     }
 
+    /// Whether a block of an earlier sample is followed still: a table may fill in the middle of a request.
+    pub fn keeps(self, address: u64, before: Self) -> bool {
+        self == before || self.has(address)
+    }
+
     /// Calls `take` with the address of each followed block of a range, in their order.
     pub fn each(self, volume: u32, first: u64, count: u64, mut take: impl FnMut(u64)) {
         let Some(more) = count.checked_sub(1) else { return };

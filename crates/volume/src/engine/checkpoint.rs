@@ -536,8 +536,8 @@ impl Engine {
             self.counters.last_checkpoint_error = Some("the root area is too small for this map".to_owned());
             return self.abort_checkpoint();
         }
-        let counts_due = self.checkpoint.counts_due;
-        self.checkpoint.header = Some(RootHeader { counts_due, ..Root::header(&blob, number, self.journal.epoch()) });
+        let (epoch, counts_due) = (self.journal.epoch(), self.checkpoint.counts_due);
+        self.checkpoint.header = Some(Root::header(&blob, number, epoch, counts_due));
         self.checkpoint.phase = Phase::Blob;
         let mut offset_bytes = area + 4096;
         for chunk in blob.chunks(BLOB_CHUNK_BYTES) {

@@ -324,8 +324,8 @@ impl Root {
 
     /// Header for this root's encoded blob.
     #[must_use]
-    pub fn header(blob: &[u8], checkpoint: u64, epoch: u64) -> RootHeader {
+    pub fn header(blob: &[u8], checkpoint: u64, epoch: u64, counts_due: bool) -> RootHeader {
         let (blob_len_bytes, blob_crc) = (blob.len() as u64, crc32c(blob));
-        RootHeader { checkpoint, epoch, blob_len_bytes, blob_crc, superseded_by: 0, counts_due: false }
+        RootHeader { checkpoint, epoch, blob_len_bytes, blob_crc, superseded_by: 0, counts_due }
     }
 }

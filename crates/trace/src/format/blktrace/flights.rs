@@ -1,7 +1,7 @@
 //! Requests at the device, and those behind them that wait to be handed out in the order of issue.
 
 use super::event::{Event, Key};
-use super::hash::Seed;
+use crate::hash::Seed;
 use crate::{Flags, NOT_KNOWN, Request};
 use std::collections::{HashMap, VecDeque};
 

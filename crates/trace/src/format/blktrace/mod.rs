@@ -5,7 +5,6 @@
 
 mod event;
 mod flights;
-mod hash;
 mod pairing;
 mod queued;
 mod stream;
@@ -21,8 +20,8 @@ use super::books::Books;
 use super::clock::Clock;
 use super::fields::{Bad, range, sectors};
 use super::namer::text;
+use crate::hash::Seed;
 use crate::{BATCH_REQUESTS, Faults, Flags, Knows, Names, Request, Source, TraceError};
-use hash::Seed;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::Read;

@@ -6,8 +6,8 @@
 
 use super::event::{Action, Event};
 use super::flights::Flights;
-use super::hash::Seed;
 use super::queued::{Queued, QueuedTable};
+use crate::hash::Seed;
 use crate::{Knows, NOT_KNOWN, Request};
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Requests that have been queued and not yet been issued.
 
 use super::event::{Event, Key};
-use super::hash::Seed;
+use crate::hash::Seed;
 use std::collections::{HashMap, VecDeque};
 
 /// Most requests that are remembered.

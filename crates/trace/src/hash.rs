@@ -1,5 +1,5 @@
-//! Hashing of keys that come from outside, three times an event: fast, and seeded so that nobody can choose keys that
-//! collide.
+//! Hashing of keys that come from outside, for tables that are asked for every request: fast, and seeded so that nobody can
+//! choose keys that collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -7,7 +7,7 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Makes hashers of one seed.
 #[derive(Clone)]
-pub(super) struct Seed(u64);
+pub(crate) struct Seed(u64);
 
 impl Default for Seed {
     fn default() -> Self {
@@ -24,7 +24,7 @@ impl BuildHasher for Seed {
 }
 
 /// Multiplies 64 bits to 128 and folds the halves, as wyhash and foldhash do.
-pub(super) struct Folding {
+pub(crate) struct Folding {
     state: u64,
     seed: u64,
 }
