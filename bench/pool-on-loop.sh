@@ -11,7 +11,8 @@ mkdir "$work/fuse" "$work/mnt"
 
 take_down() {
     set +e
-    mountpoint -q "$work/mnt" && umount "$work/mnt"
+    # Where it is watched it may be busy for a moment.
+    mountpoint -q "$work/mnt" && wait_for umount "$work/mnt"
     [ -z "$loop" ] || losetup -d "$loop"
     [ -z "$fuse" ] || { fusermount3 -u "$work/fuse"; wait "$fuse"; }
     [ -z "$server" ] || { kill "$server"; wait "$server"; }

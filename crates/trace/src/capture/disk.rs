@@ -175,6 +175,15 @@ impl Disk {
         let text = fs::read_to_string(path).unwrap_or_default();
         text.split_whitespace().filter_map(|field| field.parse::<u32>().ok()).fold(0, u32::saturating_add)
     }
+
+    /// Whether the kernel says that it has nothing to do. `false` where the kernel does not count: `queue/iostats` off, or a
+    /// device whose driver has bios and may leave them out.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let iostats = format!("/sys/dev/block/{}:{}/queue/iostats", self.number.0, self.number.1);
+        let counts = || fs::read_to_string(iostats).is_ok_and(|text| text.trim() == "1");
+        self.has_requests && counts() && self.in_flight() == 0
+    }
 }
 
 /// Major and minor of a `dev_t` as stat(2) gives it (glibc's `gnu_dev_major`, `gnu_dev_minor`).

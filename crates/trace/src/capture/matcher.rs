@@ -42,7 +42,7 @@ pub struct Counts {
     pub requests: u64,
     /// Times a device gave a request back.
     pub requeues: u64,
-    /// Requests whose completion was not seen although they have completed.
+    /// Requests that have completed without a word of the probes.
     pub lost_completions: u64,
     /// For each disk: flushes without data, which the kernel counts as writes but never issues as such.
     pub empty_flushes: Vec<u64>,
@@ -148,10 +148,7 @@ impl Matcher {
                 return;
             }
             // The kernel uses it again, so it has completed.
-            waiting.is_done = true;
-            self.counts.lost_completions += 1;
-            self.in_flight[disk] = self.in_flight[disk].saturating_sub(1);
-            self.note_slow(number);
+            self.completed_unheard(number);
         }
         self.in_flight[disk] += 1;
         let depth = self.in_flight[disk].saturating_add(self.unseen[disk]);
@@ -234,6 +231,51 @@ impl Matcher {
             self.in_flush.insert(complete.key);
         }
         self.note_slow(number);
+    }
+
+    /// A request has completed, and no event told so. When is not known, only that it did before now: those issued after it
+    /// are counted as though it had not been there any more, so their depth is a lower bound instead of one too high.
+    fn completed_unheard(&mut self, number: u64) {
+        let Some(waiting) = self.waiting_mut(number) else { return };
+        waiting.is_done = true;
+        let (disk, is_requeued) = (waiting.disk, std::mem::take(&mut waiting.is_requeued));
+        self.counts.lost_completions += 1;
+        self.note_slow(number);
+        if is_requeued {
+            return;
+        }
+        if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
+            *in_flight = in_flight.saturating_sub(1);
+        }
+        // Few: on a busy disk an address is soon used again.
+        let behind = (number + 1).saturating_sub(self.first) as usize;
+        for later in self.waiting.iter_mut().skip(behind).filter(|later| later.disk == disk) {
+            let depth = &mut later.captured.request.depth;
+            *depth = depth.saturating_sub(1).max(1);
+        }
+    }
+
+    /// Whether requests of this disk have been waited for in vain for long.
+    #[must_use]
+    pub fn is_overdue(&self, disk: u8) -> bool {
+        self.slow.values().any(|waiting| is_unheard(waiting, disk, u64::MAX))
+    }
+
+    /// The disk had nothing to do at `idle_ns` of the monotonic clock, and every event since then has been taken: what was
+    /// issued before has completed.
+    pub fn was_idle(&mut self, disk: u8, idle_ns: u64) {
+        let idle_ns = idle_ns.saturating_sub(self.begin_ns);
+        let slow = self.slow.iter().map(|(number, waiting)| (*number, waiting));
+        let waiting = (self.first..).zip(&self.waiting);
+        let unheard: Vec<(u64, u64)> = slow
+            .chain(waiting)
+            .filter(|(_, waiting)| is_unheard(waiting, disk, idle_ns))
+            .map(|(number, waiting)| (number, waiting.key))
+            .collect();
+        for (number, key) in unheard {
+            self.by_key.remove(&key);
+            self.completed_unheard(number);
+        }
     }
 
     fn requeue(&mut self, key: u64, disk: u8) {
@@ -319,6 +361,17 @@ impl Matcher {
     pub fn in_flight(&self, disk: usize) -> u32 {
         self.in_flight.get(disk).copied().unwrap_or(0)
     }
+}
+
+/// Whether a disk that was idle at `idle_ns` must have completed this. The kernel does not count flushes, nor what was given
+/// back to it, among the requests in flight (block/blk-mq.c, `blk_mq_check_inflight`).
+fn is_unheard(waiting: &Waiting, disk: u8, idle_ns: u64) -> bool {
+    let request = &waiting.captured.request;
+    waiting.disk == disk
+        && !waiting.is_done
+        && !waiting.is_requeued
+        && request.op != Op::Flush
+        && request.issued_ns < idle_ns
 }
 
 #[cfg(test)]

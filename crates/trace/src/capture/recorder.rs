@@ -21,6 +21,8 @@ use std::time::{Duration, Instant, SystemTime};
 const TURN_EVENTS: usize = 1 << 18;
 /// How often the files that processes have open are looked at.
 const OPEN_FILES_EVERY: Duration = Duration::from_secs(1);
+/// After a disk was idle, a completion may still be on its way through an interrupt and the ring for so long.
+const SETTLED_NS: u64 = 200_000_000;
 /// Most such files.
 const OPEN_FILES_MAX: usize = 1 << 20;
 
@@ -169,6 +171,8 @@ pub struct Recorder {
     cpu_before: Duration,
     turn: Vec<Matched>,
     open_files_seen: Instant,
+    /// For each disk with requests that are overdue: when it was seen idle.
+    idle_ns: Vec<Option<u64>>,
 }
 
 fn clock(id: ClockId) -> Duration {
@@ -232,6 +236,7 @@ impl Recorder {
             matcher: Matcher::new(begin_ns, ranges, unseen, filter),
             totals: vec![Totals::default(); options.targets.len()],
             options,
+            idle_ns: vec![None; disks.len()],
             disks,
             source,
             refused,
@@ -267,12 +272,30 @@ impl Recorder {
         if self.matcher.filter.by_process && self.open_files_seen.elapsed() > OPEN_FILES_EVERY {
             self.look_at_open_files();
         }
+        let now_ns = nanoseconds(clock(ClockId::Monotonic));
         let matcher = &mut self.matcher;
-        self.source.read(TURN_EVENTS, |event| matcher.take(event));
+        if self.source.read(TURN_EVENTS, |event| matcher.take(event)) < TURN_EVENTS {
+            self.look_for_overdue(now_ns);
+        }
         self.turn.clear();
-        matcher.hand_over(nanoseconds(clock(ClockId::Monotonic)), &mut self.turn);
+        self.matcher.hand_over(nanoseconds(clock(ClockId::Monotonic)), &mut self.turn);
         self.keep()?;
         Ok(&self.turn)
+    }
+
+    /// The kernel does not run a program for each event in all circumstances: what a disk that has nothing to do still seems
+    /// to owe has completed. All events of before `now_ns` have been taken.
+    fn look_for_overdue(&mut self, now_ns: u64) {
+        for (number, (disk, idle_ns)) in self.disks.iter().zip(&mut self.idle_ns).enumerate() {
+            match *idle_ns {
+                Some(idle) if now_ns.saturating_sub(idle) >= SETTLED_NS => {
+                    self.matcher.was_idle(number as u8, idle);
+                    *idle_ns = None;
+                }
+                None if self.matcher.is_overdue(number as u8) && disk.is_idle() => *idle_ns = Some(now_ns),
+                Some(_) | None => {}
+            }
+        }
     }
 
     fn look_at_open_files(&mut self) {
@@ -338,9 +361,14 @@ impl Recorder {
         let elapsed = self.begun.elapsed();
         let kernel: Vec<DiskStat> = self.options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
         let mut cost = self.source.cost();
+        let now_ns = nanoseconds(clock(ClockId::Monotonic));
+        let idle: Vec<bool> = self.disks.iter().map(Disk::is_idle).collect();
         self.source.detach();
         let matcher = &mut self.matcher;
         while self.source.read(TURN_EVENTS, |event| matcher.take(event)) == TURN_EVENTS {}
+        for (disk, _) in idle.iter().enumerate().filter(|(_, is_idle)| **is_idle) {
+            matcher.was_idle(disk as u8, now_ns);
+        }
         self.turn.clear();
         matcher.finish(&mut self.turn);
         self.keep()?;
