@@ -8,6 +8,7 @@ pub mod geometry;
 pub mod ident;
 pub mod queue;
 pub mod random;
+pub mod size;
 pub mod virtual_time;
 
 pub use buf::{Buf, SharedBuf};

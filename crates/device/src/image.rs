@@ -23,7 +23,7 @@ impl ImageDevice {
     #[must_use]
     pub fn new(image: Image) -> Self {
         let size_bytes = image.size_bytes;
-        Self::over(format!("image:?size={}", crate::size::format_size(size_bytes)), size_bytes, image)
+        Self::over(format!("image:?size={}", forebay_block::size::format_size(size_bytes)), size_bytes, image)
     }
 }
 

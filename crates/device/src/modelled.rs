@@ -1,6 +1,6 @@
 //! Modelled SSDs as targets: `model:NAME` in virtual time, `emulated:NAME` in real time over memory or a file.
 
-use crate::size::{SizeError, format_size, parse_size_bytes};
+use forebay_block::size::{SizeError, format_size, parse_size_bytes};
 use forebay_model::host::{Profile, ProfileError};
 use forebay_model::preset::{Drive, PresetError};
 use forebay_model::ssd::{Past, Ssd};

@@ -13,7 +13,7 @@ impl NullDevice {
     /// A null device that claims `size_bytes`, rounded down to whole 512-byte blocks.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
-        Self::over(format!("null:?size={}", crate::size::format_size(size_bytes)), size_bytes, Nothing)
+        Self::over(format!("null:?size={}", forebay_block::size::format_size(size_bytes)), size_bytes, Nothing)
     }
 }
 

@@ -21,7 +21,7 @@ impl RamDevice {
     /// The operating system's error where the address space cannot be had.
     pub fn new(size_bytes: u64) -> io::Result<Self> {
         let memory = SparseMemory::new(size_bytes)?;
-        Ok(Self::over(format!("ram:?size={}", crate::size::format_size(size_bytes)), size_bytes, memory))
+        Ok(Self::over(format!("ram:?size={}", forebay_block::size::format_size(size_bytes)), size_bytes, memory))
     }
 }
 

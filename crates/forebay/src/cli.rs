@@ -261,6 +261,23 @@ pub struct DemoOptions {
     pub seed: u64,
 }
 
+/// What is told of the I/Os of a load.
+#[derive(Clone, Debug, Args)]
+pub struct TelemetryOptions {
+    /// Percentiles, e.g. 50,99,99.999
+    #[arg(long, value_name = "LIST")]
+    pub percentiles: Option<String>,
+    /// Length of an interval of the log
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub interval: String,
+    /// Write a record of every I/O to this file
+    #[arg(long, value_name = "FILE")]
+    pub records: Option<PathBuf>,
+    /// Convert the records to this Parquet file; bench without a target: those of an earlier run
+    #[arg(long, value_name = "FILE", requires = "records")]
+    pub parquet: Option<PathBuf>,
+}
+
 #[derive(Clone, Debug, Args)]
 pub struct BenchOptions {
     /// Job file, name of an experiment, or a generator such as ycsb:?workload=b
@@ -289,18 +306,8 @@ pub struct BenchOptions {
     /// Seed of places, kinds, sizes and times; content differs from run to run, so that no drive recognises it
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Percentiles, e.g. 50,99,99.999
-    #[arg(long, value_name = "LIST")]
-    pub percentiles: Option<String>,
-    /// Length of an interval of the log
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub interval: String,
-    /// Write a record of every I/O to this file
-    #[arg(long, value_name = "FILE")]
-    pub records: Option<PathBuf>,
-    /// Convert the records to this Parquet file; without a target, those of an earlier run
-    #[arg(long, value_name = "FILE", requires = "records")]
-    pub parquet: Option<PathBuf>,
+    #[command(flatten)]
+    pub telemetry: TelemetryOptions,
     /// Compare with this target: interleaved rounds, ratio with its interval
     #[arg(long, value_name = "URI")]
     pub against: Option<String>,

@@ -40,6 +40,9 @@ pub struct RecordOptions {
     /// Begin a new file after so long, such as 1h
     #[arg(long, value_name = "TIME")]
     pub rotate_every: Option<String>,
+    /// At the end write what was captured to this Parquet file as well, the files of a rotation as one
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub parquet: Option<PathBuf>,
     /// Show each second what is going on
     #[arg(long)]
     pub live: bool,

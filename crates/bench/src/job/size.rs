@@ -1,23 +1,7 @@
 //! Sizes, times and rates as people write them in our own job files. (fio and DiskSpd have units of their own.)
 
 use super::error::quote;
-
-/// Units of sizes: powers of 1024 with an i, powers of 1000 without. A bare `k` is refused: fio, DiskSpd and disk
-/// makers mean different things by it.
-const SIZE_UNITS: [(&str, u64); 12] = [
-    ("", 1),
-    ("b", 1),
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("tib", 1 << 40),
-    ("pib", 1 << 50),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
-    ("pb", 1_000_000_000_000_000),
-];
+use forebay_block::size::{parse_size_bytes, with_units};
 
 const TIME_UNITS: [(&str, u64); 7] = [
     ("ns", 1),
@@ -34,7 +18,7 @@ const TIME_UNITS: [(&str, u64); 7] = [
 /// # Errors
 /// A sentence about the text.
 pub fn size_bytes(text: &str) -> Result<u64, String> {
-    with_units(text, &SIZE_UNITS).ok_or_else(|| {
+    parse_size_bytes(text).map_err(|_| {
         format!(
             "{} is not a size: write bytes, or a number with KiB, MiB, GiB, TiB (powers of 1024) \
              or kB, MB, GB, TB (of 1000)",
@@ -50,7 +34,7 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
 /// A sentence about the text.
 pub fn time_ns(text: &str) -> Result<u64, String> {
     with_units(text, &TIME_UNITS)
-        .ok_or_else(|| format!("{} is not a time: write a number with ns, us, ms, s, min, h or d", quote(text)))
+        .map_err(|_| format!("{} is not a time: write a number with ns, us, ms, s, min, h or d", quote(text)))
 }
 
 /// A rate: I/Os a second of `10000` or `10000/s`, bytes a second of `100MiB/s`.
@@ -76,7 +60,7 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     if number.len() == trimmed.len() {
         return Err(wrong());
     }
-    with_units(number, &SIZE_UNITS).map(|bytes| Rate::BytesPerSecond(bytes as f64)).ok_or_else(wrong)
+    parse_size_bytes(number).map(|bytes| Rate::BytesPerSecond(bytes as f64)).map_err(|_| wrong())
 }
 
 /// A number that is digits with at most one point: no signs, exponents, infinities.
@@ -91,55 +75,10 @@ pub fn decimal(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// A number and a unit without regard to case. A fraction must come to whole units of the smallest kind.
-fn with_units(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-    let (number, unit) = trimmed.split_at(split);
-    let unit = unit.trim_start();
-    let factor = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, factor)| factor)?;
-    let (whole, fraction) = match number.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (number, None),
-    };
-    let mut total = whole.parse::<u64>().ok()? as u128 * u128::from(factor);
-    if let Some(fraction) = fraction {
-        if fraction.is_empty() || fraction.len() > 12 || !fraction.bytes().all(|c| c.is_ascii_digit()) {
-            return None;
-        }
-        let scaled = fraction.parse::<u128>().ok()? * u128::from(factor);
-        let denominator = 10u128.pow(fraction.len() as u32);
-        if scaled % denominator != 0 {
-            return None;
-        }
-        total += scaled / denominator;
-    }
-    u64::try_from(total).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn sizes_have_binary_and_decimal_units() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("4096", 4096),
-            ("4KiB", 4096),
-            ("4 kib", 4096),
-            ("4kB", 4000),
-            ("1.5GiB", 3 << 29),
-            ("512B", 512),
-            ("18446744073709551615", u64::MAX),
-        ] {
-            assert_eq!(size_bytes(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "4k", "4K", "-1", "1e9", "1.", ".5KiB", "1.5", "0x10", "16384PiB", "4KiB/s", "1.2.3GiB"] {
-            assert!(size_bytes(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn times_need_units() {
@@ -168,12 +107,6 @@ mod tests {
             let _ = size_bytes(&text);
             let _ = time_ns(&text);
             let _ = rate(&text);
-        }
-
-        #[test]
-        fn whole_sizes_come_back(number in 0u64..1 << 20, unit in 0usize..7) {
-            let (name, factor) = SIZE_UNITS[unit.min(4)];
-            prop_assert_eq!(size_bytes(&format!("{number}{name}")), Ok(number * factor));
         }
     }
 }

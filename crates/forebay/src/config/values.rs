@@ -1,6 +1,7 @@
 //! Values with a form of their own: sizes, durations, targets, places.
 
-use forebay_device::{Target, parse_size_bytes};
+use forebay_block::size::parse_size_bytes;
+use forebay_device::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 

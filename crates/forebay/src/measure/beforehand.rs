@@ -42,7 +42,7 @@ pub fn check_outputs(options: &BenchOptions) -> Result<()> {
     if let Some(prefix) = &options.fio_logs {
         writable(&prefix.with_file_name(format!("{}_bw.1.log", name_of(prefix))))?;
     }
-    check_new_files(options.records.iter().chain(&options.parquet))
+    options.telemetry.check_new_files()
 }
 
 /// Whether files can be made that must not be there yet.
@@ -137,9 +137,9 @@ fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 6
         ("--against", compares),
         ("--fio-json", options.fio_json.is_some()),
         ("--fio-logs", options.fio_logs.is_some()),
-        ("--records", options.records.is_some()),
-        ("--parquet", options.parquet.is_some()),
-        ("--percentiles", options.percentiles.is_some()),
+        ("--records", options.telemetry.records.is_some()),
+        ("--parquet", options.telemetry.parquet.is_some()),
+        ("--percentiles", options.telemetry.percentiles.is_some()),
     ]
 }
 

@@ -14,6 +14,7 @@ mod safety;
 mod session;
 pub mod signals;
 mod table;
+mod telemetry;
 mod trace;
 mod virtual_pool;
 mod virtual_target;
@@ -26,6 +27,7 @@ pub use generated::{PIECE_BYTES, prepare as prepare_generated, preset as generat
 pub use live::Live;
 pub use session::{Session, SessionOptions};
 pub use table::job as job_table;
+pub use telemetry::records_to_parquet;
 pub use trace::TraceReader;
 pub use wear::Wear;
 

@@ -5,7 +5,7 @@ use crate::measure;
 use crate::output::{self, Format};
 use crate::traces::{self, Levels, Loaded, Named};
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_device::parse_size_bytes;
+use forebay_block::size::parse_size_bytes;
 use forebay_prism::Need;
 use forebay_trace::analysis::{Analysis, By, Options, Report};
 use forebay_trace::format::Format as TraceFormat;

@@ -9,11 +9,9 @@ use forebay_bench::experiment::Report;
 use forebay_bench::job::model::{Arrival, Job, Plan};
 use forebay_bench::job::validate::validate;
 use forebay_bench::job::{self, diskspd, toml_file};
-use forebay_bench::output::summary::{self, Reporting};
+use forebay_bench::output::summary;
 use forebay_bench::output::{fio, fio_log};
 use forebay_bench::run::{JobResult, Partial};
-use forebay_bench::stats::percentile::Level;
-use forebay_bench::telemetry::{Summary, parquet};
 use forebay_device::counters::Difference;
 use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};
@@ -32,7 +30,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         return show_list(format);
     }
     let Some(target) = options.target.as_deref() else {
-        return match (&options.records, &options.parquet) {
+        return match (&options.telemetry.records, &options.telemetry.parquet) {
             (Some(records), Some(parquet)) => convert(records, parquet, format),
             _ => bail!("--target is missing: a path or a URI, e.g. --target null:?size=1GiB"),
         };
@@ -49,12 +47,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     for note in &plan.notes {
         eprintln!("forebay: note: {note}");
     }
-    let interval_ns = time_ns("--interval", &options.interval)?;
-    // A worker counts an interval in 32 bits per latency.
-    if !(1_000_000..=60_000_000_000).contains(&interval_ns) {
-        bail!("--interval {}: 1ms to 60s", options.interval);
-    }
-    let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
+    let settings = options.telemetry.session(options.destroy_data)?;
     let mut session = Session::new(target, settings.clone())?;
     let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
     if base.pattern.is_fed() {
@@ -124,10 +117,7 @@ fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &Be
 }
 
 fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Format) -> Result<()> {
-    let reporting = Reporting {
-        levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
-        ..Reporting::default()
-    };
+    let reporting = options.telemetry.reporting()?;
     let (before, wear_before) = (session.counters(), session.wear());
     let results = session.run(plan, "")?;
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
@@ -210,20 +200,12 @@ fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {
             }
         }
     }
-    if let (Some(records), Some(parquet)) = (&options.records, &options.parquet) {
-        to_parquet(records, parquet)?;
-    }
-    Ok(())
-}
-
-pub(super) fn to_parquet(records: &Path, to: &Path) -> Result<Summary> {
-    let converted = parquet::convert_file(records, to);
-    converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))
+    options.telemetry.write_parquet()
 }
 
 /// Converts the records of an earlier run, also of one that was killed.
 fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
-    let summary = to_parquet(records, to)?;
+    let summary = measure::records_to_parquet(records, to)?;
     match format {
         Format::Json => output::json(json!({
             "records": summary.records,

@@ -2,14 +2,14 @@
 
 use super::analyze::{ReadingOptions, faults_json, read};
 use crate::output::{self, Format};
-use crate::traces;
+use crate::traces::{self, Named};
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
-use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, PartialFile};
+use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, Format as TraceFormat, PartialFile};
 use forebay_trace::{Faults, Names, Request, TraceError};
 use serde_json::json;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `forebay convert`.
 #[derive(Debug, clap::Args)]
@@ -142,6 +142,35 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
             }
             output::line(&format!("{} requests written to {}", written - refused.count.min(written), about()))
         }
+    }
+}
+
+/// Writes what `record` has captured to the Parquet file `to`, also where that is no request at all; how many there are.
+///
+/// # Errors
+/// A file that exists or cannot be written.
+pub fn capture_to_parquet(capture: &Path, to: &Path) -> Result<u64> {
+    let about = || to.display().to_string();
+    let trace = Named { name: capture.display().to_string(), files: vec![capture.to_owned()], levels: None };
+    let (mut writer, mut failed) = (None, None);
+    let read = read(&trace, Some(TraceFormat::Record), Wanted::ALL, None, |requests, names, knows| {
+        let mut write = || -> Result<(), TraceError> {
+            match &mut writer {
+                None => writer.insert(ParquetWriter::create(to, &knows)?).write(requests, names),
+                Some(writer) => writer.write(requests, names),
+            }
+        };
+        failed = write().err();
+        failed.is_none()
+    })?
+    .whole()?;
+    match (failed, writer) {
+        (Some(error), _) => Err(error).with_context(about),
+        (None, Some(writer)) => {
+            writer.finish(&read.faults).with_context(about)?;
+            Ok(read.requests)
+        }
+        (None, None) => bail!("{}: was not read", capture.display()),
     }
 }
 

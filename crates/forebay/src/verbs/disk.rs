@@ -5,7 +5,7 @@ use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Result, ensure};
-use forebay_device::parse_size_bytes;
+use forebay_block::size::parse_size_bytes;
 use std::path::Path;
 
 /// Shows or changes disks of the running pool; done when the change is durable.

@@ -5,8 +5,9 @@ mod report;
 
 use crate::cli_record::{RecordOptions, Source};
 use crate::finding::finding;
-use crate::measure::signals;
+use crate::measure::{check_new_files, signals};
 use crate::output::Format;
+use crate::verbs::convert::capture_to_parquet;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_bench::job::size::{size_bytes, time_ns};
 use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target, Tracer};
@@ -52,6 +53,8 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     for folder in &options.cgroup {
         add_cgroups(folder, &mut cgroups)?;
     }
+    // Told before an hour of recording, not after it.
+    check_new_files(options.parquet.iter())?;
     let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
@@ -113,7 +116,13 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         write_back(folder, options, &mut recorder)?;
     }
     let summary = recorder.finish()?;
-    report::show(&summary, ended, format)?;
+    let parquet = match (&options.file, &options.parquet) {
+        (Some(file), Some(parquet)) => Some(capture_to_parquet(file, parquet)),
+        _ => None,
+    };
+    let written = options.parquet.as_deref().filter(|_| matches!(parquet, Some(Ok(_))));
+    report::show(&summary, ended, written, format)?;
+    parquet.transpose()?;
     if summary.dropped_requests > 0 {
         return Err(finding(format!(
             "{} requests are missing: they came faster than they could be stored",

@@ -1,7 +1,8 @@
 //! `forebay replay`.
 
-use super::bench::{counters_json, counters_table, from_settings, to_parquet, verdict};
-use crate::measure::{self, Session, SessionOptions, TraceReader, Wear, job_table, time_ns};
+use super::bench::{counters_json, counters_table, from_settings, verdict};
+use crate::cli::TelemetryOptions;
+use crate::measure::{self, Session, TraceReader, Wear, job_table, time_ns};
 use crate::output::{self, Format, size, time};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -17,7 +18,6 @@ use forebay_device::counters::Difference;
 use forebay_trace::Faults;
 use forebay_trace::format::Format as TraceFormat;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 /// Name of the job in results.
 const NAME: &str = "replay";
@@ -73,18 +73,8 @@ pub struct ReplayOptions {
     /// What the target holds may be lost
     #[arg(long)]
     pub destroy_data: bool,
-    /// Percentiles, e.g. 50,99,99.999
-    #[arg(long, value_name = "LIST")]
-    pub percentiles: Option<String>,
-    /// Length of an interval of the log
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub interval: String,
-    /// Write a record of every I/O to this file
-    #[arg(long, value_name = "FILE")]
-    pub records: Option<PathBuf>,
-    /// Convert the records to this Parquet file
-    #[arg(long, value_name = "FILE", requires = "records")]
-    pub parquet: Option<PathBuf>,
+    #[command(flatten)]
+    pub telemetry: TelemetryOptions,
 }
 
 /// What was found out about the trace before anything ran.
@@ -103,15 +93,9 @@ struct Known {
 pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let selection = selection(options)?;
     let trace_format = crate::traces::format_named(options.format.as_deref())?;
-    let reporting = Reporting {
-        levels: options.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?,
-        ..Reporting::default()
-    };
-    measure::check_new_files(options.records.iter().chain(&options.parquet))?;
-    let interval_ns = time_ns("--interval", &options.interval)?;
-    if !(1_000_000..=60_000_000_000).contains(&interval_ns) {
-        bail!("--interval {}: 1ms to 60s", options.interval);
-    }
+    let reporting = options.telemetry.reporting()?;
+    options.telemetry.check_new_files()?;
+    let settings = options.telemetry.session(options.destroy_data)?;
     // A trace that is played over itself is neither.
     if let (Ok(trace), Ok(target)) = (std::fs::canonicalize(&options.trace), std::fs::canonicalize(&options.target))
         && trace == target
@@ -119,7 +103,6 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
         bail!("--target {}: is the trace itself, which would be overwritten", options.target);
     }
     let base = base(options)?;
-    let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: options.records.clone() };
     let session = Session::new(&options.target, settings)?;
     let (target_bytes, block_bytes) = session.shape()?;
     let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
@@ -168,9 +151,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     // What goes wrong after the result was shown does not cost it; and where nobody reads it the records are converted all
     // the same.
     let shown = show();
-    if let (Some(records), Some(parquet)) = (&options.records, &options.parquet) {
-        to_parquet(records, parquet)?;
-    }
+    options.telemetry.write_parquet()?;
     shown?;
     session.close()?;
     read.with_context(|| format!("{}: only a part was replayed", options.trace))?;

@@ -4,7 +4,7 @@ use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, read, untold
 use crate::output::{self, Format, ratio, size, table};
 use crate::traces::{self, Loaded};
 use anyhow::{Context, Result, bail};
-use forebay_device::parse_size_bytes;
+use forebay_block::size::parse_size_bytes;
 use forebay_model::endurance::{self, Life, Limit, Tier};
 use forebay_model::preset::Drive;
 use forebay_trace::analysis::{Analysis, By, Options, Report, Sized, Sizes, Sizing};

@@ -4,7 +4,7 @@ use super::error::CaptureError;
 use super::event::COMM_BYTES;
 use super::files::FileId;
 use super::matcher::Matched;
-use crate::format::segments::{CaptureId, Captured, Header, Name, SegmentWriter, Volume};
+use crate::format::segments::{CaptureId, Captured, Header, Name, SegmentWriter, Volume, rotated_path};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -55,17 +55,6 @@ pub(super) struct Output {
     names: Vec<Name>,
     pending: Vec<Captured>,
     written: Instant,
-}
-
-/// `trace.fbr`, `trace.1.fbr`, `trace.2.fbr`, ...
-fn path_of(path: &Path, file: u32) -> PathBuf {
-    if file == 0 {
-        return path.to_owned();
-    }
-    match path.extension() {
-        Some(extension) => path.with_extension(format!("{file}.{}", extension.to_string_lossy())),
-        None => path.with_extension(file.to_string()),
-    }
 }
 
 fn begin(path: &Path, header: &Header) -> Result<SegmentWriter<File>, CaptureError> {
@@ -194,7 +183,7 @@ impl Output {
 
     fn rotate(&mut self, dropped: u64) -> Result<(), CaptureError> {
         self.header.file += 1;
-        let path = path_of(&self.options.path, self.header.file);
+        let path = rotated_path(&self.options.path, self.header.file);
         let next = begin(&path, &self.header)?;
         let (writer, ended) =
             (std::mem::replace(&mut self.writer, next), std::mem::replace(&mut self.path, path.clone()));

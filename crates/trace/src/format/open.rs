@@ -4,8 +4,9 @@ use super::blktrace::Blktrace;
 use super::detect::{self, HEAD_BYTES};
 use super::oracle_general::OracleGeneral;
 use super::parquet::{ParquetTrace, Wanted};
+use super::segments::{self, Capture};
 use super::text::Text;
-use super::{Format, Segments, Vscsi, segments};
+use super::{Format, Vscsi};
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -47,7 +48,7 @@ pub fn open(path: &Path, format: Option<Format>, wanted: Wanted) -> Result<Box<d
     };
     match format.or_else(|| searched(&file)) {
         Some(Format::Parquet) => Ok(Box::new(ParquetTrace::open(path)?.with_columns(wanted))),
-        Some(Format::Record) => Ok(Box::new(Segments::open(file)?)),
+        Some(Format::Record) => Ok(Box::new(Capture::open(path)?)),
         _ => from_reader(file, path, format),
     }
 }

@@ -1,6 +1,7 @@
 //! The parameters of a generator, `?key=value&key=value`.
 
 use super::GenerateError;
+use forebay_block::size::parse_size_bytes;
 
 /// Characters of somebody else's text that an error repeats.
 const SHOWN_CHARS: usize = 40;
@@ -66,18 +67,18 @@ impl<'a> Parameters<'a> {
         step: u64,
     ) -> Result<u64, GenerateError> {
         let Some(text) = self.text(key) else { return Ok(default) };
-        parse_size_bytes(text).filter(|bytes| (least..=most).contains(bytes) && bytes.is_multiple_of(step)).ok_or_else(
-            || {
-                let of = if step > 1 { format!(" in multiples of {step}") } else { String::new() };
-                self.refuse(key, text, format!("a size from {least} to {most} bytes{of}, such as 64KiB or 40MB"))
-            },
-        )
+        let fits = |bytes: &u64| (least..=most).contains(bytes) && bytes.is_multiple_of(step);
+        parse_size_bytes(text).ok().filter(fits).ok_or_else(|| {
+            let of = if step > 1 { format!(" in multiples of {step}") } else { String::new() };
+            self.refuse(key, text, format!("a size from {least} to {most} bytes{of}, such as 64KiB or 40MB"))
+        })
     }
 
     /// Bytes a second from `least` to `most`: a size, with or without `/s`.
     pub fn rate_bytes(&self, key: &'static str, default: u64, (least, most): (u64, u64)) -> Result<u64, GenerateError> {
         let Some(text) = self.text(key) else { return Ok(default) };
         parse_size_bytes(text.strip_suffix("/s").unwrap_or(text))
+            .ok()
             .filter(|bytes| (least..=most).contains(bytes))
             .ok_or_else(|| self.refuse(key, text, format!("a rate from {least} to {most} bytes/s, such as 40MB/s")))
     }
@@ -103,49 +104,11 @@ fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
     (distance <= 1 + near.len() / 2).then_some(near)
 }
 
-/// Reads `65536`, `64KiB`, `1.5GiB`, `10GB`: units of 1024 and of 1000, without regard to case, as all sizes here are
-/// written. Fractions of bytes are cut off.
-fn parse_size_bytes(text: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 10] = [
-        ("", 1),
-        ("b", 1),
-        ("kib", 1 << 10),
-        ("mib", 1 << 20),
-        ("gib", 1 << 30),
-        ("tib", 1 << 40),
-        ("kb", 1_000),
-        ("mb", 1_000_000),
-        ("gb", 1_000_000_000),
-        ("tb", 1_000_000_000_000),
-    ];
-    let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let unit = unit.trim_start();
-    let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)?;
-    if !number.contains('.') {
-        return number.parse::<u64>().ok()?.checked_mul(factor);
-    }
-    let bytes = number.parse::<f64>().ok()? * factor as f64;
-    (bytes < 9e15).then_some(bytes as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const KNOWN: &[&str] = &["scale", "seed", "size"];
-
-    #[test]
-    fn reads_sizes_as_people_write_them() {
-        for (text, bytes) in [("4096", 4096), ("64KiB", 65_536), ("1.5mib", 3 << 19), ("40MB", 40_000_000), ("7B", 7)] {
-            assert_eq!(parse_size_bytes(text), Some(bytes), "{text}");
-        }
-        for text in ["", "KiB", "-1", "1e9", "1.2.3KB", "10Q", "18446744073709551616", "99999999TiB", "9999999999.9TB"]
-        {
-            assert_eq!(parse_size_bytes(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn names_the_nearest_parameter() {
@@ -175,7 +138,6 @@ mod tests {
                 let _ = parameters.size_bytes("size", 4096, (4096, 1 << 20), 4096);
                 let _ = parameters.rate_bytes("seed", 4096, (4096, 1 << 20));
             }
-            let _ = parse_size_bytes(&text);
         }
     }
 }

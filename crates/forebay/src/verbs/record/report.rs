@@ -13,14 +13,17 @@ const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// Depths are shown one by one up to this many, then by powers of two.
 const DEPTHS_SHOWN: usize = 8;
 
-/// Shows it.
+/// Shows it, with the Parquet file that was made of it.
 ///
 /// # Errors
 /// Where nothing can be written.
-pub fn show(summary: &Summary, command: Option<ExitStatus>, format: Format) -> Result<()> {
+pub fn show(summary: &Summary, command: Option<ExitStatus>, parquet: Option<&Path>, format: Format) -> Result<()> {
     match format {
-        Format::Json => output::json(as_json(summary, command)),
-        Format::Table => table(summary),
+        Format::Json => output::json(as_json(summary, command, parquet)),
+        Format::Table => {
+            table(summary)?;
+            parquet.map_or(Ok(()), |path| output::line(&format!("written: {}", path.display())))
+        }
     }
 }
 
@@ -192,7 +195,7 @@ fn watch_json(mount: &Path, state: &WatchState) -> Value {
     })
 }
 
-fn as_json(summary: &Summary, command: Option<ExitStatus>) -> Value {
+fn as_json(summary: &Summary, command: Option<ExitStatus>, parquet: Option<&Path>) -> Value {
     let counts = &summary.counts;
     let mut object = json!({
         "elapsed_ns": nanoseconds(summary.elapsed),
@@ -204,6 +207,7 @@ fn as_json(summary: &Summary, command: Option<ExitStatus>) -> Value {
         "requeues": counts.requeues,
         "cpu_ns": nanoseconds(summary.cpu),
         "files": summary.files,
+        "parquet": parquet,
         "watches": summary.watches.iter().map(|(mount, state)| watch_json(mount, state)).collect::<Vec<_>>(),
         "volumes": summary.volumes.iter().map(|volume| volume_json(volume, summary.is_unfiltered)).collect::<Vec<_>>(),
     });

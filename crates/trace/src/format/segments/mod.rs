@@ -1,9 +1,11 @@
 //! Capture files (`NAME.fbr`) of `forebay record`: checksummed segments that survive a kill. Layout: `docs/record.md`.
 
 mod layout;
+mod rotated;
 mod writer;
 
 pub use layout::{CaptureId, Captured, Header, Name, Volume};
+pub use rotated::{Capture, rotated_files, rotated_path};
 pub use writer::SegmentWriter;
 
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
@@ -60,18 +62,7 @@ impl<R: Read + Seek> Segments<R> {
     /// # Errors
     /// A file that is no capture or whose header is damaged; reading.
     pub fn open(mut from: R) -> Result<Self, TraceError> {
-        let malformed = |what, offset_bytes| TraceError::Malformed { format: FORMAT, what, offset_bytes };
-        let mut block = [0; BLOCK];
-        if fill(&mut from, &mut block, 0)? < BLOCK {
-            return Err(malformed("it is shorter than a header".to_owned(), 0));
-        }
-        let (mut header, volumes, table_bytes) = Header::decode(&block).map_err(|what| malformed(what, 0))?;
-        let mut table = vec![0; table_bytes as usize];
-        if fill(&mut from, &mut table, BLOCK as u64)? < table.len() {
-            return Err(malformed("its table of volumes is cut off".to_owned(), BLOCK as u64));
-        }
-        header.volumes(&block, volumes, &table).map_err(|what| malformed(what, BLOCK as u64))?;
-        let begin_bytes = BLOCK as u64 + u64::from(table_bytes);
+        let (header, begin_bytes) = read_header(&mut from)?;
         let mut segments = Self {
             from,
             header,
@@ -342,6 +333,22 @@ impl<R: Read + Seek> Source for Segments<R> {
             file: true,
         }
     }
+}
+
+/// Reads the header; and where the segments begin.
+fn read_header(from: &mut impl Read) -> Result<(Header, u64), TraceError> {
+    let malformed = |what, offset_bytes| TraceError::Malformed { format: FORMAT, what, offset_bytes };
+    let mut block = [0; BLOCK];
+    if fill(from, &mut block, 0)? < BLOCK {
+        return Err(malformed("it is shorter than a header".to_owned(), 0));
+    }
+    let (mut header, volumes, table_bytes) = Header::decode(&block).map_err(|what| malformed(what, 0))?;
+    let mut table = vec![0; table_bytes as usize];
+    if fill(from, &mut table, BLOCK as u64)? < table.len() {
+        return Err(malformed("its table of volumes is cut off".to_owned(), BLOCK as u64));
+    }
+    header.volumes(&block, volumes, &table).map_err(|what| malformed(what, BLOCK as u64))?;
+    Ok((header, BLOCK as u64 + u64::from(table_bytes)))
 }
 
 /// Fills `into` as far as there is something to read; how many bytes.

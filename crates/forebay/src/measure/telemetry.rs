@@ -1,0 +1,63 @@
+//! What is told of the I/Os of a load: percentiles, intervals, a record of each.
+
+use super::{SessionOptions, check_new_files, time_ns};
+use crate::cli::TelemetryOptions;
+use anyhow::{Context, Result, bail};
+use forebay_bench::output::summary::Reporting;
+use forebay_bench::stats::percentile::Level;
+use forebay_bench::telemetry::{Summary, parquet};
+use std::path::Path;
+
+/// Length of an interval, in nanoseconds. A worker counts an interval in 32 bits per latency.
+const INTERVALS_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
+
+impl TelemetryOptions {
+    /// How results are reported.
+    ///
+    /// # Errors
+    /// A list of percentiles that is none.
+    pub fn reporting(&self) -> Result<Reporting> {
+        let levels = self.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?;
+        Ok(Reporting { levels, ..Reporting::default() })
+    }
+
+    /// Settings of the session that measures.
+    ///
+    /// # Errors
+    /// An interval out of bounds.
+    pub fn session(&self, destroy_data: bool) -> Result<SessionOptions> {
+        let interval_ns = time_ns("--interval", &self.interval)?;
+        if !INTERVALS_NS.contains(&interval_ns) {
+            bail!("--interval {}: 1ms to 60s", self.interval);
+        }
+        Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone() })
+    }
+
+    /// Whether the files that are asked for can be made.
+    ///
+    /// # Errors
+    /// The one that cannot, and why.
+    pub fn check_new_files(&self) -> Result<()> {
+        check_new_files(self.records.iter().chain(&self.parquet))
+    }
+
+    /// Converts the records, where that is asked for.
+    ///
+    /// # Errors
+    /// A file that cannot be read or made.
+    pub fn write_parquet(&self) -> Result<()> {
+        match (&self.records, &self.parquet) {
+            (Some(records), Some(parquet)) => records_to_parquet(records, parquet).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Converts a record of every I/O.
+///
+/// # Errors
+/// A file that cannot be read or made.
+pub fn records_to_parquet(records: &Path, to: &Path) -> Result<Summary> {
+    let converted = parquet::convert_file(records, to);
+    converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))
+}
