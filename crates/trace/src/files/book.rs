@@ -47,6 +47,19 @@ pub enum Todo {
     Table(u64, u64),
 }
 
+/// A table of RocksDB that is gone.
+#[derive(Clone, Debug)]
+pub struct LateTable {
+    /// Its folder, and the number in its name.
+    pub folder: u64,
+    pub number: u64,
+    /// What was known of it.
+    pub facts: FileFacts,
+}
+
+/// Most tables that are gone and wait to be taken up.
+const LATE_MAX: usize = 4096;
+
 /// The book.
 #[derive(Debug)]
 pub struct Book {
@@ -64,6 +77,8 @@ pub struct Book {
     /// Files to be told when there is room.
     stale: VecDeque<u64>,
     hash: RandomState,
+    /// Tables that went before anybody said for which level they had been written.
+    late: VecDeque<LateTable>,
     /// Counts for the state.
     pub(super) extents: usize,
     pub(super) left_out_files: u64,
@@ -85,6 +100,7 @@ impl Book {
             waiting: (0, 0),
             stale: VecDeque::new(),
             hash: RandomState::new(),
+            late: VecDeque::new(),
             extents: 0,
             left_out_files: 0,
             cut_files: 0,
@@ -167,10 +183,39 @@ impl Book {
 
     fn no_name(&mut self, folder: u64, name: &[u8], inode: Option<u64>, todo: &mut Vec<Todo>) {
         let mut removed = Vec::new();
+        let table = self.untold_table(folder, name);
         if let Some(inode) = self.tree.unlink(folder, name, inode, &mut removed) {
             self.tell(inode);
         }
+        if let Some(table) = table.filter(|table| removed.iter().any(|gone| gone.id.inode == table.facts.inode)) {
+            self.late.push_back(table);
+        }
         self.gone(removed, todo);
+    }
+
+    /// The table of this name, if nobody has said yet for which level it was written. Where places on the disk are wanted it
+    /// does not matter any more once it is gone; and without a generation its number may be another file's by then.
+    fn untold_table(&self, folder: u64, name: &[u8]) -> Option<LateTable> {
+        if self.options.with_extents || self.late.len() >= LATE_MAX {
+            return None;
+        }
+        let number = table_number(name)?;
+        let inode = *self.tree.entries(folder)?.get(name)?;
+        self.tree.file(inode).filter(|file| file.is_told && file.levels.written.is_none())?;
+        let facts = self.facts(inode).filter(|facts| facts.generation != 0)?;
+        Some(LateTable { folder, number, facts })
+    }
+
+    /// Tables that are gone, for who may still hear for which level they were written.
+    pub fn take_late(&mut self) -> impl Iterator<Item = LateTable> {
+        self.late.drain(..)
+    }
+
+    /// The level for which a table was written that is gone.
+    pub fn tell_late(&mut self, facts: FileFacts) {
+        let (inode, generation) = (facts.inode, facts.generation);
+        self.outbox.push(Change::File { facts, extents: None, seen_ns: 0 });
+        self.outbox.push(Change::Gone { inode, generation });
     }
 
     /// A file or folder has this name: what an event has told, or a walk has found.

@@ -3,7 +3,8 @@
 //! A folder with `CURRENT`, `LOG` and a `MANIFEST-*` is one (`file/filename.cc`). When a database is opened its `LOG` becomes
 //! `LOG.old.MICROSECONDS`; what was not read of it then is read by that name.
 
-use super::book::Book;
+use super::FileFacts;
+use super::book::{Book, LateTable};
 use super::handle::Id;
 use super::look::read_at;
 use crate::rocksdb_log::RocksdbLog;
@@ -21,6 +22,8 @@ const WAITING_MAX: usize = 4096;
 const READ_BYTES: usize = 1 << 20;
 /// How often a LOG is read on. RocksDB itself writes it out after five seconds at the latest (`env/env_posix.cc`).
 const EVERY: Duration = Duration::from_millis(500);
+/// So long it is looked for in the LOG what a table was that is gone.
+const GONE_FOR: Duration = Duration::from_secs(8);
 /// A table that was made is looked for in the LOG after this.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -40,6 +43,8 @@ struct Database {
     old: VecDeque<Id>,
     /// Tables whose level is not certain yet.
     waiting: BTreeSet<u64>,
+    /// Those that are gone meanwhile, and since when.
+    gone: BTreeMap<u64, (FileFacts, Instant)>,
     due: Instant,
 }
 
@@ -90,6 +95,7 @@ impl Databases {
             at: None,
             old: old[skip..].iter().filter_map(|(_, inode)| book.tree.id(*inode)).collect(),
             waiting: waiting.collect(),
+            gone: BTreeMap::new(),
             due: now,
         };
         self.found.insert(folder, database);
@@ -115,6 +121,13 @@ impl Databases {
     /// # Errors
     /// Where it cannot be read; it is tried again later.
     pub fn step(&mut self, book: &mut Book, has_handles: bool, now: Instant) -> io::Result<bool> {
+        for LateTable { folder, number, facts } in book.take_late() {
+            if let Some(database) = self.found.get_mut(&folder)
+                && database.gone.len() < WAITING_MAX
+            {
+                database.gone.insert(number, (facts, now));
+            }
+        }
         let Some((&folder, database)) = self.found.iter_mut().find(|(_, database)| database.due <= now) else {
             return Ok(false);
         };
@@ -146,13 +159,13 @@ impl Databases {
             database.at = None;
             database.due = now;
         }
-        database.tell(book, folder);
+        database.tell(book, folder, now);
         Ok(true)
     }
 }
 
 impl Database {
-    fn tell(&mut self, book: &mut Book, folder: u64) {
+    fn tell(&mut self, book: &mut Book, folder: u64, now: Instant) {
         let mut numbers: BTreeSet<u64> = self.log.take_changed().collect();
         numbers.append(&mut self.waiting);
         for number in numbers {
@@ -166,6 +179,14 @@ impl Database {
                 self.waiting.insert(number);
             }
         }
+        self.gone.retain(|number, (facts, since)| {
+            let written = self.log.level_created(*number);
+            if written.is_some() && book.has_room() {
+                book.tell_late(FileFacts { level_written: written, ..facts.clone() });
+                return false;
+            }
+            now.saturating_duration_since(*since) < GONE_FOR
+        });
     }
 }
 

@@ -139,3 +139,38 @@ fn extents_are_told_when_they_change_and_bounded() {
     book.not_there(1, b"a", &mut todo);
     assert_eq!((book.extents, book.cut_files, book.schedule.next()), (0, 0, None));
 }
+
+#[test]
+fn a_table_that_goes_before_its_level_is_known_is_remembered_by_who_names_files() {
+    let events = |book: &mut Book| {
+        let mut todo = Vec::new();
+        let of = |mask, name, file| Event { mask, entry: entry(name), file: Some(handle(file)), from: None };
+        for event in [
+            of(libc::FAN_CREATE, "000012.sst", 5),
+            of(libc::FAN_CREATE, "000013.sst", 6),
+            of(libc::FAN_CREATE, "000014.log", 7),
+        ] {
+            book.event(&event, true, Instant::now(), &mut todo);
+        }
+        book.set_levels(6, Levels { now: Some(0), written: Some(0) });
+        told(book);
+        for event in [
+            of(libc::FAN_DELETE, "000012.sst", 5),
+            of(libc::FAN_DELETE, "000013.sst", 6),
+            of(libc::FAN_DELETE, "000014.log", 7),
+        ] {
+            book.event(&event, true, Instant::now(), &mut todo);
+        }
+        assert_eq!(told(book), [(5, None), (6, None), (7, None)]);
+    };
+    let mut mapping = book();
+    events(&mut mapping);
+    assert_eq!(mapping.take_late().count(), 0);
+    let options = WatchOptions { with_extents: false, ..mapping.options };
+    let mut naming = Book::new(options, "/m".into(), handle(1));
+    events(&mut naming);
+    let late: Vec<LateTable> = naming.take_late().collect();
+    let [LateTable { folder: 1, number: 12, facts }] = late.as_slice() else { panic!("{late:?}") };
+    naming.tell_late(FileFacts { level_written: Some(0), ..facts.clone() });
+    assert_eq!(told(&mut naming), [(5, path("/m/000012.sst")), (5, None)]);
+}

@@ -198,7 +198,14 @@ impl<R: Read + Seek> Segments<R> {
                 }
                 (Name::File { file_system, inode, generation, level, path }, None) if self.path_count < PATHS_MAX => {
                     self.path_count += 1;
-                    self.paths.entry((file_system, inode, generation)).or_default().push(Path { at, level, path });
+                    let known = self.paths.entry((file_system, inode, generation)).or_default();
+                    // RocksDB tells late for which level it wrote, and that does not change: it holds for what came before too.
+                    if level.is_some() {
+                        let before =
+                            known.iter_mut().rev().take_while(|known| known.level.is_none() && known.path == path);
+                        before.for_each(|known| known.level = level);
+                    }
+                    known.push(Path { at, level, path });
                 }
                 _ => {}
             }

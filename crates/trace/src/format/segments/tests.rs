@@ -193,6 +193,31 @@ fn names_hold_from_where_they_are_told_and_for_their_generation() {
 }
 
 #[test]
+fn a_level_that_is_told_late_holds_for_what_came_before() {
+    let request = |issued_ns| Captured {
+        request: Request { inode: 8, ..Request::new(issued_ns, Op::Write, 0, 4096) },
+        file_system: 1,
+        generation: 1,
+    };
+    let name =
+        |level, path: &str| [Name::File { file_system: 1, inode: 8, generation: 1, level, path: path.to_owned() }];
+    let mut writer = SegmentWriter::begin(Vec::new(), header()).unwrap();
+    writer.names(&name(None, "/db/a"), 0).unwrap();
+    writer.records(&[request(0)], 0).unwrap();
+    writer.names(&name(None, "/db/000012.sst"), 0).unwrap();
+    writer.records(&[request(1)], 0).unwrap();
+    writer.names(&name(Some(1), "/db/000012.sst"), 0).unwrap();
+    let bytes = writer.finish(0).unwrap();
+    let mut segments = Segments::open(Cursor::new(bytes)).unwrap();
+    let (mut requests, mut names) = (Vec::new(), Names::default());
+    let mut levels = Vec::new();
+    while segments.read(&mut requests, &mut names).unwrap() {
+        levels.push(requests.last().and_then(|request| names.levels.get(&request.path).copied()));
+    }
+    assert_eq!(levels, [None, Some(1)], "known when its requests are read, not only at the end");
+}
+
+#[test]
 fn names_of_the_first_kind_are_read() {
     let mut bytes = vec![1];
     bytes.extend_from_slice(&7u32.to_le_bytes());
