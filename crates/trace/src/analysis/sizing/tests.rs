@@ -1,0 +1,182 @@
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+use super::super::{Analysis, By};
+use super::*;
+use crate::Lifetime;
+use proptest::prelude::*;
+
+fn options() -> Options {
+    Options { by: By::Hint, ..Options::default() }
+}
+
+fn sized(requests: &[Request], more_bytes: &[u64]) -> (Report, Sizes) {
+    sized_past(requests, more_bytes, &[])
+}
+
+fn sized_past(requests: &[Request], more_bytes: &[u64], past: &[String]) -> (Report, Sizes) {
+    let options = || Options { bypassed: past.to_vec(), ..options() };
+    let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
+    let mut analysis = Analysis::new(&options());
+    analysis.add(requests, &names, knows);
+    let report = analysis.finish(&names);
+    let mut sizing = Sizing::new(&options(), &report);
+    sizing.add(requests, &names, knows);
+    (report, sizing.finish(more_bytes))
+}
+
+fn name(lifetime: Lifetime) -> String {
+    format!("lifetime {}", lifetime.name())
+}
+
+/// Blocks that a tier with so many pinned rows keeps, by a list of what is staged.
+fn plain(requests: &[Request], order: &[Pinned], past: &[String], pinned: usize, left_blocks: u64) -> u64 {
+    let (mut list, mut kept) = (Vec::<u64>::new(), 0);
+    for request in requests {
+        if request.op == Op::Discard {
+            let (first, end) = (request.offset_bytes.div_ceil(BLOCK_BYTES), request.end_bytes() / BLOCK_BYTES);
+            let staged = list.iter().take(left_blocks as usize);
+            kept += staged.filter(|block| (first..end).contains(block)).count() as u64;
+            list.retain(|block| !(first..end).contains(block));
+            continue;
+        }
+        let is_past = past.contains(&name(request.lifetime));
+        let is_pinned = order[..pinned].iter().any(|row| row.name == name(request.lifetime));
+        for block in request.offset_bytes / BLOCK_BYTES..request.end_bytes().div_ceil(BLOCK_BYTES) {
+            if let Some(at) = list.iter().position(|other| *other == block) {
+                kept += u64::from((at as u64) < left_blocks);
+                list.remove(at);
+            }
+            kept += u64::from(is_pinned);
+            if !is_pinned && !is_past {
+                list.insert(0, block);
+            }
+        }
+    }
+    kept
+}
+
+proptest! {
+    #[test]
+    fn sizes_are_those_of_lists(
+        steps in proptest::collection::vec((0_u8..12, 0_u64..120, 1_u64..6), 1..300),
+        sizes in proptest::collection::vec(0_u64..130, 1..6),
+        past in proptest::option::of(2..5_usize),
+    ) {
+        let requests: Vec<Request> = steps
+            .iter()
+            .enumerate()
+            .map(|(at, &(what, block, blocks))| match what {
+                0 => Request::new(at as u64, Op::Discard, block * BLOCK_BYTES, blocks * 7 * BLOCK_BYTES),
+                1 => Request::new(at as u64, Op::Discard, block * BLOCK_BYTES + 1, blocks << 30),
+                what => {
+                    let lifetime = Lifetime::ALL[2 + usize::from(what % 3)];
+                    // Rows have places that they like.
+                    let block = block / (1 + u64::from(what % 3) * 3);
+                    Request { lifetime, ..Request::new(at as u64, Op::Write, block * BLOCK_BYTES + 512, blocks * BLOCK_BYTES - 512) }
+                }
+            })
+            .collect();
+        let sizes: Vec<u64> = sizes.iter().map(|blocks| blocks * BLOCK_BYTES).collect();
+        let past: Vec<String> = past.map(|at| name(Lifetime::ALL[at])).into_iter().collect();
+        let (report, found) = sized_past(&requests, &sizes, &past);
+        prop_assert!(found.order.is_sorted_by(|a, b| a.beta >= b.beta));
+        prop_assert_eq!(found.order.len() + found.bypassed.len(), report.rows.len());
+        let all: u64 = requests.iter().filter(|request| request.op == Op::Write).map(|request| {
+            request.end_bytes().div_ceil(BLOCK_BYTES) - request.offset_bytes / BLOCK_BYTES
+        }).sum();
+        for size in &found.sizes {
+            let mut best = (0, 0);
+            let mut taken = 0;
+            let blocks_of = |wanted: &dyn Fn(&String) -> bool| -> u64 {
+                let of = requests.iter().filter(|request| request.op == Op::Write && wanted(&name(request.lifetime)));
+                of.map(|request| request.end_bytes().div_ceil(BLOCK_BYTES) - request.offset_bytes / BLOCK_BYTES).sum()
+            };
+            let mut share = 0;
+            for pinned in 0..=found.order.len() {
+                taken += pinned.checked_sub(1).map_or(0, |at| found.order[at].occupancy_bytes);
+                let Some(left) = size.size_bytes.checked_sub(taken) else { break };
+                let kept = plain(&requests, &found.order, &past, pinned, left / BLOCK_BYTES);
+                if kept > best.0 {
+                    best = (kept, pinned);
+                }
+                if best == (kept, pinned) {
+                    let is_pinned = |name: &String| found.order[..pinned].iter().any(|row| row.name == *name);
+                    share = blocks_of(&|name| !past.contains(name) && (left >= BLOCK_BYTES || is_pinned(name)));
+                }
+            }
+            let wanted = best.0 as f64 / all.max(1) as f64;
+            prop_assert!((size.alpha - wanted).abs() < 1e-9, "{:?}: {}", size, wanted);
+            prop_assert_eq!(size.pinned, best.1);
+            prop_assert!((size.fast_share - share as f64 / all.max(1) as f64).abs() < 1e-9, "{:?}: {}", size, share);
+        }
+    }
+}
+
+#[test]
+fn regression_a_discard_kills_at_once_whatever_the_order_of_its_blocks() {
+    let mut requests: Vec<Request> =
+        (0..64).map(|at| Request::new(at, Op::Write, at * BLOCK_BYTES, BLOCK_BYTES)).collect();
+    requests.push(Request::new(64, Op::Discard, 0, 1 << 40));
+    let (_, found) = sized(&requests, &[32 * BLOCK_BYTES]);
+    assert_eq!((found.sizes[0].size_bytes, found.sizes[0].alpha), (32 * BLOCK_BYTES, 0.5));
+}
+
+/// A hot megabyte and a cold rest.
+fn two_parts() -> Vec<Request> {
+    (0..40_000_u64)
+        .map(|at| {
+            let block = if at % 4 == 0 { 600 + at % 20_000 } else { at % 512 };
+            Request::new(at, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES)
+        })
+        .collect()
+}
+
+#[test]
+fn regression_sizes_asked_for_do_not_move_the_knee() {
+    let requests = two_parts();
+    let (_, plain) = sized(&requests, &[]);
+    let (_, asked) = sized(&requests, &[0, BLOCK_BYTES, 1 << 50]);
+    let at = |sizes: &Sizes| sizes.sizes[sizes.knee.unwrap()].size_bytes;
+    assert_eq!(at(&plain), at(&asked));
+    assert_eq!(asked.sizes.len(), plain.sizes.len() + 3);
+    // The hot blocks and what comes between two writes of one of them.
+    let hot = 512 * BLOCK_BYTES;
+    assert!((hot..hot * 2).contains(&at(&plain)), "{}", at(&plain));
+}
+
+#[test]
+fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
+    let requests = [Request::new(0, Op::Write, 0, 100_000 * BLOCK_BYTES)];
+    let (report, _) = sized(&requests, &[]);
+    let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
+    sizing.add(&requests, &Names::default(), Knows { op: true, ..Knows::default() });
+    assert!(sizing.rests[0].places.len() > 100);
+    assert!(sizing.rests.iter().all(|rest| rest.places.keys().all(|&key| sizing.sample.has(key))));
+}
+
+#[test]
+fn a_sample_stays_within_its_memory_and_comes_close() {
+    let requests = two_parts();
+    let (names, knows) = (Names::default(), Knows { op: true, time: true, ..Knows::default() });
+    let (report, exact) = sized(&requests, &[]);
+    let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
+    sizing.add(&requests, &names, knows);
+    assert!(sizing.rests.iter().all(|rest| rest.places.len() <= sizing.limit));
+    let sampled = sizing.finish(&[]);
+    assert!(sampled.one_block_in >= 4, "{}", sampled.one_block_in);
+    for (exact, sampled) in exact.sizes.iter().zip(&sampled.sizes).filter(|(exact, _)| exact.size_bytes > 8 << 20) {
+        assert!((exact.alpha - sampled.alpha).abs() < 0.1, "{exact:?} {sampled:?}");
+    }
+}
+
+#[test]
+fn an_interval_is_that_of_batch_means() {
+    let batches: Vec<f64> = (0..20).map(|at| f64::from(at % 2)).collect();
+    // 2.093 * sqrt(20 * 0.25 / 19 / 20)
+    assert!((half_interval(&batches) - 0.240_08).abs() < 1e-4, "{}", half_interval(&batches));
+    let (_, found) = sized(&two_parts(), &[600 * BLOCK_BYTES]);
+    let size = found.sizes.iter().find(|size| size.size_bytes == 600 * BLOCK_BYTES).unwrap();
+    // The load is the same throughout.
+    assert!(size.alpha_error.unwrap() < 0.05, "{size:?}");
+}
