@@ -273,7 +273,7 @@ pub struct TelemetryOptions {
     /// Write a record of every I/O to this file
     #[arg(long, value_name = "FILE")]
     pub records: Option<PathBuf>,
-    /// Convert the records to this Parquet file; bench without a target: those of an earlier run
+    /// Convert the records to this Parquet file
     #[arg(long, value_name = "FILE", requires = "records")]
     pub parquet: Option<PathBuf>,
 }

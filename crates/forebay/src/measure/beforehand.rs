@@ -5,7 +5,7 @@ use crate::cli::BenchOptions;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{DepthHistogram, Experiment};
 use rustix::fs::{Access, access};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Keys of a job that every experiment decides for itself.
 const DECIDED: [&str; 20] = [
@@ -49,7 +49,7 @@ pub fn check_outputs(options: &BenchOptions) -> Result<()> {
 ///
 /// # Errors
 /// The one that cannot, and why.
-pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
     for path in paths {
         writable(path)?;
         if path.exists() && !is_device(path) {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use forebay_bench::output::summary::Reporting;
 use forebay_bench::stats::percentile::Level;
 use forebay_bench::telemetry::{Summary, parquet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Length of an interval, in nanoseconds. A worker counts an interval in 32 bits per latency.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
@@ -38,7 +38,7 @@ impl TelemetryOptions {
     /// # Errors
     /// The one that cannot, and why.
     pub fn check_new_files(&self) -> Result<()> {
-        check_new_files(self.records.iter().chain(&self.parquet))
+        check_new_files(self.records.iter().chain(&self.parquet).map(PathBuf::as_path))
     }
 
     /// Converts the records, where that is asked for.
@@ -60,4 +60,22 @@ impl TelemetryOptions {
 pub fn records_to_parquet(records: &Path, to: &Path) -> Result<Summary> {
     let converted = parquet::convert_file(records, to);
     converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_a_millisecond_to_a_minute() {
+        let options = |interval: &str| TelemetryOptions {
+            percentiles: None,
+            interval: interval.to_owned(),
+            records: None,
+            parquet: None,
+        };
+        for (text, is_one) in [("1ms", true), ("60s", true), ("999us", false), ("61s", false), ("1", false)] {
+            assert_eq!(options(text).session(false).is_ok(), is_one, "{text}");
+        }
+    }
 }

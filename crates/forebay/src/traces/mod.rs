@@ -8,11 +8,10 @@ pub use rules::{Loaded, load as load_rules};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_trace::format::parquet::{Wanted, partitions};
-use forebay_trace::format::segments::rotated_files;
+use forebay_trace::format::segments::is_later_file;
 use forebay_trace::format::{self, Format};
 use forebay_trace::{Source, generate};
 use levels::Leveled;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,11 +71,8 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
             }
         }
         list.sort_by(|a, b| a.name.cmp(&b.name));
-        // The first file of a capture stands for all of it. What cannot be read is told when it is opened.
-        let files = list.iter().flat_map(|trace| &trace.files);
-        let later: HashSet<PathBuf> =
-            files.filter_map(|file| rotated_files(file).ok()).flatten().map(|(_, file)| file).collect();
-        list.retain(|trace| !trace.files.iter().any(|file| later.contains(file)));
+        // The first file of a capture stands for all of it.
+        list.retain(|trace| !trace.files.iter().any(|file| is_later_file(file)));
     }
     list.retain(|trace| !trace.files.is_empty());
     match list.len() {

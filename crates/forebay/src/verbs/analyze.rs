@@ -201,7 +201,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         bail!("--memory: at least 1MiB");
     }
     if let Some(path) = &options.parquet {
-        measure::check_new_files([path, &curves_path(path)].into_iter())?;
+        measure::check_new_files([path.as_path(), &curves_path(path)].into_iter())?;
     }
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let Loaded { rules, bypassed } = options.reading.rules()?;

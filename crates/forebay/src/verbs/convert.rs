@@ -145,11 +145,22 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     }
 }
 
-/// Writes what `record` has captured to the Parquet file `to`, also where that is no request at all; how many there are.
+/// What a Parquet file has of a capture.
+#[derive(Debug)]
+pub struct Converted {
+    /// Requests in it.
+    pub requests: u64,
+    /// What could not be read of the capture.
+    pub faults: Faults,
+    /// Requests with values that Parquet's columns cannot hold: they were left out.
+    pub refused: Faults,
+}
+
+/// Writes what `record` has captured to the Parquet file `to`, also where that is no request at all.
 ///
 /// # Errors
 /// A file that exists or cannot be written.
-pub fn capture_to_parquet(capture: &Path, to: &Path) -> Result<u64> {
+pub fn capture_to_parquet(capture: &Path, to: &Path) -> Result<Converted> {
     let about = || to.display().to_string();
     let trace = Named { name: capture.display().to_string(), files: vec![capture.to_owned()], levels: None };
     let (mut writer, mut failed) = (None, None);
@@ -167,8 +178,9 @@ pub fn capture_to_parquet(capture: &Path, to: &Path) -> Result<u64> {
     match (failed, writer) {
         (Some(error), _) => Err(error).with_context(about),
         (None, Some(writer)) => {
-            writer.finish(&read.faults).with_context(about)?;
-            Ok(read.requests)
+            let refused = writer.finish(&read.faults).with_context(about)?.refused;
+            let requests = read.requests - refused.count.min(read.requests);
+            Ok(Converted { requests, faults: read.faults, refused })
         }
         (None, None) => bail!("{}: was not read", capture.display()),
     }
@@ -193,4 +205,62 @@ fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writ
             Writer::Blktrace(BlktraceWriter::new(file), partial)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use forebay_trace::Op;
+    use forebay_trace::format::segments::{Captured, Header, SegmentWriter, Volume, rotated_path};
+
+    /// Writes file `number` of a capture, of two requests.
+    fn write(path: &Path, number: u32) {
+        let volumes = vec![Volume { name: "sda".to_owned(), size_bytes: 1 << 30 }];
+        let header = Header { capture: [7; 16], begin_unix_ns: 5, file: number, volumes };
+        let file = File::create(rotated_path(path, number)).unwrap();
+        let mut writer = SegmentWriter::begin(file, header).unwrap();
+        let request = |index| Captured {
+            request: Request::new(u64::from(number * 2 + index), Op::Write, 0, 4096),
+            file_system: 0,
+            generation: 0,
+        };
+        writer.records(&[request(0), request(1)], 0).unwrap();
+        writer.finish(0).unwrap();
+    }
+
+    #[test]
+    fn a_rotated_capture_is_one_trace_and_one_parquet_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("a.fbr");
+        for number in [0, 1, 3] {
+            write(&first, number);
+        }
+        let list = traces::named(folder.path().to_str().unwrap(), None).unwrap();
+        assert_eq!(list.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>(), ["a.fbr"]);
+        let parquet = folder.path().join("a.parquet");
+        let converted = capture_to_parquet(&first, &parquet).unwrap();
+        assert_eq!((converted.requests, converted.faults.count, converted.refused.count), (6, 1, 0));
+        let trace = &traces::named(parquet.to_str().unwrap(), None).unwrap()[0];
+        let mut times = Vec::new();
+        read(trace, None, Wanted::ALL, None, |requests, _, _| {
+            times.extend(requests.iter().map(|request| request.issued_ns));
+            true
+        })
+        .unwrap();
+        assert_eq!(times, [0, 1, 2, 3, 6, 7]);
+        assert!(capture_to_parquet(&first, &parquet).is_err(), "no file is overwritten");
+    }
+
+    #[test]
+    fn a_capture_of_nothing_is_a_parquet_file_of_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (capture, parquet) = (folder.path().join("a.fbr"), folder.path().join("a.parquet"));
+        let header = Header { capture: [7; 16], begin_unix_ns: 5, file: 0, volumes: Vec::new() };
+        SegmentWriter::begin(File::create(&capture).unwrap(), header).unwrap().finish(0).unwrap();
+        assert_eq!(capture_to_parquet(&capture, &parquet).unwrap().requests, 0);
+        let trace = &traces::named(parquet.to_str().unwrap(), None).unwrap()[0];
+        assert_eq!(read(trace, None, Wanted::ALL, None, |_, _, _| true).unwrap().requests, 0);
+    }
 }

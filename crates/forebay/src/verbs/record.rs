@@ -7,10 +7,11 @@ use crate::cli_record::{RecordOptions, Source};
 use crate::finding::finding;
 use crate::measure::{check_new_files, signals};
 use crate::output::Format;
-use crate::verbs::convert::capture_to_parquet;
+use crate::verbs::convert::{Converted, capture_to_parquet};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_bench::job::size::{size_bytes, time_ns};
 use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target, Tracer};
+use forebay_trace::format::segments::first_path;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -54,7 +55,9 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         add_cgroups(folder, &mut cgroups)?;
     }
     // Told before an hour of recording, not after it.
-    check_new_files(options.parquet.iter())?;
+    if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
+        check_parquet(file, parquet)?;
+    }
     let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
@@ -116,13 +119,10 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         write_back(folder, options, &mut recorder)?;
     }
     let summary = recorder.finish()?;
-    let parquet = match (&options.file, &options.parquet) {
-        (Some(file), Some(parquet)) => Some(capture_to_parquet(file, parquet)),
-        _ => None,
-    };
-    let written = options.parquet.as_deref().filter(|_| matches!(parquet, Some(Ok(_))));
-    report::show(&summary, ended, written, format)?;
-    parquet.transpose()?;
+    report::show(&summary, ended, options.parquet.as_deref(), format)?;
+    if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
+        to_parquet(file, parquet, summary.counts.requests)?;
+    }
     if summary.dropped_requests > 0 {
         return Err(finding(format!(
             "{} requests are missing: they came faster than they could be stored",
@@ -133,6 +133,37 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         Some(status) if !status.success() => Err(finding(format!("the command ended with {status}"))),
         _ => Ok(()),
     }
+}
+
+/// Whether the Parquet file can be made, and will not be in the way of the capture.
+fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
+    check_new_files(std::iter::once(parquet))?;
+    let about = || format!("--parquet {}", parquet.display());
+    ensure!(
+        parquet.symlink_metadata().is_err(),
+        "{}: something of this name is there; no file is overwritten",
+        about()
+    );
+    let whole = |path: &Path| std::path::absolute(path).with_context(about);
+    let (file, parquet) = (whole(file)?, whole(parquet)?);
+    let is_later = first_path(&parquet).is_some_and(|(first, _)| first == file);
+    ensure!(parquet != file && !is_later, "{}: the capture itself has this name", about());
+    Ok(())
+}
+
+/// Converts what was captured. All of it must be there.
+fn to_parquet(file: &Path, parquet: &Path, recorded: u64) -> Result<()> {
+    let Converted { requests, faults, refused } = capture_to_parquet(file, parquet)?;
+    eprintln!("forebay: written: {}, {requests} requests", parquet.display());
+    if requests == recorded {
+        return Ok(());
+    }
+    let why = faults.first.iter().chain(&refused.first).map(|fault| format!("; {}", fault.what));
+    Err(finding(format!(
+        "{} has {requests} of the {recorded} requests that were recorded{}",
+        parquet.display(),
+        why.collect::<String>()
+    )))
 }
 
 /// What was named, each once.

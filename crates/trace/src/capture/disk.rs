@@ -168,12 +168,13 @@ impl Disk {
         u64::from(self.number.0) << 20 | u64::from(self.number.1)
     }
 
-    /// Requests at the disk now.
+    /// Requests at the disk now; `None` where the kernel does not tell.
     #[must_use]
-    pub fn in_flight(&self) -> u32 {
+    pub fn in_flight(&self) -> Option<u32> {
         let path = format!("/sys/dev/block/{}:{}/inflight", self.number.0, self.number.1);
-        let text = fs::read_to_string(path).unwrap_or_default();
-        text.split_whitespace().filter_map(|field| field.parse::<u32>().ok()).fold(0, u32::saturating_add)
+        let text = fs::read_to_string(path).ok()?;
+        let sum = |sum: u32, field: &str| Some(sum.saturating_add(field.parse().ok()?));
+        text.split_whitespace().try_fold(0, sum)
     }
 
     /// Whether the kernel says that it has nothing to do. `false` where the kernel does not count: `queue/iostats` off, or a
@@ -182,7 +183,7 @@ impl Disk {
     pub fn is_idle(&self) -> bool {
         let iostats = format!("/sys/dev/block/{}:{}/queue/iostats", self.number.0, self.number.1);
         let counts = || fs::read_to_string(iostats).is_ok_and(|text| text.trim() == "1");
-        self.has_requests && counts() && self.in_flight() == 0
+        self.has_requests && counts() && self.in_flight() == Some(0)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::Op;
 use crate::format::blktrace_wire::{
     self as wire, RECORD_BYTES, Record, TA_CGROUP, TA_COMPLETE, TA_ISSUE, TA_QUEUE, TA_REQUEUE, TC_NOTIFY, TN_PROCESS,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -279,6 +279,18 @@ impl Ftrace {
         };
         let (len_bytes, time_ns) = (record.len_bytes, record.time_ns);
         Complete { key, disk, op, failed: record.error != 0, len_bytes, time_ns }
+    }
+
+    /// These have completed, and no event told so: the next completion at their place is another's.
+    pub fn forget(&mut self, keys: &[u64]) {
+        if keys.is_empty() {
+            return;
+        }
+        let keys: HashSet<u64> = keys.iter().copied().collect();
+        self.in_flight.retain(|_, waiting| {
+            waiting.retain(|key| !keys.contains(key));
+            !waiting.is_empty()
+        });
     }
 
     fn new_key(&mut self) -> u64 {

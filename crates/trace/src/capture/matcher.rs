@@ -54,9 +54,19 @@ struct Waiting {
     comm: [u8; COMM_BYTES],
     disk: u8,
     key: u64,
+    /// When it went to the disk last, from the capture's begin.
+    at_disk_ns: u64,
     is_kept: bool,
     is_requeued: bool,
     is_done: bool,
+}
+
+/// A request that had completed when it was still counted: in the depths of those from `from` to before `to`.
+#[derive(Clone, Copy, Debug)]
+struct Overcounted {
+    disk: u8,
+    from: u64,
+    to: u64,
 }
 
 /// A request that is whole.
@@ -87,6 +97,8 @@ pub struct Matcher {
     /// Requests whose end a flush of theirs will tell a second time.
     in_flush: HashSet<u64>,
     in_flight: Vec<u32>,
+    /// Depths that are too high by one, before they are handed over.
+    overcounted: Vec<Overcounted>,
     /// Requests that were at the disk before the probes were.
     unseen: Vec<u32>,
     counts: Counts,
@@ -109,6 +121,7 @@ impl Matcher {
             inserted: HashMap::new(),
             in_flush: HashSet::new(),
             in_flight: vec![0; disks],
+            overcounted: Vec::new(),
             unseen,
             counts: Counts { empty_flushes: vec![0; disks], ..Counts::default() },
         }
@@ -140,10 +153,12 @@ impl Matcher {
             return;
         }
         self.in_flush.remove(&issue.key);
+        let at_disk_ns = issue.time_ns.saturating_sub(self.begin_ns);
         if let Some(&number) = self.by_key.get(&issue.key)
             && let Some(waiting) = self.waiting_mut(number)
         {
             if std::mem::take(&mut waiting.is_requeued) {
+                waiting.at_disk_ns = at_disk_ns;
                 self.in_flight[disk] += 1;
                 return;
             }
@@ -169,13 +184,14 @@ impl Matcher {
             depth: u16::try_from(depth).unwrap_or(u16::MAX),
             flags: issue.flags,
             lifetime: issue.lifetime,
-            ..Request::new(issue.time_ns.saturating_sub(self.begin_ns), issue.op, offset_bytes, len_bytes)
+            ..Request::new(at_disk_ns, issue.op, offset_bytes, len_bytes)
         };
         let waiting = Waiting {
             captured: Captured { request, file_system: issue.file_system, generation: issue.generation },
             comm: issuer.comm,
             disk: issue.disk,
             key: issue.key,
+            at_disk_ns,
             is_kept: volume.is_some() && self.is_wanted(issue, &issuer),
             is_requeued: false,
             is_done: false,
@@ -233,25 +249,47 @@ impl Matcher {
         self.note_slow(number);
     }
 
-    /// A request has completed, and no event told so. When is not known, only that it did before now: those issued after it
-    /// are counted as though it had not been there any more, so their depth is a lower bound instead of one too high.
+    /// A request that is at its disk has completed, and no event told so. When is not known, only that it did before now:
+    /// those issued after it are counted as though it had not been there any more, so their depth is a lower bound instead of
+    /// one too high.
     fn completed_unheard(&mut self, number: u64) {
         let Some(waiting) = self.waiting_mut(number) else { return };
         waiting.is_done = true;
-        let (disk, is_requeued) = (waiting.disk, std::mem::take(&mut waiting.is_requeued));
+        let disk = waiting.disk;
         self.counts.lost_completions += 1;
-        self.note_slow(number);
-        if is_requeued {
-            return;
-        }
         if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
             *in_flight = in_flight.saturating_sub(1);
         }
-        // Few: on a busy disk an address is soon used again.
-        let behind = (number + 1).saturating_sub(self.first) as usize;
-        for later in self.waiting.iter_mut().skip(behind).filter(|later| later.disk == disk) {
-            let depth = &mut later.captured.request.depth;
-            *depth = depth.saturating_sub(1).max(1);
+        self.overcounted.push(Overcounted { disk, from: number + 1, to: self.first + self.waiting.len() as u64 });
+        self.note_slow(number);
+    }
+
+    /// Takes those that were counted too long out of the depths, all in one pass.
+    fn correct_depths(&mut self) {
+        if self.overcounted.is_empty() {
+            return;
+        }
+        // Where one more is to be taken off, and where one less.
+        let mut steps: Vec<(u64, u8, bool)> = Vec::with_capacity(self.overcounted.len() * 2);
+        for Overcounted { disk, from, to } in self.overcounted.drain(..) {
+            let from = from.max(self.first);
+            if from < to {
+                steps.extend([(from, disk, true), (to, disk, false)]);
+            }
+        }
+        steps.sort_unstable();
+        let Some(begin) = steps.first().map(|(number, ..)| (number - self.first) as usize) else { return };
+        let mut steps = steps.into_iter().peekable();
+        let mut off = vec![0_u16; self.in_flight.len()];
+        for (number, waiting) in (self.first + begin as u64..).zip(self.waiting.iter_mut().skip(begin)) {
+            while let Some((_, disk, is_more)) = steps.next_if(|(at, ..)| *at <= number) {
+                if let Some(off) = off.get_mut(usize::from(disk)) {
+                    *off = if is_more { off.saturating_add(1) } else { off.saturating_sub(1) };
+                }
+            }
+            let depth = &mut waiting.captured.request.depth;
+            let off = off.get(usize::from(waiting.disk)).copied().unwrap_or(0);
+            *depth = depth.saturating_sub(off).max(1);
         }
     }
 
@@ -262,8 +300,8 @@ impl Matcher {
     }
 
     /// The disk had nothing to do at `idle_ns` of the monotonic clock, and every event since then has been taken: what was
-    /// issued before has completed.
-    pub fn was_idle(&mut self, disk: u8, idle_ns: u64) {
+    /// issued before has completed. Gives the keys of those of which nobody told.
+    pub fn was_idle(&mut self, disk: u8, idle_ns: u64) -> Vec<u64> {
         let idle_ns = idle_ns.saturating_sub(self.begin_ns);
         let slow = self.slow.iter().map(|(number, waiting)| (*number, waiting));
         let waiting = (self.first..).zip(&self.waiting);
@@ -272,10 +310,12 @@ impl Matcher {
             .filter(|(_, waiting)| is_unheard(waiting, disk, idle_ns))
             .map(|(number, waiting)| (number, waiting.key))
             .collect();
-        for (number, key) in unheard {
-            self.by_key.remove(&key);
+        let (numbers, keys): (Vec<u64>, Vec<u64>) = unheard.into_iter().unzip();
+        for (number, key) in numbers.into_iter().zip(&keys) {
+            self.by_key.remove(key);
             self.completed_unheard(number);
         }
+        keys
     }
 
     fn requeue(&mut self, key: u64, disk: u8) {
@@ -309,6 +349,7 @@ impl Matcher {
         if now_ns > UNSEEN_NS {
             self.unseen.fill(0);
         }
+        self.correct_depths();
         for number in std::mem::take(&mut self.slow_done) {
             if let Some(waiting) = self.slow.remove(&number) {
                 self.give(&waiting, into);
@@ -332,12 +373,17 @@ impl Matcher {
             let Some((_, waiting)) = self.slow.pop_first() else { break };
             self.by_key.remove(&waiting.key);
             self.counts.lost_completions += 1;
+            if let Some(in_flight) = self.in_flight.get_mut(usize::from(waiting.disk)).filter(|_| !waiting.is_requeued)
+            {
+                *in_flight = in_flight.saturating_sub(1);
+            }
             self.give(&waiting, into);
         }
     }
 
     /// Hands over everything, also what has not completed.
     pub fn finish(&mut self, into: &mut Vec<Matched>) {
+        self.correct_depths();
         for (_, waiting) in std::mem::take(&mut self.slow) {
             self.give(&waiting, into);
         }
@@ -371,7 +417,7 @@ fn is_unheard(waiting: &Waiting, disk: u8, idle_ns: u64) -> bool {
         && !waiting.is_done
         && !waiting.is_requeued
         && request.op != Op::Flush
-        && request.issued_ns < idle_ns
+        && waiting.at_disk_ns < idle_ns
 }
 
 #[cfg(test)]

@@ -77,6 +77,13 @@ impl Source {
         }
     }
 
+    /// These have completed, and it will not tell.
+    fn forget(&mut self, keys: &[u64]) {
+        if let Self::Ftrace(ftrace) = self {
+            ftrace.forget(keys);
+        }
+    }
+
     fn lost(&self) -> (u64, u64) {
         match self {
             Self::Probes(probes) => probes.lost(),
@@ -210,8 +217,9 @@ impl Recorder {
         });
         let ranges = ranges.collect();
         let mut unseen = Vec::new();
-        let (source, refused) =
-            Source::attach(&options, &disks, &watch, || unseen = disks.iter().map(Disk::in_flight).collect())?;
+        let (source, refused) = Source::attach(&options, &disks, &watch, || {
+            unseen = disks.iter().map(|disk| disk.in_flight().unwrap_or(0)).collect()
+        })?;
         let begin_ns = nanoseconds(clock(ClockId::Monotonic));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let filter = Filter {
@@ -289,7 +297,7 @@ impl Recorder {
         for (number, (disk, idle_ns)) in self.disks.iter().zip(&mut self.idle_ns).enumerate() {
             match *idle_ns {
                 Some(idle) if now_ns.saturating_sub(idle) >= SETTLED_NS => {
-                    self.matcher.was_idle(number as u8, idle);
+                    self.source.forget(&self.matcher.was_idle(number as u8, idle));
                     *idle_ns = None;
                 }
                 None if self.matcher.is_overdue(number as u8) && disk.is_idle() => *idle_ns = Some(now_ns),

@@ -192,7 +192,55 @@ impl Database {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::handle::Handle;
+    use super::super::{Change, WatchOptions};
     use super::*;
+
+    fn facts(inode: u64, number: u64) -> FileFacts {
+        let path = format!("/m/{number:06}.sst");
+        FileFacts { inode, generation: 1, path, size_bytes: 5, lifetime: None, level: None, level_written: None }
+    }
+
+    /// The flush that made table 12 is told after the table is gone; nothing is ever told of 13.
+    #[test]
+    fn levels_of_tables_that_are_gone_are_told_or_given_up() {
+        let options = WatchOptions { mount: "/m".into(), with_extents: false, files_max: 100, extents_max: 0 };
+        let root = Handle { id: Id { inode: 1, generation: 1 }, subvolume: 0 };
+        let mut book = Book::new(options, "/m".into(), root);
+        let begun = Instant::now();
+        let mut database = Database {
+            log: RocksdbLog::default(),
+            at: None,
+            old: VecDeque::new(),
+            waiting: BTreeSet::new(),
+            gone: BTreeMap::from([(12, (facts(5, 12), begun)), (13, (facts(6, 13), begun))]),
+            due: begun,
+        };
+        let told = |book: &mut Book| {
+            let mut all = Vec::new();
+            book.hand_over(|changes| {
+                all.append(changes);
+                (0, 0)
+            });
+            all
+        };
+        database.tell(&mut book, 1, begun);
+        assert_eq!((told(&mut book), database.gone.len()), (vec![], 2));
+        database.log.feed(
+            b"2026/11/22-09:43:34.162409 7 EVENT_LOG_v1 {\"job\": 2, \"event\": \"flush_started\"}\n\
+              2026/11/22-09:43:34.186798 7 EVENT_LOG_v1 {\"job\": 2, \"event\": \"table_file_creation\", \
+              \"file_number\": 12, \"file_size\": 5}\n",
+        );
+        database.tell(&mut book, 1, begun + GONE_FOR / 2);
+        let late = FileFacts { level_written: Some(0), ..facts(5, 12) };
+        let expected =
+            [Change::File { facts: late, extents: None, seen_ns: 0 }, Change::Gone { inode: 5, generation: 1 }];
+        assert_eq!((told(&mut book), database.gone.len()), (expected.to_vec(), 1));
+        database.tell(&mut book, 1, begun + GONE_FOR);
+        assert_eq!((told(&mut book), database.gone.len()), (vec![], 0));
+    }
 
     #[test]
     fn tables_and_signs_are_known_by_their_names() {

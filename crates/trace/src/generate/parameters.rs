@@ -70,7 +70,7 @@ impl<'a> Parameters<'a> {
         let fits = |bytes: &u64| (least..=most).contains(bytes) && bytes.is_multiple_of(step);
         parse_size_bytes(text).ok().filter(fits).ok_or_else(|| {
             let of = if step > 1 { format!(" in multiples of {step}") } else { String::new() };
-            self.refuse(key, text, format!("a size from {least} to {most} bytes{of}, such as 64KiB or 40MB"))
+            self.refuse(key, text, format!("a size of whole bytes from {least} to {most}{of}, such as 64KiB or 40MB"))
         })
     }
 
@@ -80,7 +80,9 @@ impl<'a> Parameters<'a> {
         parse_size_bytes(text.strip_suffix("/s").unwrap_or(text))
             .ok()
             .filter(|bytes| (least..=most).contains(bytes))
-            .ok_or_else(|| self.refuse(key, text, format!("a rate from {least} to {most} bytes/s, such as 40MB/s")))
+            .ok_or_else(|| {
+                self.refuse(key, text, format!("a rate of whole bytes from {least} to {most}/s, such as 40MB/s"))
+            })
     }
 
     /// The text of a parameter, where it is given.

@@ -13,17 +13,14 @@ const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// Depths are shown one by one up to this many, then by powers of two.
 const DEPTHS_SHOWN: usize = 8;
 
-/// Shows it, with the Parquet file that was made of it.
+/// Shows it; `parquet` is the file that will be made of it.
 ///
 /// # Errors
 /// Where nothing can be written.
 pub fn show(summary: &Summary, command: Option<ExitStatus>, parquet: Option<&Path>, format: Format) -> Result<()> {
     match format {
         Format::Json => output::json(as_json(summary, command, parquet)),
-        Format::Table => {
-            table(summary)?;
-            parquet.map_or(Ok(()), |path| output::line(&format!("written: {}", path.display())))
-        }
+        Format::Table => table(summary),
     }
 }
 

@@ -1,9 +1,11 @@
 //! A capture in several files: `--rotate-size` and `--rotate-every` begin a new one. Named by its first, it is read as one.
 
-use super::{FORMAT, Segments, read_header};
+use super::{FORMAT, Header, Segments, read_header};
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where file number `file` of the capture is whose first is `path`: `trace.fbr`, `trace.1.fbr`, `trace.2.fbr`, ...
@@ -12,49 +14,64 @@ pub fn rotated_path(path: &Path, file: u32) -> PathBuf {
     if file == 0 {
         return path.to_owned();
     }
-    match path.extension() {
-        Some(extension) => path.with_extension(format!("{file}.{}", extension.to_string_lossy())),
-        None => path.with_extension(file.to_string()),
+    let mut extension = OsString::from(file.to_string());
+    if let Some(last) = path.extension() {
+        extension.push(".");
+        extension.push(last);
     }
+    path.with_extension(extension)
 }
 
-/// The files behind `path`, with their numbers, if it is the first of a capture; none for any other file. A file of that
-/// name whose header is damaged may be one of them.
-///
-/// # Errors
-/// `path` or its directory cannot be read.
-pub fn rotated_files(path: &Path) -> Result<Vec<(u32, PathBuf)>, TraceError> {
-    let header_of = |path: &Path| -> Result<Option<super::Header>, TraceError> {
-        let mut file = File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })?;
-        match read_header(&mut file) {
-            Ok((header, _)) => Ok(Some(header)),
-            Err(TraceError::Malformed { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+/// The first file of the capture that `path` is a later file of, by its name; and its number.
+#[must_use]
+pub fn first_path(path: &Path) -> Option<(PathBuf, u32)> {
+    let number = |text: &OsStr| text.to_str()?.parse().ok().filter(|&number| number > 0);
+    let extension = path.extension()?;
+    let stem = path.with_extension("");
+    let (first, number) = match number(extension) {
+        Some(number) => (stem, number),
+        None => (stem.with_extension(extension), number(stem.extension()?)?),
     };
-    let Some(first) = header_of(path)?.filter(|header| header.file == 0) else { return Ok(Vec::new()) };
+    (rotated_path(&first, number) == path).then_some((first, number))
+}
+
+/// Whether `path` is a later file of a capture whose first is beside it.
+#[must_use]
+pub fn is_later_file(path: &Path) -> bool {
+    let Some((first, number)) = first_path(path) else { return false };
+    let header = |path: &Path| read_header(&mut open_file(path).ok()?).ok().map(|(header, _)| header);
+    header(path).zip(header(&first)).is_some_and(|(header, first)| is_part(&header, number, &first))
+}
+
+fn is_part(header: &Header, number: u32, first: &Header) -> bool {
+    header.capture == first.capture && header.file == number && first.file == 0
+}
+
+/// A file, and not what may wait for somebody for ever, such as a pipe.
+fn open_file(path: &Path) -> Result<File, TraceError> {
+    let of = |source| TraceError::Open { path: path.to_owned(), source };
+    if !path.metadata().map_err(of)?.is_file() {
+        return Err(of(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+    }
+    File::open(path).map_err(of)
+}
+
+/// The files behind the first of a capture, with their numbers: all of such names but those of other captures.
+fn later_files(path: &Path, first: &Header) -> io::Result<Vec<(u32, PathBuf)>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let unreadable = |source| TraceError::Open { path: directory.to_owned(), source };
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
-        let name = entry.map_err(unreadable)?.file_name();
-        let Some(number) = number_of(path, Path::new(&name)) else { continue };
-        let file = rotated_path(path, number);
-        let header = header_of(&file)?;
-        if header.is_none_or(|header| header.capture == first.capture && header.file == number) {
-            found.push((number, file));
+    for entry in std::fs::read_dir(directory)? {
+        let file = path.with_file_name(entry?.file_name());
+        let Some((_, number)) = first_path(&file).filter(|(first, _)| first == path) else { continue };
+        let header = open_file(&file).and_then(|mut file| read_header(&mut file));
+        // What cannot be read may be one of them: whoever reads on will tell.
+        if header.is_ok_and(|(header, _)| !is_part(&header, number, first)) {
+            continue;
         }
+        found.push((number, file));
     }
     found.sort_unstable();
     Ok(found)
-}
-
-/// The number in `name`, if it is that of a later file of the capture that begins with `path`.
-fn number_of(path: &Path, name: &Path) -> Option<u32> {
-    let stem = name.to_str()?.strip_prefix(path.file_stem()?.to_str()?)?.strip_prefix('.')?;
-    let digits = stem.split('.').next()?;
-    let number = digits.parse().ok().filter(|&number| number > 0)?;
-    (rotated_path(path, number).file_name()? == name.as_os_str()).then_some(number)
 }
 
 /// A capture being read, file after file.
@@ -65,6 +82,7 @@ pub struct Capture {
     /// Of the files that have been read.
     before: Faults,
     faults: Faults,
+    is_over: bool,
 }
 
 impl Capture {
@@ -75,8 +93,15 @@ impl Capture {
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })?;
         let current = Segments::open(file)?;
-        let rest = rotated_files(path)?.into();
-        Ok(Self { current, file: 0, rest, before: Faults::default(), faults: Faults::default() })
+        let mut before = Faults::default();
+        let rest = match current.header().file {
+            0 => later_files(path, current.header()).unwrap_or_else(|error| {
+                before.note(0, || format!("later files of the capture cannot be looked for: {error}"));
+                Vec::new()
+            }),
+            _ => Vec::new(),
+        };
+        Ok(Self { current, file: 0, rest: rest.into(), faults: before.clone(), before, is_over: false })
     }
 
     /// Takes up the next file that can be read; `false` where there is none.
@@ -88,10 +113,7 @@ impl Capture {
                 self.before.note(0, || format!("{missing} files of the capture are missing before {}", path.display()));
             }
             self.file = number;
-            let opened = File::open(&path)
-                .map_err(|source| TraceError::Open { path: path.clone(), source })
-                .and_then(Segments::open);
-            match opened {
+            match open_file(&path).and_then(Segments::open) {
                 Ok(segments) => {
                     self.current = segments;
                     self.gather();
@@ -124,16 +146,15 @@ impl Capture {
 
 impl Source for Capture {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
-        loop {
+        while !self.is_over {
             let goes_on = self.current.read(into, names);
             self.gather();
             if goes_on? {
                 return Ok(true);
             }
-            if !self.next_file() {
-                return Ok(false);
-            }
+            self.is_over = !self.next_file();
         }
+        Ok(false)
     }
 
     fn faults(&self) -> &Faults {
@@ -190,6 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn later_files_are_known_by_their_names() {
+        let of = |text: &str| first_path(Path::new(text)).map(|(first, number)| (first.display().to_string(), number));
+        assert_eq!(of("/d/a.b.12.fbr"), Some(("/d/a.b.fbr".to_owned(), 12)));
+        assert_eq!(of("a.3"), Some(("a".to_owned(), 3)));
+        for text in ["a.fbr", "a.0.fbr", "a.01.fbr", "a.+1.fbr", "a.-1.fbr", "a.4294967296.fbr", ".1.fbr/x", "12"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        for (first, number) in [("/d/a.b.fbr", 12), ("a", 3), ("a.5.fbr", 7)] {
+            let first = Path::new(first);
+            assert_eq!(first_path(&rotated_path(first, number)), Some((first.to_owned(), number)));
+        }
+    }
+
+    #[test]
     fn the_files_of_a_capture_are_read_as_one() {
         let folder = tempfile::tempdir().unwrap();
         let first = folder.path().join("a.b.fbr");
@@ -201,10 +236,15 @@ mod tests {
         write(&folder.path().join("a.b.013.fbr"), 7, 13);
         write(&folder.path().join("a.fbr"), 7, 0);
         write(&folder.path().join("a.b.14.fbt"), 7, 14);
+        write(&folder.path().join("a.b.15.fbr"), 7, 16);
         let (requests, faults) = read(&first);
         assert_eq!(requests, told(&(0..12).collect::<Vec<_>>()));
         assert_eq!(faults, Faults::default());
         assert_eq!(read(&rotated_path(&first, 3)).0, told(&[3]), "a later one is itself alone");
+        for (name, is_later) in [("a.b.fbr", false), ("a.b.11.fbr", true), ("a.b.12.fbr", false), ("a.b.15.fbr", false)]
+        {
+            assert_eq!(is_later_file(&folder.path().join(name)), is_later, "{name}");
+        }
     }
 
     #[test]
@@ -225,5 +265,73 @@ mod tests {
         assert!(told[1].contains("a.5.fbr: "), "{told:?}");
         assert!(told[2].starts_with("in file 6 of the capture: the end of the file is cut off"), "{told:?}");
         assert_eq!(faults.count as usize, told.len());
+    }
+
+    #[test]
+    fn faults_are_told_once_however_often_its_end_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("a.fbr");
+        write(&first, 7, 0);
+        let file = File::options().write(true).open(&first).unwrap();
+        file.set_len(first.metadata().unwrap().len() - 1).unwrap();
+        let mut capture = Capture::open(&first).unwrap();
+        let (mut requests, mut names) = (Vec::new(), Names::default());
+        while capture.read(&mut requests, &mut names).unwrap() {}
+        let count = capture.faults().count;
+        assert!(!capture.read(&mut requests, &mut names).unwrap());
+        assert!(!capture.read(&mut requests, &mut names).unwrap());
+        assert_eq!(capture.faults().count, count);
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf_8_is_followed() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.fbr"));
+        for number in 0..3 {
+            write(&rotated_path(&first, number), 7, number);
+        }
+        assert_eq!(read(&first).0, told(&[0, 1, 2]));
+    }
+
+    #[test]
+    fn a_folder_by_the_name_of_a_later_file_does_not_cost_the_capture() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("a.fbr");
+        write(&first, 7, 0);
+        std::fs::create_dir(rotated_path(&first, 1)).unwrap();
+        assert!(Capture::open(&first).is_ok(), "{:?}", Capture::open(&first).err());
+    }
+
+    #[test]
+    fn a_link_to_nowhere_by_the_name_of_a_later_file_does_not_cost_the_capture() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("a.fbr");
+        write(&first, 7, 0);
+        std::os::unix::fs::symlink("/nowhere", rotated_path(&first, 1)).unwrap();
+        assert!(Capture::open(&first).is_ok(), "{:?}", Capture::open(&first).err());
+    }
+
+    #[test]
+    fn a_pipe_by_the_name_of_a_later_file_does_not_hang() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("a.fbr");
+        write(&first, 7, 0);
+        let pipe = rotated_path(&first, 1);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = Capture::open(&first);
+            let _ = done.send(());
+        });
+        let ended = is_done.recv_timeout(std::time::Duration::from_secs(5));
+        assert!(ended.is_ok(), "it waits for a writer of the pipe for ever");
     }
 }
