@@ -121,8 +121,21 @@ mod tests {
     #[test]
     fn refuses_the_rest() {
         for text in [
-            "", "MiB", "-1", "1e9", "1.GiB", ".5GiB", "1.5", "64 M i B", "64MB/s", "1.2.3GiB", "0x10", "10G", "4k",
+            "",
+            "MiB",
+            "-1",
+            "1e9",
+            "1.GiB",
+            ".5GiB",
+            "1.5",
+            "64 M i B",
+            "64MB/s",
+            "1.2.3GiB",
+            "0x10",
+            "10G",
+            "4k",
             "4K",
+            "1.0000000000000GiB",
         ] {
             assert!(matches!(parse_size_bytes(text), Err(SizeError::Form { .. })), "{text}");
         }

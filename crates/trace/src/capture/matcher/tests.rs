@@ -157,9 +157,14 @@ fn what_an_idle_disk_seems_to_owe_has_completed() {
     assert_eq!(matcher.counts().lost_completions, 2);
     matcher.take(&Event::Issue(issue(1, 1300 + HOLD_NS)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 2), "used again: counted once");
+    // Used again at once, before it is handed over.
+    matcher.hand_over(2000 + HOLD_NS * 3, &mut out);
+    assert_eq!(matcher.was_idle(0, 2000 + HOLD_NS * 2), [1]);
+    matcher.take(&Event::Issue(issue(1, 3000 + HOLD_NS * 3)));
+    assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 3));
     // One that was late after all.
-    matcher.take(&Event::Complete(complete(2, 1300 + HOLD_NS)));
-    assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 2));
+    matcher.take(&Event::Complete(complete(2, 3100 + HOLD_NS * 3)));
+    assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 3));
 }
 
 /// What was given back is not in flight for the kernel; it is again when it goes to the disk after the look.
