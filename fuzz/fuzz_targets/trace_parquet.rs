@@ -11,12 +11,9 @@ use std::sync::LazyLock;
 /// What a packed input may become: more is the same again.
 const REQUESTS_MAX: usize = 1 << 17;
 
-/// The file is read at places: so it lies in memory, under a name of this process.
-static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
-    let memory = PathBuf::from("/dev/shm");
-    let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
-    folder.join(format!("forebay-fuzz-{}.parquet", std::process::id()))
-});
+/// The file is read at places, so it has a name, which is this process's. `fuzz/run` sets a folder in memory, and removes it.
+static PATH: LazyLock<PathBuf> =
+    LazyLock::new(|| std::env::temp_dir().join(format!("forebay-fuzz-{}.parquet", std::process::id())));
 
 fuzz_target!(
     init: {
