@@ -17,6 +17,8 @@ pub enum SizeError {
     },
 }
 
+/// Characters of somebody else's text that an error repeats.
+const SHOWN_CHARS: usize = 80;
 const UNITS: &str = "KiB, MiB, GiB, TiB, PiB (powers of 1024) or kB, MB, GB, TB, PB (powers of 1000)";
 
 const FACTORS: [(&str, u64); 12] = [
@@ -34,14 +36,18 @@ const FACTORS: [(&str, u64); 12] = [
     ("pb", 1_000_000_000_000_000),
 ];
 
-/// Reads `65536`, `64MiB`, `1.5 GiB`, `10GB`. A bare `k` is refused: fio, DiskSpd and disk makers mean different things by it.
+/// Reads `65536`, `64MiB`, `1.5 GiB`, `10GB`, as [`with_units`]. A bare `k` is refused: fio, DiskSpd and disk makers mean
+/// different things by it.
 ///
 /// # Errors
 /// [`SizeError`], naming the text.
 pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
-    with_units(text, &FACTORS).map_err(|error| match error {
-        UnitsError::Form => SizeError::Form { text: text.to_owned() },
-        UnitsError::TooLarge => SizeError::TooLarge { text: text.to_owned() },
+    with_units(text, &FACTORS).map_err(|error| {
+        let text = text.chars().take(SHOWN_CHARS).collect();
+        match error {
+            UnitsError::Form => SizeError::Form { text },
+            UnitsError::TooLarge => SizeError::TooLarge { text },
+        }
     })
 }
 

@@ -156,6 +156,7 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
 JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after
 --target do: they have one dash, ours two; #1 never selects a disk. Without anything: 4 KiB random reads, depth 1, 10 s.
 A load that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+--records and --parquet without a target convert the records of an earlier run, also of one that was killed.
 Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
 Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]
     Bench(Box<BenchOptions>),

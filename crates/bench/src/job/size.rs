@@ -18,13 +18,7 @@ const TIME_UNITS: [(&str, u64); 7] = [
 /// # Errors
 /// A sentence about the text.
 pub fn size_bytes(text: &str) -> Result<u64, String> {
-    parse_size_bytes(text).map_err(|_| {
-        format!(
-            "{} is not a size: write bytes, or a number with KiB, MiB, GiB, TiB (powers of 1024) \
-             or kB, MB, GB, TB (of 1000)",
-            quote(text)
-        )
-    })
+    parse_size_bytes(text).map_err(|error| error.to_string())
 }
 
 /// Nanoseconds of `10us`, `1.5s`, `10min`. The unit is needed: a bare number means seconds to some keys of other tools

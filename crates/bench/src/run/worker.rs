@@ -28,8 +28,8 @@ use super::content::WorkerContent;
 const SLEEP_MAX_NS: u64 = 50_000_000;
 /// How long a thread sleeps that waits for the reader of a trace.
 const LAG_LOOK_NS: u64 = 50_000;
-/// A sleeping thread wakes some tens of microseconds late (scheduler; timer slack where it cannot be switched off); a schedule is waited for by spinning from so many
-/// nanoseconds before.
+/// A sleeping thread wakes some tens of microseconds late (scheduler; timer slack where it cannot be switched off); a
+/// schedule is waited for by spinning from so many nanoseconds before.
 pub const WAKE_MARGIN_NS: u64 = 150_000;
 /// Handed over later than this with a slot free, an I/O of an open loop is late by the tool's fault.
 const LATE_NS: u64 = 100_000;

@@ -52,7 +52,8 @@ pub fn check_outputs(options: &BenchOptions) -> Result<()> {
 pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
     for path in paths {
         writable(path)?;
-        if path.exists() && !is_device(path) {
+        // Devices and links to nowhere as well: who writes makes a new file.
+        if path.symlink_metadata().is_ok() {
             bail!("{} exists, and is never overwritten: name another file, or remove it", path.display());
         }
     }
@@ -61,10 +62,6 @@ pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> 
 
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn is_device(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 /// Whether a file can be written or made; nothing is touched.

@@ -138,16 +138,10 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
 /// Whether the Parquet file can be made, and will not be in the way of the capture.
 fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
     check_new_files(std::iter::once(parquet))?;
-    let about = || format!("--parquet {}", parquet.display());
-    ensure!(
-        parquet.symlink_metadata().is_err(),
-        "{}: something of this name is there; no file is overwritten",
-        about()
-    );
-    let whole = |path: &Path| std::path::absolute(path).with_context(about);
-    let (file, parquet) = (whole(file)?, whole(parquet)?);
-    let is_later = first_path(&parquet).is_some_and(|(first, _)| first == file);
-    ensure!(parquet != file && !is_later, "{}: the capture itself has this name", about());
+    let whole = |path: &Path| std::path::absolute(path).with_context(|| path.display().to_string());
+    let (file, whole) = (whole(file)?, whole(parquet)?);
+    let is_later = first_path(&whole).is_some_and(|(first, _)| first == file);
+    ensure!(whole != file && !is_later, "--parquet {}: the capture itself has this name", parquet.display());
     Ok(())
 }
 

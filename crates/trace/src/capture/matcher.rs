@@ -241,12 +241,19 @@ impl Matcher {
         }
         let in_sequence = request.flags.has(Flags::PREFLUSH) || request.flags.has(Flags::FUA);
         if !std::mem::take(&mut waiting.is_requeued) {
-            self.in_flight[disk] = self.in_flight[disk].saturating_sub(1);
+            self.leaves(complete.disk);
         }
         if in_sequence && complete.op == Op::Write && self.in_flush.len() < WAITING_MAX {
             self.in_flush.insert(complete.key);
         }
         self.note_slow(number);
+    }
+
+    /// A request is not at its disk any more.
+    fn leaves(&mut self, disk: u8) {
+        if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
+            *in_flight = in_flight.saturating_sub(1);
+        }
     }
 
     /// A request that is at its disk has completed, and no event told so. When is not known, only that it did before now:
@@ -257,9 +264,7 @@ impl Matcher {
         waiting.is_done = true;
         let disk = waiting.disk;
         self.counts.lost_completions += 1;
-        if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
-            *in_flight = in_flight.saturating_sub(1);
-        }
+        self.leaves(disk);
         self.overcounted.push(Overcounted { disk, from: number + 1, to: self.first + self.waiting.len() as u64 });
         self.note_slow(number);
     }
@@ -310,12 +315,11 @@ impl Matcher {
             .filter(|(_, waiting)| is_unheard(waiting, disk, idle_ns))
             .map(|(number, waiting)| (number, waiting.key))
             .collect();
-        let (numbers, keys): (Vec<u64>, Vec<u64>) = unheard.into_iter().unzip();
-        for (number, key) in numbers.into_iter().zip(&keys) {
+        for (number, key) in &unheard {
             self.by_key.remove(key);
-            self.completed_unheard(number);
+            self.completed_unheard(*number);
         }
-        keys
+        unheard.into_iter().map(|(_, key)| key).collect()
     }
 
     fn requeue(&mut self, key: u64, disk: u8) {
@@ -323,9 +327,7 @@ impl Matcher {
         let Some(&number) = self.by_key.get(&key) else { return };
         if let Some(waiting) = self.waiting_mut(number).filter(|waiting| !waiting.is_requeued) {
             waiting.is_requeued = true;
-            if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
-                *in_flight = in_flight.saturating_sub(1);
-            }
+            self.leaves(disk);
         }
     }
 
@@ -373,9 +375,8 @@ impl Matcher {
             let Some((_, waiting)) = self.slow.pop_first() else { break };
             self.by_key.remove(&waiting.key);
             self.counts.lost_completions += 1;
-            if let Some(in_flight) = self.in_flight.get_mut(usize::from(waiting.disk)).filter(|_| !waiting.is_requeued)
-            {
-                *in_flight = in_flight.saturating_sub(1);
+            if !waiting.is_requeued {
+                self.leaves(waiting.disk);
             }
             self.give(&waiting, into);
         }

@@ -21,10 +21,10 @@ use std::time::{Duration, Instant, SystemTime};
 const TURN_EVENTS: usize = 1 << 18;
 /// How often the files that processes have open are looked at.
 const OPEN_FILES_EVERY: Duration = Duration::from_secs(1);
-/// After a disk was idle, a completion may still be on its way through an interrupt and the ring for so long.
-const SETTLED_NS: u64 = 200_000_000;
 /// Most such files.
 const OPEN_FILES_MAX: usize = 1 << 20;
+/// After a disk was idle, a completion may still be on its way through an interrupt and the ring for so long.
+const SETTLED_NS: u64 = 200_000_000;
 
 /// What tells of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -374,8 +374,10 @@ impl Recorder {
         self.source.detach();
         let matcher = &mut self.matcher;
         while self.source.read(TURN_EVENTS, |event| matcher.take(event)) == TURN_EVENTS {}
-        for (disk, _) in idle.iter().enumerate().filter(|(_, is_idle)| **is_idle) {
-            matcher.was_idle(disk as u8, now_ns);
+        for (disk, is_idle) in idle.into_iter().enumerate() {
+            if is_idle {
+                matcher.was_idle(disk as u8, now_ns);
+            }
         }
         self.turn.clear();
         matcher.finish(&mut self.turn);

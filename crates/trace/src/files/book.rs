@@ -50,8 +50,9 @@ pub enum Todo {
 /// A table of RocksDB that is gone.
 #[derive(Clone, Debug)]
 pub struct LateTable {
-    /// Its folder, and the number in its name.
+    /// Its folder.
     pub folder: u64,
+    /// The number in its name.
     pub number: u64,
     /// What was known of it.
     pub facts: FileFacts,
@@ -78,7 +79,7 @@ pub struct Book {
     stale: VecDeque<u64>,
     hash: RandomState,
     /// Tables that went before anybody said for which level they had been written.
-    late: VecDeque<LateTable>,
+    late: Vec<LateTable>,
     /// Counts for the state.
     pub(super) extents: usize,
     pub(super) left_out_files: u64,
@@ -100,7 +101,7 @@ impl Book {
             waiting: (0, 0),
             stale: VecDeque::new(),
             hash: RandomState::new(),
-            late: VecDeque::new(),
+            late: Vec::new(),
             extents: 0,
             left_out_files: 0,
             cut_files: 0,
@@ -188,7 +189,7 @@ impl Book {
             self.tell(inode);
         }
         if let Some(table) = table.filter(|table| removed.iter().any(|gone| gone.id.inode == table.facts.inode)) {
-            self.late.push_back(table);
+            self.late.push(table);
         }
         self.gone(removed, todo);
     }
@@ -207,8 +208,8 @@ impl Book {
     }
 
     /// Tables that are gone, for who may still hear for which level they were written.
-    pub fn take_late(&mut self) -> impl Iterator<Item = LateTable> {
-        self.late.drain(..)
+    pub fn take_late(&mut self) -> impl Iterator<Item = LateTable> + use<> {
+        std::mem::take(&mut self.late).into_iter()
     }
 
     /// The level for which a table was written that is gone.

@@ -1,6 +1,6 @@
 //! A capture in several files: `--rotate-size` and `--rotate-every` begin a new one. Named by its first, it is read as one.
 
-use super::{FORMAT, Header, Segments, read_header};
+use super::{Header, Segments, read_header};
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -164,13 +164,6 @@ impl Source for Capture {
     fn knows(&self) -> Knows {
         self.current.knows()
     }
-
-    fn notes(&self) -> Vec<String> {
-        match self.file {
-            0 => Vec::new(),
-            file => vec![format!("{FORMAT}: the capture has rotated; read up to its file {file}")],
-        }
-    }
 }
 
 #[cfg(test)]
@@ -295,43 +288,22 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_by_the_name_of_a_later_file_does_not_cost_the_capture() {
+    fn what_is_no_file_by_the_name_of_a_later_one_is_told_and_costs_nothing() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
         let folder = tempfile::tempdir().unwrap();
         let first = folder.path().join("a.fbr");
         write(&first, 7, 0);
         std::fs::create_dir(rotated_path(&first, 1)).unwrap();
-        assert!(Capture::open(&first).is_ok(), "{:?}", Capture::open(&first).err());
-    }
-
-    #[test]
-    fn a_link_to_nowhere_by_the_name_of_a_later_file_does_not_cost_the_capture() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = folder.path().join("a.fbr");
-        write(&first, 7, 0);
-        std::os::unix::fs::symlink("/nowhere", rotated_path(&first, 1)).unwrap();
-        assert!(Capture::open(&first).is_ok(), "{:?}", Capture::open(&first).err());
-    }
-
-    #[test]
-    fn a_pipe_by_the_name_of_a_later_file_does_not_hang() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = folder.path().join("a.fbr");
-        write(&first, 7, 0);
-        let pipe = rotated_path(&first, 1);
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-            0,
-        )
-        .unwrap();
+        std::os::unix::fs::symlink("/nowhere", rotated_path(&first, 2)).unwrap();
+        mknodat(CWD, rotated_path(&first, 3), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        write(&rotated_path(&first, 4), 7, 4);
+        // A pipe without a writer would be waited for.
         let (done, is_done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let _ = Capture::open(&first);
-            let _ = done.send(());
-        });
-        let ended = is_done.recv_timeout(std::time::Duration::from_secs(5));
-        assert!(ended.is_ok(), "it waits for a writer of the pipe for ever");
+        std::thread::spawn(move || done.send(read(&first)));
+        let (requests, faults) = is_done.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+        assert_eq!((requests, faults.count), (told(&[0, 4]), 3));
+        for (number, fault) in (1..).zip(&faults.first) {
+            assert!(fault.what.contains(&format!("a.{number}.fbr")), "{faults:?}");
+        }
     }
 }
