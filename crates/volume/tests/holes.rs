@@ -11,3 +11,7 @@ mod rig;
 
 #[path = "holes/bands.rs"]
 mod bands;
+#[path = "holes/collect.rs"]
+mod collect;
+#[path = "holes/destage.rs"]
+mod destage;
