@@ -15,3 +15,11 @@ mod bands;
 mod collect;
 #[path = "holes/destage.rs"]
 mod destage;
+#[path = "holes/disks.rs"]
+mod disks;
+#[path = "holes/flushes.rs"]
+mod flushes;
+#[path = "holes/reads.rs"]
+mod reads;
+#[path = "holes/status.rs"]
+mod status;
