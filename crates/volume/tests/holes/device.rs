@@ -90,13 +90,8 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn new(name: &str, size_bytes: u64, volatile_cache: bool) -> Self {
-        let geometry = Geometry {
-            size_bytes,
-            logical_block_bytes: 512,
-            optimal_band_bytes: None,
-            volatile_cache,
-            discards: true,
-        };
+        let geometry =
+            Geometry { size_bytes, logical_block_bytes: 512, optimal_band_bytes: None, volatile_cache, discards: true };
         let core = Core {
             name: name.to_owned(),
             geometry: geometry.clone(),
