@@ -23,3 +23,7 @@ mod flushes;
 mod reads;
 #[path = "holes/status.rs"]
 mod status;
+#[path = "holes/features.rs"]
+mod features;
+#[path = "holes/space.rs"]
+mod space;

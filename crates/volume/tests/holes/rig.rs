@@ -299,12 +299,12 @@ impl Rig {
     }
 }
 
-/// What verification finds on devices that are not served.
+/// What verification finds on devices that are not served, the first of it.
 pub fn findings(setup: &Setup, devices: &[Scripted]) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |finding: forebay_volume::verify::Finding| found.push(format!("{finding:?}"));
     match verify(&mut over(devices), 1, setup.options.clone(), &mut report) {
-        Ok(_) => found,
+        Ok(_) => found.into_iter().take(3).collect(),
         Err(error) => vec![error.to_string()],
     }
 }
