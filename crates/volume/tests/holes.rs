@@ -4,6 +4,8 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+#[path = "holes/child.rs"]
+mod child;
 #[path = "holes/device.rs"]
 mod device;
 #[path = "holes/rig.rs"]
@@ -27,3 +29,5 @@ mod status;
 mod features;
 #[path = "holes/space.rs"]
 mod space;
+#[path = "holes/memory.rs"]
+mod memory;
