@@ -19,15 +19,15 @@ mod collect;
 mod destage;
 #[path = "holes/disks.rs"]
 mod disks;
-#[path = "holes/flushes.rs"]
-mod flushes;
-#[path = "holes/reads.rs"]
-mod reads;
-#[path = "holes/status.rs"]
-mod status;
 #[path = "holes/features.rs"]
 mod features;
-#[path = "holes/space.rs"]
-mod space;
+#[path = "holes/flushes.rs"]
+mod flushes;
 #[path = "holes/memory.rs"]
 mod memory;
+#[path = "holes/reads.rs"]
+mod reads;
+#[path = "holes/space.rs"]
+mod space;
+#[path = "holes/status.rs"]
+mod status;

@@ -77,7 +77,8 @@ fn forge_batch(devices: &[Scripted], records: &[Record], change: impl FnOnce(&mu
     let journal = superblock.journal_offset_bytes as usize;
     let len = superblock.journal_len_bytes as usize;
     let last = devices[FAST].bytes(|bytes| {
-        let batches = (journal..journal + len).step_by(512).filter_map(|at| decode_batch(&bytes[at..], &superblock.pool));
+        let batches =
+            (journal..journal + len).step_by(512).filter_map(|at| decode_batch(&bytes[at..], &superblock.pool));
         batches.map(|(header, _)| header).filter(|header| header.epoch == epoch).max_by_key(|header| header.batch)
     });
     let last = last.unwrap();
@@ -172,7 +173,7 @@ hostile! {
         forge_records(devices, &[Record::Discard { disk: DISK, block: UNUSED, blocks: u32::MAX }]);
     };
     damage_longer_than_any_disk: |devices| {
-        forge_records(devices, &[Record::Damage { disk: DISK, block: UNUSED, blocks: u32::MAX }]);
+        forge_records(devices, &[Record::Damage { blocks: vec![Moved { disk: DISK, block: (1 << 48) - 1, source: 8, checksum: 1 }] }]);
     };
     reclass_longer_than_any_disk: |devices| {
         forge_records(devices, &[Record::Reclass { disk: DISK, block: UNUSED, blocks: u32::MAX, class: ClassId(1) }]);

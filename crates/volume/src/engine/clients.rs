@@ -161,6 +161,8 @@ pub(crate) struct Piece {
     pub error: Option<RequestError>,
     pub frame: Option<u32>,
     pub locked: bool,
+    /// Data and records go past volatile caches: it is durable when they have arrived.
+    pub fua: bool,
     pub segments: SmallVec<[Segment; 2]>,
     pub checksums: SmallVec<[u32; 4]>,
     /// Locations a read was sent to, one per block, to tell a move from damage.
@@ -200,6 +202,7 @@ impl Piece {
             error: None,
             frame: None,
             locked: false,
+            fua: false,
             segments: SmallVec::new(),
             checksums: SmallVec::new(),
             locations: SmallVec::new(),
@@ -327,6 +330,7 @@ impl Engine {
 
     fn start_write(&mut self, client: u32, disk: DiskId, offset_bytes: u64, data: Buf) {
         let data = data.freeze();
+        let fua = self.clients.get(client as usize).is_some_and(|client| client.fua);
         let mut done = 0;
         while done < data.len() {
             let offset = offset_bytes + done as u64;
@@ -345,7 +349,7 @@ impl Engine {
                 }
                 (PieceKind::Write { data: slice }, blocks, len)
             };
-            self.launch_change(Piece::new(client, kind, disk, block, blocks, 0));
+            self.launch_change(Piece { fua, ..Piece::new(client, kind, disk, block, blocks, 0) });
             done += len;
         }
     }
@@ -450,9 +454,18 @@ impl Engine {
     /// All pieces of a client are done: what must be durable is made so, then it is answered.
     pub(crate) fn end_client(&mut self, id: u32) {
         let Some(client) = self.clients.get_mut(id as usize) else { return };
-        let changes = matches!(client.kind, ClientKind::Write | ClientKind::Sweep { .. });
-        if client.error.is_none() && changes && std::mem::take(&mut client.fua) {
-            return self.client_flush(id);
+        if client.error.is_none() && client.fua {
+            match client.kind {
+                // Its pieces went past the caches. Not where a flush has failed meanwhile: the journal before them may
+                // be lost then, and it is a restart that finds out.
+                ClientKind::Write if self.flush.failed => client.error = Some(RequestError::FlushFailed),
+                // What a sweep found cleared already may have been cleared a moment ago, and not durably.
+                ClientKind::Sweep { .. } => {
+                    client.fua = false;
+                    return self.client_flush(id);
+                }
+                _ => {}
+            }
         }
         self.answer(id);
     }

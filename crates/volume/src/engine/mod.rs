@@ -30,7 +30,7 @@ pub(crate) use freed::{Freed, FreedQueue};
 pub use options::{EngineOptions, Faults};
 pub use status::{Activity, Counters, Status, TierStatus};
 
-use crate::journal::Journal;
+use crate::journal::{Journal, Sealed};
 use crate::layout::page::PageRef;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
@@ -60,8 +60,8 @@ pub(crate) enum Pending {
     Merge { piece: u32 },
     /// Data of a write piece on a device.
     Write { piece: u32, device: usize },
-    /// A journal batch; the bytes for another attempt.
-    Batch { batch: u64, offset_bytes: u64, bytes: forebay_block::SharedBuf, attempts: u8 },
+    /// A journal batch, for another attempt.
+    Batch { sealed: Sealed, attempts: u8 },
     /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
     PageIn { frame: u32, reference: PageRef, again: bool },
     /// A leaf being written.
@@ -234,9 +234,7 @@ impl Engine {
             Pending::Copy { disk, block, slot } => self.copy_written(disk, block, slot, result),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
             Pending::Write { piece, device } => self.data_written(piece, device, result),
-            Pending::Batch { batch, offset_bytes, bytes, attempts } => {
-                self.batch_written(batch, offset_bytes, bytes, attempts, result);
-            }
+            Pending::Batch { sealed, attempts } => self.batch_written(sealed, attempts, result),
             Pending::PageIn { frame, reference, again } => {
                 self.page_in_done(frame, reference, again, result, bufs);
             }

@@ -4,6 +4,7 @@ use super::clients::{Fill, PieceKind, Segment, Sweep, Waiting, Wants};
 use super::migrate::job_of_waiter;
 use super::paging::Leaf;
 use super::{Engine, Freed, Pending};
+use crate::journal::Sealed;
 use crate::layout::batch::{Record, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
 use crate::map::index::NO_FRAME;
@@ -376,13 +377,17 @@ impl Engine {
                 piece.batches.push(batch);
                 piece.outstanding += 1;
             }
-            self.journal.join(id, target.map_or(0, |(device, ..)| 1 << device), first);
+            // Past the cache where there is one: a device without pays nothing for FUA, but may be asked in a dearer way.
+            let fua = piece.fua;
+            let cached = target.map_or(0, |(device, ..)| 1 << device);
+            self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 piece.data_outstanding += 1;
-                self.flush.unflushed_bytes += (range.len() * BLOCK) as u64;
+                let fua = fua && self.volatile & 1 << device != 0;
+                self.flush.unflushed_bytes += if fua { 0 } else { (range.len() * BLOCK) as u64 };
                 let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
                 let pending = Pending::Write { piece: id, device };
-                self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua: false }, pending);
+                self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua }, pending);
                 if device != 0 && self.goes_to_both(class) {
                     let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
@@ -396,6 +401,7 @@ impl Engine {
 
     pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {
         match result {
+            Ok(()) if self.pieces[id as usize].fua => {}
             Ok(()) => self.flush.written(device),
             Err(source) => {
                 let error = self.device_error(device, source);
@@ -440,7 +446,7 @@ impl Engine {
                 piece.cancels.push(batch);
                 piece.outstanding += 1;
             }
-            self.journal.join(id, 0, first);
+            self.journal.join(id, 0, first, false);
         }
     }
 
@@ -489,30 +495,24 @@ impl Engine {
     /// Seals the open batch and sends it.
     pub(crate) fn seal_batch(&mut self, force: bool) {
         if let Some(sealed) = self.journal.seal(force) {
-            let (batch, offset_bytes, bytes) = (sealed.batch, sealed.offset_bytes, sealed.bytes);
-            self.counters.journal_bytes += bytes.len() as u64;
-            self.send_batch(batch, offset_bytes, bytes, 0);
+            self.counters.journal_bytes += sealed.bytes.len() as u64;
+            self.send_batch(sealed, 0);
         }
     }
 
-    fn send_batch(&mut self, batch: u64, offset_bytes: u64, bytes: SharedBuf, attempts: u8) {
-        let op = Op::Write { bufs: Vectored::One(bytes.clone()), fua: false };
-        self.command(0, offset_bytes, 0, op, Pending::Batch { batch, offset_bytes, bytes, attempts });
+    fn send_batch(&mut self, sealed: Sealed, attempts: u8) {
+        let (offset_bytes, fua) = (sealed.offset_bytes, sealed.fua);
+        let op = Op::Write { bufs: Vectored::One(sealed.bytes.clone()), fua };
+        self.command(0, offset_bytes, 0, op, Pending::Batch { sealed, attempts });
     }
 
-    pub(crate) fn batch_written(
-        &mut self,
-        batch: u64,
-        offset_bytes: u64,
-        bytes: SharedBuf,
-        attempts: u8,
-        result: Result<(), IoError>,
-    ) {
+    pub(crate) fn batch_written(&mut self, sealed: Sealed, attempts: u8, result: Result<(), IoError>) {
+        let (batch, fua) = (sealed.batch, sealed.fua);
         let error = match result {
             Ok(()) => None,
             Err(_) if attempts < BATCH_ATTEMPTS_MAX => {
                 // The same bytes to the same place: whatever of the first attempt arrived, the end is the same.
-                return self.send_batch(batch, offset_bytes, bytes, attempts + 1);
+                return self.send_batch(sealed, attempts + 1);
             }
             Err(source) => Some(self.device_error(0, source)),
         };
@@ -520,7 +520,9 @@ impl Engine {
         if let Some(error) = &error {
             self.set_read_only(&format!("the journal cannot be written: {error}"));
         } else {
-            self.flush.written(0);
+            if !fua {
+                self.flush.written(0);
+            }
             self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
         }
         for waiter in waiters {

@@ -60,7 +60,7 @@ impl Engine {
             }
             job.last_batch = batch;
             job.next = end;
-            self.journal.join(waiter(id), 0, first_in_batch);
+            self.journal.join(waiter(id), 0, first_in_batch, false);
             if first_in_batch {
                 // The data is durable already: the batch waits only for its own write.
                 self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
