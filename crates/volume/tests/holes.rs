@@ -10,6 +10,8 @@ mod child;
 mod device;
 #[path = "holes/rig.rs"]
 mod rig;
+#[path = "holes/seen.rs"]
+mod seen;
 
 #[path = "holes/bands.rs"]
 mod bands;
@@ -19,15 +21,15 @@ mod collect;
 mod destage;
 #[path = "holes/disks.rs"]
 mod disks;
-#[path = "holes/flushes.rs"]
-mod flushes;
-#[path = "holes/reads.rs"]
-mod reads;
-#[path = "holes/status.rs"]
-mod status;
 #[path = "holes/features.rs"]
 mod features;
-#[path = "holes/space.rs"]
-mod space;
+#[path = "holes/flushes.rs"]
+mod flushes;
 #[path = "holes/memory.rs"]
 mod memory;
+#[path = "holes/reads.rs"]
+mod reads;
+#[path = "holes/space.rs"]
+mod space;
+#[path = "holes/status.rs"]
+mod status;

@@ -1,7 +1,7 @@
 //! Feature bits of superblocks that this version does not know.
 
-use crate::rig::{BULK, FAST, Rig, Setup};
 use crate::device::Scripted;
+use crate::rig::{BULK, FAST, Rig, Setup};
 use forebay_block::checksum::crc32c;
 use forebay_volume::layout::superblock::{SIZE_BYTES, copy_offsets_bytes};
 use forebay_volume::{Op, RequestError};

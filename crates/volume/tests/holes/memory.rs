@@ -27,7 +27,7 @@ struct Forgetful {
 }
 
 impl Forgetful {
-    fn new(size_bytes: u64, holds_flushes: &Arc<AtomicBool>) -> Box<dyn Device> {
+    fn boxed(size_bytes: u64, holds_flushes: &Arc<AtomicBool>) -> Box<dyn Device> {
         let geometry = Geometry {
             size_bytes,
             logical_block_bytes: 4096,
@@ -114,7 +114,17 @@ impl Served {
     fn submit(&mut self, block: u64, blocks: u64, op: Op) {
         let (offset_bytes, len_bytes) = (block * BLOCK as u64, blocks * BLOCK as u64);
         let (disk, export) = (self.disk, 0);
-        self.pool.submit(Request { token: 0, disk, offset_bytes, len_bytes, op, fua: false, export, tag: None, told: None });
+        self.pool.submit(Request {
+            token: 0,
+            disk,
+            offset_bytes,
+            len_bytes,
+            op,
+            fua: false,
+            export,
+            tag: None,
+            told: None,
+        });
     }
 
     fn write(&mut self, block: u64, blocks: u64) {
@@ -137,7 +147,7 @@ impl Served {
 
 fn discards_while_no_flush_ends() {
     let holds = Arc::new(AtomicBool::new(false));
-    let mut devices = Devices::new(vec![Forgetful::new(1200 << 20, &holds), Forgetful::new(64 << 20, &holds)]);
+    let mut devices = Devices::new(vec![Forgetful::boxed(1200 << 20, &holds), Forgetful::boxed(64 << 20, &holds)]);
     let pool = PoolOptions { name: "memory".into(), band_bytes: None, journal_bytes: None };
     let geometry = |device: usize| devices.list[device].geometry().clone();
     let superblock = plan(&pool, &geometry(0), &[geometry(1)], [9; 16], &[[1; 16], [2; 16]]).unwrap();

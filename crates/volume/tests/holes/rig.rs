@@ -182,7 +182,15 @@ impl Rig {
         Self::open(&setup, self.cut(|_| false)).unwrap()
     }
 
-    pub fn submit_to(&mut self, disk: DiskId, block: u64, len_bytes: u64, op: Op, fua: bool, tag: Option<ClassId>) -> u64 {
+    pub fn submit_to(
+        &mut self,
+        disk: DiskId,
+        block: u64,
+        len_bytes: u64,
+        op: Op,
+        fua: bool,
+        tag: Option<ClassId>,
+    ) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
         let offset_bytes = block * BLOCK as u64;

@@ -78,12 +78,7 @@ fn hole_11_b_a_lost_journal_batch_leaks_nothing() {
 #[test]
 fn hole_11_d_cancel_records_when_the_journal_is_full() {
     // Large bands: so many writes find space on the capacity tier.
-    let setup = Setup {
-        capacity_bytes: 16 << 20,
-        band_bytes: 1 << 20,
-        journal_bytes: 128 << 10,
-        ..Setup::default()
-    };
+    let setup = Setup { capacity_bytes: 16 << 20, band_bytes: 1 << 20, journal_bytes: 128 << 10, ..Setup::default() };
     let mut rig = Rig::new(&setup);
     rig.put(0, 1, None);
     rig.put(1, 1, BULK);
