@@ -10,6 +10,8 @@ mod child;
 mod device;
 #[path = "holes/rig.rs"]
 mod rig;
+#[path = "holes/seen.rs"]
+mod seen;
 
 #[path = "holes/bands.rs"]
 mod bands;

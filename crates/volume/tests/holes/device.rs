@@ -1,65 +1,13 @@
 //! A device that does only what the test lets it do: it holds requests until they are released, misreads, fails, and
 //! loses at a power cut just what the test chooses.
 
+use crate::seen::len_bytes;
+pub use crate::seen::{Fate, Kind, Region, Seen};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 use forebay_volume::layout::superblock::{Role, Superblock};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Read,
-    Write,
-    Flush,
-    Discard,
-}
-
-/// Where a request goes, as far as the superblock tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Region {
-    /// Superblocks, watermarks, and all that is nothing else.
-    Head,
-    Root,
-    Journal,
-    /// Map pages and data on the fast tier.
-    Slots,
-    /// Data on the capacity tier.
-    Bands,
-}
-
-/// A request as a rule sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    pub kind: Kind,
-    pub region: Region,
-    pub offset_bytes: u64,
-    /// What would be read, written or discarded.
-    pub bytes: &'a [u8],
-}
-
-impl Seen<'_> {
-    pub fn is(&self, kind: Kind, region: Region) -> bool {
-        self.kind == kind && self.region == region
-    }
-    /// Whether it touches the byte at an offset of the device.
-    pub fn covers(&self, offset_bytes: u64) -> bool {
-        (self.offset_bytes..self.offset_bytes + self.bytes.len() as u64).contains(&offset_bytes)
-    }
-}
-
-/// What a rule makes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    Good,
-    /// It stays under way: the rule is asked again at the next poll.
-    Held,
-    /// It fails. A write changes nothing; a flush loses what it should have made durable, and the device tells so once.
-    Failed,
-    /// A read succeeds with a flipped bit at this offset of the device.
-    Misread(u64),
-}
 
 type Rule = Box<dyn FnMut(&Seen<'_>) -> Fate + Send>;
 
@@ -202,12 +150,8 @@ impl Core {
         let Request { tag, offset_bytes, op, .. } = request;
         let mut result = Ok(());
         if fate == Fate::Failed {
-            let name: &'static str = match op {
-                Op::Read { .. } => "read",
-                Op::Flush => "flush",
-                _ => "write",
-            };
-            result = Err(IoError { kind: IoErrorKind::Medium, operation: name, offset_bytes, os_error: 5 });
+            let operation = if matches!(op, Op::Read { .. }) { "read" } else { "change" };
+            result = Err(IoError { kind: IoErrorKind::Medium, operation, offset_bytes, os_error: 5 });
         }
         match op {
             Op::Read { bufs } if result.is_err() => return Completion { tag, result, bufs: Some(bufs) },
@@ -241,27 +185,23 @@ impl Core {
         Completion { tag, result, bufs: None }
     }
 
+    /// No device is asked for nothing, or for what lies beyond its end.
     fn is_valid(&self, request: &Request) -> bool {
-        let len_bytes = match &request.op {
-            Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-            Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-            Op::Flush => 0,
-            Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
-        };
-        let end = request.offset_bytes.checked_add(len_bytes);
-        request.offset_bytes.is_multiple_of(512) && end.is_some_and(|end| end <= self.geometry.size_bytes)
+        let (start, len) = (request.offset_bytes, len_bytes(&request.op));
+        let fits = start.checked_add(len).is_some_and(|end| end <= self.geometry.size_bytes);
+        matches!(request.op, Op::Flush) || len > 0 && start.is_multiple_of(512) && fits
     }
 
     fn fate(&mut self, request: &Request) -> Fate {
         let offset_bytes = request.offset_bytes;
         let region = region(&self.regions, offset_bytes);
+        let stored = &self.now[offset_bytes as usize..(offset_bytes + len_bytes(&request.op)) as usize];
         let written;
-        let stored = |len: u64| &self.now[offset_bytes as usize..(offset_bytes + len) as usize];
         let (kind, bytes) = match &request.op {
-            Op::Read { bufs } => (Kind::Read, stored(bufs.as_slice().iter().map(|buf| buf.len() as u64).sum())),
-            Op::Flush => (Kind::Flush, &[][..]),
-            Op::Discard { len_bytes } => (Kind::Discard, stored(*len_bytes)),
-            Op::WriteZeroes { len_bytes } => (Kind::Write, stored(*len_bytes)),
+            Op::Read { .. } => (Kind::Read, stored),
+            Op::Flush => (Kind::Flush, stored),
+            Op::Discard { .. } => (Kind::Discard, stored),
+            Op::WriteZeroes { .. } => (Kind::Write, stored),
             Op::Write { bufs, .. } => {
                 written = joined(bufs.as_slice());
                 (Kind::Write, &written[..])

@@ -27,7 +27,7 @@ struct Forgetful {
 }
 
 impl Forgetful {
-    fn new(size_bytes: u64, holds_flushes: &Arc<AtomicBool>) -> Box<dyn Device> {
+    fn boxed(size_bytes: u64, holds_flushes: &Arc<AtomicBool>) -> Box<dyn Device> {
         let geometry = Geometry {
             size_bytes,
             logical_block_bytes: 4096,
@@ -147,7 +147,7 @@ impl Served {
 
 fn discards_while_no_flush_ends() {
     let holds = Arc::new(AtomicBool::new(false));
-    let mut devices = Devices::new(vec![Forgetful::new(1200 << 20, &holds), Forgetful::new(64 << 20, &holds)]);
+    let mut devices = Devices::new(vec![Forgetful::boxed(1200 << 20, &holds), Forgetful::boxed(64 << 20, &holds)]);
     let pool = PoolOptions { name: "memory".into(), band_bytes: None, journal_bytes: None };
     let geometry = |device: usize| devices.list[device].geometry().clone();
     let superblock = plan(&pool, &geometry(0), &[geometry(1)], [9; 16], &[[1; 16], [2; 16]]).unwrap();
@@ -194,7 +194,9 @@ fn discards_while_no_flush_ends() {
     if ended == 0 {
         served.wait(1);
     }
-    for _ in 0..10_000 {
+    served.submit(0, 0, Op::Flush);
+    served.wait(1);
+    for _ in 0..1000 {
         served.poll();
     }
     let left = served.pool.engine.status().fast.used_bytes;
