@@ -4,10 +4,14 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+#[path = "house/imports.rs"]
+mod imports;
 #[path = "house/rules.rs"]
 mod rules;
 #[path = "house/source.rs"]
 mod source;
+#[path = "house/tokens.rs"]
+mod tokens;
 
 use rules::{FLOORS, PURE_ROOMS, ROOMS_WITH_UNSAFE};
 use source::Source;
@@ -45,6 +49,14 @@ fn sources(folder: &str) -> Vec<Source> {
 /// Sources of our own anywhere in the repository.
 fn every_source() -> Vec<Source> {
     ["crates", "bench", "fuzz", "tests"].into_iter().flat_map(sources).collect()
+}
+
+/// Sources of a room without those that are modules of tests.
+fn products(room: &str) -> Vec<Source> {
+    let mut sources = sources(&format!("crates/{room}/src"));
+    let tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    sources.retain(|source| !tests.iter().any(|test| source.path.starts_with(test.as_str())));
+    sources
 }
 
 fn rooms() -> Vec<String> {
@@ -103,9 +115,7 @@ fn unsafe_stands_only_where_it_may() {
 #[test]
 fn pure_rooms_call_nothing_of_the_world() {
     for room in PURE_ROOMS {
-        let mut sources = sources(&format!("crates/{room}/src"));
-        let tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
-        sources.retain(|source| !tests.iter().any(|test| source.path.starts_with(test.as_str())));
+        let sources = products(room);
         let words: usize = sources.iter().map(|source| source::words(&source.product).count()).sum();
         assert!(words > 100, "crates/{room}: hardly any code was seen ({words} words): nothing was checked");
         none(sources.iter().flat_map(rules::impure_calls).collect());
@@ -115,6 +125,19 @@ fn pure_rooms_call_nothing_of_the_world() {
 #[test]
 fn no_file_is_too_long() {
     none(every_source().iter().flat_map(rules::too_long).collect());
+}
+
+#[test]
+fn survey() {
+    for room in rooms() {
+        let s = products(&room);
+        let i = imports::imports(&s);
+        println!("##### {room}: {} files {} imports", s.len(), i.len());
+        for c in imports::circles(&i) {
+            println!("{c}");
+        }
+        println!("spread: {:#?}", imports::spread_structs(&s));
+    }
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! and only the ratio within a round counts.
 
 use super::course::Halt;
+use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
 use super::figures::{Latency, failures};
 use super::report::{Report, Table};
 use super::text;
-use super::{Driver, DriverError};
 use crate::job::model::{Job, Plan};
 use crate::job::validate::validate;
 use crate::run::{JobResult, Partial};

@@ -2,10 +2,11 @@
 
 use super::conditioning::Conditioning;
 use super::course::{Course, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::options::Options;
+use super::prepare::apply;
 use super::report::Report;
-use super::{Driver, list::refuse_writes};
 use serde_json::json;
 
 /// Brings the target into a state and reports what was done.
@@ -17,10 +18,10 @@ pub fn condition(
     options: &Options,
     conditioning: Conditioning,
 ) -> Result<Report, ExperimentError> {
-    refuse_writes(options, "conditioning", "")?;
+    options.refuse_writes("conditioning", "")?;
     let mut course = Course::new(driver, options)?;
     let mut done = None;
-    let end = conditioning.apply(&mut course).map(|text| done = Some(text));
+    let end = apply(conditioning, &mut course).map(|text| done = Some(text));
     known(end)?;
     if let Some(done) = &done {
         course.condition(format!("conditioning: {done}"));

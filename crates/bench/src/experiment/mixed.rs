@@ -1,11 +1,12 @@
 //! The mixed throughput test of S-PASS: what a light write load does to bursts of sequential reads.
 
-use super::Driver;
 use super::conditioning::Conditioning;
 use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::text;
 use crate::job::model::{Arrival, End, Extent, Job, Mix, Pattern, Region, SizeMix, Sizes};
@@ -105,7 +106,7 @@ fn burst_bytes(options: &Options) -> u64 {
 
 fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
     let options = course.options;
-    course.prepare(Some(Conditioning::default()))?;
+    prepare(course, Some(Conditioning::default()))?;
     let half = course.region.1 / 2 / u64::from(IO_BYTES) * u64::from(IO_BYTES);
     let burst = burst_bytes(options);
     let read = |from: u64, name: String| reads(course, (from, half), burst, name);

@@ -1,11 +1,12 @@
 //! Throughput and latency over the queue depth (the picture of the low-queue-depth method), the saturation depth, and
 //! the device's worth at the depths that an application uses.
 
-use super::Driver;
 use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::{plot, text};
 use crate::job::model::{End, Job, Mix};
@@ -93,7 +94,7 @@ fn depths(deepest: u32) -> Vec<u32> {
 }
 
 fn measure(course: &mut Course<'_>, percent: u32, rows: &mut Vec<Row>) -> Result<(), Halt> {
-    course.prepare(None)?;
+    prepare(course, None)?;
     let options = course.options;
     let point_ns = options.point_ns(POINT_NS);
     let warmup_ns = options.warmup_ns(point_ns);

@@ -1,10 +1,11 @@
 //! Quality over time: a fixed open-loop rate, and how latency keeps up from interval to interval.
 
-use super::Driver;
 use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::{Options, Rate};
+use super::prepare::prepare;
 use super::qd_sweep::read_percent;
 use super::report::{Report, Table};
 use super::text;
@@ -94,7 +95,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
 }
 
 fn measure(course: &mut Course<'_>, percent: u32, found: &mut Found) -> Result<(), Halt> {
-    course.prepare(None)?;
+    prepare(course, None)?;
     let options = course.options;
     let run_ns = options.point_ns(RUN_NS);
     let warmup_ns = options.warmup_ns(run_ns);

@@ -1,10 +1,11 @@
 //! Short bursts with pauses, as applications make them: what the first I/O after a pause costs, and what a burst reaches.
 
-use super::Driver;
 use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::text;
 use crate::job::model::{Burst, End, Job, Mix};
@@ -62,7 +63,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
 }
 
 fn measure(course: &mut Course<'_>, percent: u32, firsts: &mut Vec<Row>, bursts: &mut Vec<Row>) -> Result<(), Halt> {
-    course.prepare(None)?;
+    prepare(course, None)?;
     let options = course.options;
     let point_ns = options.point_ns(POINT_NS);
     course.condition(format!("{} s a point, {percent} % reads; pauses are slept", text::digits(point_ns as f64 / 1e9)));

@@ -1,10 +1,11 @@
 //! SNIA PTS 2.0.2, IOPS test.
 
-use super::Driver;
 use super::conditioning::Conditioning;
 use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::snia::{self, Cell};
 use super::text;
@@ -73,7 +74,7 @@ fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
     ));
     // Before the purge, so that it leaves no trace.
     let sizes = snia::possible_sizes(course, &SIZES)?;
-    course.prepare(Some(STANDARD))?;
+    prepare(course, Some(STANDARD))?;
     found.cells = MIXES.iter().flat_map(|&mix| sizes.iter().map(move |&size| (mix, size))).collect();
     loop {
         let number = found.rounds.len() + 1;

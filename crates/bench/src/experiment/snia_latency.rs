@@ -1,11 +1,12 @@
 //! SNIA PTS 2.0.2, latency test.
 
-use super::Driver;
 use super::conditioning::Conditioning;
 use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Latency;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::snia::{self, Cell};
 use super::text;
@@ -73,7 +74,7 @@ fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
         "1 I/O in flight; percentiles are over the five rounds of the window, intervals as if I/Os were independent",
     );
     let sizes = snia::possible_sizes(course, &SIZES)?;
-    course.prepare(Some(STANDARD))?;
+    prepare(course, Some(STANDARD))?;
     found.cells = MIXES.iter().flat_map(|&mix| sizes.iter().map(move |&size| (mix, size))).collect();
     loop {
         let number = found.means.len() + 1;

@@ -1,11 +1,12 @@
 //! Percent read x queue depth x fill level (S-PASS), with the conditioning state of each cell.
 
-use super::Driver;
-use super::conditioning::{Conditioning, can_trim};
+use super::conditioning::Conditioning;
 use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::{apply, can_trim, prepare};
 use super::report::{Report, Table};
 use super::text;
 use crate::job::model::{End, Job, Mix};
@@ -69,7 +70,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
 fn measure(course: &mut Course<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
     let options = course.options;
     if options.conditioning.is_some() {
-        course.prepare(None)?;
+        prepare(course, None)?;
     }
     let point_ns = options.point_ns(CELL_NS);
     let warmup_ns = options.warmup_ns(point_ns);
@@ -92,7 +93,7 @@ fn measure(course: &mut Course<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
     let all = options.fills_percent.len() * mixes.len() * depths.len();
     for &fill_percent in &options.fills_percent {
         let fill = Conditioning { purge: true, sequential_passes: 1, random_passes: 0, fill_percent };
-        let done = fill.apply(course)?;
+        let done = apply(fill, course)?;
         course.condition(format!("fill {fill_percent} %: {done}"));
         let trimmed = can_trim(course)?;
         let filled = fill.filled_bytes(course.region.1);

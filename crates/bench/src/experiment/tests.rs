@@ -2,7 +2,7 @@
 
 use super::fake::{Fake, Fate, PEAK};
 use super::*;
-use crate::job::model::{Extent, Region};
+use crate::job::model::{Extent, Job, Region};
 use crate::job::toml_file;
 use crate::run::Partial;
 use forebay_block::OpKind;

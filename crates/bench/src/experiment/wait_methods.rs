@@ -1,10 +1,11 @@
 //! The same load waited for in five ways: why CrystalDiskMark, AS-SSD and Anvil disagree on one drive.
 
-use super::Driver;
 use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::text;
 use crate::job::model::{Access, Calls, End, Job, Mix, Think};
@@ -80,7 +81,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
 }
 
 fn measure(course: &mut Course<'_>, percent: u32, settings: &mut [Setting]) -> Result<(), Halt> {
-    course.prepare(None)?;
+    prepare(course, None)?;
     let options = course.options;
     let run_ns = options.point_ns(RUN_NS);
     course.condition(format!(
@@ -139,7 +140,7 @@ fn one(
     };
     // The way that the others are held against must be there.
     if at == AGAINST && runs.rounds.is_empty() {
-        return Err(ExperimentError::Driver { step, source: super::DriverError(refused) }.into());
+        return Err(ExperimentError::Driver { step, source: super::driver::DriverError(refused) }.into());
     }
     course.note(format!("{} is left out: {refused}", way.name));
     (runs.refused, runs.rounds) = (true, Vec::new());

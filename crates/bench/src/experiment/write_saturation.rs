@@ -1,11 +1,12 @@
 //! Random writes for some capacities: the fresh device's throughput, where it falls, and to what.
 
-use super::Driver;
 use super::conditioning::Conditioning;
 use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::lasted_ns;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
 use super::text;
 use crate::job::model::{End, Job, Mix, SizeMix, Sizes};
@@ -115,7 +116,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
 
 fn measure(course: &mut Course<'_>, found: &mut Option<JobResult>) -> Result<(), Halt> {
     let options = course.options;
-    course.prepare(Some(Conditioning { purge: true, sequential_passes: 0, random_passes: 0, fill_percent: 100 }))?;
+    prepare(course, Some(Conditioning { purge: true, sequential_passes: 0, random_passes: 0, fill_percent: 100 }))?;
     let (threads, depth) = options.parallel(LOAD);
     let size = SizeMix::fixed(4096);
     let longest_ns = match options.runtime_ns {

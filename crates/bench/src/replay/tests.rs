@@ -1,6 +1,7 @@
 //! Requests on their way to I/Os: order, window, speed, fitting.
 
 use super::*;
+use forebay_block::OpKind;
 use proptest::prelude::*;
 
 /// A trace in memory, some requests at a time.

@@ -1,6 +1,7 @@
 //! Adding up what workers hand in: totals, intervals, bursts.
 
 use super::drift::Drift;
+use super::facts::TargetFacts;
 use super::failures::Failures;
 use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
@@ -298,7 +299,7 @@ impl Collector {
     }
 
     /// The result.
-    pub fn finish(mut self, target: super::TargetFacts) -> JobResult {
+    pub fn finish(mut self, target: TargetFacts) -> JobResult {
         // A worker that died has not said its end.
         let died = self.ended < self.reached.len();
         let interrupted = self.interrupted;

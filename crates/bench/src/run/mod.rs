@@ -4,6 +4,7 @@ mod clock;
 mod collect;
 mod content;
 mod drift;
+mod facts;
 mod failures;
 mod load;
 mod pace;
@@ -17,6 +18,7 @@ mod worker;
 
 pub use clock::{Clock, TscClock};
 pub use drift::Drift;
+pub use facts::TargetFacts;
 pub use failures::{Failure, Failures};
 pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
 pub use tally::{Latencies, Tally};
@@ -57,19 +59,6 @@ pub struct Opened<Q> {
     pub queues: Vec<Q>,
     /// What is known of it.
     pub facts: TargetFacts,
-}
-
-/// What is known of a target.
-#[derive(Clone, Debug, Default)]
-pub struct TargetFacts {
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// Logical block in bytes.
-    pub logical_block_bytes: u32,
-    /// How it is reached: system calls, cache or direct.
-    pub description: String,
-    /// What the user should know.
-    pub notes: Vec<String>,
 }
 
 /// Settings of a run.

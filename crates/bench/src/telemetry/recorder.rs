@@ -1,7 +1,7 @@
 //! What a worker holds: a chunk that it fills with stores alone.
 
+use super::outlet::{Outlet, chunk};
 use super::record::Record;
-use super::spill::Outlet;
 
 /// Takes the records of one thread. A worker without telemetry has none (`Option<Recorder>`).
 ///
@@ -147,9 +147,4 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// A chunk whose pages are mapped already.
-pub(super) fn chunk(records: usize) -> Box<[Record]> {
-    vec![Record::FILLER; records].into_boxed_slice()
 }

@@ -1,6 +1,6 @@
 //! Magics whose place depends on the device's size, or that are too short to be believed alone.
 
-use super::Probe;
+use super::probe::Probe;
 use forebay_block::IoError;
 
 pub(super) const FOREBAY_NAME: &str = "Forebay pool";

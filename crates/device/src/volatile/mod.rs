@@ -10,6 +10,7 @@
 //! because a per-sector record of terabytes would not fit memory.
 
 mod cache;
+mod job;
 mod jobs;
 mod leak;
 mod pieces;
@@ -22,7 +23,7 @@ use crate::request::{error, finish, validate};
 use cache::{Content, Covered, SectorCache, Version};
 use forebay_block::Random;
 use forebay_block::{Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
-use jobs::{Active, Job};
+use job::{Active, Job};
 use leak::Leak;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;

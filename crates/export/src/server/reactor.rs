@@ -129,11 +129,11 @@ impl Reactor {
                 next_tick_ns = run.now_ns + TICK_NS;
             }
             if self.stop_asked && shutdown.is_none() {
-                shutdown = Some(Shutdown::begin(self, run.now_ns));
+                shutdown = Some(Shutdown::begin(&mut self.connections, run.now_ns, self.config.stop_timeout_ns));
                 self.stop_listening();
             }
             if let Some(shutdown) = &mut shutdown {
-                let over = shutdown.advance(self, run.backend, run.now_ns)?;
+                let over = shutdown.advance(&self.connections, &self.exports, run.backend, run.now_ns)?;
                 if over {
                     for index in self.connections.indices() {
                         self.close(&mut run, index, CloseReason::Stopped);

@@ -5,9 +5,9 @@ use super::events::Event;
 use super::extents::Layout;
 use super::handle::{Handle, Id};
 use super::look::Found;
-use super::rocksdb::{Levels, is_sign, table_number};
 use super::schedule::{Schedule, Timing};
 use super::shared::{CHANGES_MAX, EXTENTS_MAX};
+use super::table::{LateTable, Levels, is_sign, table_number};
 use super::tree::{Linked, Name, Removed, Tree};
 use super::{Change, FileFacts, Lifetime, WatchOptions};
 use std::collections::VecDeque;
@@ -45,17 +45,6 @@ pub enum Todo {
     Notice(u64),
     /// A table of this number was made in this folder.
     Table(u64, u64),
-}
-
-/// A table of RocksDB that is gone.
-#[derive(Clone, Debug)]
-pub struct LateTable {
-    /// Its folder.
-    pub folder: u64,
-    /// The number in its name.
-    pub number: u64,
-    /// What was known of it.
-    pub facts: FileFacts,
 }
 
 /// Most tables that are gone and wait to be taken up.

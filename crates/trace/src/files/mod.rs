@@ -29,6 +29,7 @@ mod rocksdb;
 mod scan;
 mod schedule;
 mod shared;
+mod table;
 mod tree;
 mod watch;
 

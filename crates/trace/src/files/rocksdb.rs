@@ -4,9 +4,10 @@
 //! `LOG.old.MICROSECONDS`; what was not read of it then is read by that name.
 
 use super::FileFacts;
-use super::book::{Book, LateTable};
+use super::book::Book;
 use super::handle::Id;
 use super::look::read_at;
+use super::table::{LateTable, Levels, table_number};
 use crate::rocksdb_log::RocksdbLog;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -46,27 +47,6 @@ struct Database {
     /// Those that are gone meanwhile, and since when.
     gone: BTreeMap<u64, (FileFacts, Instant)>,
     due: Instant,
-}
-
-/// The levels of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Levels {
-    /// Where it is, or is probably being written to.
-    pub now: Option<u8>,
-    /// For which its bytes were written.
-    pub written: Option<u8>,
-}
-
-/// The number of a table's name, `000012.sst`.
-pub fn table_number(name: &[u8]) -> Option<u64> {
-    let digits = name.strip_suffix(b".sst")?;
-    let is_number = digits.len() >= 6 && digits.iter().all(u8::is_ascii_digit);
-    if is_number { str::from_utf8(digits).ok()?.parse().ok() } else { None }
-}
-
-/// Whether a folder with a file of this name may be a database.
-pub fn is_sign(name: &[u8]) -> bool {
-    name == b"CURRENT" || name == b"LOG" || name.starts_with(b"MANIFEST-")
 }
 
 impl Databases {
@@ -195,6 +175,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::super::handle::Handle;
+    use super::super::table::is_sign;
     use super::super::{Change, WatchOptions};
     use super::*;
 

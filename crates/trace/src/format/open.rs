@@ -2,11 +2,13 @@
 
 use super::blktrace::Blktrace;
 use super::detect::{self, HEAD_BYTES};
+use super::kind::Format;
 use super::oracle_general::OracleGeneral;
 use super::parquet::{ParquetTrace, Wanted};
+use super::readers::lines;
 use super::segments::{self, Capture};
 use super::text::Text;
-use super::{Format, Vscsi};
+use super::vscsi::Vscsi;
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -140,7 +142,7 @@ fn from_unpacked(
         None => detect::detect(from.head(), from.is_whole())
             .map_err(|why| TraceError::UnknownFormat { path: path.to_owned(), why })?,
     };
-    if let Some(lines) = format.lines() {
+    if let Some(lines) = lines(format) {
         return Ok(Box::new(Text::new(from, format.name(), lines)));
     }
     match format {

@@ -13,6 +13,8 @@
 
 mod line;
 mod tables;
+
+pub use tables::Created;
 #[cfg(test)]
 mod tests;
 
@@ -28,15 +30,6 @@ const LINE_BYTES_MAX: usize = 256 << 10;
 const JOBS_MAX: usize = 1 << 12;
 /// Tables of one job that may wait for its level.
 const WAITING_MAX: usize = 1 << 16;
-
-/// Tables that were written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Created {
-    /// How many.
-    pub tables: u64,
-    /// Bytes of their files.
-    pub bytes: u64,
-}
 
 /// A job that writes tables.
 #[derive(Clone, Debug, Default)]

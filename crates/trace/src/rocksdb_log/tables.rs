@@ -1,10 +1,18 @@
 //! What is known of tables, by number.
 
-use super::Created;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Tables that are kept, deleted ones included.
 const TABLES_MAX: usize = 1 << 20;
+
+/// Tables that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Created {
+    /// How many.
+    pub tables: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {

@@ -1,11 +1,8 @@
 //! What must be on the target: one atomic word for each granule, shared by all threads.
 
 use super::judge::{Judged, Mismatch, check, check_alone};
-use super::layout::{Layout, VerifyError};
+use super::layout::{Layout, MAP_BYTES_MAX, VerifyError};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Memory that a map may take: 32 Mi granules, which are 128 GiB in granules of 4096 bytes.
-pub const MAP_BYTES_MAX: u64 = 256 << 20;
 
 /// Bits of the generation. 2^44 writes are 20 days at ten million a second; granules written later are not judged.
 const GENERATION_MASK: u64 = (1 << 44) - 1;

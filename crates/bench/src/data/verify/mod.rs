@@ -45,5 +45,5 @@ mod tests;
 
 pub use header::{HEADER_BYTES, Header};
 pub use judge::{Judged, Mismatch, MismatchKind, check, check_alone};
-pub use layout::{Layout, VerifyError};
-pub use map::{MAP_BYTES_MAX, ReadView, WrittenMap};
+pub use layout::{Layout, MAP_BYTES_MAX, VerifyError};
+pub use map::{ReadView, WrittenMap};

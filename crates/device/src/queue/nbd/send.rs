@@ -1,6 +1,6 @@
 //! Requests on their way out: headers and payloads of many in one writev.
 
-use super::Flights;
+use super::flights::Flights;
 use crate::nbd_client::stream::Stream;
 use crate::nbd_client::wire;
 use forebay_block::{Io, OpKind};

@@ -1,6 +1,8 @@
 //! The mixed throughput test of S-PASS: bursts of sequential reads, alone and beside a light write load.
 
-use super::{ConformanceError, Data, Effort, Found, Live, Value, host};
+use super::found::{Data, Found, Value};
+use super::setting::{Effort, Live, host};
+use crate::conformance::table::ConformanceError;
 use crate::host::{Profile, Thread};
 use crate::ssd::{Command, Done, Op, Ssd};
 use forebay_block::Random;

@@ -3,6 +3,7 @@
 //! One file of each processor or all in one (`blkparse -d`, or ftrace's `blk` tracer with its options `bin` and
 //! `nocontext-info`).
 
+mod device;
 mod event;
 mod flights;
 mod pairing;
@@ -11,6 +12,7 @@ mod stream;
 pub(crate) mod wire;
 mod write;
 
+pub(super) use device::device_name;
 pub(super) use event::{Action, Event};
 pub(super) use pairing::Pairing;
 pub(super) use stream::looks_right;
@@ -32,11 +34,6 @@ use wire::Record;
 const PROCESSES_MAX: usize = 1 << 16;
 /// Bytes of a process's name (`TASK_COMM_LEN`).
 const COMM_BYTES: usize = 16;
-
-/// The name of a device: its numbers, as blkparse writes them.
-pub(super) fn device_name(device: u32) -> String {
-    format!("{},{}", device >> 20, device & 0xf_ffff)
-}
 
 /// A record that has been read and waits for its turn.
 struct Waiting {

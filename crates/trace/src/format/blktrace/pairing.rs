@@ -4,6 +4,7 @@
 //! which is right for devices without a queue of requests (dm, md, zram); where it has neither, when it completed (C),
 //! and then nothing is known of its latency. What a device has is seen from the beginning of the trace.
 
+use super::device::device_name;
 use super::event::{Action, Event};
 use super::flights::Flights;
 use super::queued::{Queued, QueuedTable};
@@ -108,7 +109,7 @@ impl Pairing {
             if let Some(first) = devices.first() {
                 let more =
                     if devices.len() > 1 { format!(" and {} more devices", devices.len() - 1) } else { String::new() };
-                notes.push(format!("{}{more}: {what}", super::device_name(*first)));
+                notes.push(format!("{}{more}: {what}", device_name(*first)));
             }
         }
         notes
