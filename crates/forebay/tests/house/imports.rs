@@ -25,8 +25,8 @@ pub struct Import {
 
 /// Where a path ends.
 enum Target<'a> {
-    /// An item, or an unknown name, of this module.
-    Item(&'a Module),
+    /// An item, or an unknown name, of this module; the name.
+    Item(&'a Module, String),
     /// A module itself.
     Module(&'a Module),
     /// Something of another crate, of the language, or of a function's own.
@@ -67,7 +67,8 @@ impl Tree {
             word == name
                 && !module.in_use(at)
                 && !is_module
-                && !before.ends_with([':', '.'])
+                && !before.ends_with("::")
+                && !before.ends_with('.')
                 && !before.ends_with("mod")
         })
     }
@@ -82,6 +83,7 @@ impl Tree {
                 Some(root) => self.walk(root, &path[1..], chain),
                 None => Target::Outside,
             },
+            "self" if path.get(1).is_some_and(|next| next == "super") => self.resolve(module, &path[1..], chain),
             "self" => self.walk(module, &path[1..], chain),
             "super" => {
                 let parent = module.path.split_last().and_then(|(_, parent)| self.modules.get(parent));
@@ -112,7 +114,7 @@ impl Tree {
             return self.walk(child, rest, chain);
         }
         if module.items.contains(name) {
-            return Target::Item(module);
+            return Target::Item(module, name.clone());
         }
         if let Some(binding) = module.uses.iter().find(|binding| binding.name.as_ref() == Some(name)) {
             // `use a::a` names by `a` what is inside the module `a`.
@@ -126,7 +128,7 @@ impl Tree {
         if let Some(child) = child {
             return self.walk(child, rest, chain);
         }
-        self.through_globs(module, name, path, chain).unwrap_or(Target::Item(module))
+        self.through_globs(module, name, path, chain).unwrap_or_else(|| Target::Item(module, name.clone()))
     }
 
     /// What `path` is where `name`, its start, comes into `module` by a glob.
@@ -162,7 +164,7 @@ pub fn imports(sources: &[Source]) -> Vec<Import> {
             continue;
         };
         let mut import = |target: Target<'_>, path: &[String], at: usize| {
-            if let Target::Item(to) = target
+            if let Target::Item(to, _) = target
                 && to.file != module.file
             {
                 let line = source.product[..at].matches('\n').count() + 1;
@@ -196,8 +198,17 @@ pub fn imports(sources: &[Source]) -> Vec<Import> {
     found.into_iter().collect()
 }
 
-/// Groups of files that import one another, directly or by way of others; each as one text with its imports.
-pub fn circles(imports: &[Import]) -> Vec<String> {
+/// Files that import one another, directly or by way of others.
+#[derive(Debug)]
+pub struct Circle {
+    /// How many they are.
+    pub files: usize,
+    /// Their imports of each other, for people.
+    pub text: String,
+}
+
+/// All circles, a file being in one at most.
+pub fn circles(imports: &[Import]) -> Vec<Circle> {
     let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for import in imports {
         next.entry(&import.from).or_default().insert(&import.to);
@@ -233,8 +244,8 @@ pub fn circles(imports: &[Import]) -> Vec<String> {
         for ((from, to), (line, paths)) in needs {
             text += &format!("\n    {from}:{line} needs {to} ({})", paths.join(", "));
         }
+        found.push(Circle { files: group.len(), text });
         done.extend(group);
-        found.push(text);
     }
     found
 }
@@ -247,7 +258,7 @@ pub fn spread_structs(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> 
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for module in tree.modules.values() {
         for path in &module.impls {
-            if let (Target::Item(home), Some(name)) = (tree.resolve(module, path, 0), path.last()) {
+            if let Target::Item(home, name) = tree.resolve(module, path, 0) {
                 found.entry(format!("{} {name}", home.file)).or_default().insert(module.file.clone());
             }
         }
