@@ -142,13 +142,20 @@ fn no_file_is_too_long() {
     none(sources.iter().flat_map(rules::too_long).collect());
     for path in LONG_LEFT {
         let source = sources.iter().find(|source| source.path == path);
-        mended(path, source.is_some_and(|source| source.lines > rules::line_limit(path)));
+        still_left(path, source.is_some_and(|source| source.lines > rules::line_limit(path)));
     }
 }
 
-/// Fails where `left` says that something is still to be mended and it no longer is: what was won stays won.
-fn mended(what: &str, is_left: bool) {
+/// Fails where something listed as left was mended: what was won stays won.
+fn still_left(what: &str, is_left: bool) {
     assert!(is_left, "{what}: mended; take it out of tests/house/left.rs");
+}
+
+/// Adds to `wrong` where `left` counts more than was `found`.
+fn shrunk(wrong: &mut Vec<String>, what: &str, found: usize, left: usize) {
+    if found < left {
+        wrong.push(format!("{what}: {found}; lower the {left} of tests/house/left.rs"));
+    }
 }
 
 #[test]
@@ -164,9 +171,8 @@ fn imports_form_no_circle() {
         if files > left {
             wrong.push(format!("crates/{room}: {files} files in circles, {left} are left to be mended"));
             wrong.extend(circles.into_iter().map(|circle| circle.text));
-        } else {
-            mended(&format!("crates/{room}: of {left} files in circles {} ", left - files), files == left);
         }
+        shrunk(&mut wrong, &format!("crates/{room}: files in circles"), files, left);
     }
     none(wrong);
 }
@@ -188,7 +194,7 @@ fn a_struct_has_its_methods_in_one_file() {
     }
     none(wrong);
     for (room, name) in SPREAD_LEFT {
-        mended(&format!("methods of {name} of crates/{room}"), seen.contains(&(room.to_owned(), name.to_owned())));
+        still_left(&format!("methods of {name} of crates/{room}"), seen.contains(&(room.to_owned(), name.to_owned())));
     }
 }
 
@@ -227,9 +233,8 @@ fn the_words_are_those_of_the_house() {
         if found.len() > left {
             wrong.push(format!("{room}: {} words that the house does not use, {left} are left", found.len()));
             wrong.extend(found.iter().map(|f| format!("  {}: {} (say: {})", f.place, f.word, f.say)));
-        } else {
-            mended(&format!("{room}: of {left} words {}", left - found.len()), found.len() == left);
         }
+        shrunk(&mut wrong, &format!("{room}: words that the house does not use"), found.len(), left);
     }
     none(wrong);
 }

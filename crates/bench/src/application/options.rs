@@ -19,7 +19,7 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// What ends a load early, and who is told how far it is.
+/// What ends a load early, and who is shown how far it is.
 pub struct Control<'a> {
     /// Set by the user.
     pub stop: &'a AtomicBool,

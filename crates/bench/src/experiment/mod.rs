@@ -7,7 +7,6 @@
 mod compare;
 mod condition;
 mod conditioning;
-mod course;
 mod depth_histogram;
 mod driver;
 mod error;
@@ -21,6 +20,7 @@ mod qd_sweep;
 mod qos;
 mod region;
 mod report;
+mod session;
 mod short_burst;
 mod snia;
 mod snia_iops;

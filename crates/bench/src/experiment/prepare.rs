@@ -1,8 +1,8 @@
 //! Brings the target into the state in which an experiment is to find it.
 
 use super::conditioning::{Conditioning, trim};
-use super::course::{Course, Halt};
 use super::figures::lasted_ns;
+use super::session::{Halt, Session};
 use super::text;
 use crate::job::model::{End, Job};
 use crate::run::per_second;
@@ -14,12 +14,12 @@ const QUICK_NS: u64 = 10_000_000_000;
 const REGION_PROBE_BYTES: u64 = 1 << 20;
 
 /// Brings the target into the state that the user asked for, or else into `standard`.
-pub(super) fn prepare(course: &mut Course<'_>, standard: Option<Conditioning>) -> Result<(), Halt> {
-    let asked = course.options.conditioning;
+pub(super) fn prepare(session: &mut Session<'_>, standard: Option<Conditioning>) -> Result<(), Halt> {
+    let asked = session.options.conditioning;
     match asked.or(standard) {
         None => {
-            course.condition("conditioning: none, the target is as it was found");
-            course.note(
+            session.condition("conditioning: none, the target is as it was found");
+            session.note(
                 "what was never written, or was trimmed, is read without the media: before reads mean anything, fill \
                  the target (conditioning sequential=1)",
             );
@@ -27,31 +27,31 @@ pub(super) fn prepare(course: &mut Course<'_>, standard: Option<Conditioning>) -
         }
         Some(conditioning) => {
             if asked.is_some() && standard.is_some() && asked != standard {
-                course.note("conditioned as asked, not as the method prescribes");
+                session.note("conditioned as asked, not as the method prescribes");
             }
-            let done = apply(conditioning, course)?;
-            course.condition(format!("conditioning: {done}"));
+            let done = apply(conditioning, session)?;
+            session.condition(format!("conditioning: {done}"));
             Ok(())
         }
     }
 }
 
 /// Brings the target into this state, and says what was done.
-pub(super) fn apply(conditioning: Conditioning, course: &mut Course<'_>) -> Result<String, Halt> {
+pub(super) fn apply(conditioning: Conditioning, session: &mut Session<'_>) -> Result<String, Halt> {
     let mut done = Vec::new();
-    let purge = conditioning.purge && can_trim(course)?;
+    let purge = conditioning.purge && can_trim(session)?;
     if conditioning.purge && !purge {
         done.push("NOT purged (the target cannot trim)".to_owned());
     }
-    let base = Job { region: course.part(course.region.1), ..course.options.base.clone() };
-    for stage in (Conditioning { purge, ..conditioning }).stages_on(&base, course.region) {
+    let base = Job { region: session.part(session.region.1), ..session.options.base.clone() };
+    for stage in (Conditioning { purge, ..conditioning }).stages_on(&base, session.region) {
         let mut job = stage.job;
-        if course.options.quick {
+        if session.options.quick {
             job.end.after_ns = Some(QUICK_NS);
         }
         let wanted = job.end.after_passes.unwrap_or(1.0);
         let step = format!("conditioning: {}", stage.what);
-        let result = course.one(&step, job)?;
+        let result = session.one(&step, job)?;
         let reached = result.bytes() as f64 / stage.pass_bytes.max(1) as f64;
         // A pass ends with the last whole I/O.
         let cut = if reached < wanted * 0.999 { format!(", ONLY {reached:.2} passes") } else { String::new() };
@@ -68,20 +68,20 @@ pub(super) fn apply(conditioning: Conditioning, course: &mut Course<'_>) -> Resu
 }
 
 /// Whether the target can trim: asked once, with the first block of the region.
-pub(super) fn can_trim(course: &mut Course<'_>) -> Result<bool, Halt> {
-    if let Some(known) = course.can_trim {
+pub(super) fn can_trim(session: &mut Session<'_>) -> Result<bool, Halt> {
+    if let Some(known) = session.can_trim {
         return Ok(known);
     }
-    let len = course.region.1.min(REGION_PROBE_BYTES);
-    let mut job = trim(&course.options.base, course.region.0, len, len).job;
+    let len = session.region.1.min(REGION_PROBE_BYTES);
+    let mut job = trim(&session.options.base, session.region.0, len, len).job;
     job.end = End { after_ios: Some(1), ..End::default() };
-    let can = match course.probe("looking whether the target can trim", job)? {
+    let can = match session.probe("looking whether the target can trim", job)? {
         Ok(()) => true,
         Err(what) => {
-            course.note(format!("the target cannot trim ({what}): it was not purged, and old data stays in it"));
+            session.note(format!("the target cannot trim ({what}): it was not purged, and old data stays in it"));
             false
         }
     };
-    course.can_trim = Some(can);
+    session.can_trim = Some(can);
     Ok(can)
 }

@@ -372,7 +372,7 @@ impl Collector {
     }
 }
 
-/// The time in which an open loop's I/Os were handed over: the schedule's own where that was kept, longer where the loop
+/// The time in which an open loop's I/Os were submitted: the schedule's own where that was kept, longer where the loop
 /// fell behind. A hundredth is no falling behind: the last few came in a moment when the machine was busy.
 fn issued_ns(window_end: u64, last_ns: u64, begin: u64) -> u64 {
     let window_ns = window_end.saturating_sub(begin);

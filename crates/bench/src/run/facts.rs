@@ -1,4 +1,4 @@
-//! What a run is told of its target.
+//! What is known of a target.
 
 /// What is known of a target.
 #[derive(Clone, Debug, Default)]

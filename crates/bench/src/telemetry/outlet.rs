@@ -68,8 +68,8 @@ impl Outlet {
         empty
     }
 
-    /// Hands over a chunk of which `count` records are filled.
-    pub(super) fn hand_over(&mut self, chunk: Box<[Record]>, count: usize) {
+    /// Passes on a chunk of which `count` records are filled.
+    pub(super) fn submit(&mut self, chunk: Box<[Record]>, count: usize) {
         self.publish_drops();
         // Before sending, so that the writer never is ahead of it.
         self.shared.handed.fetch_add(count as u64, Ordering::AcqRel);

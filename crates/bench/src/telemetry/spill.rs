@@ -79,7 +79,7 @@ impl SpillTarget for File {
 /// How far the spill is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpillStatus {
-    /// Records that workers handed over.
+    /// Records that workers passed on.
     pub handed: u64,
     /// Records in the file.
     pub written: u64,
@@ -96,7 +96,7 @@ pub struct SpillStatus {
 pub struct SpillReport {
     /// Counts at the end.
     pub status: SpillStatus,
-    /// Records handed over and not in the file, because of `failure` or because the target did not answer in time.
+    /// Records passed on and not in the file, because of `failure` or because the target did not answer in time.
     pub lost: u64,
     /// What went wrong with the target, if anything: the first error.
     pub failure: Option<TelemetryError>,
@@ -208,14 +208,14 @@ impl Spill {
         self.shared.status()
     }
 
-    /// Writes what was handed over, the footer, and syncs; waits for that at most so long. Recorders should be
-    /// finished: what they hand over afterwards is not written. Where the target does not answer in time, the thread
+    /// Writes what was passed on, the footer, and syncs; waits for that at most so long. Recorders should be
+    /// finished: what they pass on afterwards is not written. Where the target does not answer in time, the thread
     /// is left behind and the file has no footer yet.
     #[must_use]
-    pub fn finish(self, patience: Duration) -> SpillReport {
+    pub fn finish(self, timeout: Duration) -> SpillReport {
         let _ = self.sender.try_send(Message::End);
         // No answer: out of time, or the thread is gone (a panic in the target).
-        let is_clean = self.done.recv_timeout(patience).unwrap_or(false);
+        let is_clean = self.done.recv_timeout(timeout).unwrap_or(false);
         let status = self.shared.status();
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let at_bytes = status.bytes;
@@ -226,7 +226,7 @@ impl Spill {
 
 impl Shared {
     fn status(&self) -> SpillStatus {
-        // Written first: it never exceeds what was handed over before it was read.
+        // Written first: it never exceeds what was passed on before it was read.
         let written = self.written.load(Ordering::Acquire);
         SpillStatus {
             handed: self.handed.load(Ordering::Acquire),

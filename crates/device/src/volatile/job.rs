@@ -21,7 +21,7 @@ pub(super) enum Job {
     Evict { covered: Covered },
 }
 
-/// The job under way.
+/// The job in progress.
 #[derive(Debug)]
 pub(super) struct Active {
     /// The client's tag, where one waits.

@@ -1,4 +1,4 @@
-//! A clean stop: finish what is under way, flush every exported disk, let clients take their answers.
+//! A clean stop: finish what is in flight, flush every exported disk, let clients take their answers.
 
 use super::config::ServerError;
 use super::connections::Connections;
@@ -18,7 +18,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Starts to stop: from now on clients are told so.
+    /// Starts to stop: from now on clients get an error that says so.
     pub fn begin(connections: &mut Connections, now_ns: u64, timeout_ns: u64) -> Self {
         for index in connections.indices() {
             if let Some(connection) = connections.get_mut(index) {

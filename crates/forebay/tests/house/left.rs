@@ -36,16 +36,13 @@ pub const LONG_LEFT: [&str; 9] = [
 ];
 
 /// Words that the house does not use, by room.
-pub const WORDS_LEFT: [(&str, usize); 11] = [
-    ("bench", 423),
-    ("device", 76),
-    ("export", 32),
+pub const WORDS_LEFT: [(&str, usize); 8] = [
+    ("export", 2),
     ("forebay", 269),
-    ("model", 9),
     ("prism", 46),
     ("sim", 72),
-    ("trace", 383),
+    ("trace", 15),
     ("volume", 491),
-    ("docs", 55),
+    ("docs", 20),
     ("rest", 1),
 ];

@@ -116,6 +116,8 @@ fn test_modules_are_those_declared_for_tests_only() {
 fn too_long() {
     assert_eq!(rules::too_long(&planted("a.rs", &"\n".repeat(rules::LINE_LIMIT + 1))).len(), 1);
     none(rules::too_long(&planted("a.rs", &"\n".repeat(rules::LINE_LIMIT))));
+    let volume = |lines: usize| rules::too_long(&planted("crates/volume/src/new.rs", &"\n".repeat(lines))).len();
+    assert_eq!((volume(400), volume(401)), (0, 1));
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub(super) enum Stage {
     Data,
 }
 
-/// A command that was handed over and has not ended.
+/// A command that was submitted and has not ended.
 #[derive(Clone, Copy)]
 pub(super) struct Active {
     pub command: Command,

@@ -9,7 +9,7 @@ use super::flash::{Op as FlashOp, OpKind, transfer_ns};
 use super::shape::{BUFFERED, NONE};
 use crate::ssd::{Command, Done, Op};
 
-/// Flash reads of one command under way at once.
+/// Flash reads of one command in flight at once.
 const WINDOW: u32 = 64;
 
 impl Nand {

@@ -15,7 +15,7 @@ const SEGMENT_RECORDS: usize = 65_536;
 const SEGMENT_AGE: Duration = Duration::from_secs(1);
 /// Most paths that are remembered, and most files whose path is waited for.
 const PATHS_MAX: usize = 1 << 20;
-/// A file's path is remembered so long after its end: requests are told when they have completed.
+/// A file's path is remembered so long after its end: requests are reported when they have completed.
 const GONE_FOR: Duration = Duration::from_secs(10);
 
 /// Where a capture goes.

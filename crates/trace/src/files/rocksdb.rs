@@ -184,9 +184,9 @@ mod tests {
         FileFacts { inode, generation: 1, path, size_bytes: 5, lifetime: None, level: None, level_written: None }
     }
 
-    /// The flush that made table 12 is told after the table is gone; nothing is ever told of 13.
+    /// The flush that made table 12 is logged after the table is gone; nothing is ever logged of 13.
     #[test]
-    fn levels_of_tables_that_are_gone_are_told_or_given_up() {
+    fn levels_of_tables_that_are_gone_are_reported_or_given_up() {
         let options = WatchOptions { mount: "/m".into(), with_extents: false, files_max: 100, extents_max: 0 };
         let root = Handle { id: Id { inode: 1, generation: 1 }, subvolume: 0 };
         let mut book = Book::new(options, "/m".into(), root);
@@ -199,16 +199,16 @@ mod tests {
             gone: BTreeMap::from([(12, (facts(5, 12), begun)), (13, (facts(6, 13), begun))]),
             due: begun,
         };
-        let told = |book: &mut Book| {
+        let reported = |book: &mut Book| {
             let mut all = Vec::new();
-            book.hand_over(|changes| {
+            book.drain(|changes| {
                 all.append(changes);
                 (0, 0)
             });
             all
         };
         database.tell(&mut book, 1, begun);
-        assert_eq!((told(&mut book), database.gone.len()), (vec![], 2));
+        assert_eq!((reported(&mut book), database.gone.len()), (vec![], 2));
         database.log.feed(
             b"2026/11/22-09:43:34.162409 7 EVENT_LOG_v1 {\"job\": 2, \"event\": \"flush_started\"}\n\
               2026/11/22-09:43:34.186798 7 EVENT_LOG_v1 {\"job\": 2, \"event\": \"table_file_creation\", \
@@ -218,9 +218,9 @@ mod tests {
         let late = FileFacts { level_written: Some(0), ..facts(5, 12) };
         let expected =
             [Change::File { facts: late, extents: None, seen_ns: 0 }, Change::Gone { inode: 5, generation: 1 }];
-        assert_eq!((told(&mut book), database.gone.len()), (expected.to_vec(), 1));
+        assert_eq!((reported(&mut book), database.gone.len()), (expected.to_vec(), 1));
         database.tell(&mut book, 1, begun + GONE_FOR);
-        assert_eq!((told(&mut book), database.gone.len()), (vec![], 0));
+        assert_eq!((reported(&mut book), database.gone.len()), (vec![], 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub enum Format {
     Systor,
     /// The Storage Performance Council's, CSV.
     Spc,
-    /// libCacheSim's records with the time of the next access; operations are not told.
+    /// libCacheSim's records with the time of the next access; operations are not recorded.
     OracleGeneral,
     /// DiskSim's ASCII, as MQSim has it.
     DiskSim,

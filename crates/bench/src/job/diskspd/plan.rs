@@ -48,7 +48,7 @@ pub fn make(mut options: Options) -> Result<DiskSpdPlan, JobError> {
         cooldown_ns: u64::from(options.cooldown_s.unwrap_or(0)) * SECOND_NS,
         seed: seed(&mut options),
         access: access(&mut options),
-        // DiskSpd hands over each I/O with a call of its own.
+        // DiskSpd submits each I/O with a call of its own.
         single_submission: true,
         cpus: std::mem::take(&mut options.cpus),
         ..Job::default()

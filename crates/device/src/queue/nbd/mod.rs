@@ -1,4 +1,4 @@
-//! A pipelined NBD queue: requests of one hand-over go out in one writev, payloads are read straight into the slots'
+//! A pipelined NBD queue: requests that are submitted together go out in one writev, payloads are read straight into the slots'
 //! buffers. The handshake is that of [`crate::nbd_client`].
 
 mod flights;
@@ -17,7 +17,7 @@ use send::Sender;
 use std::time::{Duration, Instant};
 
 /// How long dropping a queue waits for replies.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects and negotiates. A URI that names another machine is a wish to go there.
 pub(super) fn connect(uri: &NbdUri) -> Result<(Stream, ExportInfo), NbdError> {
@@ -199,7 +199,7 @@ impl Drop for NbdQueue {
     fn drop(&mut self) {
         let started = Instant::now();
         let mut forgotten = Vec::new();
-        while self.flights.busy > 0 && started.elapsed() < DROP_PATIENCE {
+        while self.flights.busy > 0 && started.elapsed() < DROP_TIMEOUT {
             self.wait(100_000_000);
             self.reap(&mut forgotten);
             forgotten.clear();

@@ -10,7 +10,7 @@ use std::io::{self, IoSlice};
 const HEADER_BYTES: usize = 28;
 /// Pieces of memory that one call sends; a limit of our own, far below UIO_MAXIOV.
 const PIECES_MAX: usize = 128;
-/// Calls in one hand-over: a socket that takes a little each time must not hold the caller for ever.
+/// Calls in one submission: a socket that takes a little each time must not hold the caller for ever.
 const CALLS_MAX: u32 = 4096;
 
 #[derive(Debug)]

@@ -49,7 +49,7 @@ pub(in crate::format) struct Pairing {
 }
 
 impl Pairing {
-    /// Takes the next event; appends the requests that it lets be told.
+    /// Takes the next event; appends the requests that it lets be reported.
     pub fn event(&mut self, event: Event, into: &mut Vec<Request>) {
         if self.is_begun {
             self.take(&event, into);
@@ -136,7 +136,7 @@ impl Pairing {
                 self.queued.take(key);
             }
             (Action::Requeue, Action::Issue) => {
-                // Counted once: the request is told when it is issued again.
+                // Counted once: the request is reported when it is issued again.
                 if let Some(request) = self.flights.requeue(event)
                     && request.queued_ns != NOT_KNOWN
                 {

@@ -35,7 +35,7 @@ impl Cursor {
     }
 }
 
-/// A merge under way.
+/// A merge in progress.
 pub(super) struct Job {
     merge: Merge,
     read: Cursor,

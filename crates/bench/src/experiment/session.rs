@@ -1,4 +1,4 @@
-//! The course of an experiment: runs one after the other, what failed in them, and when to end.
+//! The run of an experiment: runs one after the other, what failed in them, and when to end.
 
 use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
@@ -32,8 +32,8 @@ impl From<ExperimentError> for Halt {
     }
 }
 
-/// An experiment under way.
-pub(super) struct Course<'a> {
+/// An experiment in progress.
+pub(super) struct Session<'a> {
     driver: &'a mut dyn Driver,
     /// Its settings.
     pub options: &'a Options,
@@ -55,7 +55,7 @@ pub(super) struct Course<'a> {
     pub can_trim: Option<bool>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Session<'a> {
     /// Begins.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl<'a> Course<'a> {
         Ok(results)
     }
 
-    /// As [`Course::run`]; where a result is partial, none is given and the experiment ends.
+    /// As [`Session::run`]; where a result is partial, none is given and the experiment ends.
     pub(super) fn whole(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, Halt> {
         let results = self.run(step, jobs)?;
         if self.partial {
@@ -169,7 +169,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// As [`Course::one`]; a refusal of the target is handed on instead of ending the experiment.
+    /// As [`Session::one`]; a refusal of the target is handed on instead of ending the experiment.
     pub(super) fn permitted(&mut self, step: &str, job: Job) -> Result<Result<JobResult, DriverError>, Halt> {
         let jobs = [job];
         let mut results = match self.attempt(step, &jobs)? {
