@@ -155,7 +155,7 @@ impl Cuttable for ReorderDevice<Volatile> {
     }
 }
 
-/// A history under way.
+/// A history in progress.
 struct History<D> {
     device: D,
     oracle: Oracle,

@@ -1,15 +1,14 @@
-//! The course of an experiment: runs one after the other, what failed in them, and when to end.
+//! The run of an experiment: runs one after the other, what failed in them, and when to end.
 
-use super::conditioning::Conditioning;
+use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
 use super::figures::{failures, in_flight};
 use super::options::Options;
+use super::region::resolve;
 use super::report::{Report, Table};
 use super::text;
-use super::{Driver, DriverError};
-use crate::job::model::{Calls, Extent, Job, Plan, Region};
+use crate::job::model::{Access, Calls, Extent, Job, Plan, Region};
 use crate::job::validate::validate;
-use crate::job::{JobError, model::Access};
 use crate::output::summary;
 use crate::run::{JobResult, Partial};
 use crate::stats::little;
@@ -17,8 +16,6 @@ use serde_json::Value;
 
 /// Notes kept; an experiment of a thousand runs must not tell a thousand times that one of them failed.
 const NOTES_MAX: usize = 40;
-/// Regions are cut down to a multiple of this, so that sequential writes reach all of it.
-const REGION_UNIT_BYTES: u64 = 128 << 10;
 
 /// Why the next run is not made.
 #[derive(Debug)]
@@ -35,8 +32,8 @@ impl From<ExperimentError> for Halt {
     }
 }
 
-/// An experiment under way.
-pub(super) struct Course<'a> {
+/// An experiment in progress.
+pub(super) struct Session<'a> {
     driver: &'a mut dyn Driver,
     /// Its settings.
     pub options: &'a Options,
@@ -58,7 +55,7 @@ pub(super) struct Course<'a> {
     pub can_trim: Option<bool>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Session<'a> {
     /// Begins.
     ///
     /// # Errors
@@ -127,7 +124,7 @@ impl<'a> Course<'a> {
         Ok(results)
     }
 
-    /// As [`Course::run`]; where a result is partial, none is given and the experiment ends.
+    /// As [`Session::run`]; where a result is partial, none is given and the experiment ends.
     pub(super) fn whole(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, Halt> {
         let results = self.run(step, jobs)?;
         if self.partial {
@@ -172,7 +169,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// As [`Course::one`]; a refusal of the target is handed on instead of ending the experiment.
+    /// As [`Session::one`]; a refusal of the target is handed on instead of ending the experiment.
     pub(super) fn permitted(&mut self, step: &str, job: Job) -> Result<Result<JobResult, DriverError>, Halt> {
         let jobs = [job];
         let mut results = match self.attempt(step, &jobs)? {
@@ -249,29 +246,6 @@ impl<'a> Course<'a> {
         self.note(format!("{step}: no I/O ended within the time; take a longer runtime"));
     }
 
-    /// Brings the target into the state that the user asked for, or else into `standard`; `state` says what that is.
-    pub(super) fn prepare(&mut self, standard: Option<Conditioning>) -> Result<(), Halt> {
-        let asked = self.options.conditioning;
-        match asked.or(standard) {
-            None => {
-                self.condition("conditioning: none, the target is as it was found");
-                self.note(
-                    "what was never written, or was trimmed, is read without the media: before reads mean anything, fill \
-                     the target (conditioning sequential=1)",
-                );
-                Ok(())
-            }
-            Some(conditioning) => {
-                if asked.is_some() && standard.is_some() && asked != standard {
-                    self.note("conditioned as asked, not as the method prescribes");
-                }
-                let done = conditioning.apply(self)?;
-                self.condition(format!("conditioning: {done}"));
-                Ok(())
-            }
-        }
-    }
-
     /// The report.
     pub(super) fn finish(mut self, name: &str, what: &str, tables: Vec<Table>, json: Value) -> Report {
         let (from, len) = self.region;
@@ -343,15 +317,4 @@ pub(super) fn load_text(job: &Job) -> String {
         _ => "",
     };
     format!("{} x {} = {} in flight{calls}", job.threads, job.depth, in_flight(job))
-}
-
-/// The region in bytes. The smallest I/O of the target is not known here; offsets and lengths are kept to 4 KiB, or to
-/// 512 bytes where the user's own are.
-pub(super) fn resolve(region: &Region, target_bytes: u64) -> Result<(u64, u64), JobError> {
-    let mut found = region.resolve(target_bytes, 4096);
-    for block in [512, 1] {
-        found = found.or_else(|error| region.resolve(target_bytes, block).map_err(|_| error));
-    }
-    let (offset, len) = found?;
-    Ok((offset, if len >= REGION_UNIT_BYTES { len - len % REGION_UNIT_BYTES } else { len }))
 }

@@ -1,10 +1,10 @@
-//! The books of a row.
+//! The statistics of a row.
 
 use super::histogram::Histogram;
 
 /// What is counted of a row.
 #[derive(Clone, Debug, Default)]
-pub struct Book {
+pub struct RowStatistics {
     /// Requests that wrote to it.
     pub writes: u64,
     /// Bytes written.

@@ -6,7 +6,7 @@ use crate::{Faults, TraceError};
 const BAD_FIRST_MAX: u64 = 1000;
 
 /// Counts what is good and what is bad.
-pub(super) struct Books {
+pub(super) struct Counters {
     format: &'static str,
     faults: Faults,
     has_good: bool,
@@ -14,7 +14,7 @@ pub(super) struct Books {
     first_bad_bytes: u64,
 }
 
-impl Books {
+impl Counters {
     /// Of a text, whose faults are located by line.
     pub fn of_text(format: &'static str) -> Self {
         Self { faults: Faults { by_line: true, ..Faults::default() }, ..Self::of_binary(format) }

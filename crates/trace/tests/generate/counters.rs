@@ -50,7 +50,7 @@ pub fn mongodb_row(request: &Request, names: &Names) -> usize {
 }
 
 /// Bytes written and bytes living, by row. What lives was written and neither discarded nor written over by others.
-pub struct Books {
+pub struct Counters {
     owners: Vec<u8>,
     pub live_blocks: Vec<u64>,
     pub peak_blocks: Vec<u64>,
@@ -61,7 +61,7 @@ pub struct Books {
 
 const NOBODY: u8 = u8::MAX;
 
-impl Books {
+impl Counters {
     pub fn new(rows: usize) -> Self {
         let empty = vec![0; rows];
         Self {
@@ -103,16 +103,16 @@ impl Books {
 
     /// Takes all of a source.
     pub fn of(source: &mut dyn Source, rows: usize, classify: Classify) -> Self {
-        let (mut books, mut names, mut batch) = (Self::new(rows), Names::default(), Vec::new());
+        let (mut counters, mut names, mut batch) = (Self::new(rows), Names::default(), Vec::new());
         loop {
             let goes_on = source.read(&mut batch, &mut names).expect("a generator does not fail");
             for request in batch.drain(..) {
                 if request.len_bytes > 0 && request.op != Op::Read {
-                    books.note(&request, classify(&request, &names));
+                    counters.note(&request, classify(&request, &names));
                 }
             }
             if !goes_on {
-                return books;
+                return counters;
             }
         }
     }

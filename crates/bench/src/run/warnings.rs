@@ -5,9 +5,9 @@ use super::worker::WAKE_MARGIN_NS;
 use crate::job::model::{Arrival, Job};
 use forebay_block::WaitMethod;
 
-/// Remarks on a job, for its result.
-pub fn remarks(job: &Job) -> Vec<String> {
-    let mut remarks = Vec::new();
+/// Warnings about a job, for its result.
+pub fn beforehand(job: &Job) -> Vec<String> {
+    let mut warnings = Vec::new();
     let rate = match job.arrival {
         Arrival::Constant { iops } | Arrival::Poisson { iops } => Some(iops),
         Arrival::Throttled { iops, .. } => iops,
@@ -15,7 +15,7 @@ pub fn remarks(job: &Job) -> Vec<String> {
     };
     let distance_ns = rate.map_or(f64::INFINITY, |iops| 1e9 * f64::from(job.threads) / iops);
     if job.wait == WaitMethod::Sleep && distance_ns < WAKE_MARGIN_NS as f64 {
-        remarks.push(format!(
+        warnings.push(format!(
             "I/Os {:.0} us apart on each thread: too close to sleep between them, so that the threads spin, and the processor \
              time says so; more threads, or wait = \"spin\", make it plain",
             distance_ns / 1e3
@@ -23,16 +23,16 @@ pub fn remarks(job: &Job) -> Vec<String> {
     }
     // A thread that sleeps in a pause is woken by its other I/Os; one that computes is not.
     if job.think.is_some_and(|think| think.compute) && job.depth > 1 {
-        remarks.push(format!(
+        warnings.push(format!(
             "think time that computes at depth {}: while a thread thinks it sees none of its other I/Os end, and their latencies have that \
              in them; threads = {} with depth = 1 keeps them apart",
             job.depth, job.depth
         ));
     }
-    remarks
+    warnings
 }
 
-/// Remarks on what a job has not found, for its result.
+/// Warnings about what a job has not found, for its result.
 pub fn afterwards(result: &JobResult) -> Vec<String> {
     [nothing_measured(result), nothing_verified(result)].into_iter().flatten().collect()
 }
@@ -85,13 +85,13 @@ mod tests {
     #[test]
     fn what_the_figures_carry_is_said() {
         let at = |iops, threads| Job { arrival: Arrival::Poisson { iops }, threads, ..Job::default() };
-        assert_eq!(remarks(&at(6000.0, 1)), Vec::<String>::new());
-        assert!(remarks(&at(100_000.0, 2))[0].starts_with("I/Os 20 us apart on each thread"));
-        assert_eq!(remarks(&Job { wait: WaitMethod::Spin, ..at(100_000.0, 1) }), Vec::<String>::new());
+        assert_eq!(beforehand(&at(6000.0, 1)), Vec::<String>::new());
+        assert!(beforehand(&at(100_000.0, 2))[0].starts_with("I/Os 20 us apart on each thread"));
+        assert_eq!(beforehand(&Job { wait: WaitMethod::Spin, ..at(100_000.0, 1) }), Vec::<String>::new());
         let think = Some(Think { time_ns: 1000, compute: true });
-        assert_eq!(remarks(&Job { think, depth: 1, ..Job::default() }), Vec::<String>::new());
-        assert!(remarks(&Job { think, depth: 4, ..Job::default() })[0].contains("threads = 4"));
+        assert_eq!(beforehand(&Job { think, depth: 1, ..Job::default() }), Vec::<String>::new());
+        assert!(beforehand(&Job { think, depth: 4, ..Job::default() })[0].contains("threads = 4"));
         let asleep = Some(Think { time_ns: 1000, compute: false });
-        assert_eq!(remarks(&Job { think: asleep, depth: 4, ..Job::default() }), Vec::<String>::new());
+        assert_eq!(beforehand(&Job { think: asleep, depth: 4, ..Job::default() }), Vec::<String>::new());
     }
 }
