@@ -200,6 +200,16 @@ impl SimDevice {
         self.core().holds = holds;
     }
 
+    /// And these.
+    pub fn add_hold(&self, hold: Hold) {
+        self.core().holds.push(hold);
+    }
+
+    /// And shows this fault, too.
+    pub fn add_fault(&self, fault: Fault) {
+        self.core().faults.push(fault);
+    }
+
     /// Misreads that the engine was told as good reads.
     #[must_use]
     pub fn misread(&self) -> u64 {

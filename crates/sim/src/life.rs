@@ -306,10 +306,13 @@ impl<'a> Life<'a> {
     fn switch_on_and_open(&mut self, round: &Round) -> Result<Option<(Engine, RecoveryReport, Devices)>, Wrong> {
         self.switch_on(round);
         let (before, unread) = (harmful_strikes(&self.devices), self.unread());
+        let misread = self.devices.iter().map(SimDevice::misread).sum::<u64>();
         plan_faults(&self.devices, &round.opening_faults);
         let mut list = boxed(&self.devices);
         let opened = self.open(&mut list);
-        let have_failed = harmful_strikes(&self.devices) > before;
+        let misread = self.devices.iter().map(SimDevice::misread).sum::<u64>() > misread;
+        // Where a misread is the reason, nothing is lost: the next opening succeeds.
+        let have_failed = harmful_strikes(&self.devices) > before || misread && opened.is_err();
         if have_failed {
             self.coverage.count("recoveries in which devices failed");
         }

@@ -250,13 +250,12 @@ impl Oracle {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         if let (Some(history), false) = (self.blocks.get_mut(&place), is_lenient) {
             let durable = history.durable(flushed);
-            if history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged) {
-                // Any of them may be what a later read sees.
-                return;
-            }
+
             // Below a failed version that is covered in part, what was there before may still be seen.
             let keep = history.list[..=durable].iter().position(|version| version.has_failed);
-            let from = keep.map_or(durable, |at| at.saturating_sub(1));
+            let is_open = history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged);
+            // Where the damage came before anything was noted, a later read may see any of them.
+            let from = if is_open { 0 } else { keep.map_or(durable, |at| at.saturating_sub(1)) };
             history.list.drain(..from);
             for (at, version) in history.list.iter_mut().enumerate() {
                 let was_durable = at + from <= durable && !version.has_failed;
@@ -452,6 +451,60 @@ mod tests {
         for (tag, allowed) in [(1, false), (2, true), (3, true)] {
             assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
         }
+    }
+
+    #[test]
+    fn damage_excuses_what_it_hit_and_nothing_that_was_written_after_it() {
+        let mut oracle = Oracle::default();
+        let old = write(&mut oracle, 1);
+        oracle.acknowledge(&old, true);
+        oracle.damaged(1, true);
+        assert!(oracle.may_be_unreadable(AT) && oracle.may_survive_unreadable(AT));
+        oracle.unread(AT);
+        oracle.restarted();
+        let part = oracle.change(1, 56, &[2]);
+        assert!(oracle.touches_damage(&part), "a part of it has to be read");
+        oracle.failed(&part);
+        let new = write(&mut oracle, 3);
+        assert!(!oracle.touches_damage(&new), "all of it is written");
+        oracle.acknowledge(&new, false);
+        assert!(!oracle.may_be_unreadable(AT), "what is read now was written after the damage");
+        assert!(oracle.may_survive_unreadable(AT), "that is not durable yet");
+        let flush = oracle.flush_begins();
+        oracle.flushed(flush);
+        assert!(!oracle.may_survive_unreadable(AT), "a flushed overwrite mends a block");
+    }
+
+    #[test]
+    fn damage_before_the_pool_noted_what_was_durable_may_show_something_older() {
+        for is_noted in [true, false] {
+            let mut oracle = Oracle::default();
+            for tag in [1, 2] {
+                let made = write(&mut oracle, tag);
+                oracle.acknowledge(&made, true);
+            }
+            oracle.damaged(2, is_noted);
+            assert_eq!(oracle.clone().survived(AT, Some([1; 8])).is_ok(), !is_noted);
+            // A survey that cannot read it leaves that open; what is acknowledged and not flushed meanwhile is no promise.
+            let late = write(&mut oracle, 3);
+            oracle.acknowledge(&late, false);
+            oracle.unread(AT);
+            oracle.restarted();
+            let flush = oracle.flush_begins();
+            oracle.flushed(flush);
+            assert!(oracle.may_survive_unreadable(AT));
+            assert!(oracle.survived(AT, Some([3; 8])).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_disk_that_ends_early_may_not_end_before_what_was_flushed() {
+        let mut oracle = Oracle::default();
+        let kept = write(&mut oracle, 1);
+        oracle.acknowledge(&kept, true);
+        assert!(oracle.clone().cut_off(1, 7).is_err());
+        assert!(oracle.clone().cut_off(1, 8).is_ok());
+        assert!(oracle.cut_off(2, 0).is_ok());
     }
 
     #[test]

@@ -122,6 +122,10 @@ pub enum Step {
         /// Which.
         connection: u8,
     },
+    /// From now on a device holds these requests back, too.
+    Hold(Hold),
+    /// From now on a device shows this fault, too.
+    Fail(Fault),
     /// Waits until nothing is under way.
     Settle,
     /// Nobody asks for anything for so many nanoseconds.

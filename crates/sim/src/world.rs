@@ -329,6 +329,16 @@ impl<'a> World<'a> {
                 let flight = Flight::Status { disk: disk.0, sector, sectors, since };
                 self.submit((disk, sector, sectors), Op::Status { max_extents: 1000 }, false, None, flight);
             }
+            Step::Hold(hold) => {
+                if let Some(device) = self.devices.get(hold.device) {
+                    device.add_hold(hold);
+                }
+            }
+            Step::Fail(fault) => {
+                if let Some(device) = self.devices.get(fault.device) {
+                    device.add_fault(fault);
+                }
+            }
             Step::HangUp { connection } => self.hang_up(u64::from(connection)),
             Step::WriteSecond { block } => {
                 if let (Some(second), None) = (self.memory.second, self.memory.maybe)

@@ -142,7 +142,7 @@ pub struct Shape {
 }
 
 /// Blocks that requests may touch so that all of them fit at once: part of what the capacity tier can promise.
-fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
+pub(super) fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
     let bands: u64 = capacity_bytes.iter().map(|bytes| bytes / band_bytes).sum();
     // A block of each band holds its summary, some bands are the collector's reserve, and ends of devices are lost.
     let usable = bands.saturating_sub((bands * 7 / 100).max(2) + 3);

@@ -45,7 +45,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
     // Discontiguous leaves of the map are what paging is about.
     let leaves = match kind {
         Kind::Reusing => 12 + random.below(8),
-        Kind::Unmapping => 10 + random.below(10),
+        Kind::Unmapping => 12 + random.below(12),
         Kind::Talking => 24 + random.below(40),
         _ => 1 + random.below(3),
     };
@@ -73,7 +73,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
             destage_above_percent: pick(random, &[1, 40]),
             bypass_below_percent: pick(random, &[5, 40]),
             blocks: 3 + random.below(16),
-            ..of(pick(random, &[8 << 10, 16 << 10, 32 << 10]), &[24 + random.below(16)], 70 + random.below(60), base)
+            ..of(pick(random, &[16 << 10, 16 << 10, 32 << 10]), &[24 + random.below(16)], 70 + random.below(60), base)
         },
         Kind::Reusing => Shape {
             is_volatile: pick(random, &[[false, true], [false, false], [true, true]]),
@@ -85,14 +85,18 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
             blocks: 1 + random.below(6),
             ..of(64 << 10, &[20], 64 + random.below(24), Shape { journal_bytes: 256 << 10, ..base })
         },
-        Kind::Rotting | Kind::Misreading => Shape {
-            frames: 16,
-            job_blocks: pick(random, &[4, 24, 64]),
-            destage_above_percent: pick(random, &[1, 5, 40]),
-            bypass_below_percent: 5,
-            blocks: 24 + random.below(24),
-            ..of(pick(random, &[16 << 10, 32 << 10]), &[22 + random.below(8)], 70 + random.below(60), base)
-        },
+        Kind::Rotting | Kind::Misreading => {
+            let shape = Shape {
+                frames: 16,
+                job_blocks: pick(random, &[4, 24, 64]),
+                destage_above_percent: pick(random, &[1, 5, 40]),
+                bypass_below_percent: 5,
+                ..of(pick(random, &[16 << 10, 32 << 10]), &[22 + random.below(8)], 70 + random.below(60), base)
+            };
+            // As many as fit: collection is always due.
+            let fitting = super::shape::blocks_that_fit(shape.band_bytes, &shape.capacity_bytes);
+            Shape { blocks: (fitting / shape.leaves).max(1), ..shape }
+        }
         Kind::Growing => Shape {
             frames: pick(random, &[8, 16]),
             blocks: 4 + random.below(12),
@@ -100,12 +104,12 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
         },
         Kind::Unmapping => Shape {
             is_volatile: pick(random, &[[false, true], [true, true], [false, false]]),
-            frames: pick(random, &[5, 6, 8]),
+            frames: pick(random, &[5, 8, 12]),
             job_blocks: pick(random, &[1, 3, 8]),
             destage_above_percent: 1,
             bypass_below_percent: 5,
             blocks: 1 + random.below(4),
-            ..of(pick(random, &[8 << 10, 16 << 10]), &[60], 80 + random.below(60), base)
+            ..of(pick(random, &[8 << 10, 8 << 10, 16 << 10]), &[60], 80 + random.below(60), base)
         },
         Kind::Many => Shape {
             is_volatile: pick(random, &[[true, true], [true, true], [false, true]]),
@@ -123,7 +127,7 @@ fn hold(device: usize, what: What, region: Option<Region>, random: &mut Random) 
         device,
         what,
         region,
-        skip: random.below(24) as u32,
+        skip: random.below(40) as u32,
         count: pick(random, &[1, 1, 2, 8]),
         hold_ns: pick(random, &[200_000, 2_000_000, 20_000_000]),
         is_early: random.chance(1, 4),
@@ -193,32 +197,36 @@ fn holds(kind: Kind, random: &mut Random, devices: usize) -> Vec<Hold> {
 /// What fails in lives of a kind.
 fn faults(kind: Kind, random: &mut Random, devices: usize) -> Vec<Fault> {
     use FaultKind::{DeadSector, Misread, ReadError, WriteError};
-    let wanted: &[(FaultKind, bool, Region, u64)] = match kind {
-        Kind::Misreading => &[
-            (Misread, false, Region::Data, 20),
-            (Misread, false, Region::Data, 20),
-            (Misread, true, Region::Data, 20),
-            (Misread, true, Region::Page, 4),
-            (Misread, false, Region::Summary, 4),
-        ],
-        Kind::Rotting => &[(DeadSector, false, Region::Summary, 6)],
-        Kind::Growing => &[(WriteError, true, Region::Root, 4), (WriteError, true, Region::Header, 4)],
-        Kind::Unmapping => &[(ReadError, true, Region::Page, 12), (ReadError, true, Region::Page, 40)],
-        _ => &[],
+    let fault = |kind, is_fast, region, skip, counts: &[u32], random: &mut Random| Fault {
+        kind,
+        device: if is_fast { 0 } else { 1 + random.index(devices - 1) },
+        region: Some(region),
+        skip: random.below(skip) as u32,
+        count: pick(random, counts),
     };
-    let mut faults = Vec::new();
-    for &(fault, is_fast, region, skip) in wanted {
-        if random.chance(1, 2) {
-            faults.push(Fault {
-                kind: fault,
-                device: if is_fast { 0 } else { 1 + random.index(devices - 1) },
-                region: Some(region),
-                skip: random.below(skip) as u32,
-                count: pick(random, &[1, 1, 2, 4]),
-            });
+    match kind {
+        // One, as a second reading is all that can be asked for.
+        Kind::Misreading => {
+            let (is_fast, region, skip) = pick(
+                random,
+                &[
+                    (false, Region::Data, 30),
+                    (false, Region::Data, 30),
+                    (true, Region::Data, 30),
+                    (true, Region::Page, 4),
+                    (false, Region::Summary, 6),
+                ],
+            );
+            vec![fault(Misread, is_fast, region, skip, &[1], random)]
         }
+        Kind::Rotting if random.chance(1, 4) => vec![fault(DeadSector, false, Region::Summary, 6, &[1, 2], random)],
+        Kind::Growing => {
+            let region = pick(random, &[Region::Root, Region::Header]);
+            vec![fault(WriteError, true, region, 4, &[1, 2, 4, 12], random)]
+        }
+        Kind::Unmapping if random.chance(1, 2) => vec![fault(ReadError, true, Region::Page, 40, &[1, 1, 2, 4], random)],
+        _ => Vec::new(),
     }
-    faults
 }
 
 /// A block, more often one of a few that are hot; and the blocks from it to the end of its leaf's working set.
@@ -227,6 +235,90 @@ fn block(shape: &Shape, random: &mut Random) -> (u64, u64) {
     let hot = (shape.blocks / 3).max(1);
     let within = if random.chance(3, 4) { random.below(hot) } else { random.below(shape.blocks) };
     (leaf * LEAF_BLOCKS + within, shape.blocks - within)
+}
+
+fn write(block: u64, blocks: u64, fua: bool, class: Option<u8>) -> Step {
+    Step::Write { sector: block * 8, sectors: blocks * 8, fua, class, zeros: false }
+}
+
+fn hold_now(device: usize, what: What, region: Region, count: u32, hold_ns: u64) -> Step {
+    Step::Hold(Hold { device, what, region: Some(region), skip: 0, count, hold_ns, is_early: false })
+}
+
+/// Bands are filled and flushed; then all that lives in them is overwritten in one burst, first what is staged and ends
+/// late, and then what goes to bands again: a band is emptied by a batch older than others that gave up its blocks.
+fn empty_bands(shape: &Shape, random: &mut Random) -> Vec<Step> {
+    let count = shape.blocks.min(9);
+    let first = random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks - count + 1);
+    let staged = 1 + random.below(count.min(4));
+    let hold_ns = pick(random, &[200_000, 2_000_000]);
+    let mut steps = vec![write(first, count, false, BULK), Step::Settle, Step::Flush, Step::Settle];
+    steps.push(hold_now(
+        0,
+        What::Write,
+        pick(random, &[Region::Data, Region::Data, Region::Journal]),
+        staged as u32,
+        hold_ns,
+    ));
+    let mut left: Vec<u64> = (first..first + count).collect();
+    for at in 0..count {
+        let block = left.swap_remove(random.index(left.len()));
+        steps.push(write(block, 1, false, if at < staged { None } else { BULK }));
+    }
+    steps.push(Step::Idle(hold_ns + random.below(hold_ns)));
+    steps
+}
+
+/// The same block or two again and again, while a job that has taken them waits for a map page: after each round through
+/// the tier a block is back in its slot, where one of its writes is late.
+fn lap(shape: &Shape, random: &mut Random) -> Vec<Step> {
+    let hold_ns = pick(random, &[500_000, 2_000_000]);
+    let mut steps = vec![hold_now(0, What::Read, Region::Page, 1 + random.below(3) as u32, hold_ns)];
+    let hot = 1 + random.below(2.min(shape.blocks));
+    for _ in 0..20 + random.below(40) {
+        if random.chance(1, 12) {
+            steps.push(hold_now(0, What::Write, Region::Data, 1, 2 * hold_ns));
+        }
+        steps.push(write(random.below(hot), 1, random.chance(1, 16), None));
+    }
+    steps.push(Step::Idle(2 * hold_ns));
+    steps
+}
+
+/// Blocks of one leaf are staged and destaged slowly, while other leaves are touched until that one is no longer in
+/// memory; then it cannot be read.
+fn lose_leaf(shape: &Shape, random: &mut Random) -> Vec<Step> {
+    let leaf = random.below(shape.leaves);
+    let mut steps = vec![
+        hold_now(1, What::Write, Region::Data, 1 + random.below(8) as u32, 2_000_000),
+        write(leaf * LEAF_BLOCKS, shape.blocks, random.chance(1, 2), None),
+        Step::Checkpoint,
+    ];
+    for _ in 0..3 + random.below(12) {
+        let other = random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks);
+        steps.push(Step::Read { sector: other * 8, sectors: 8 });
+    }
+    steps.push(Step::Settle);
+    steps.push(Step::Fail(Fault {
+        kind: FaultKind::ReadError,
+        device: 0,
+        region: Some(Region::Page),
+        skip: random.below(2) as u32,
+        count: 1 + random.below(3) as u32,
+    }));
+    steps.push(hold_now(0, What::Write, Region::Root, 4, 20_000_000));
+    steps.push(Step::Idle(pick(random, &[1_000_000, 4_000_000])));
+    steps
+}
+
+/// What happens one after the other, at one time of a round.
+fn steps(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Vec<Step> {
+    match shape.kind {
+        Kind::Overtaking if random.chance(1, 8) => empty_bands(shape, random),
+        Kind::Unmapping if random.chance(1, 8) => lose_leaf(shape, random),
+        Kind::Reusing if random.chance(1, 6) => lap(shape, random),
+        _ => vec![step(shape, at, connections, random)],
+    }
 }
 
 fn step(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Step {
@@ -288,12 +380,20 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
     let devices = 1 + shape.capacity_bytes.len();
     let connections = pick(random, &[1, 2, 4]);
     let count = match kind {
-        Kind::Reusing => 60 + random.below(80),
+        Kind::Reusing => 30 + random.below(30),
         Kind::Rotting | Kind::Misreading => 40 + random.below(80),
         _ => 20 + random.below(50),
     };
     let timings = [(1000, 1000), (1000, 20_000), (5_000, 200_000)];
     let is_faulty = at > 0 && random.chance(3, 4);
+    let mut steps: Vec<Step> = (0..count).flat_map(|_| steps(shape, at, connections, random)).collect();
+    // The power fails soon after the last one.
+    match kind {
+        Kind::Overtaking => steps.extend(empty_bands(shape, random)),
+        Kind::Unmapping => steps.extend(lose_leaf(shape, random)),
+        Kind::Reusing => steps.extend(lap(shape, random)),
+        _ => {}
+    }
     let wounds = match kind {
         Kind::Rotting => (0..1 + random.below(2))
             .map(|_| Wound {
@@ -310,10 +410,11 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         timing_ns: [pick(random, &timings), pick(random, &timings)],
         keep: pick(random, &[0, 0, 128, 256]),
         after_discard: pick(random, &[AfterDiscard::Zeros, AfterDiscard::Other, AfterDiscard::Old]),
-        opening_faults: Vec::new(),
+        // Also a misread of what recovery verifies.
+        opening_faults: if kind == Kind::Misreading && at > 0 { faults(kind, random, devices) } else { Vec::new() },
         faults: if is_faulty { faults(kind, random, devices) } else { Vec::new() },
         depth: 1 + random.index(12),
-        steps: (0..count).map(|_| step(shape, at, connections, random)).collect(),
+        steps,
         end: match random.below(12) {
             0 => End::Stop,
             1 => End::PowerCutInStop { effects: random.below(40) as u32 },
