@@ -219,6 +219,7 @@ impl Engine {
         if self.stats.len() < classes {
             self.stats.resize(classes, Default::default());
         }
+        self.space_changed = true;
         self.migrate_policy_changed();
         self.request_checkpoint(false);
     }

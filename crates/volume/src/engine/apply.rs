@@ -217,6 +217,7 @@ impl Engine {
     pub(crate) fn release_durable(&mut self) {
         let durable = if self.options.faults.reuse_at_once() { u64::MAX } else { self.journal.durable() };
         while let Some(freed) = self.freed.pop(durable) {
+            self.space_changed = true;
             if self.migrate_holds(freed) {
                 continue;
             }

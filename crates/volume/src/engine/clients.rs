@@ -163,6 +163,8 @@ pub(crate) struct Piece {
     pub locked: bool,
     /// Data and records go past volatile caches: it is durable when they have arrived.
     pub fua: bool,
+    /// Part of a long sequential stream.
+    pub streams: bool,
     pub segments: SmallVec<[Segment; 2]>,
     pub checksums: SmallVec<[u32; 4]>,
     /// Locations a read was sent to, one per block, to tell a move from damage.
@@ -203,6 +205,7 @@ impl Piece {
             frame: None,
             locked: false,
             fua: false,
+            streams: false,
             segments: SmallVec::new(),
             checksums: SmallVec::new(),
             locations: SmallVec::new(),
@@ -331,6 +334,8 @@ impl Engine {
     fn start_write(&mut self, client: u32, disk: DiskId, offset_bytes: u64, data: Buf) {
         let data = data.freeze();
         let fua = self.clients.get(client as usize).is_some_and(|client| client.fua);
+        let blocks = (data.len() / BLOCK as usize) as u64;
+        let streams = self.streams.write(disk.0, offset_bytes / BLOCK, blocks) >= self.stream_min_blocks();
         let mut done = 0;
         while done < data.len() {
             let offset = offset_bytes + done as u64;
@@ -349,7 +354,7 @@ impl Engine {
                 }
                 (PieceKind::Write { data: slice }, blocks, len)
             };
-            self.launch_change(Piece { fua, ..Piece::new(client, kind, disk, block, blocks, 0) });
+            self.launch_change(Piece { fua, streams, ..Piece::new(client, kind, disk, block, blocks, 0) });
             done += len;
         }
     }

@@ -21,6 +21,7 @@ mod ranges;
 mod read;
 mod reclass;
 mod status;
+mod streams;
 mod write;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
@@ -125,6 +126,11 @@ pub struct Engine {
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
     pub(crate) migrate: migrate::Migrate,
+    /// Space was taken or freed since migration last looked whether a job is due.
+    space_changed: bool,
+    streams: streams::Streams,
+    /// Requests of hosts' writes in flight on the fast device, and on all others.
+    writes_in_flight: [u32; 2],
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
     /// Slots that writes have taken since the start.

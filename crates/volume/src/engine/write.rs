@@ -136,6 +136,7 @@ impl Engine {
 
     /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
     fn make_room(&mut self, wants: Wants, id: u32) {
+        self.space_changed = true;
         if self.volatile != 0 && (!self.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
             self.want_flush();
         }
@@ -278,7 +279,8 @@ impl Engine {
         if runs.is_empty() {
             self.classify(client, disk, first_block, &data, &mut runs);
         }
-        let segments = self.cut_segments(&data, &runs);
+        let streams = self.pieces[id as usize].streams;
+        let segments = self.cut_segments(&data, &runs, streams);
         if segments.is_none() {
             self.pieces[id as usize].runs = SmallVec::from_slice(&runs);
         }
@@ -297,7 +299,12 @@ impl Engine {
     }
 
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
-    fn cut_segments(&mut self, data: &SharedBuf, runs: &[forebay_prism::Run]) -> Option<SmallVec<[Segment; 2]>> {
+    fn cut_segments(
+        &mut self,
+        data: &SharedBuf,
+        runs: &[forebay_prism::Run],
+        streams: bool,
+    ) -> Option<SmallVec<[Segment; 2]>> {
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
         if self.room() < (data.len() / BLOCK) as u64 && !self.has_room(blocks_to_store(data)) {
@@ -316,7 +323,7 @@ impl Engine {
                 if zero {
                     segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
                 } else {
-                    let Some(space) = self.take_space(run.class, len as u32) else {
+                    let Some(space) = self.take_space(run.class, len as u32, streams) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.give_back(&[(location, u32::from(segment.blocks))]);
@@ -387,6 +394,7 @@ impl Engine {
                 self.flush.unflushed_bytes += if fua { 0 } else { (range.len() * BLOCK) as u64 };
                 let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
                 let pending = Pending::Write { piece: id, device };
+                self.writes_in_flight[device.min(1)] += 1;
                 self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua }, pending);
                 if device != 0 && self.goes_to_both(class) {
                     let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
@@ -400,6 +408,7 @@ impl Engine {
     }
 
     pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {
+        self.writes_in_flight[device.min(1)] -= 1;
         match result {
             Ok(()) if self.pieces[id as usize].fua => {}
             Ok(()) => self.flush.written(device),

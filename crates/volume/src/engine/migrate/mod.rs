@@ -150,6 +150,7 @@ impl Engine {
 
     /// Lets migration try again what it had put off.
     pub(crate) fn migrate_tick(&mut self) {
+        self.space_changed = true;
         let now_ns = self.now_ns;
         self.migrate.excluded_until_ns.retain(|_, until_ns| now_ns < *until_ns);
         if self.checkpoint.summaries_due {
@@ -250,7 +251,7 @@ impl Engine {
     /// Slots that should be free for hosts: what they take while jobs make room.
     pub(crate) fn free_slots_wanted(&self) -> u64 {
         let total = self.slots.total();
-        (2 * self.migrate.slots_taken_per_job + self.blocks_per_job() as u64 / 2).clamp(total / 64 + 1, total / 8 + 1)
+        (2 * self.migrate.slots_taken_per_job + self.blocks_per_job() as u64 / 2).clamp(total / 64 + 1, total / 16 + 1)
     }
 
     /// Whether a job is under way or could free something now or after its pause.
@@ -314,7 +315,12 @@ impl Engine {
 
     /// Starts jobs, and continues those under way as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
-        while self.migrate.jobs.len() < self.jobs_max() && self.start_job() {}
+        if std::mem::take(&mut self.space_changed) {
+            while self.migrate.jobs.len() < self.jobs_max() && self.start_job() {}
+        }
+        if self.migrate.jobs.is_empty() {
+            return;
+        }
         for id in 0..JOBS_MAX as u32 {
             self.step_job(id);
         }
@@ -419,7 +425,11 @@ impl Engine {
                 while job.lookups.pop_if(|(moved, _)| Some(moved.leaf()) == leaf).is_some() {}
                 self.exclude(band);
             }
-            (_, JobKind::Destage) => self.pass_over_leaf(),
+            (_, JobKind::Destage) => {
+                self.pass_over_leaf();
+                // With what it has, or not at once again: there may be no other leaf.
+                return self.gathered(id);
+            }
         }
         self.step_job(id);
     }
@@ -427,6 +437,7 @@ impl Engine {
     /// Ends a job; what it kept back is freed.
     fn end_job(&mut self, id: u32, pause: bool) {
         let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
+        self.space_changed = true;
         for candidate in &job.candidates {
             if candidate.destination != 0 {
                 // Granted and never applied.
