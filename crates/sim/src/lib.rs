@@ -10,12 +10,12 @@ mod coverage;
 pub mod device;
 pub mod fault;
 pub mod life;
-pub mod medium;
-pub mod oracle;
 mod power;
 pub mod scenario;
 pub mod shrink;
 mod world;
+
+pub use forebay_proof::{medium, oracle};
 
 pub use coverage::{Coverage, MARKS};
 pub use life::{Failure, Lived, live};
