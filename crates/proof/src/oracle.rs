@@ -5,26 +5,14 @@
 //! effect. Time is counted in events: a version that was acknowledged before a flush was submitted is durable when that
 //! flush has completed.
 
+use crate::stamp::{BLOCK_SECTORS, Content};
 use std::collections::BTreeMap;
 
-/// Eight sectors of a block; each is filled with its tag, and 0 is zeros.
-pub type Content = [u32; 8];
 /// A disk's number and a block's on it.
 pub type Place = (u16, u64);
 
-/// Fills a sector with a tag.
-pub fn fill(tag: u32, sector: &mut [u8]) {
-    for word in sector.chunks_exact_mut(4) {
-        word.copy_from_slice(&tag.to_le_bytes());
-    }
-}
-
-/// The tag of a sector; `None` where it is not filled with one.
-#[must_use]
-pub fn tag_of(sector: &[u8]) -> Option<u32> {
-    let (first, rest) = sector.split_first_chunk::<4>()?;
-    rest.chunks_exact(4).all(|word| word == first).then_some(u32::from_le_bytes(*first))
-}
+/// Versions that an objection names, newest first.
+const TOLD_VERSIONS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
@@ -56,7 +44,7 @@ struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { list: vec![Version::first([0; 8])] }
+        Self { list: vec![Version::first([0; BLOCK_SECTORS])] }
     }
 }
 
@@ -101,18 +89,56 @@ impl History {
         failed.is_some_and(|at| self.list[at..].iter().any(|version| version.changed != 0xff))
     }
 
-    fn may_be(&self, content: &Content, from: usize) -> bool {
-        if self.is_patchy() {
-            return content.iter().enumerate().all(|(within, &tag)| self.may_hold(within, tag, from));
+    /// Whether this may be the content where version `from` is the oldest that may be seen, and which one it is.
+    fn find(&self, content: &Content, from: usize) -> Option<Found> {
+        let whole = self.list[from..].iter().rposition(|version| version.content == *content);
+        let newest = self.list.len() - 1;
+        match whole {
+            Some(_) if from == newest => Some(Found::Certain),
+            Some(0) => Some(Found::Old),
+            Some(at) if from + at == newest => Some(Found::New),
+            Some(_) => Some(Found::Between),
+            None => {
+                let may_hold = |(within, &tag): (usize, &u32)| self.may_hold(within, tag, from);
+                (self.is_patchy() && content.iter().enumerate().all(may_hold)).then_some(Found::Between)
+            }
         }
-        self.list[from..].iter().any(|version| version.content == *content)
     }
+
+    /// Judges a block that was read whole, where version `from` is the oldest that may be seen.
+    fn judge(&self, place: Place, content: Option<Content>, from: usize) -> Result<Found, Objection> {
+        let (disk, block) = place;
+        let Some(content) = content else { return Err(format!("disk {disk} block {block}: a torn sector")) };
+        self.find(&content, from).ok_or_else(|| {
+            let older = self.list[..from].iter().any(|version| version.content == content);
+            let word = if older { "OLDER than what it must hold" } else { "never written like that" };
+            let newest_first = self.list[from..].iter().rev().map(|version| version.content);
+            let allowed: Vec<Content> = newest_first.take(TOLD_VERSIONS).collect();
+            let count = self.list.len() - from;
+            format!("disk {disk} block {block}: {content:x?} is {word}; allowed, of {count}: {allowed:x?}")
+        })
+    }
+}
+
+/// Which of its versions a block turned out to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The only one that it could.
+    Certain,
+    /// The one that was durable, and newer ones are gone.
+    Old,
+    /// The newest, which was not durable.
+    New,
+    /// One between these two, or a mixture that a failed request may leave.
+    Between,
 }
 
 /// The oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     blocks: BTreeMap<Place, History>,
+    /// Tags given to writes so far.
+    tags: u32,
     event: u64,
     /// What was acknowledged up to this event is durable.
     flushed: u64,
@@ -129,18 +155,25 @@ impl Oracle {
         self.is_lenient = true;
     }
 
+    /// Tags for a write that begins: none of them was ever given before (the first 2 TiB written, in sectors).
+    pub fn new_tags(&mut self, sectors: usize) -> Vec<u32> {
+        let first = self.tags + 1;
+        self.tags += sectors as u32;
+        (first..=self.tags).collect()
+    }
+
     /// A request changes sectors of a disk, from `sector` on.
     pub fn change(&mut self, disk: u16, sector: u64, tags: &[u32]) -> Made {
         let mut made = Made::new();
         let mut at = 0;
         while at < tags.len() {
             let position = sector + at as u64;
-            let (block, within) = (position / 8, (position % 8) as usize);
-            let count = (8 - within).min(tags.len() - at);
+            let (block, within) = (position / BLOCK_SECTORS as u64, position as usize % BLOCK_SECTORS);
+            let count = (BLOCK_SECTORS - within).min(tags.len() - at);
             let history = self.blocks.entry((disk, block)).or_default();
             let mut content = history.list[history.list.len() - 1].content;
             content[within..within + count].copy_from_slice(&tags[at..at + count]);
-            let changed = (0xff_u8 >> (8 - count)) << within;
+            let changed = (0xff_u8 >> (BLOCK_SECTORS - count)) << within;
             let acknowledged = u64::MAX;
             history.list.push(Version { content, acknowledged, is_durable: false, changed, has_failed: false });
             made.push(((disk, block), history.list.len() - 1));
@@ -187,6 +220,24 @@ impl Oracle {
         self.blocks.get(&place).map_or(0, History::current)
     }
 
+    /// The newest version of the block, acknowledged or not: the oldest that a read may see of a device which carries out
+    /// requests as they are submitted.
+    #[must_use]
+    pub fn newest(&self, place: Place) -> usize {
+        self.blocks.get(&place).map_or(0, |history| history.list.len() - 1)
+    }
+
+    /// A read of the whole block that began at `since` saw this content.
+    ///
+    /// # Errors
+    /// Where it may not: mixtures of versions included.
+    pub fn saw_block(&self, place: Place, content: Option<Content>, since: usize) -> Result<(), Objection> {
+        let untouched = History::default();
+        let history = self.blocks.get(&place).unwrap_or(&untouched);
+        let from = if self.is_lenient { 0 } else { since.min(history.list.len() - 1) };
+        history.judge(place, content, from).map(drop)
+    }
+
     /// A read that began at `since` saw this tag in sector `within` of the block.
     ///
     /// # Errors
@@ -215,25 +266,19 @@ impl Oracle {
         self.blocks.keys().copied().collect()
     }
 
-    /// After a power cut a block reads as `content`: from now on that is all it was ever.
+    /// After a power cut a block reads as `content`: from now on that is all it was ever. Tells which version it is.
     ///
     /// # Errors
     /// Where it may not.
-    pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<(), Objection> {
-        let Some(content) = content else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
+    pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<Found, Objection> {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         let history = self.blocks.entry(place).or_default();
         let from = if is_lenient { 0 } else { history.durable(flushed) };
-        if !history.may_be(&content, from) {
-            let older = history.list[..from].iter().any(|version| version.content == content);
-            let word = if older { "OLDER than what was flushed" } else { "never written like that" };
-            let allowed: Vec<Content> = history.list[from..].iter().map(|version| version.content).collect();
-            return Err(format!("disk {} block {}: {content:x?} is {word}; allowed: {allowed:x?}", place.0, place.1));
-        }
-        if !is_lenient {
+        let found = history.judge(place, content, from)?;
+        if let (Some(content), false) = (content, is_lenient) {
             *history = History { list: vec![Version::first(content)] };
         }
-        Ok(())
+        Ok(found)
     }
 
     /// After a power cut a block cannot be read: what it is stays open.
@@ -384,6 +429,45 @@ mod tests {
         assert!(oracle.clone().survived(AT, Some([0, 0, 0, 2, 2, 0, 0, 0])).is_ok());
         assert!(oracle.clone().survived(AT, Some([1, 1, 1, 2, 2, 0, 0, 0])).is_ok());
         assert!(oracle.survived(AT, Some([0, 0, 0, 1, 2, 0, 0, 0])).is_err());
+    }
+
+    #[test]
+    fn what_survived_is_told_apart() {
+        let mut oracle = Oracle::default();
+        for tag in 1..=3 {
+            let made = write(&mut oracle, tag);
+            oracle.acknowledge(&made, tag == 1);
+        }
+        for (tag, found) in [(1, Found::Old), (2, Found::Between), (3, Found::New)] {
+            let mut oracle = oracle.clone();
+            assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(found));
+            assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(Found::Certain));
+        }
+        assert!(oracle.survived(AT, Some([0; 8])).unwrap_err().contains("OLDER"));
+        assert_eq!(oracle.survived((1, 8), Some([0; 8])), Ok(Found::Certain), "never written");
+    }
+
+    #[test]
+    fn a_block_that_is_read_whole_is_of_one_version() {
+        let mut oracle = Oracle::default();
+        let old = write(&mut oracle, 1);
+        oracle.acknowledge(&old, false);
+        let since = oracle.read_begins(AT);
+        write(&mut oracle, 2);
+        assert!(oracle.saw_block(AT, Some([1; 8]), since).is_ok());
+        assert!(oracle.saw_block(AT, Some([2; 8]), since).is_ok());
+        assert!(oracle.saw_block(AT, Some([1, 1, 1, 1, 2, 2, 2, 2]), since).is_err(), "mixed");
+        assert!(oracle.saw_block(AT, Some([0; 8]), since).is_err(), "older");
+        assert!(oracle.saw_block(AT, Some([1; 8]), oracle.newest(AT)).is_err(), "not the newest");
+        assert!(oracle.saw_block(AT, None, since).is_err(), "torn");
+    }
+
+    #[test]
+    fn no_tag_is_given_twice() {
+        let mut oracle = Oracle::default();
+        assert_eq!((oracle.new_tags(2), oracle.new_tags(1)), (vec![1, 2], vec![3]));
+        oracle.restarted();
+        assert_eq!(oracle.new_tags(1), [4]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! A device in virtual time: requests end when their time has come, in any order, with the faults that were planned.
 
 use crate::fault::{Fault, FaultKind};
-use crate::medium::{Medium, SECTOR_BYTES};
+use crate::medium::Medium;
 use crate::power::Power;
+use crate::stamp::SECTOR_BYTES;
 use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, Vectored};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
+use forebay_proof::survival::Pattern;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -188,7 +190,7 @@ impl SimDevice {
                 _ => {}
             }
         }
-        core.medium.power_cut(keep, &mut core.random);
+        core.medium.power_cut(Pattern::Newest { survive: keep }, &mut core.random);
         core.echoes.clear();
     }
 

@@ -15,7 +15,7 @@ pub mod scenario;
 pub mod shrink;
 mod world;
 
-pub use forebay_proof::{medium, oracle};
+pub use forebay_proof::{medium, oracle, stamp};
 
 pub use coverage::{Coverage, MARKS};
 pub use life::{Failure, Lived, live};

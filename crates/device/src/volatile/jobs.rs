@@ -1,10 +1,10 @@
 //! Work on the inner device, one job at a time: two jobs that wrote one sector together could leave the older
 //! version durable after the newer one was.
 
-use super::cache::Covered;
-use super::leak::Part;
 use super::{VolatileDevice, pieces};
 use forebay_block::{Completion, Device, IoError, Op, Request};
+use forebay_proof::cache::Covered;
+use forebay_proof::leak::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

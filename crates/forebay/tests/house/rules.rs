@@ -8,7 +8,7 @@ pub const FLOORS: [(&str, &[&str]); 11] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
-    ("device", &["block", "model"]),
+    ("device", &["block", "model", "proof"]),
     ("prism", &["block"]),
     ("trace", &["block", "prism"]),
     ("bench", &["block"]),
