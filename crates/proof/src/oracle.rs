@@ -7,6 +7,7 @@
 
 use crate::stamp::{BLOCK_SECTORS, Content};
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 /// A disk's number and a block's on it.
 pub type Place = (u16, u64);
@@ -131,6 +132,51 @@ pub enum Found {
     New,
     /// One between these two, or a mixture that a failed request may leave.
     Between,
+}
+
+/// How many blocks held what in a check of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The only version that they could.
+    pub certain: u64,
+    /// The durable version, where there were newer ones.
+    pub old: u64,
+    /// The newest version, which was not durable.
+    pub new: u64,
+    /// A version between these two.
+    pub between: u64,
+    /// What they must not.
+    pub wrong: u64,
+}
+
+impl Tally {
+    /// Counts a block; gives the objection on.
+    pub fn count(&mut self, outcome: Result<Found, Objection>) -> Option<Objection> {
+        match &outcome {
+            Ok(Found::Certain) => self.certain += 1,
+            Ok(Found::Old) => self.old += 1,
+            Ok(Found::New) => self.new += 1,
+            Ok(Found::Between) => self.between += 1,
+            Err(_) => self.wrong += 1,
+        }
+        outcome.err()
+    }
+
+    /// Blocks counted.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.certain + self.old + self.new + self.between + self.wrong
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.certain += other.certain;
+        self.old += other.old;
+        self.new += other.new;
+        self.between += other.between;
+        self.wrong += other.wrong;
+    }
 }
 
 /// The oracle.
@@ -441,7 +487,11 @@ mod tests {
         for (tag, found) in [(1, Found::Old), (2, Found::Between), (3, Found::New)] {
             let mut oracle = oracle.clone();
             assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(found));
-            assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(Found::Certain));
+            let mut tally = Tally::default();
+            assert_eq!(tally.count(oracle.survived(AT, Some([tag; 8]))), None);
+            assert!(tally.count(oracle.survived(AT, Some([9; 8]))).is_some());
+            tally += tally;
+            assert_eq!((tally.certain, tally.wrong, tally.blocks()), (2, 2, 4));
         }
         assert!(oracle.survived(AT, Some([0; 8])).unwrap_err().contains("OLDER"));
         assert_eq!(oracle.survived((1, 8), Some([0; 8])), Ok(Found::Certain), "never written");
