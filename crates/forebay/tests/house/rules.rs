@@ -4,7 +4,7 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 11] = [
+pub const FLOORS: [(&str, &[&str]); 12] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
@@ -15,6 +15,7 @@ pub const FLOORS: [(&str, &[&str]); 11] = [
     ("volume", &["block", "prism"]),
     ("sim", &["block", "model", "prism", "proof", "volume"]),
     ("export", &["block", "volume"]),
+    ("harness", &["block", "proof", "device"]),
     ("forebay", &["block", "model", "proof", "device", "prism", "trace", "bench", "volume", "sim", "export"]),
 ];
 
