@@ -2,10 +2,12 @@
 
 use super::Engine;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::map::index::Disk;
 use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError, ToldParts};
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 const BLOCK: u64 = 4096;
 /// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
@@ -82,12 +84,38 @@ pub(crate) enum Wants {
     /// Its turn in its range.
     #[default]
     Turn,
-    /// Slots or bands.
-    Space,
     /// Room in the journal.
     Journal,
     /// A checkpoint: too many leaves are dirty.
     Checkpoint,
+    /// Slots or bands.
+    Space,
+}
+
+/// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    queues: [VecDeque<u32>; 4],
+}
+
+impl Waiting {
+    /// In the order in which they are tried again: those who only waited for their turn first.
+    pub const REASONS: [Wants; 4] = [Wants::Turn, Wants::Journal, Wants::Checkpoint, Wants::Space];
+
+    /// The queue of a reason.
+    pub fn queue(&mut self, wants: Wants) -> &mut VecDeque<u32> {
+        &mut self.queues[wants as usize]
+    }
+
+    /// The first who waits for a reason.
+    pub fn first(&self, wants: Wants) -> Option<u32> {
+        self.queues[wants as usize].front().copied()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
 }
 
 /// One run of a piece that got one kind of new entry.
@@ -140,6 +168,8 @@ pub(crate) struct Piece {
     pub buf: Option<Buf>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
+    /// How often in a row the same data at the same place could not be read.
+    pub failures_in_place: u8,
     /// Batches that hold its records.
     pub batches: SmallVec<[u64; 2]>,
     /// Where recovery would have to start to see them.
@@ -176,6 +206,7 @@ impl Piece {
             buf: None,
             parts: SmallVec::new(),
             attempts: 0,
+            failures_in_place: 0,
             batches: SmallVec::new(),
             journal_at: None,
             cancels: SmallVec::new(),
@@ -202,7 +233,8 @@ impl Engine {
     pub fn submit(&mut self, request: Request) {
         let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told } = request;
         let answer = |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
-        let Some(size_bytes) = self.disk(disk).map(|d| d.size_bytes) else {
+        // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
+        let Some(size_bytes) = self.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
         let is_flush = matches!(op, Op::Flush);
@@ -342,7 +374,7 @@ impl Engine {
             if let Some(piece) = self.pieces.get_mut(other as usize) {
                 piece.locked = true;
             }
-            self.stalled.push_back(other);
+            self.waiting.queue(Wants::Turn).push_back(other);
         }
         self.woken = woken;
     }
@@ -408,11 +440,7 @@ impl Engine {
                 ClientKind::Sweep { next_block, end_block, .. } if next_block < end_block => {
                     return self.next_sweep_pieces(id);
                 }
-                ClientKind::Status { next_block, end_block, extents, max_extents }
-                    if next_block < end_block && extents.len() <= *max_extents =>
-                {
-                    return self.next_status_piece_again(id);
-                }
+                ClientKind::Status { .. } => return self.next_status_pieces(id),
                 _ => {}
             }
         }

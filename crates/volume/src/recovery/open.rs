@@ -151,6 +151,11 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     let mut blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
     blob.truncate(header.blob_len_bytes as usize);
     if crc32c(&blob) != header.blob_crc {
+        // Once more: one transfer may go wrong.
+        blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
+        blob.truncate(header.blob_len_bytes as usize);
+    }
+    if crc32c(&blob) != header.blob_crc {
         return Err(root_error(checkpoint, "its checksum does not match"));
     }
     let root = Root::decode(&blob).ok_or_else(|| root_error(checkpoint, "it cannot be decoded"))?;
@@ -163,6 +168,7 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
     let mut disks = BTreeMap::new();
     for entry in &root.disks {
         let mut disk = Disk::new(DiskId(entry.id), entry.name.clone(), entry.size_bytes);
+        disk.durable_bytes = entry.size_bytes;
         for group in entry.pages.chunks(INDEX_READS_AT_ONCE) {
             let damaged = |page| OpenError::Index { disk: entry.name.clone(), page };
             let mut reads = Vec::new();
