@@ -5,9 +5,8 @@
 //! effect. Time is counted in events: a version that was acknowledged before a flush was submitted is durable when that
 //! flush has completed.
 
-use crate::stamp::{BLOCK_SECTORS, Content};
+use crate::stamp::Content;
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 /// A disk's number and a block's on it.
 pub type Place = (u16, u64);
@@ -45,7 +44,7 @@ struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { list: vec![Version::first([0; BLOCK_SECTORS])] }
+        Self { list: vec![Version::first([0; 8])] }
     }
 }
 
@@ -134,51 +133,6 @@ pub enum Found {
     Between,
 }
 
-/// How many blocks held what in a check of many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// The only version that they could.
-    pub certain: u64,
-    /// The durable version, where there were newer ones.
-    pub old: u64,
-    /// The newest version, which was not durable.
-    pub new: u64,
-    /// A version between these two.
-    pub between: u64,
-    /// What they must not.
-    pub wrong: u64,
-}
-
-impl Tally {
-    /// Counts a block; gives the objection on.
-    pub fn count(&mut self, outcome: Result<Found, Objection>) -> Option<Objection> {
-        match &outcome {
-            Ok(Found::Certain) => self.certain += 1,
-            Ok(Found::Old) => self.old += 1,
-            Ok(Found::New) => self.new += 1,
-            Ok(Found::Between) => self.between += 1,
-            Err(_) => self.wrong += 1,
-        }
-        outcome.err()
-    }
-
-    /// Blocks counted.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.certain + self.old + self.new + self.between + self.wrong
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.certain += other.certain;
-        self.old += other.old;
-        self.new += other.new;
-        self.between += other.between;
-        self.wrong += other.wrong;
-    }
-}
-
 /// The oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -214,12 +168,12 @@ impl Oracle {
         let mut at = 0;
         while at < tags.len() {
             let position = sector + at as u64;
-            let (block, within) = (position / BLOCK_SECTORS as u64, position as usize % BLOCK_SECTORS);
-            let count = (BLOCK_SECTORS - within).min(tags.len() - at);
+            let (block, within) = (position / 8, (position % 8) as usize);
+            let count = (8 - within).min(tags.len() - at);
             let history = self.blocks.entry((disk, block)).or_default();
             let mut content = history.list[history.list.len() - 1].content;
             content[within..within + count].copy_from_slice(&tags[at..at + count]);
-            let changed = (0xff_u8 >> (BLOCK_SECTORS - count)) << within;
+            let changed = (0xff_u8 >> (8 - count)) << within;
             let acknowledged = u64::MAX;
             history.list.push(Version { content, acknowledged, is_durable: false, changed, has_failed: false });
             made.push(((disk, block), history.list.len() - 1));
@@ -487,11 +441,7 @@ mod tests {
         for (tag, found) in [(1, Found::Old), (2, Found::Between), (3, Found::New)] {
             let mut oracle = oracle.clone();
             assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(found));
-            let mut tally = Tally::default();
-            assert_eq!(tally.count(oracle.survived(AT, Some([tag; 8]))), None);
-            assert!(tally.count(oracle.survived(AT, Some([9; 8]))).is_some());
-            tally += tally;
-            assert_eq!((tally.certain, tally.wrong, tally.blocks()), (2, 2, 4));
+            assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(Found::Certain));
         }
         assert!(oracle.survived(AT, Some([0; 8])).unwrap_err().contains("OLDER"));
         assert_eq!(oracle.survived((1, 8), Some([0; 8])), Ok(Found::Certain), "never written");

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_block::BLOCK_BYTES;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
-use forebay_proof::oracle::{Made, Oracle, Place, Tally};
+use forebay_proof::oracle::{Made, Oracle, Place};
 use forebay_proof::stamp::{BLOCK_SECTORS, content_of, fill_all};
+use forebay_proof::tally::Tally;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use crate::output::Format;
 use anyhow::{Context, Result, bail};
 use forebay_block::Random;
 use forebay_device::nbd_client::NbdUri;
-use forebay_proof::oracle::Tally;
+use forebay_proof::tally::Tally;
 use line::Line;
 use load::{Phase, Position};
 use progress::Progress;

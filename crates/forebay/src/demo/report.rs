@@ -3,7 +3,7 @@
 use super::line::{Latencies, Line};
 use crate::output::{self, Format};
 use anyhow::Result;
-use forebay_proof::oracle::Tally;
+use forebay_proof::tally::Tally;
 use serde_json::{Value, json};
 use std::time::Duration;
 
