@@ -25,12 +25,14 @@ struct Version {
     changed: u8,
     /// The request failed, or was never heard of again: each of its sectors may be there or not.
     has_failed: bool,
+    /// What it wrote was damaged where it lay: reads that would see it may fail.
+    is_damaged: bool,
 }
 
 impl Version {
     /// What everything begins with.
     fn first(content: Content) -> Self {
-        Self { content, acknowledged: 0, is_durable: true, changed: 0xff, has_failed: false }
+        Self { content, acknowledged: 0, is_durable: true, changed: 0xff, has_failed: false, is_damaged: false }
     }
 }
 
@@ -40,11 +42,14 @@ pub type Made = Vec<(Place, usize)>;
 #[derive(Clone, Debug)]
 struct History {
     list: Vec<Version>,
+    /// Damage came before the pool had noted as durable what was: until the block is read or written again it may also be
+    /// something older.
+    may_be_older: bool,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { list: vec![Version::first([0; 8])] }
+        Self { list: vec![Version::first([0; 8])], may_be_older: false }
     }
 }
 
@@ -174,8 +179,9 @@ impl Oracle {
             let mut content = history.list[history.list.len() - 1].content;
             content[within..within + count].copy_from_slice(&tags[at..at + count]);
             let changed = (0xff_u8 >> (8 - count)) << within;
-            let acknowledged = u64::MAX;
-            history.list.push(Version { content, acknowledged, is_durable: false, changed, has_failed: false });
+            let is_damaged = changed != 0xff && history.list.last().is_some_and(|last| last.is_damaged);
+            let (acknowledged, is_durable, has_failed) = (u64::MAX, false, false);
+            history.list.push(Version { content, acknowledged, is_durable, changed, has_failed, is_damaged });
             made.push(((disk, block), history.list.len() - 1));
             at += count;
         }
@@ -273,10 +279,13 @@ impl Oracle {
     pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<Found, Objection> {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         let history = self.blocks.entry(place).or_default();
-        let from = if is_lenient { 0 } else { history.durable(flushed) };
+        let durable = history.durable(flushed);
+        // What is durable was written after the damage only where it does not hold what was damaged.
+        let may_be_older = history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged);
+        let from = if is_lenient || may_be_older { 0 } else { durable };
         let found = history.judge(place, content, from)?;
         if let (Some(content), false) = (content, is_lenient) {
-            *history = History { list: vec![Version::first(content)] };
+            *history = History { list: vec![Version::first(content)], may_be_older: false };
         }
         Ok(found)
     }
@@ -286,6 +295,10 @@ impl Oracle {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         if let (Some(history), false) = (self.blocks.get_mut(&place), is_lenient) {
             let durable = history.durable(flushed);
+            if history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged) {
+                // Any of them may be what a later read sees.
+                return;
+            }
             // Below a failed version that is covered in part, what was there before may still be seen.
             let keep = history.list[..=durable].iter().position(|version| version.has_failed);
             let from = keep.map_or(durable, |at| at.saturating_sub(1));
@@ -297,6 +310,75 @@ impl Oracle {
                 version.has_failed = !was_durable;
             }
         }
+    }
+
+    /// A sector that held this tag was damaged at rest. `is_noted`: the pool had come to rest before, so that it knows what
+    /// was durable; else it may take what it cannot verify for something that never was, and the block for older.
+    pub fn damaged(&mut self, tag: u32, is_noted: bool) {
+        for history in self.blocks.values_mut() {
+            for version in history.list.iter_mut().filter(|version| version.content.contains(&tag)) {
+                version.is_damaged = true;
+                history.may_be_older |= !is_noted;
+            }
+        }
+    }
+
+    /// Whether a read of the block that begins now may fail, as what it would see was damaged.
+    #[must_use]
+    pub fn may_be_unreadable(&self, place: Place) -> bool {
+        self.blocks.get(&place).is_some_and(|history| {
+            // Below a version that failed, what was there before it may still be what is there.
+            let current = history.current();
+            let failed = history.list[..=current].iter().position(|version| version.has_failed);
+            let from = failed.map_or(current, |at| at.saturating_sub(1));
+            history.list[from..].iter().any(|version| version.is_damaged)
+        })
+    }
+
+    /// Whether a block may be unreadable after a power cut, as what survived may be what was damaged.
+    #[must_use]
+    pub fn may_survive_unreadable(&self, place: Place) -> bool {
+        self.blocks.get(&place).is_some_and(|history| {
+            let durable = history.durable(self.flushed);
+            let failed = history.list[..=durable].iter().position(|version| version.has_failed);
+            let from = failed.map_or(durable, |at| at.saturating_sub(1));
+            history.list[from..].iter().any(|version| version.is_damaged)
+        })
+    }
+
+    /// Whether a request failed because it had to read a damaged block of which it changes a part.
+    #[must_use]
+    pub fn touches_damage(&self, made: &Made) -> bool {
+        let is_partial = |&(place, number): &(Place, usize)| {
+            self.blocks.get(&place).and_then(|history| history.list.get(number)).is_some_and(|v| v.changed != 0xff)
+        };
+        made.iter().filter(|made| is_partial(made)).any(|&(place, _)| self.may_be_unreadable(place))
+    }
+
+    /// Tags that blocks hold now, as far as is known.
+    #[must_use]
+    pub fn held_tags(&self) -> std::collections::BTreeSet<u32> {
+        self.blocks.values().filter_map(|history| history.list.last()).flat_map(|version| version.content).collect()
+    }
+
+    /// A disk ends at `blocks` blocks, or is not there at all (0): what lay beyond is forgotten.
+    ///
+    /// # Errors
+    /// Where something there was durable.
+    pub fn cut_off(&mut self, disk: u16, blocks: u64) -> Result<(), Objection> {
+        let flushed = self.flushed;
+        let beyond = self.blocks.range((disk, blocks)..=(disk, u64::MAX));
+        let kept = beyond.filter(|(_, history)| history.list[history.durable(flushed)].content != [0; 8]);
+        if let (Some((place, _)), false) = (kept.into_iter().next(), self.is_lenient) {
+            return Err(format!("disk {disk} ends at block {blocks}, and block {} was flushed", place.1));
+        }
+        self.blocks.retain(|place, _| place.0 != disk || place.1 < blocks);
+        Ok(())
+    }
+
+    /// Blocks of a range that were ever touched.
+    pub fn touched(&self, disk: u16, blocks: std::ops::Range<u64>) -> impl Iterator<Item = Place> + '_ {
+        self.blocks.range((disk, blocks.start)..(disk, blocks.end)).map(|(&place, _)| place)
     }
 
     /// After a restart everything read is durable, and nothing else is known.
@@ -313,170 +395,4 @@ impl Oracle {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AT: Place = (1, 7);
-
-    fn write(oracle: &mut Oracle, tag: u32) -> Made {
-        oracle.change(1, 56, &[tag; 8])
-    }
-
-    #[test]
-    fn what_was_flushed_must_survive_and_what_came_later_may() {
-        let mut oracle = Oracle::default();
-        let old = write(&mut oracle, 1);
-        oracle.acknowledge(&old, false);
-        let flush = oracle.flush_begins();
-        let between = write(&mut oracle, 2);
-        oracle.acknowledge(&between, false);
-        oracle.flushed(flush);
-        for (tag, allowed) in [(0, false), (1, true), (2, true), (3, false)] {
-            assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
-        }
-        assert!(oracle.survived(AT, None).is_err());
-    }
-
-    #[test]
-    fn a_fua_write_survives_without_a_flush_and_covers_what_was_before() {
-        let mut oracle = Oracle::default();
-        let old = write(&mut oracle, 1);
-        oracle.acknowledge(&old, false);
-        let fua = write(&mut oracle, 2);
-        oracle.acknowledge(&fua, true);
-        assert!(oracle.clone().survived(AT, Some([1; 8])).is_err());
-        assert!(oracle.survived(AT, Some([2; 8])).is_ok());
-    }
-
-    #[test]
-    fn a_fua_write_that_was_not_acknowledged_promises_nothing() {
-        let mut oracle = Oracle::default();
-        write(&mut oracle, 2);
-        assert!(oracle.clone().survived(AT, Some([0; 8])).is_ok());
-        assert!(oracle.survived(AT, Some([2; 8])).is_ok());
-    }
-
-    #[test]
-    fn a_read_sees_what_was_acknowledged_before_it_or_something_newer() {
-        let mut oracle = Oracle::default();
-        let first = write(&mut oracle, 1);
-        oracle.acknowledge(&first, false);
-        let since = oracle.read_begins(AT);
-        write(&mut oracle, 2);
-        assert!(oracle.saw(AT, 3, Some(0), since).is_err());
-        assert!(oracle.saw(AT, 3, Some(1), since).is_ok());
-        assert!(oracle.saw(AT, 3, Some(2), since).is_ok());
-        assert!(oracle.saw(AT, 3, None, since).is_err());
-        assert!(oracle.saw((1, 8), 0, Some(0), 0).is_ok());
-        assert!(oracle.saw((1, 8), 0, Some(2), 0).is_err());
-    }
-
-    #[test]
-    fn a_failed_write_may_be_there_in_part_and_what_covers_it_must() {
-        let mut oracle = Oracle::default();
-        let failed = oracle.change(1, 56, &[1, 1, 1, 1]);
-        oracle.failed(&failed);
-        let good = oracle.change(1, 59, &[2, 2]);
-        oracle.acknowledge(&good, true);
-        for (content, allowed) in [
-            ([1, 1, 1, 2, 2, 0, 0, 0], true),
-            ([0, 0, 0, 2, 2, 0, 0, 0], true),
-            ([0, 0, 1, 2, 2, 0, 0, 0], true),
-            ([1, 1, 1, 1, 2, 0, 0, 0], false),
-            ([0, 0, 0, 0, 2, 0, 0, 0], false),
-            ([1, 1, 1, 2, 2, 1, 0, 0], false),
-        ] {
-            assert_eq!(oracle.clone().survived(AT, Some(content)).is_ok(), allowed, "{content:?}");
-        }
-        let since = oracle.read_begins(AT);
-        assert!(oracle.saw(AT, 0, Some(0), since).is_ok());
-        assert!(oracle.saw(AT, 3, Some(1), since).is_err());
-    }
-
-    #[test]
-    fn a_failed_write_of_whole_blocks_is_there_or_not() {
-        let mut oracle = Oracle::default();
-        let failed = write(&mut oracle, 1);
-        oracle.failed(&failed);
-        assert!(oracle.clone().survived(AT, Some([1; 8])).is_ok());
-        assert!(oracle.clone().survived(AT, Some([0; 8])).is_ok());
-        assert!(oracle.survived(AT, Some([1, 1, 1, 1, 0, 0, 0, 0])).is_err());
-    }
-
-    #[test]
-    fn what_could_not_be_read_stays_open_and_what_was_flushed_does_not_become_older() {
-        let mut oracle = Oracle::default();
-        for tag in [1, 2, 3] {
-            let made = write(&mut oracle, tag);
-            oracle.acknowledge(&made, tag == 2);
-        }
-        oracle.unread(AT);
-        oracle.restarted();
-        for (tag, allowed) in [(1, false), (2, true), (3, true)] {
-            assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
-        }
-    }
-
-    #[test]
-    fn regression_what_lies_below_a_failed_write_is_not_forgotten_by_a_survey_that_cannot_read() {
-        let mut oracle = Oracle::default();
-        let failed = oracle.change(1, 56, &[1, 1, 1, 1]);
-        oracle.failed(&failed);
-        let good = oracle.change(1, 59, &[2, 2]);
-        oracle.acknowledge(&good, true);
-        oracle.unread(AT);
-        oracle.restarted();
-        assert!(oracle.clone().survived(AT, Some([0, 0, 0, 2, 2, 0, 0, 0])).is_ok());
-        assert!(oracle.clone().survived(AT, Some([1, 1, 1, 2, 2, 0, 0, 0])).is_ok());
-        assert!(oracle.survived(AT, Some([0, 0, 0, 1, 2, 0, 0, 0])).is_err());
-    }
-
-    #[test]
-    fn what_survived_is_told_apart() {
-        let mut oracle = Oracle::default();
-        for tag in 1..=3 {
-            let made = write(&mut oracle, tag);
-            oracle.acknowledge(&made, tag == 1);
-        }
-        for (tag, found) in [(1, Found::Old), (2, Found::Between), (3, Found::New)] {
-            let mut oracle = oracle.clone();
-            assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(found));
-            assert_eq!(oracle.survived(AT, Some([tag; 8])), Ok(Found::Certain));
-        }
-        assert!(oracle.survived(AT, Some([0; 8])).unwrap_err().contains("OLDER"));
-        assert_eq!(oracle.survived((1, 8), Some([0; 8])), Ok(Found::Certain), "never written");
-    }
-
-    #[test]
-    fn a_block_that_is_read_whole_is_of_one_version() {
-        let mut oracle = Oracle::default();
-        let old = write(&mut oracle, 1);
-        oracle.acknowledge(&old, false);
-        let since = oracle.read_begins(AT);
-        write(&mut oracle, 2);
-        assert!(oracle.saw_block(AT, Some([1; 8]), since).is_ok());
-        assert!(oracle.saw_block(AT, Some([2; 8]), since).is_ok());
-        assert!(oracle.saw_block(AT, Some([1, 1, 1, 1, 2, 2, 2, 2]), since).is_err(), "mixed");
-        assert!(oracle.saw_block(AT, Some([0; 8]), since).is_err(), "older");
-        assert!(oracle.saw_block(AT, Some([1; 8]), oracle.newest(AT)).is_err(), "not the newest");
-        assert!(oracle.saw_block(AT, None, since).is_err(), "torn");
-    }
-
-    #[test]
-    fn no_tag_is_given_twice() {
-        let mut oracle = Oracle::default();
-        assert_eq!((oracle.new_tags(2), oracle.new_tags(1)), (vec![1, 2], vec![3]));
-        oracle.restarted();
-        assert_eq!(oracle.new_tags(1), [4]);
-    }
-
-    #[test]
-    fn what_survived_is_all_there_was() {
-        let mut oracle = Oracle::default();
-        let first = write(&mut oracle, 1);
-        oracle.acknowledge(&first, false);
-        oracle.survived(AT, Some([0; 8])).unwrap();
-        oracle.restarted();
-        assert!(oracle.survived(AT, Some([1; 8])).is_err(), "what was gone came back");
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ mod coverage;
 pub mod device;
 pub mod fault;
 pub mod life;
+pub mod order;
 mod power;
 pub mod scenario;
 pub mod shrink;

@@ -4,6 +4,8 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+#[path = "holes/child.rs"]
+mod child;
 #[path = "holes/device.rs"]
 mod device;
 #[path = "holes/rig.rs"]
@@ -23,3 +25,9 @@ mod flushes;
 mod reads;
 #[path = "holes/status.rs"]
 mod status;
+#[path = "holes/features.rs"]
+mod features;
+#[path = "holes/space.rs"]
+mod space;
+#[path = "holes/memory.rs"]
+mod memory;

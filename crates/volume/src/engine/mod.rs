@@ -13,7 +13,7 @@ mod copies;
 mod discard;
 mod flush;
 mod freed;
-mod mover;
+mod migrate;
 mod options;
 mod paging;
 mod place;
@@ -72,16 +72,16 @@ pub(crate) enum Pending {
     RootOut,
     /// A device flush of the flush under way.
     Flush { device: usize },
-    /// A device flush that the mover needs.
-    MoverFlush,
-    /// Source blocks of the mover: position of the first candidate, and how many.
-    MoverRead { first: usize, blocks: usize },
-    /// One source block of the mover that was not what it should be at the first reading.
-    MoverReadAgain { at: usize },
-    /// Destination blocks of the mover.
-    MoverWrite,
+    /// A device flush that a job needs, by its number.
+    MoveFlush { job: u32, number: u64 },
+    /// Source blocks of a job, by their number in its list.
+    MoveRead { job: u32, candidates: Vec<u32> },
+    /// One source block that was not what it should be at the first reading.
+    MoveReadAgain { job: u32, candidate: u32 },
+    /// Destination blocks of a job.
+    MoveWrite { job: u32 },
     /// The summary of the band being collected.
-    MoverSummary,
+    MoveSummary { job: u32 },
     /// The summary of a full band.
     Summary { band: u32 },
     /// A freed band being trimmed.
@@ -89,9 +89,6 @@ pub(crate) enum Pending {
     /// The lazily written watermark block.
     Watermark,
 }
-
-/// Who waits for a leaf: a piece, or the mover.
-pub(crate) const MOVER: u32 = u32::MAX;
 
 /// The engine. See the module's documentation.
 pub struct Engine {
@@ -119,7 +116,7 @@ pub struct Engine {
     commands: VecDeque<(usize, DeviceRequest)>,
     completions: VecDeque<Completion>,
     waiting: clients::Waiting,
-    /// Pieces (or the mover) that wait for a frame.
+    /// Pieces and jobs that wait for a frame.
     frame_waiters: VecDeque<u32>,
     /// Space to be freed, by batch.
     pub(crate) freed: FreedQueue,
@@ -127,7 +124,11 @@ pub struct Engine {
     lost: Vec<Freed>,
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
-    pub(crate) mover: mover::MoverState,
+    pub(crate) migrate: migrate::Migrate,
+    /// Blocks of data that hosts have written, over the pool's life: its clock.
+    written_blocks: u64,
+    /// Slots that writes have taken since the start.
+    slots_taken: u64,
     /// Pieces that hold a leaf which they will change.
     executing: usize,
     /// Reused scratch space: no allocation per request.
@@ -162,7 +163,7 @@ impl Engine {
         self.now_ns = self.now_ns.saturating_add(passed_ns);
         self.patience_ns = self.patience_ns.saturating_add(passed_ns.min(PATIENCE_STEP_NS));
         self.lazy_watermark();
-        self.mover_tick();
+        self.migrate_tick();
     }
 
     /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
@@ -171,7 +172,7 @@ impl Engine {
         self.retry_frame_waiters();
         self.retry_waiting();
         self.checkpoint_step();
-        self.mover_step();
+        self.migrate_step();
         self.seal_batch(false);
         self.flush_step();
     }
@@ -242,11 +243,11 @@ impl Engine {
             Pending::PageOut { frame, location } => self.page_out_done(frame, location, result),
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
             Pending::Flush { device } => self.device_flushed(device, result),
-            Pending::MoverFlush => self.mover_flushed(device, result),
-            Pending::MoverRead { first, blocks } => self.mover_read_done(first, blocks, result, bufs),
-            Pending::MoverReadAgain { at } => self.mover_read_again_done(at, result, bufs),
-            Pending::MoverWrite => self.mover_write_done(device, result),
-            Pending::MoverSummary => self.mover_summary_done(device, result, bufs),
+            Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
+            Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
+            Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
+            Pending::MoveWrite { job } => self.destination_written(job, result),
+            Pending::MoveSummary { job } => self.summary_read(job, result, bufs),
             Pending::Summary { band } => self.summary_written(band, result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.

@@ -220,7 +220,7 @@ pub fn salvage(
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     Overlay::over_all(devices);
     let (mut engine, report) = open_with(devices, fast, classes, options, MissingBatches::Skip)?;
-    engine.mover.paused = true;
+    engine.migrate.paused = true;
     engine.set_read_only("opened for salvage");
     Ok((engine, report))
 }
@@ -278,7 +278,7 @@ fn open_with(
         journal_head: (scanned.end.position, scanned.end.batch, scanned.next_sequence.max(root.next_sequence)),
     });
     if has_moved || header.counts_due {
-        engine.mover_policy_changed();
+        engine.migrate_policy_changed();
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
@@ -293,7 +293,7 @@ fn open_with(
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = true;
+    engine.migrate.paused = true;
     engine.write_summaries();
     // The root has room for a few summaries only; replay may have closed many bands.
     drive(&mut engine, devices, |engine| !engine.bands.has_closing());
@@ -307,7 +307,7 @@ fn open_with(
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = false;
+    engine.migrate.paused = false;
     Ok((engine, report))
 }
 

@@ -117,7 +117,8 @@ fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
     let mut written = Written::all(&mut rig);
     let before: BTreeMap<u64, u64> =
         (0..BLOCKS).filter(|block| block % 3 != 0).map(|block| (block, rig.find(CAPACITY, block, 1)[0])).collect();
-    let band_of: BTreeMap<u64, u64> = before.iter().map(|(&block, &place)| (block, rig.band(CAPACITY, place))).collect();
+    let band_of: BTreeMap<u64, u64> =
+        before.iter().map(|(&block, &place)| (block, rig.band(CAPACITY, place))).collect();
     // By band: the block that is lost, and the sector that cannot be read.
     let bad = Arc::new(Mutex::new(BTreeMap::<u64, (u64, u64)>::new()));
     let (trap, bands) = (bad.clone(), band_of.clone());

@@ -16,9 +16,8 @@ fn destaging(options: &EngineOptions) -> EngineOptions {
 fn a_slot_used_again_for_the_same_block(rig: &mut Rig) -> u32 {
     let taken = rig.find(FAST, 0, 1)[0];
     let mut first = None;
-    rig.devices[FAST].rule(move |seen| {
-        held(is_page_read(seen) && *first.get_or_insert(seen.offset_bytes) != seen.offset_bytes)
-    });
+    rig.devices[FAST]
+        .rule(move |seen| held(is_page_read(seen) && *first.get_or_insert(seen.offset_bytes) != seen.offset_bytes));
     rig.polls(20);
     rig.put(0, 2, None);
     rig.polls(5);
@@ -164,9 +163,11 @@ fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
     let bad = rig.find(FAST, 13, 1)[0] + 1024;
     let options = destaging(&rig.setup.options);
     let mut rig = rig.restart(options);
-    rig.devices[FAST].rule(move |seen| {
-        if seen.kind == Kind::Read && seen.covers(bad) { Fate::Failed } else { Fate::Good }
-    });
+    rig.devices[FAST].rule(
+        move |seen| {
+            if seen.kind == Kind::Read && seen.covers(bad) { Fate::Failed } else { Fate::Good }
+        },
+    );
     for _ in 0..60 {
         rig.pass_ms(1000);
     }
