@@ -105,7 +105,6 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
     let mut random = Random::new(plan.seed);
     let mut images = shape.format();
     let mut oracle = Oracle::default();
-    let mut next_tag = 1;
     for round in 0..plan.rounds {
         let context = |error: String| format!("seed {} round {round}: {error}", plan.seed);
         // Sometimes the power fails again while recovering: what it decided must not change.
@@ -113,8 +112,8 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
             images = cut_recovery(shape, images, &mut random).map_err(context)?;
         }
         let seed = random.next_u64();
-        let mut world = World::open(shape, images, seed, oracle, next_tag)
-            .map_err(|error| context(format!("cannot be opened: {error}")))?;
+        let mut world =
+            World::open(shape, images, seed, oracle).map_err(|error| context(format!("cannot be opened: {error}")))?;
         if std::env::var("SEED").is_ok() {
             eprintln!("round {round}: {:?}", world.report);
         }
@@ -126,10 +125,10 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
                 return Err(context("no clean stop".into()));
             }
         }
-        (images, oracle, next_tag) = world.cut(&mut random);
+        (images, oracle) = world.cut(&mut random);
     }
     verify_clean(shape, &images).map_err(|e| format!("seed {}: verify: {e}", plan.seed))?;
-    let mut world = World::open(shape, images, 1, oracle, next_tag).map_err(|e| format!("seed {}: {e}", plan.seed))?;
+    let mut world = World::open(shape, images, 1, oracle).map_err(|e| format!("seed {}: {e}", plan.seed))?;
     if std::env::var("SEED").is_ok() {
         eprintln!("end: {:?}", world.report);
     }
@@ -159,7 +158,7 @@ fn cut_recovery(shape: &Shape, images: Vec<Image>, random: &mut Random) -> Resul
     for shared in &shared {
         shared.lock().inner_mut().plan(forebay_device::faulty::Fault::gone_after(after));
     }
-    let _ = World::open_shared(shape, shared.clone(), Oracle::default(), 1);
+    let _ = World::open_shared(shape, shared.clone(), Oracle::default());
     Ok(shared.iter().map(|shared| shared.cut(random)).collect())
 }
 

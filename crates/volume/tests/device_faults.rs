@@ -20,7 +20,7 @@ const FAST: usize = 0;
 const CAPACITY: usize = 1;
 
 fn fresh(shape: &Shape) -> World {
-    World::open(shape, shape.format(), 1, Oracle::default(), 1).unwrap()
+    World::open(shape, shape.format(), 1, Oracle::default()).unwrap()
 }
 
 fn small() -> Shape {
@@ -35,8 +35,8 @@ fn superblock(shape: &Shape) -> Superblock {
 fn recover(world: World, random: &mut Random) -> Result<(), String> {
     world.shared.iter().for_each(Shared::heal);
     let shape = world.shape.clone();
-    let (images, oracle, next_tag) = world.cut(random);
-    let mut world = World::open(&shape, images, 1, oracle, next_tag).map_err(|e| format!("not opened: {e}"))?;
+    let (images, oracle) = world.cut(random);
+    let mut world = World::open(&shape, images, 1, oracle).map_err(|e| format!("not opened: {e}"))?;
     world.check_survivors()?;
     // The pool is as good as before.
     history::run(&mut world, random, WHOLE, 20, 4)?;
@@ -367,7 +367,7 @@ fn faults_while_opening(target: Target, count: u64) {
                     if let Some(fault) = fault {
                         shared[device].plan(fault);
                     }
-                    let result = World::open_shared(&aged.shape, shared.clone(), aged.oracle.clone(), aged.next_tag);
+                    let result = World::open_shared(&aged.shape, shared.clone(), aged.oracle.clone());
                     (shared, result)
                 };
                 let (shared, result) = open(aged.images.clone(), Some(Fault { count, ..Fault::nth(target, nth) }));

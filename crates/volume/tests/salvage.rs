@@ -9,15 +9,15 @@ use forebay_block::Random;
 use forebay_device::Image;
 use forebay_volume::recovery::{OpenError, salvage};
 use forebay_volume::{Op, Pool, Request, RequestError};
-use world::{Oracle, Shape, World, boxed, tags};
+use world::{Oracle, Shape, World, boxed, content_of};
 
 #[test]
 fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
     let shape = Shape::default();
-    let mut world = World::open(&shape, shape.format(), 5, Oracle::default(), 1).unwrap();
+    let mut world = World::open(&shape, shape.format(), 5, Oracle::default()).unwrap();
     world.write(0, 8, false, None);
     world.settle(0).unwrap();
-    let first = tags(&world.read_block(0).unwrap()).unwrap();
+    let first = content_of(&world.read_block(0).unwrap()).unwrap();
     assert!(world.pool.close());
     world.write(80, 8, false, None);
     world.settle(0).unwrap();
@@ -33,12 +33,12 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
         superblock.journal_offset_bytes as usize
             ..(superblock.journal_offset_bytes + superblock.journal_len_bytes) as usize
     };
-    let (images, oracle, next_tag) = world.cut(&mut Random::new(1));
+    let (images, oracle) = world.cut(&mut Random::new(1));
     let mut bytes = images[0].to_bytes();
     bytes[journal].fill(0);
     let damaged = vec![Image::from_bytes(&bytes), images[1].clone()];
 
-    let refused = World::open(&shape, damaged.clone(), 6, oracle, next_tag).map(|_| ());
+    let refused = World::open(&shape, damaged.clone(), 6, oracle).map(|_| ());
     assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
 
     let shared: Vec<_> =
@@ -65,7 +65,9 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
         done.pop().unwrap().result
     };
     match ask(Op::Read).unwrap() {
-        forebay_volume::Outcome::Data(data) => assert_eq!(tags(&data), Some(first), "the checkpoint's data is there"),
+        forebay_volume::Outcome::Data(data) => {
+            assert_eq!(content_of(&data), Some(first), "the checkpoint's data is there")
+        }
         other => panic!("{other:?}"),
     }
     let write = ask(Op::Write(forebay_block::Buf::zeroed(4096)));

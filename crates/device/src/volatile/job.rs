@@ -1,8 +1,8 @@
 //! What is to be done on the inner device.
 
-use super::cache::Covered;
-use super::leak::Part;
 use forebay_block::{IoError, Request};
+use forebay_proof::cache::Covered;
+use forebay_proof::leak::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -9,22 +9,19 @@
 //! Discards and write-zeroes are unflushed like writes up to 16 MiB; longer ones go to the inner device at once,
 //! because a per-sector record of terabytes would not fit memory.
 
-mod cache;
 mod job;
 mod jobs;
-mod leak;
 mod pieces;
-mod survival;
-
-pub use survival::Pattern;
 
 use crate::image::{Image, ImageDevice};
 use crate::request::{error, finish, validate};
-use cache::{Content, Covered, SectorCache, Version};
 use forebay_block::Random;
 use forebay_block::{Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
+use forebay_proof::cache::{Covered, SectorCache, Version};
+use forebay_proof::leak::Leak;
+use forebay_proof::survival::{self, Pattern};
 use job::{Active, Job};
-use leak::Leak;
+use pieces::Content;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -36,7 +33,7 @@ const RECORDED_ZERO_MAX_BYTES: u64 = 16 << 20;
 /// Unflushed bytes beyond which completed writes are written back, as a drive's cache does when full.
 const CACHE_LIMIT_BYTES: u64 = 256 << 20;
 /// How long a power cut waits for the inner device to fall silent.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A read that waits for the inner device.
 #[derive(Debug)]
@@ -65,7 +62,7 @@ pub struct VolatileDevice<D> {
     name: String,
     geometry: Geometry,
     inner: D,
-    cache: SectorCache,
+    cache: SectorCache<Content>,
     leak: Option<Leak>,
     next_id: u64,
     /// Numbers of operations whose completion was not handed out yet.
@@ -199,7 +196,7 @@ impl<D: Device> VolatileDevice<D> {
         let started = Instant::now();
         let mut forgotten = Vec::new();
         while self.inner.in_flight() > 0 {
-            if started.elapsed() > DRAIN_TIMEOUT {
+            if started.elapsed() > DRAIN_PATIENCE {
                 let os_error = libc::ETIMEDOUT;
                 return Err(IoError { kind: IoErrorKind::Medium, operation: "power cut", offset_bytes: 0, os_error });
             }

@@ -5,17 +5,19 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 10] = [
+pub const FLOORS: [(&str, &[&str]); 12] = [
     ("block", &[]),
     ("model", &["block"]),
-    ("device", &["block", "model"]),
+    ("proof", &["block"]),
+    ("device", &["block", "model", "proof"]),
     ("prism", &["block"]),
     ("trace", &["block", "prism"]),
     ("bench", &["block"]),
     ("volume", &["block", "prism"]),
-    ("sim", &["block", "model", "prism", "volume"]),
+    ("sim", &["block", "model", "prism", "proof", "volume"]),
     ("export", &["block", "volume"]),
-    ("forebay", &["block", "model", "device", "prism", "trace", "bench", "volume", "sim", "export"]),
+    ("harness", &["block", "proof", "device"]),
+    ("forebay", &["block", "model", "proof", "device", "prism", "trace", "bench", "volume", "sim", "export"]),
 ];
 
 /// Rooms in which `unsafe` may stand anywhere; elsewhere only in [`UNSAFE_FILES`].
@@ -28,7 +30,7 @@ pub const ROOMS_WITH_UNSAFE: [&str; 4] = ["block", "device", "export", "trace"];
 pub const ROOMS_WITH_ONE_UNSAFE_FILE: [&str; 1] = ["trace"];
 
 /// Rooms that never call the operating system.
-pub const PURE_ROOMS: [&str; 4] = ["volume", "prism", "model", "sim"];
+pub const PURE_ROOMS: [&str; 5] = ["volume", "prism", "model", "proof", "sim"];
 /// Clocks, threads, files, processes, sockets, and containers whose order is random.
 const IMPURE_PATHS: [&str; 10] = [
     "std::time",

@@ -1,18 +1,16 @@
 //! Proofs on the real server that acknowledged means kept: killed under load, and with a map far larger than its memory.
 //!
+//! Drives the program `forebay` as a process of its own, over NBD, and knows nothing else of it.
+//!
 //! `crash` and `scale` print a table and end with 0 (good), 1 (a promise was broken) or 2 (could not be run).
 #![forbid(unsafe_code)]
 
 mod crash;
-mod history;
 mod images;
-mod ledger;
 mod liar;
 mod load;
 mod part;
-mod random;
 mod scale;
-mod sector;
 mod server;
 mod setting;
 

@@ -1,8 +1,8 @@
 //! The files under a pool, for faults planted between a kill and the next start.
 
-use crate::sector::BLOCK_BYTES;
 use crate::setting::Setting;
 use anyhow::{Context, Result};
+use forebay_block::BLOCK_BYTES;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

@@ -9,25 +9,29 @@ const WAITING_LIMIT: usize = 256;
 
 /// Sectors of one operation to be written back early.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
-    pub(super) id: u64,
-    pub(super) sectors: Range<u64>,
+pub struct Part {
+    /// The operation.
+    pub id: u64,
+    /// What of it.
+    pub sectors: Range<u64>,
 }
 
 /// Chooses what leaks and when.
 #[derive(Debug)]
-pub(super) struct Leak {
+pub struct Leak {
     random: Random,
     waiting: Vec<Part>,
 }
 
 impl Leak {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Everything follows from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self { random: Random::new(seed), waiting: Vec::new() }
     }
 
     /// Considers an operation: half of them leak, whole or in part.
-    pub(super) fn consider(&mut self, id: u64, sectors: Range<u64>) {
+    pub fn consider(&mut self, id: u64, sectors: Range<u64>) {
         if self.random.chance(1, 2) {
             return;
         }
@@ -48,7 +52,8 @@ impl Leak {
     }
 
     /// The next part to leak now, in no particular order.
-    pub(super) fn next(&mut self) -> Option<Part> {
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<Part> {
         if self.waiting.is_empty() || !self.random.chance(1, 3) {
             return None;
         }
@@ -56,7 +61,8 @@ impl Leak {
         Some(self.waiting.swap_remove(index))
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Forgets what waits.
+    pub fn clear(&mut self) {
         self.waiting.clear();
     }
 }

@@ -1,27 +1,34 @@
-//! What a device holds: the bytes that survive a power cut, those that reads see, and the sectors in which they differ.
+//! A device's bytes in memory: those that survive a power cut, those that reads see, and the sectors in which they differ.
 //!
 //! A volatile cache may write a sector back at any time, in any order, and a power cut keeps any set of the sectors that
 //! it has not written back. Both images hold the whole device; simulated devices are some megabytes large.
 
+use crate::cache::{Covered, SectorCache, Version};
+use crate::stamp::SECTOR_BYTES;
+use crate::survival::{Pattern, choose};
 use forebay_block::Random;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Unit in which writes are torn, in bytes.
-pub const SECTOR_BYTES: usize = 512;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A device's bytes.
 #[derive(Debug)]
 pub struct Medium {
     durable: Vec<u8>,
     seen: Vec<u8>,
-    /// Sectors whose newest content is in the cache only, and the number of the write that put it there.
-    dirty: BTreeMap<u32, u64>,
+    /// Sectors whose newest content is in the cache only; `seen` has it. The version below it is settled, one way or the
+    /// other, when a sector is written again.
+    cache: SectorCache<()>,
     writes: u64,
     /// Flushes under way: what they cover is written back before it is overwritten.
     flushing: u32,
     /// Sectors that a failed flush gave up: reads see them from the cache until the power fails, and no later flush
     /// writes them back. Linux does so with dirty pages (LWN 752063, "PostgreSQL's fsync() surprise").
-    given_up: BTreeSet<u32>,
+    given_up: BTreeSet<u64>,
+}
+
+fn bytes_of(sector: u64) -> Range<usize> {
+    let at = sector as usize * SECTOR_BYTES;
+    at..at + SECTOR_BYTES
 }
 
 impl Medium {
@@ -31,7 +38,7 @@ impl Medium {
         Self {
             durable: vec![0; size_bytes],
             seen: vec![0; size_bytes],
-            dirty: BTreeMap::new(),
+            cache: SectorCache::default(),
             writes: 0,
             flushing: 0,
             given_up: BTreeSet::new(),
@@ -53,16 +60,18 @@ impl Medium {
     /// Writes whole sectors into the cache.
     pub fn write(&mut self, offset_bytes: usize, bytes: &[u8], random: &mut Random) {
         self.writes += 1;
-        for (sector, content) in (offset_bytes / SECTOR_BYTES..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
-            // The version that is overwritten may have reached the medium before: always where a flush is under way
-            // that may cover it, else at the device's whim.
-            if self.dirty.contains_key(&(sector as u32)) && (self.flushing > 0 || random.chance(1, 2)) {
-                self.write_back(sector);
+        for (sector, content) in ((offset_bytes / SECTOR_BYTES) as u64..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+            if self.cache.contains(sector) {
+                // The version that is overwritten may have reached the medium before: always where a flush is under way
+                // that may cover it, else at the device's whim.
+                if self.flushing > 0 || random.chance(1, 2) {
+                    self.write_back(sector);
+                }
+                self.cache.settle(sector, self.writes);
             }
-            let at = sector * SECTOR_BYTES;
-            self.seen[at..at + SECTOR_BYTES].copy_from_slice(content);
-            self.dirty.insert(sector as u32, self.writes);
-            self.given_up.remove(&(sector as u32));
+            self.seen[bytes_of(sector)].copy_from_slice(content);
+            self.cache.insert(sector, Version { id: self.writes, content: () });
+            self.given_up.remove(&sector);
         }
     }
 
@@ -71,9 +80,9 @@ impl Medium {
         let end = offset_bytes + bytes.len();
         self.seen[offset_bytes..end].copy_from_slice(bytes);
         self.durable[offset_bytes..end].copy_from_slice(bytes);
-        for sector in offset_bytes / SECTOR_BYTES..end / SECTOR_BYTES {
-            self.dirty.remove(&(sector as u32));
-            self.given_up.remove(&(sector as u32));
+        for sector in (offset_bytes / SECTOR_BYTES) as u64..(end / SECTOR_BYTES) as u64 {
+            self.cache.settle(sector, self.writes);
+            self.given_up.remove(&sector);
         }
     }
 
@@ -86,63 +95,49 @@ impl Medium {
     /// A flush ends, with success or not. With success everything up to `number` is durable.
     pub fn flush_ends(&mut self, number: u64, is_good: bool) {
         self.flushing = self.flushing.saturating_sub(1);
-        if !is_good {
-            return;
+        if is_good {
+            self.settle(number, Self::write_back);
         }
-        let (durable, seen) = (&mut self.durable, &self.seen);
-        self.dirty.retain(|&sector, write| {
-            let covered = *write <= number;
-            if covered {
-                let at = sector as usize * SECTOR_BYTES;
-                durable[at..at + SECTOR_BYTES].copy_from_slice(&seen[at..at + SECTOR_BYTES]);
-            }
-            !covered
-        });
     }
 
     /// The flush with this number has failed, and what it covered is taken for written all the same.
     pub fn give_up(&mut self, number: u64) {
-        let given_up = &mut self.given_up;
-        self.dirty.retain(|&sector, write| {
-            let covered = *write <= number;
-            if covered {
-                given_up.insert(sector);
-            }
-            !covered
+        self.settle(number, |medium, sector| {
+            medium.given_up.insert(sector);
         });
     }
 
-    fn write_back(&mut self, sector: usize) {
-        let at = sector * SECTOR_BYTES;
-        self.durable[at..at + SECTOR_BYTES].copy_from_slice(&self.seen[at..at + SECTOR_BYTES]);
+    /// Nothing up to write `number` is in the cache any more; `what` becomes of each of its sectors.
+    fn settle(&mut self, number: u64, what: impl Fn(&mut Self, u64)) {
+        for (sector, version) in self.cache.covered(&Covered::up_to(number)) {
+            self.cache.settle(sector, version.id);
+            what(self, sector);
+        }
     }
 
-    /// The power fails: of what is only in the cache, any sectors survive. `keep` is the chance in 256 of each.
-    pub fn power_cut(&mut self, keep: u64, random: &mut Random) {
-        for sector in std::mem::take(&mut self.dirty).into_keys() {
-            let at = sector as usize * SECTOR_BYTES;
-            let range = at..at + SECTOR_BYTES;
-            if random.chance(keep, 256) {
-                self.durable[range.clone()].copy_from_slice(&self.seen[range]);
-            } else {
-                self.seen[range.clone()].copy_from_slice(&self.durable[range]);
-            }
+    fn write_back(&mut self, sector: u64) {
+        self.durable[bytes_of(sector)].copy_from_slice(&self.seen[bytes_of(sector)]);
+    }
+
+    /// The power fails: of what is only in the cache, `pattern` survives.
+    pub fn power_cut(&mut self, pattern: Pattern, random: &mut Random) {
+        for (sector, _) in choose(&self.cache, pattern, random) {
+            self.write_back(sector);
         }
-        for sector in std::mem::take(&mut self.given_up) {
-            let at = sector as usize * SECTOR_BYTES;
-            let range = at..at + SECTOR_BYTES;
-            self.seen[range.clone()].copy_from_slice(&self.durable[range]);
+        let lost = self.cache.all().map(|(sector, _)| sector).chain(std::mem::take(&mut self.given_up));
+        for sector in lost {
+            self.seen[bytes_of(sector)].copy_from_slice(&self.durable[bytes_of(sector)]);
         }
+        self.cache.clear();
         self.flushing = 0;
     }
 
     /// A write that was under way when the power failed: any of its sectors made it.
     pub fn tear(&mut self, offset_bytes: usize, bytes: &[u8], keep: u64, random: &mut Random) {
-        for (sector, content) in (offset_bytes / SECTOR_BYTES..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+        for (sector, content) in ((offset_bytes / SECTOR_BYTES) as u64..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             if random.chance(keep, 256) {
-                let at = sector * SECTOR_BYTES;
-                self.durable[at..at + SECTOR_BYTES].copy_from_slice(content);
-                self.seen[at..at + SECTOR_BYTES].copy_from_slice(content);
+                self.durable[bytes_of(sector)].copy_from_slice(content);
+                self.seen[bytes_of(sector)].copy_from_slice(content);
             }
         }
     }
@@ -156,7 +151,7 @@ impl Medium {
     /// Sectors that a power cut could lose.
     #[must_use]
     pub fn dirty_sectors(&self) -> usize {
-        self.dirty.len()
+        self.cache.sector_count()
     }
 }
 
@@ -177,7 +172,7 @@ mod tests {
             let number = medium.flush_begins();
             medium.write(0, &sector(2), &mut random);
             medium.flush_ends(number, true);
-            medium.power_cut(128, &mut random);
+            medium.power_cut(Pattern::Newest { survive: 128 }, &mut random);
             assert!([1, 2].contains(&medium.read(0, 1)[0]), "seed {seed}");
         }
     }
@@ -190,7 +185,7 @@ mod tests {
             let mut medium = Medium::new(4096);
             medium.write(0, &sector(1), &mut random);
             medium.write(0, &sector(2), &mut random);
-            medium.power_cut(128, &mut random);
+            medium.power_cut(Pattern::Newest { survive: 128 }, &mut random);
             found.insert(medium.read(0, 1)[0]);
         }
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [0, 1, 2]);
@@ -203,7 +198,7 @@ mod tests {
         medium.write(512, &sector(9), &mut random);
         let number = medium.flush_begins();
         medium.flush_ends(number, false);
-        medium.power_cut(0, &mut random);
+        medium.power_cut(Pattern::NothingSurvives, &mut random);
         assert_eq!(medium.read(512, 1)[0], 0);
     }
 
@@ -218,7 +213,7 @@ mod tests {
         let later = medium.flush_begins();
         medium.flush_ends(later, true);
         assert_eq!(medium.read(512, 1)[0], 9);
-        medium.power_cut(256, &mut random);
+        medium.power_cut(Pattern::EverythingSurvives, &mut random);
         assert_eq!(medium.read(512, 1)[0], 0);
     }
 
@@ -228,7 +223,7 @@ mod tests {
         let mut medium = Medium::new(4096);
         medium.write(0, &sector(1), &mut random);
         medium.write_through(0, &sector(2));
-        medium.power_cut(0, &mut random);
+        medium.power_cut(Pattern::NothingSurvives, &mut random);
         assert_eq!((medium.read(0, 1)[0], medium.dirty_sectors()), (2, 0));
     }
 }

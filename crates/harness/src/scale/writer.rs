@@ -1,13 +1,12 @@
 //! Numbered writes of one block each, and the check of what they left.
 
 use super::case::{Case, LEAF_BLOCKS};
-use crate::ledger::Ledger;
 use crate::load::{Finding, connect};
-use crate::part::sectors_of;
-use crate::random::{Random, mix};
-use crate::sector::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, WRONG, ZERO, fill};
 use anyhow::{Result, bail};
+use forebay_block::{BLOCK_BYTES, Random};
 use forebay_device::nbd_client::{NbdClient, NbdUri, Reply};
+use forebay_proof::oracle::Oracle;
+use forebay_proof::stamp::{BLOCK_SECTORS, Content, content_of, fill_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,6 +18,15 @@ const FLUSH_EVERY: u32 = 4096;
 pub struct Written {
     seed: u64,
     blocks: Vec<u64>,
+    /// Numbers of writes in the order of acknowledgement.
+    acknowledged: Vec<u32>,
+    /// How many of them completed flushes cover.
+    covered: usize,
+}
+
+/// What write number n puts into a block.
+fn content(number: u32) -> Content {
+    std::array::from_fn(|sector| (number - 1) * BLOCK_SECTORS as u32 + 1 + sector as u32)
 }
 
 /// Where the writer is, for whoever watches.
@@ -40,7 +48,7 @@ enum Waiting {
 impl Written {
     /// Nothing yet.
     pub fn new(seed: u64) -> Self {
-        Self { seed: mix(seed), blocks: Vec::new() }
+        Self { seed, blocks: Vec::new(), acknowledged: Vec::new(), covered: 0 }
     }
 
     /// Number of writes sent.
@@ -49,13 +57,13 @@ impl Written {
     }
 
     /// Writes until the server dies.
-    pub fn write(&mut self, case: &Case, uri: &NbdUri, ledger: &Ledger, progress: &Progress) -> Result<()> {
+    pub fn write(&mut self, case: &Case, uri: &NbdUri, progress: &Progress) -> Result<()> {
         let mut client = connect(uri)?;
         let mut random = Random::new(self.seed);
         let mut seen = vec![0_u64; (case.blocks() / LEAF_BLOCKS / 64 + 1) as usize];
         let mut waiting = BTreeMap::new();
         loop {
-            let outcome = self.step(case, &mut client, &mut random, &mut waiting, ledger, progress);
+            let outcome = self.step(case, &mut client, &mut random, &mut waiting, progress);
             match outcome {
                 Ok(block) => {
                     let leaf = block / LEAF_BLOCKS;
@@ -77,46 +85,36 @@ impl Written {
         client: &mut NbdClient,
         random: &mut Random,
         waiting: &mut BTreeMap<u64, Waiting>,
-        ledger: &Ledger,
         progress: &Progress,
     ) -> Result<u64> {
         while waiting.len() >= DEPTH {
             let reply = client.wait()?;
-            self.take(&reply, waiting, ledger, progress)?;
+            self.take(&reply, waiting, progress)?;
         }
         let number = self.blocks.len() as u32 + 1;
         if number.is_multiple_of(FLUSH_EVERY) {
-            let mark = ledger.mark();
+            let mark = self.acknowledged.len();
             waiting.insert(client.submit_flush()?, Waiting::Flush(mark));
         }
         let swept = u64::from(number - 1) * LEAF_BLOCKS;
         let block = if case.sweep && swept < case.blocks() { swept } else { random.below(case.blocks()) };
         self.blocks.push(block);
         let mut bytes = [0; BLOCK_BYTES];
-        for (index, chunk) in bytes.chunks_exact_mut(SECTOR_BYTES).enumerate() {
-            fill(chunk, self.seed, block * BLOCK_SECTORS as u64 + index as u64, number);
-        }
+        fill_all(&content(number), &mut bytes);
         waiting.insert(client.submit_write(block * BLOCK_BYTES as u64, &bytes, false)?, Waiting::Write(number));
         Ok(block)
     }
 
-    fn take(
-        &self,
-        reply: &Reply,
-        waiting: &mut BTreeMap<u64, Waiting>,
-        ledger: &Ledger,
-        progress: &Progress,
-    ) -> Result<()> {
+    fn take(&mut self, reply: &Reply, waiting: &mut BTreeMap<u64, Waiting>, progress: &Progress) -> Result<()> {
         if let Err(error) = &reply.result {
             bail!(Finding(format!("a {:?} at byte {} failed: {error}", reply.command, reply.offset_bytes)));
         }
         match waiting.remove(&reply.cookie) {
             Some(Waiting::Write(number)) => {
                 progress.writes.fetch_add(1, Ordering::Relaxed);
-                let block = self.blocks[number as usize - 1];
-                ledger.acknowledge([(block as u32, number)].into_iter(), false);
+                self.acknowledged.push(number);
             }
-            Some(Waiting::Flush(mark)) => ledger.flushed(mark),
+            Some(Waiting::Flush(mark)) => self.covered = self.covered.max(mark),
             None => bail!(Finding("a reply to nothing".to_owned())),
         }
         Ok(())
@@ -124,58 +122,80 @@ impl Written {
 
     /// Reads what was written, and a thousand blocks that were not; gives the number of blocks read, and of those
     /// whose only writes were never flushed.
-    pub fn check(&self, case: &Case, uri: &NbdUri, durable: &[(u32, u32)]) -> Result<(u64, u64)> {
-        let mut floors: BTreeMap<u64, u32> = BTreeMap::new();
-        for &block in &self.blocks {
-            floors.insert(block, 0);
-        }
-        for &(block, number) in durable {
-            let floor = floors.entry(u64::from(block)).or_default();
-            *floor = number.max(*floor);
-        }
+    pub fn check(&self, case: &Case, uri: &NbdUri) -> Result<(u64, u64)> {
+        let history = History::of(self);
+        let mut blocks: Vec<u64> = history.writes.iter().map(|&(block, _)| block).collect();
+        blocks.dedup();
         let keep_all_from = self.len().saturating_sub(case.check_max / 2) as usize;
         let newest: BTreeSet<u64> = self.blocks[keep_all_from..].iter().copied().collect();
-        let every = (floors.len() as u64).div_ceil(case.check_max / 2).max(1);
+        let every = (blocks.len() as u64).div_ceil(case.check_max / 2).max(1);
         let mut nth = 0;
-        floors.retain(|block, _| {
+        blocks.retain(|block| {
             nth += 1;
             nth % every == 0 || newest.contains(block)
         });
-        let open = floors.values().filter(|&&floor| floor == 0).count() as u64;
+        let open = blocks.iter().filter(|&&block| !history.has_durable(block)).count() as u64;
         let mut random = Random::new(self.seed ^ 1);
-        for _ in 0..1000 {
-            floors.entry(random.below(case.blocks())).or_insert(0);
-        }
+        blocks.extend((0..1000).map(|_| random.below(case.blocks())));
         let mut client = connect(uri)?;
         let mut under_way = BTreeMap::new();
-        for (&block, &floor) in &floors {
+        for &block in &blocks {
             if under_way.len() >= DEPTH {
-                self.judge(&client.wait()?, &mut under_way)?;
+                history.judge(&client.wait()?, &mut under_way)?;
             }
             let cookie = client.submit_read(block * BLOCK_BYTES as u64, BLOCK_BYTES as u32)?;
-            under_way.insert(cookie, (block, floor));
+            under_way.insert(cookie, block);
         }
         while !under_way.is_empty() {
-            self.judge(&client.wait()?, &mut under_way)?;
+            history.judge(&client.wait()?, &mut under_way)?;
         }
         client.disconnect()?;
-        Ok((floors.len() as u64, open))
+        Ok((blocks.len() as u64, open))
+    }
+}
+
+/// All writes, by block: too many blocks for one oracle, so that each gets its own when it is judged.
+struct History {
+    /// Block and number, in order.
+    writes: Vec<(u64, u32)>,
+    /// By number: covered by a flush.
+    is_durable: Vec<bool>,
+}
+
+impl History {
+    fn of(written: &Written) -> Self {
+        let mut writes: Vec<(u64, u32)> = written.blocks.iter().copied().zip(1..).collect();
+        writes.sort_unstable();
+        let mut is_durable = vec![false; written.blocks.len() + 1];
+        written.acknowledged[..written.covered].iter().for_each(|&number| is_durable[number as usize] = true);
+        Self { writes, is_durable }
     }
 
-    fn judge(&self, reply: &Reply, under_way: &mut BTreeMap<u64, (u64, u32)>) -> Result<()> {
-        let Some((block, floor)) = under_way.remove(&reply.cookie) else {
+    /// Writes of a block in the order of sending, and whether each was flushed.
+    fn of_block(&self, block: u64) -> impl Iterator<Item = (u32, bool)> {
+        let first = self.writes.partition_point(|&(other, _)| other < block);
+        let of_block = self.writes[first..].iter().take_while(move |&&(other, _)| other == block);
+        of_block.map(|&(_, number)| (number, self.is_durable[number as usize]))
+    }
+
+    fn has_durable(&self, block: u64) -> bool {
+        self.of_block(block).any(|(_, is_durable)| is_durable)
+    }
+
+    fn judge(&self, reply: &Reply, under_way: &mut BTreeMap<u64, u64>) -> Result<()> {
+        let Some(block) = under_way.remove(&reply.cookie) else {
             bail!(Finding("a reply to nothing".to_owned()));
         };
         if let Err(error) = &reply.result {
             bail!(Finding(format!("after recovery, a read of block {block} failed: {error}")));
         }
-        let found = sectors_of(&reply.data, self.seed, block);
-        let number = found[0];
-        let whole = found.iter().all(|&other| other == number) && number != WRONG;
-        let ours = number == ZERO || self.blocks.get(number as usize - 1) == Some(&block);
-        if !whole || !ours || number < floor {
-            bail!(Finding(format!("block {block} holds {found:?}; write {floor} of it was flushed")));
+        let mut oracle = Oracle::default();
+        for (number, is_durable) in self.of_block(block) {
+            let made = oracle.change(0, block * BLOCK_SECTORS as u64, &content(number));
+            if is_durable {
+                oracle.acknowledge(&made, true);
+            }
         }
-        Ok(())
+        oracle.survived((0, block), content_of(&reply.data)).map_err(|objection| Finding(objection).into()).map(drop)
     }
 }

@@ -1,10 +1,11 @@
 //! The pools that are killed: what each is to bring about.
 
 use crate::part::Part;
-use crate::random::mix;
 use crate::server::{Pool, sparse_file};
 use anyhow::{Context, Result};
+use forebay_proof::oracle::Oracle;
 use std::path::Path;
+use std::sync::Mutex;
 
 /// Connections, and so parts of the disk.
 pub const CONNECTIONS: u64 = 4;
@@ -37,8 +38,10 @@ pub struct Setting {
     pub kind: Kind,
     /// Its server.
     pub pool: Pool,
-    /// The disk.
+    /// Who writes where on the disk.
     pub parts: Vec<Part>,
+    /// What the disk may hold.
+    pub oracle: Mutex<Oracle>,
 }
 
 impl Setting {
@@ -54,8 +57,8 @@ impl Setting {
         let pool = Pool { program: program.to_owned(), config, log: directory.join("server.log") };
         pool.run("create", &[])?;
         let disk_bytes = kind.disk << 20;
-        let parts = (0..CONNECTIONS).map(|index| Part::new(index, CONNECTIONS, disk_bytes, mix(seed))).collect();
-        Ok(Self { kind, pool, parts })
+        let parts = (0..CONNECTIONS).map(|index| Part::new(index, CONNECTIONS, disk_bytes)).collect();
+        Ok(Self { kind, pool, parts, oracle: Mutex::default() })
     }
 }
 

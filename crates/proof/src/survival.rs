@@ -4,7 +4,7 @@
 //! almost never produce the outcomes that break software (all lost, all kept, one whole write kept and its
 //! neighbour lost, a cut inside one write), so a pattern is drawn first.
 
-use super::cache::{SectorCache, Version};
+use crate::cache::{SectorCache, Version};
 use forebay_block::Random;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,11 @@ pub enum Pattern {
     NothingSurvives,
     /// The newest version of everything survives.
     EverythingSurvives,
+    /// Of each sector the newest version survives, with this chance in 256.
+    Newest {
+        /// Chance in 256.
+        survive: u64,
+    },
     /// Each version reaches the medium with this chance in 256; of those that did, any may have been last.
     Sectors {
         /// Chance in 256.
@@ -33,8 +38,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Draws a pattern for operations numbered `ids`.
-    pub(super) fn draw(random: &mut Random, first_id: u64, end_id: u64) -> Self {
+    /// Draws a pattern for operations with numbers from `first_id` up to before `end_id`.
+    pub fn draw(random: &mut Random, first_id: u64, end_id: u64) -> Self {
         let survive = 1 + random.below(255);
         match random.below(12) {
             0 => Self::NothingSurvives,
@@ -47,17 +52,19 @@ impl Pattern {
 }
 
 /// Chooses survivors: sector and version, where it is not the durable one.
-pub(super) fn choose(cache: &SectorCache, pattern: Pattern, random: &mut Random) -> Vec<(u64, Version)> {
+pub fn choose<C: Clone>(cache: &SectorCache<C>, pattern: Pattern, random: &mut Random) -> Vec<(u64, Version<C>)> {
     // One coin per operation, drawn in the deterministic order of first sight.
     let mut coins: BTreeMap<u64, bool> = BTreeMap::new();
     let mut survivors = Vec::new();
     for (sector, versions) in cache.all() {
-        let newest_where = |keep: &mut dyn FnMut(&Version) -> bool| versions.iter().rev().copied().find(|v| keep(v));
+        let newest_where = |keep: &mut dyn FnMut(&Version<C>) -> bool| versions.iter().rev().copied().find(|v| keep(v));
         let chosen = match pattern {
             Pattern::NothingSurvives => None,
             Pattern::EverythingSurvives => versions.last().copied(),
+            Pattern::Newest { survive } => versions.last().copied().filter(|_| random.chance(survive, 256)),
             Pattern::Sectors { survive } => {
-                let reached: Vec<&Version> = versions.iter().copied().filter(|_| random.chance(survive, 256)).collect();
+                let reached: Vec<&Version<C>> =
+                    versions.iter().copied().filter(|_| random.chance(survive, 256)).collect();
                 // Mostly the newest lands last, as in order of submission; sometimes an older one.
                 if random.chance(3, 4) {
                     reached.last().copied()

@@ -4,7 +4,6 @@
 mod case;
 mod writer;
 
-use crate::ledger::Ledger;
 use crate::load::Finding;
 use crate::server::{Pool, Server};
 use anyhow::{Context, Result, anyhow, bail};
@@ -92,9 +91,9 @@ fn one(case: &Case, options: &Options, directory: &std::path::Path) -> Result<Ve
     println!("case {}: disk of {} GiB, memory limit {} MiB", case.name, case.disk_gib, case.limit_mib);
     let pool = case.create(&options.program, directory)?;
     let (server, ready) = pool.start()?;
-    let (progress, ledger, mut written) = (Progress::default(), Ledger::default(), Written::new(options.seed));
+    let (progress, mut written) = (Progress::default(), Written::new(options.seed));
     let seen = std::thread::scope(|scope| -> Result<Seen> {
-        let load = scope.spawn(|| written.write(case, &ready.uri, &ledger, &progress));
+        let load = scope.spawn(|| written.write(case, &ready.uri, &progress));
         let seen = watch(case, options, &pool, server, &progress, || load.is_finished());
         let outcome = load.join().map_err(|_| anyhow!("the writer died"))?;
         outcome.with_context(|| format!("the server's last words: {}", pool.last_words()))?;
@@ -130,9 +129,8 @@ fn one(case: &Case, options: &Options, directory: &std::path::Path) -> Result<Ve
     bound("ready after the kill", ready.after.as_secs_f64(), case.ready_max.as_secs_f64(), "s");
     bound("read by recovery", read.max(io) as f64, READ_MAX_BYTES as f64, "bytes");
 
-    let durable = ledger.into_durable();
     let checking = Instant::now();
-    let (checked, open) = written.check(case, &ready.uri, &durable)?;
+    let (checked, open) = written.check(case, &ready.uri)?;
     let resident = server.resident_bytes()?.1;
     line(
         "blocks read back right; never flushed",

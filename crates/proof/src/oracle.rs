@@ -5,26 +5,14 @@
 //! effect. Time is counted in events: a version that was acknowledged before a flush was submitted is durable when that
 //! flush has completed.
 
+use crate::stamp::Content;
 use std::collections::BTreeMap;
 
-/// Eight sectors of a block; each is filled with its tag, and 0 is zeros.
-pub type Content = [u32; 8];
 /// A disk's number and a block's on it.
 pub type Place = (u16, u64);
 
-/// Fills a sector with a tag.
-pub fn fill(tag: u32, sector: &mut [u8]) {
-    for word in sector.chunks_exact_mut(4) {
-        word.copy_from_slice(&tag.to_le_bytes());
-    }
-}
-
-/// The tag of a sector; `None` where it is not filled with one.
-#[must_use]
-pub fn tag_of(sector: &[u8]) -> Option<u32> {
-    let (first, rest) = sector.split_first_chunk::<4>()?;
-    rest.chunks_exact(4).all(|word| word == first).then_some(u32::from_le_bytes(*first))
-}
+/// Versions that an objection names, newest first.
+const TOLD_VERSIONS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
@@ -106,18 +94,56 @@ impl History {
         failed.is_some_and(|at| self.list[at..].iter().any(|version| version.changed != 0xff))
     }
 
-    fn may_be(&self, content: &Content, from: usize) -> bool {
-        if self.is_patchy() {
-            return content.iter().enumerate().all(|(within, &tag)| self.may_hold(within, tag, from));
+    /// Whether this may be the content where version `from` is the oldest that may be seen, and which one it is.
+    fn find(&self, content: &Content, from: usize) -> Option<Found> {
+        let whole = self.list[from..].iter().rposition(|version| version.content == *content);
+        let newest = self.list.len() - 1;
+        match whole {
+            Some(_) if from == newest => Some(Found::Certain),
+            Some(0) => Some(Found::Old),
+            Some(at) if from + at == newest => Some(Found::New),
+            Some(_) => Some(Found::Between),
+            None => {
+                let may_hold = |(within, &tag): (usize, &u32)| self.may_hold(within, tag, from);
+                (self.is_patchy() && content.iter().enumerate().all(may_hold)).then_some(Found::Between)
+            }
         }
-        self.list[from..].iter().any(|version| version.content == *content)
     }
+
+    /// Judges a block that was read whole, where version `from` is the oldest that may be seen.
+    fn judge(&self, place: Place, content: Option<Content>, from: usize) -> Result<Found, Objection> {
+        let (disk, block) = place;
+        let Some(content) = content else { return Err(format!("disk {disk} block {block}: a torn sector")) };
+        self.find(&content, from).ok_or_else(|| {
+            let older = self.list[..from].iter().any(|version| version.content == content);
+            let word = if older { "OLDER than what it must hold" } else { "never written like that" };
+            let newest_first = self.list[from..].iter().rev().map(|version| version.content);
+            let allowed: Vec<Content> = newest_first.take(TOLD_VERSIONS).collect();
+            let count = self.list.len() - from;
+            format!("disk {disk} block {block}: {content:x?} is {word}; allowed, of {count}: {allowed:x?}")
+        })
+    }
+}
+
+/// Which of its versions a block turned out to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The only one that it could.
+    Certain,
+    /// The one that was durable, and newer ones are gone.
+    Old,
+    /// The newest, which was not durable.
+    New,
+    /// One between these two, or a mixture that a failed request may leave.
+    Between,
 }
 
 /// The oracle.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     blocks: BTreeMap<Place, History>,
+    /// Tags given to writes so far.
+    tags: u32,
     event: u64,
     /// What was acknowledged up to this event is durable.
     flushed: u64,
@@ -132,6 +158,13 @@ impl Oracle {
     /// From now on old content is no objection, as devices lie; content that was never written still is.
     pub fn be_lenient(&mut self) {
         self.is_lenient = true;
+    }
+
+    /// Tags for a write that begins: none of them was ever given before (the first 2 TiB written, in sectors).
+    pub fn new_tags(&mut self, sectors: usize) -> Vec<u32> {
+        let first = self.tags + 1;
+        self.tags += sectors as u32;
+        (first..=self.tags).collect()
     }
 
     /// A request changes sectors of a disk, from `sector` on.
@@ -193,6 +226,24 @@ impl Oracle {
         self.blocks.get(&place).map_or(0, History::current)
     }
 
+    /// The newest version of the block, acknowledged or not: the oldest that a read may see of a device which carries out
+    /// requests as they are submitted.
+    #[must_use]
+    pub fn newest(&self, place: Place) -> usize {
+        self.blocks.get(&place).map_or(0, |history| history.list.len() - 1)
+    }
+
+    /// A read of the whole block that began at `since` saw this content.
+    ///
+    /// # Errors
+    /// Where it may not: mixtures of versions included.
+    pub fn saw_block(&self, place: Place, content: Option<Content>, since: usize) -> Result<(), Objection> {
+        let untouched = History::default();
+        let history = self.blocks.get(&place).unwrap_or(&untouched);
+        let from = if self.is_lenient { 0 } else { since.min(history.list.len() - 1) };
+        history.judge(place, content, from).map(drop)
+    }
+
     /// A read that began at `since` saw this tag in sector `within` of the block.
     ///
     /// # Errors
@@ -221,28 +272,22 @@ impl Oracle {
         self.blocks.keys().copied().collect()
     }
 
-    /// After a power cut a block reads as `content`: from now on that is all it was ever.
+    /// After a power cut a block reads as `content`: from now on that is all it was ever. Tells which version it is.
     ///
     /// # Errors
     /// Where it may not.
-    pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<(), Objection> {
-        let Some(content) = content else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
+    pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<Found, Objection> {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         let history = self.blocks.entry(place).or_default();
         let durable = history.durable(flushed);
         // What is durable was written after the damage only where it does not hold what was damaged.
         let may_be_older = history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged);
         let from = if is_lenient || may_be_older { 0 } else { durable };
-        if !history.may_be(&content, from) {
-            let older = history.list[..from].iter().any(|version| version.content == content);
-            let word = if older { "OLDER than what was flushed" } else { "never written like that" };
-            let allowed: Vec<Content> = history.list[from..].iter().map(|version| version.content).collect();
-            return Err(format!("disk {} block {}: {content:x?} is {word}; allowed: {allowed:x?}", place.0, place.1));
-        }
-        if !is_lenient {
+        let found = history.judge(place, content, from)?;
+        if let (Some(content), false) = (content, is_lenient) {
             *history = History { list: vec![Version::first(content)], may_be_older: false };
         }
-        Ok(())
+        Ok(found)
     }
 
     /// After a power cut a block cannot be read: what it is stays open.
@@ -349,185 +394,4 @@ impl Oracle {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AT: Place = (1, 7);
-
-    fn write(oracle: &mut Oracle, tag: u32) -> Made {
-        oracle.change(1, 56, &[tag; 8])
-    }
-
-    #[test]
-    fn what_was_flushed_must_survive_and_what_came_later_may() {
-        let mut oracle = Oracle::default();
-        let old = write(&mut oracle, 1);
-        oracle.acknowledge(&old, false);
-        let flush = oracle.flush_begins();
-        let between = write(&mut oracle, 2);
-        oracle.acknowledge(&between, false);
-        oracle.flushed(flush);
-        for (tag, allowed) in [(0, false), (1, true), (2, true), (3, false)] {
-            assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
-        }
-        assert!(oracle.survived(AT, None).is_err());
-    }
-
-    #[test]
-    fn a_fua_write_survives_without_a_flush_and_covers_what_was_before() {
-        let mut oracle = Oracle::default();
-        let old = write(&mut oracle, 1);
-        oracle.acknowledge(&old, false);
-        let fua = write(&mut oracle, 2);
-        oracle.acknowledge(&fua, true);
-        assert!(oracle.clone().survived(AT, Some([1; 8])).is_err());
-        assert!(oracle.survived(AT, Some([2; 8])).is_ok());
-    }
-
-    #[test]
-    fn a_fua_write_that_was_not_acknowledged_promises_nothing() {
-        let mut oracle = Oracle::default();
-        write(&mut oracle, 2);
-        assert!(oracle.clone().survived(AT, Some([0; 8])).is_ok());
-        assert!(oracle.survived(AT, Some([2; 8])).is_ok());
-    }
-
-    #[test]
-    fn a_read_sees_what_was_acknowledged_before_it_or_something_newer() {
-        let mut oracle = Oracle::default();
-        let first = write(&mut oracle, 1);
-        oracle.acknowledge(&first, false);
-        let since = oracle.read_begins(AT);
-        write(&mut oracle, 2);
-        assert!(oracle.saw(AT, 3, Some(0), since).is_err());
-        assert!(oracle.saw(AT, 3, Some(1), since).is_ok());
-        assert!(oracle.saw(AT, 3, Some(2), since).is_ok());
-        assert!(oracle.saw(AT, 3, None, since).is_err());
-        assert!(oracle.saw((1, 8), 0, Some(0), 0).is_ok());
-        assert!(oracle.saw((1, 8), 0, Some(2), 0).is_err());
-    }
-
-    #[test]
-    fn a_failed_write_may_be_there_in_part_and_what_covers_it_must() {
-        let mut oracle = Oracle::default();
-        let failed = oracle.change(1, 56, &[1, 1, 1, 1]);
-        oracle.failed(&failed);
-        let good = oracle.change(1, 59, &[2, 2]);
-        oracle.acknowledge(&good, true);
-        for (content, allowed) in [
-            ([1, 1, 1, 2, 2, 0, 0, 0], true),
-            ([0, 0, 0, 2, 2, 0, 0, 0], true),
-            ([0, 0, 1, 2, 2, 0, 0, 0], true),
-            ([1, 1, 1, 1, 2, 0, 0, 0], false),
-            ([0, 0, 0, 0, 2, 0, 0, 0], false),
-            ([1, 1, 1, 2, 2, 1, 0, 0], false),
-        ] {
-            assert_eq!(oracle.clone().survived(AT, Some(content)).is_ok(), allowed, "{content:?}");
-        }
-        let since = oracle.read_begins(AT);
-        assert!(oracle.saw(AT, 0, Some(0), since).is_ok());
-        assert!(oracle.saw(AT, 3, Some(1), since).is_err());
-    }
-
-    #[test]
-    fn a_failed_write_of_whole_blocks_is_there_or_not() {
-        let mut oracle = Oracle::default();
-        let failed = write(&mut oracle, 1);
-        oracle.failed(&failed);
-        assert!(oracle.clone().survived(AT, Some([1; 8])).is_ok());
-        assert!(oracle.clone().survived(AT, Some([0; 8])).is_ok());
-        assert!(oracle.survived(AT, Some([1, 1, 1, 1, 0, 0, 0, 0])).is_err());
-    }
-
-    #[test]
-    fn what_could_not_be_read_stays_open_and_what_was_flushed_does_not_become_older() {
-        let mut oracle = Oracle::default();
-        for tag in [1, 2, 3] {
-            let made = write(&mut oracle, tag);
-            oracle.acknowledge(&made, tag == 2);
-        }
-        oracle.unread(AT);
-        oracle.restarted();
-        for (tag, allowed) in [(1, false), (2, true), (3, true)] {
-            assert_eq!(oracle.clone().survived(AT, Some([tag; 8])).is_ok(), allowed, "{tag}");
-        }
-    }
-
-    #[test]
-    fn damage_excuses_what_it_hit_and_nothing_that_was_written_after_it() {
-        let mut oracle = Oracle::default();
-        let old = write(&mut oracle, 1);
-        oracle.acknowledge(&old, true);
-        oracle.damaged(1, true);
-        assert!(oracle.may_be_unreadable(AT) && oracle.may_survive_unreadable(AT));
-        oracle.unread(AT);
-        oracle.restarted();
-        let part = oracle.change(1, 56, &[2]);
-        assert!(oracle.touches_damage(&part), "a part of it has to be read");
-        oracle.failed(&part);
-        let new = write(&mut oracle, 3);
-        assert!(!oracle.touches_damage(&new), "all of it is written");
-        oracle.acknowledge(&new, false);
-        assert!(!oracle.may_be_unreadable(AT), "what is read now was written after the damage");
-        assert!(oracle.may_survive_unreadable(AT), "that is not durable yet");
-        let flush = oracle.flush_begins();
-        oracle.flushed(flush);
-        assert!(!oracle.may_survive_unreadable(AT), "a flushed overwrite mends a block");
-    }
-
-    #[test]
-    fn damage_before_the_pool_noted_what_was_durable_may_show_something_older() {
-        for is_noted in [true, false] {
-            let mut oracle = Oracle::default();
-            for tag in [1, 2] {
-                let made = write(&mut oracle, tag);
-                oracle.acknowledge(&made, true);
-            }
-            oracle.damaged(2, is_noted);
-            assert_eq!(oracle.clone().survived(AT, Some([1; 8])).is_ok(), !is_noted);
-            // A survey that cannot read it leaves that open; what is acknowledged and not flushed meanwhile is no promise.
-            let late = write(&mut oracle, 3);
-            oracle.acknowledge(&late, false);
-            oracle.unread(AT);
-            oracle.restarted();
-            let flush = oracle.flush_begins();
-            oracle.flushed(flush);
-            assert!(oracle.may_survive_unreadable(AT));
-            assert!(oracle.survived(AT, Some([3; 8])).is_ok());
-        }
-    }
-
-    #[test]
-    fn a_disk_that_ends_early_may_not_end_before_what_was_flushed() {
-        let mut oracle = Oracle::default();
-        let kept = write(&mut oracle, 1);
-        oracle.acknowledge(&kept, true);
-        assert!(oracle.clone().cut_off(1, 7).is_err());
-        assert!(oracle.clone().cut_off(1, 8).is_ok());
-        assert!(oracle.cut_off(2, 0).is_ok());
-    }
-
-    #[test]
-    fn regression_what_lies_below_a_failed_write_is_not_forgotten_by_a_survey_that_cannot_read() {
-        let mut oracle = Oracle::default();
-        let failed = oracle.change(1, 56, &[1, 1, 1, 1]);
-        oracle.failed(&failed);
-        let good = oracle.change(1, 59, &[2, 2]);
-        oracle.acknowledge(&good, true);
-        oracle.unread(AT);
-        oracle.restarted();
-        assert!(oracle.clone().survived(AT, Some([0, 0, 0, 2, 2, 0, 0, 0])).is_ok());
-        assert!(oracle.clone().survived(AT, Some([1, 1, 1, 2, 2, 0, 0, 0])).is_ok());
-        assert!(oracle.survived(AT, Some([0, 0, 0, 1, 2, 0, 0, 0])).is_err());
-    }
-
-    #[test]
-    fn what_survived_is_all_there_was() {
-        let mut oracle = Oracle::default();
-        let first = write(&mut oracle, 1);
-        oracle.acknowledge(&first, false);
-        oracle.survived(AT, Some([0; 8])).unwrap();
-        oracle.restarted();
-        assert!(oracle.survived(AT, Some([1; 8])).is_err(), "what was gone came back");
-    }
-}
+mod tests;

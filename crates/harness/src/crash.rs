@@ -1,18 +1,19 @@
 //! Rounds of load, `kill -9`, recovery (killed as well, often) and a check of every block.
 
-use crate::history::Block;
 use crate::images::Images;
-use crate::ledger::Ledger;
 use crate::liar;
-use crate::load::{Connection, Finding, Sent, connect};
-use crate::part::{Checked, Part, STRIPE_BLOCKS};
-use crate::random::Random;
-use crate::sector::BLOCK_BYTES;
+use crate::load::{Connection, Finding, Sent, ask, connect};
+use crate::part::{Part, STRIPE_BLOCKS};
 use crate::server::Server;
 use crate::setting::{KINDS, Setting};
 use anyhow::{Context, Result, anyhow, bail};
+use forebay_block::{BLOCK_BYTES, Random};
 use forebay_device::nbd_client::NbdUri;
+use forebay_proof::oracle::{Objection, Oracle};
+use forebay_proof::stamp::content_of;
+use forebay_proof::tally::Tally;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -85,13 +86,13 @@ pub fn run(options: &Options) -> Result<()> {
     for round in 0..options.rounds {
         // Every second round is for the first, where most is under way.
         let index = if round % 2 == 0 { 0 } else { 1 + usize::try_from(round / 2)? % (settings.len() - 1) };
-        let setting = &mut settings[index];
+        let setting = &settings[index];
         let name = setting.kind.name;
         one_round(round, setting, &mut random, options.plant, &directory)
             .with_context(|| format!("round {round}, pool {name}, seed {}", options.seed))
             .map_err(found)?;
     }
-    for setting in &mut settings {
+    for setting in &settings {
         let name = setting.kind.name;
         end(setting).with_context(|| format!("the clean end of pool {name}")).map_err(found)?;
     }
@@ -103,13 +104,7 @@ fn found(error: anyhow::Error) -> anyhow::Error {
     Finding(format!("{error:#}")).into()
 }
 
-fn one_round(
-    round: u64,
-    setting: &mut Setting,
-    random: &mut Random,
-    plant: Option<Plant>,
-    directory: &Path,
-) -> Result<()> {
+fn one_round(round: u64, setting: &Setting, random: &mut Random, plant: Option<Plant>, directory: &Path) -> Result<()> {
     let images = Images::of(directory, setting);
     if plant == Some(Plant::RolledBack) {
         images.keep()?;
@@ -128,7 +123,7 @@ fn one_round(
     }
     let kills = kill_starts(setting, random)?;
     let (server, ready) = setting.pool.start()?;
-    let checked = check(&mut setting.parts, &ready.uri)?;
+    let checked = check(setting, &ready.uri)?;
     let status = setting.pool.status()?;
     println!(
         "{round:>5} {:<6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>7} {:>6} {kills:>5} {:>9} | {:>8} {:>7} {:>7} {:>7} {:>7}",
@@ -152,24 +147,23 @@ fn one_round(
     if random.chance(1, 2) {
         kill_starts(setting, random)?;
         let (server, ready) = setting.pool.start()?;
-        check(&mut setting.parts, &ready.uri).context("a second crash without a write between")?;
+        check(setting, &ready.uri).context("a second crash without a write between")?;
         server.kill()?;
     }
     Ok(())
 }
 
 /// Drives all connections until the server is killed under them.
-fn load(setting: &mut Setting, server: Server, uri: &NbdUri, load_for: Duration, random: &mut Random) -> Result<Sent> {
-    let ledger = Ledger::default();
+fn load(setting: &Setting, server: Server, uri: &NbdUri, load_for: Duration, random: &mut Random) -> Result<Sent> {
     let dying = AtomicBool::new(false);
     let mut sent = Sent::default();
     let outcomes: Vec<Result<Sent>> = std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for part in &mut setting.parts {
-            let (seed, depth) = (random.next(), 1 << random.below(7));
-            let (ledger, dying) = (&ledger, &dying);
+        for part in &setting.parts {
+            let (seed, depth) = (random.next_u64(), 1 << random.below(7));
+            let (oracle, dying) = (&setting.oracle, &dying);
             threads.push(scope.spawn(move || -> Result<Sent> {
-                let mut connection = Connection::open(uri, part, ledger, seed)?;
+                let mut connection = Connection::open(uri, part, oracle, seed)?;
                 connection.run(depth, dying)?;
                 Ok(connection.sent)
             }));
@@ -192,14 +186,6 @@ fn load(setting: &mut Setting, server: Server, uri: &NbdUri, load_for: Duration,
     for outcome in outcomes {
         sent.add(&outcome.with_context(|| format!("under load; the server's last words: {words}"))?);
     }
-    let completed_flushes = ledger.flushes();
-    for (disk_block, version) in ledger.into_durable() {
-        let disk_block = u64::from(disk_block);
-        let part = &mut setting.parts[(disk_block / STRIPE_BLOCKS % crate::setting::CONNECTIONS) as usize];
-        let local = part.local(disk_block).context("a block of nobody")?;
-        part.blocks[local].durable(version);
-    }
-    sent.flushes = completed_flushes;
     Ok(sent)
 }
 
@@ -216,51 +202,52 @@ fn kill_starts(setting: &Setting, random: &mut Random) -> Result<u64> {
 }
 
 /// Reads the whole disk and judges every block.
-fn check(parts: &mut [Part], uri: &NbdUri) -> Result<Checked> {
-    let outcomes: Vec<Result<(Checked, Vec<String>)>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(move || check_part(part, uri))).collect();
+fn check(setting: &Setting, uri: &NbdUri) -> Result<Tally> {
+    let oracle = &setting.oracle;
+    let outcomes: Vec<Result<(Tally, Vec<Objection>)>> = std::thread::scope(|scope| {
+        let check_one = |part| scope.spawn(move || check_part(part, oracle, uri));
+        let threads: Vec<_> = setting.parts.iter().map(check_one).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread died")))).collect()
     });
-    let (mut sum, mut wrong) = (Checked::default(), Vec::new());
+    let (mut sum, mut wrong) = (Tally::default(), Vec::new());
     for outcome in outcomes {
-        let (checked, complaints) = outcome?;
-        sum.add(&checked);
-        wrong.extend(complaints);
+        let (tally, objections) = outcome?;
+        sum += tally;
+        wrong.extend(objections);
     }
     if sum.wrong > 0 {
         wrong.truncate(COMPLAINTS_MAX);
         bail!(Finding(format!("{} blocks are wrong after recovery:\n  {}", sum.wrong, wrong.join("\n  "))));
     }
+    ask(oracle).restarted();
     Ok(sum)
 }
 
-fn check_part(part: &mut Part, uri: &NbdUri) -> Result<(Checked, Vec<String>)> {
+fn check_part(part: &Part, oracle: &Mutex<Oracle>, uri: &NbdUri) -> Result<(Tally, Vec<Objection>)> {
     let mut client = connect(uri)?;
-    let (mut checked, mut complaints) = (Checked::default(), Vec::new());
+    let (mut tally, mut objections) = (Tally::default(), Vec::new());
     for stripe in 0..part.stripes() {
-        let first = (stripe * STRIPE_BLOCKS) as usize;
-        let offset_bytes = part.disk_block(first) * BLOCK_BYTES as u64;
+        let first = part.disk_block(stripe * STRIPE_BLOCKS);
+        let offset_bytes = first * BLOCK_BYTES as u64;
         let cookie = client.submit_read(offset_bytes, STRIPE_BLOCKS as u32 * BLOCK_BYTES as u32)?;
         let reply = client.wait_for(cookie)?;
         if let Err(error) = reply.result {
             bail!(Finding(format!("after recovery, a read at byte {offset_bytes} failed: {error}")));
         }
-        for (at, bytes) in reply.data.chunks_exact(BLOCK_BYTES).enumerate() {
-            if let Err(complaint) = part.settle(first + at, bytes, &mut checked)
-                && complaints.len() < COMPLAINTS_MAX
-            {
-                complaints.push(complaint);
-            }
+        let mut oracle = ask(oracle);
+        for (block, bytes) in (first..).zip(reply.data.chunks_exact(BLOCK_BYTES)) {
+            let objection = tally.count(oracle.survived((0, block), content_of(bytes)));
+            objections.extend(objection.filter(|_| objections.len() < COMPLAINTS_MAX));
         }
     }
     client.disconnect()?;
-    Ok((checked, complaints))
+    Ok((tally, objections))
 }
 
 /// A clean stop, an offline check of every structure, and a start from it.
-fn end(setting: &mut Setting) -> Result<()> {
+fn end(setting: &Setting) -> Result<()> {
     let (server, ready) = setting.pool.start()?;
-    check(&mut setting.parts, &ready.uri)?;
+    check(setting, &ready.uri)?;
     let status = setting.pool.status()?;
     let sum = |field: &str| -> u64 {
         let classes = status["classes"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -270,7 +257,7 @@ fn end(setting: &mut Setting) -> Result<()> {
     let stopped = server.stop()?;
     setting.pool.run("verify", &[])?;
     let (server, ready) = setting.pool.start()?;
-    check(&mut setting.parts, &ready.uri).context("after a clean stop")?;
+    check(setting, &ready.uri).context("after a clean stop")?;
     let status = setting.pool.status()?;
     if status["recovery"]["clean"] != true {
         bail!(Finding("the pool was stopped by SIGTERM, and the next start did not find it clean".to_owned()));
@@ -286,6 +273,5 @@ fn end(setting: &mut Setting) -> Result<()> {
     if setting.kind.must_move && (destaged == 0 || collected == 0) {
         bail!("pool {} was to destage and collect while it is killed, and did not", setting.kind.name);
     }
-    debug_assert!(setting.parts.iter().all(|part| !part.blocks.iter().any(Block::is_open)));
     Ok(())
 }

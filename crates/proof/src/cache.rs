@@ -1,85 +1,81 @@
 //! The unflushed sectors: every version that a write left behind and that no durable version has superseded.
 
-use forebay_block::SharedBuf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What a sector holds after an operation.
-#[derive(Clone, Debug)]
-pub(super) enum Content {
-    /// Written bytes, one sector long.
-    Data(SharedBuf),
-    /// Zeros that were asked for.
-    Zeroes,
-    /// No longer needed; reads as zeros here.
-    Discarded,
-}
-
-impl Content {
-    /// Copies the sector's bytes.
-    pub(super) fn copy_to(&self, into: &mut [u8]) {
-        match self {
-            Self::Data(bytes) => into.copy_from_slice(bytes),
-            Self::Zeroes | Self::Discarded => into.fill(0),
-        }
-    }
-}
-
 /// One version of a sector, by the number of the operation that wrote it. Later submitted is higher.
 #[derive(Clone, Debug)]
-pub(super) struct Version {
-    pub(super) id: u64,
-    pub(super) content: Content,
+pub struct Version<C> {
+    /// The operation.
+    pub id: u64,
+    /// What it made of the sector.
+    pub content: C,
 }
 
 /// Versions of one sector, oldest first. The newest is apart, because nearly all sectors have just one.
 #[derive(Debug)]
-struct Stack {
-    older: Vec<Version>,
-    newest: Version,
+struct Stack<C> {
+    older: Vec<Version<C>>,
+    newest: Version<C>,
 }
 
-impl Stack {
-    fn oldest_to_newest(&self) -> impl DoubleEndedIterator<Item = &Version> {
+impl<C> Stack<C> {
+    fn oldest_to_newest(&self) -> impl DoubleEndedIterator<Item = &Version<C>> {
         self.older.iter().chain(std::iter::once(&self.newest))
     }
 }
 
 /// Operations that a flush covers: those completed before it was submitted.
 #[derive(Clone, Debug)]
-pub(super) struct Covered {
+pub struct Covered {
     /// Operations submitted later are not covered.
-    pub(super) below_id: u64,
+    pub below_id: u64,
     /// Submitted earlier, but not completed when the flush was submitted: not promised.
-    pub(super) except: BTreeSet<u64>,
+    pub except: BTreeSet<u64>,
 }
 
 impl Covered {
-    pub(super) fn contains(&self, id: u64) -> bool {
+    /// All operations up to this one.
+    #[must_use]
+    pub fn up_to(id: u64) -> Self {
+        Self { below_id: id + 1, except: BTreeSet::new() }
+    }
+
+    /// Whether the flush covers this operation.
+    #[must_use]
+    pub fn contains(&self, id: u64) -> bool {
         id < self.below_id && !self.except.contains(&id)
     }
 }
 
-/// All unflushed sectors of a device, by sector number.
-#[derive(Debug, Default)]
-pub(super) struct SectorCache {
-    sectors: BTreeMap<u64, Stack>,
+/// All unflushed sectors of a device, by sector number. `C` is what the user keeps of a sector's content.
+#[derive(Debug)]
+pub struct SectorCache<C> {
+    sectors: BTreeMap<u64, Stack<C>>,
     versions: usize,
 }
 
-impl SectorCache {
+impl<C> Default for SectorCache<C> {
+    fn default() -> Self {
+        Self { sectors: BTreeMap::new(), versions: 0 }
+    }
+}
+
+impl<C: Clone> SectorCache<C> {
     /// Versions held, of all sectors.
-    pub(super) fn version_count(&self) -> usize {
+    #[must_use]
+    pub fn version_count(&self) -> usize {
         self.versions
     }
 
     /// Sectors with at least one unflushed version.
-    pub(super) fn sector_count(&self) -> usize {
+    #[must_use]
+    pub fn sector_count(&self) -> usize {
         self.sectors.len()
     }
 
     /// Adds a version; its id is higher than all before.
-    pub(super) fn insert(&mut self, sector: u64, version: Version) {
+    pub fn insert(&mut self, sector: u64, version: Version<C>) {
         self.versions += 1;
         match self.sectors.entry(sector) {
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -93,13 +89,20 @@ impl SectorCache {
         }
     }
 
+    /// Whether a power cut may lose something of the sector.
+    #[must_use]
+    pub fn contains(&self, sector: u64) -> bool {
+        self.sectors.contains_key(&sector)
+    }
+
     /// The newest version of each cached sector in the range.
-    pub(super) fn newest_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Version)> {
+    pub fn newest_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Version<C>)> {
         self.sectors.range(range).map(|(&sector, stack)| (sector, &stack.newest))
     }
 
     /// The versions that operation `id` wrote in the range and that nothing durable has superseded.
-    pub(super) fn written_by(&self, id: u64, range: Range<u64>) -> Vec<(u64, Version)> {
+    #[must_use]
+    pub fn written_by(&self, id: u64, range: Range<u64>) -> Vec<(u64, Version<C>)> {
         self.sectors
             .range(range)
             .filter_map(|(&sector, stack)| {
@@ -109,7 +112,8 @@ impl SectorCache {
     }
 
     /// For each sector the newest version that the flush covers.
-    pub(super) fn covered(&self, covered: &Covered) -> Vec<(u64, Version)> {
+    #[must_use]
+    pub fn covered(&self, covered: &Covered) -> Vec<(u64, Version<C>)> {
         self.sectors
             .iter()
             .filter_map(|(&sector, stack)| {
@@ -120,12 +124,12 @@ impl SectorCache {
     }
 
     /// All versions of all sectors, by sector, oldest first.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u64, Vec<&Version>)> {
+    pub fn all(&self) -> impl Iterator<Item = (u64, Vec<&Version<C>>)> {
         self.sectors.iter().map(|(&sector, stack)| (sector, stack.oldest_to_newest().collect()))
     }
 
     /// Version `id` of the sector is durable now: it and everything older can no longer be chosen.
-    pub(super) fn settle(&mut self, sector: u64, id: u64) {
+    pub fn settle(&mut self, sector: u64, id: u64) {
         let Some(stack) = self.sectors.get_mut(&sector) else { return };
         if stack.newest.id <= id {
             self.versions -= stack.older.len() + 1;
@@ -138,7 +142,7 @@ impl SectorCache {
     }
 
     /// As [`Self::settle`] for each cached sector of a range.
-    pub(super) fn settle_range(&mut self, range: Range<u64>, id: u64) {
+    pub fn settle_range(&mut self, range: Range<u64>, id: u64) {
         let sectors: Vec<u64> = self.sectors.range(range).map(|(&sector, _)| sector).collect();
         for sector in sectors {
             self.settle(sector, id);
@@ -146,7 +150,7 @@ impl SectorCache {
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.sectors.clear();
         self.versions = 0;
     }
@@ -156,8 +160,8 @@ impl SectorCache {
 mod tests {
     use super::*;
 
-    fn version(id: u64) -> Version {
-        Version { id, content: Content::Zeroes }
+    fn version(id: u64) -> Version<()> {
+        Version { id, content: () }
     }
 
     #[test]

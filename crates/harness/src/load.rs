@@ -1,15 +1,15 @@
 //! One connection under load: random changes, flushes and checked reads, pipelined, until the server dies.
 
-use crate::history::{Mask, WHOLE};
-use crate::ledger::Ledger;
-use crate::part::{Part, STRIPE_BLOCKS, sectors_of};
-use crate::random::Random;
-use crate::sector::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, fill};
-use anyhow::{Result, anyhow, bail};
+use crate::part::{Part, STRIPE_BLOCKS};
+use anyhow::{Result, bail};
+use forebay_block::{BLOCK_BYTES, Random};
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri, Reply, ZeroFlags};
+use forebay_proof::oracle::{Made, Oracle};
+use forebay_proof::stamp::{BLOCK_SECTORS, Content, SECTOR_BYTES, content_of, fill_all};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the server may be silent.
@@ -30,7 +30,7 @@ pub struct Sent {
     pub zeroes: u64,
     /// Of all these, durable by themselves.
     pub forced: u64,
-    /// Flushes.
+    /// Flushes that completed.
     pub flushes: u64,
     /// Reads.
     pub reads: u64,
@@ -54,25 +54,26 @@ impl Sent {
 
 enum Waiting {
     Change {
-        blocks: Vec<(usize, u32)>,
+        made: Made,
         forced: bool,
         len_bytes: usize,
     },
     Flush {
-        mark: usize,
+        event: u64,
     },
-    /// Newest acknowledged change of each block when the read was sent.
+    /// The oldest version of each block that the read may see.
     Read {
-        first: usize,
-        oldest: Vec<u32>,
+        disk_block: u64,
+        since: Vec<usize>,
     },
 }
 
 /// A connection, its part of the disk, and what is under way.
 pub struct Connection<'a> {
     client: NbdClient,
-    part: &'a mut Part,
-    ledger: &'a Ledger,
+    part: &'a Part,
+    /// Of the whole disk: a completed flush covers every write acknowledged before it was sent, on any connection.
+    oracle: &'a Mutex<Oracle>,
     random: Random,
     waiting: BTreeMap<u64, Waiting>,
     in_flight_bytes: usize,
@@ -81,26 +82,24 @@ pub struct Connection<'a> {
     pub sent: Sent,
 }
 
+/// The oracle, for one question; it holds no half-done change that a panic could have left.
+pub fn ask(oracle: &Mutex<Oracle>) -> MutexGuard<'_, Oracle> {
+    oracle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Connects.
 pub fn connect(uri: &NbdUri) -> Result<NbdClient> {
     let options = ClientOptions { timeout: PATIENCE, ..ClientOptions::default() };
     Ok(NbdClient::connect(&uri.endpoint, &uri.export, &options)?)
 }
 
-/// Sectors of a block that a range of disk sectors covers.
-fn mask_of(sectors: &Range<u64>, disk_block: u64) -> Mask {
-    let first = disk_block * BLOCK_SECTORS as u64;
-    let covered = (0..BLOCK_SECTORS as u64).filter(|at| sectors.contains(&(first + at)));
-    covered.fold(0, |mask, at| mask | 1 << at)
-}
-
 impl<'a> Connection<'a> {
     /// Connects to the export.
-    pub fn open(uri: &NbdUri, part: &'a mut Part, ledger: &'a Ledger, seed: u64) -> Result<Self> {
+    pub fn open(uri: &NbdUri, part: &'a Part, oracle: &'a Mutex<Oracle>, seed: u64) -> Result<Self> {
         let client = connect(uri)?;
         let random = Random::new(seed);
         let (waiting, sent) = (BTreeMap::new(), Sent::default());
-        Ok(Self { client, part, ledger, random, waiting, in_flight_bytes: 0, cursor: 0, sent })
+        Ok(Self { client, part, oracle, random, waiting, in_flight_bytes: 0, cursor: 0, sent })
     }
 
     /// Goes on until the connection breaks, which it must not before `dying` is set.
@@ -169,50 +168,39 @@ impl<'a> Connection<'a> {
         let room = stripe_sectors - len;
         let within = if self.random.chance(1, 2) { room.min(128) } else { room };
         let at = self.random.below(within / align + 1) * align;
-        let start = self.part.disk_block((stripe * STRIPE_BLOCKS) as usize) * BLOCK_SECTORS as u64 + at;
+        let start = self.part.disk_block(stripe * STRIPE_BLOCKS) * BLOCK_SECTORS as u64 + at;
         start..start + len
     }
 
     /// The next piece of a sequential run.
     fn onward(&mut self) -> Range<u64> {
         let blocks = 32.min(STRIPE_BLOCKS - self.cursor % STRIPE_BLOCKS);
-        let start = self.part.disk_block(self.cursor as usize) * BLOCK_SECTORS as u64;
-        self.cursor = (self.cursor + blocks) % self.part.blocks.len() as u64;
+        let start = self.part.disk_block(self.cursor) * BLOCK_SECTORS as u64;
+        self.cursor = (self.cursor + blocks) % self.part.blocks();
         start..start + blocks * BLOCK_SECTORS as u64
     }
 
-    /// Notes a change in the history of every block that it touches.
-    fn issue(&mut self, sectors: &Range<u64>, zero: bool) -> Result<Vec<(usize, u32)>> {
-        let per_block = BLOCK_SECTORS as u64;
-        let mut blocks = Vec::new();
-        for disk_block in sectors.start / per_block..sectors.end.div_ceil(per_block) {
-            let local = self.part.local(disk_block).ok_or_else(|| anyhow!("a block of somebody else"))?;
-            let mask = mask_of(sectors, disk_block);
-            blocks.push((local, self.part.blocks[local].issue(mask, zero)));
-        }
-        Ok(blocks)
-    }
-
     fn write(&mut self, sectors: Range<u64>, forced: bool) -> Result<()> {
-        let blocks = self.issue(&sectors, false)?;
-        let mut bytes = vec![0; ((sectors.end - sectors.start) as usize) * SECTOR_BYTES];
-        let first_block = sectors.start / BLOCK_SECTORS as u64;
-        for (sector, chunk) in sectors.clone().zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
-            let (_, version) = blocks[(sector / BLOCK_SECTORS as u64 - first_block) as usize];
-            fill(chunk, self.part.seed, sector, version);
-        }
-        let whole = mask_of(&sectors, first_block) == WHOLE && sectors.end.is_multiple_of(BLOCK_SECTORS as u64);
+        let (tags, made) = {
+            let mut oracle = ask(self.oracle);
+            let tags = oracle.new_tags((sectors.end - sectors.start) as usize);
+            let made = oracle.change(0, sectors.start, &tags);
+            (tags, made)
+        };
+        let mut bytes = vec![0; tags.len() * SECTOR_BYTES];
+        fill_all(&tags, &mut bytes);
+        let whole = (sectors.start | sectors.end).is_multiple_of(BLOCK_SECTORS as u64);
         *(if whole { &mut self.sent.writes } else { &mut self.sent.unaligned }) += 1;
         self.sent.forced += u64::from(forced);
         self.sent.written_bytes += bytes.len() as u64;
         self.in_flight_bytes += bytes.len();
         let cookie = self.client.submit_write(sectors.start * SECTOR_BYTES as u64, &bytes, forced)?;
-        self.waiting.insert(cookie, Waiting::Change { blocks, forced, len_bytes: bytes.len() });
+        self.waiting.insert(cookie, Waiting::Change { made, forced, len_bytes: bytes.len() });
         Ok(())
     }
 
     fn clear(&mut self, sectors: Range<u64>, forced: bool, trim: bool) -> Result<()> {
-        let blocks = self.issue(&sectors, true)?;
+        let made = ask(self.oracle).change(0, sectors.start, &vec![0; (sectors.end - sectors.start) as usize]);
         let offset_bytes = sectors.start * SECTOR_BYTES as u64;
         let len_bytes = (sectors.end - sectors.start) as u32 * SECTOR_BYTES as u32;
         self.sent.forced += u64::from(forced);
@@ -224,28 +212,29 @@ impl<'a> Connection<'a> {
             let flags = ZeroFlags { fua: forced, no_hole: self.random.chance(1, 2), fast: false };
             self.client.submit_write_zeroes(offset_bytes, len_bytes, flags)?
         };
-        self.waiting.insert(cookie, Waiting::Change { blocks, forced, len_bytes: 0 });
+        self.waiting.insert(cookie, Waiting::Change { made, forced, len_bytes: 0 });
         Ok(())
     }
 
     fn read(&mut self) -> Result<()> {
         let blocks = 1 + self.random.below(16);
         let sectors = self.somewhere(blocks * 8, 8);
-        let first = self.part.local(sectors.start / 8).ok_or_else(|| anyhow!("a block of somebody else"))?;
-        let touched = &self.part.blocks[first..first + blocks as usize];
-        let oldest = touched.iter().map(|block| block.acknowledged()).collect();
+        let disk_block = sectors.start / BLOCK_SECTORS as u64;
+        let since = {
+            let oracle = ask(self.oracle);
+            (disk_block..disk_block + blocks).map(|block| oracle.read_begins((0, block))).collect()
+        };
         self.sent.reads += 1;
         let offset_bytes = sectors.start * SECTOR_BYTES as u64;
         let cookie = self.client.submit_read(offset_bytes, blocks as u32 * BLOCK_BYTES as u32)?;
-        self.waiting.insert(cookie, Waiting::Read { first, oldest });
+        self.waiting.insert(cookie, Waiting::Read { disk_block, since });
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.sent.flushes += 1;
-        let mark = self.ledger.mark();
+        let event = ask(self.oracle).flush_begins();
         let cookie = self.client.submit_flush()?;
-        self.waiting.insert(cookie, Waiting::Flush { mark });
+        self.waiting.insert(cookie, Waiting::Flush { event });
         Ok(())
     }
 
@@ -256,26 +245,20 @@ impl<'a> Connection<'a> {
             bail!(Finding(format!("a {command:?} at byte {offset_bytes} failed: {error}")));
         }
         match waiting {
-            Waiting::Flush { mark } => self.ledger.flushed(mark),
-            Waiting::Change { blocks, forced, len_bytes } => {
-                self.in_flight_bytes -= len_bytes;
-                for &(local, version) in &blocks {
-                    self.part.blocks[local].acknowledge(version);
-                }
-                let part = &*self.part;
-                let named = blocks.iter().map(|&(local, version)| (part.disk_block(local) as u32, version));
-                self.ledger.acknowledge(named, forced);
+            Waiting::Flush { event } => {
+                self.sent.flushes += 1;
+                ask(self.oracle).flushed(event);
             }
-            Waiting::Read { first, oldest } => {
-                for (at, (bytes, &oldest)) in reply.data.chunks_exact(BLOCK_BYTES).zip(&oldest).enumerate() {
-                    let disk_block = self.part.disk_block(first + at);
-                    let found = sectors_of(bytes, self.part.seed, disk_block);
-                    let block = &self.part.blocks[first + at];
-                    // What was sent after the read may be seen by it already.
-                    let newest = block.newest();
-                    if block.judge(&found, oldest, newest).is_none() {
-                        let why = block.explain(&found, oldest, newest);
-                        bail!(Finding(format!("while serving, block {disk_block} {why}")));
+            Waiting::Change { made, forced, len_bytes } => {
+                self.in_flight_bytes -= len_bytes;
+                ask(self.oracle).acknowledge(&made, forced);
+            }
+            Waiting::Read { disk_block, since } => {
+                let found: Vec<Option<Content>> = reply.data.chunks_exact(BLOCK_BYTES).map(content_of).collect();
+                let oracle = ask(self.oracle);
+                for ((block, content), since) in (disk_block..).zip(found).zip(since) {
+                    if let Err(objection) = oracle.saw_block((0, block), content, since) {
+                        bail!(Finding(format!("while serving, {objection}")));
                     }
                 }
             }
@@ -288,16 +271,3 @@ impl<'a> Connection<'a> {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Finding(pub String);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_name_the_covered_sectors() {
-        assert_eq!(mask_of(&(0..8), 0), WHOLE);
-        assert_eq!(mask_of(&(3..17), 0), 0b1111_1000);
-        assert_eq!(mask_of(&(3..17), 1), WHOLE);
-        assert_eq!(mask_of(&(3..17), 2), 1);
-    }
-}
