@@ -67,7 +67,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
     };
     match kind {
         Kind::Overtaking => Shape {
-            is_volatile: pick(random, &[[false, true], [false, true], [false, true], [true, true], [false, false]]),
+            is_volatile: pick(random, &[[false, true], [false, true], [false, true], [false, true], [true, true]]),
             frames: 16,
             job_blocks: pick(random, &[4, 24]),
             destage_above_percent: pick(random, &[1, 40]),
@@ -251,18 +251,17 @@ fn empty_bands(shape: &Shape, random: &mut Random) -> Vec<Step> {
     let count = shape.blocks.min(9);
     let first = random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks - count + 1);
     let staged = 1 + random.below(count.min(4));
-    let hold_ns = pick(random, &[200_000, 2_000_000]);
+    let hold_ns = pick(random, &[500_000, 2_000_000]);
     let mut steps = vec![write(first, count, false, BULK), Step::Settle, Step::Flush, Step::Settle];
-    steps.push(hold_now(
-        0,
-        What::Write,
-        pick(random, &[Region::Data, Region::Data, Region::Journal]),
-        staged as u32,
-        hold_ns,
-    ));
+    let region = pick(random, &[Region::Data, Region::Data, Region::Journal]);
+    steps.push(hold_now(0, What::Write, region, staged as u32, hold_ns));
     let mut left: Vec<u64> = (first..first + count).collect();
     for at in 0..count {
         let block = left.swap_remove(random.index(left.len()));
+        if at == staged {
+            // What is late has a batch of its own.
+            steps.push(Step::Idle(1000));
+        }
         steps.push(write(block, 1, false, if at < staged { None } else { BULK }));
     }
     steps.push(Step::Idle(hold_ns + random.below(hold_ns)));
@@ -408,7 +407,7 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         seed: random.next_u64(),
         recovery_cuts: (0..pick(random, &[0, 0, 0, 1])).map(|_| random.below(60) as u32).collect(),
         timing_ns: [pick(random, &timings), pick(random, &timings)],
-        keep: pick(random, &[0, 0, 128, 256]),
+        keep: if kind == Kind::Overtaking { pick(random, &[0, 0, 64]) } else { pick(random, &[0, 0, 128, 256]) },
         after_discard: pick(random, &[AfterDiscard::Zeros, AfterDiscard::Other, AfterDiscard::Old]),
         // Also a misread of what recovery verifies.
         opening_faults: if kind == Kind::Misreading && at > 0 { faults(kind, random, devices) } else { Vec::new() },
