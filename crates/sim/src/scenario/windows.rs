@@ -76,7 +76,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
             ..of(pick(random, &[16 << 10, 16 << 10, 32 << 10]), &[24 + random.below(16)], 70 + random.below(60), base)
         },
         Kind::Reusing => Shape {
-            is_volatile: pick(random, &[[false, true], [false, false], [true, true]]),
+            is_volatile: pick(random, &[[false, true], [false, true], [false, false], [true, true]]),
             frames: pick(random, &[8, 12, 14]),
             // More than a leaf's worth, and late: what waits to be destaged lies in leaves that are no longer in memory.
             job_blocks: 2048,
@@ -272,18 +272,17 @@ fn empty_bands(shape: &Shape, random: &mut Random) -> Vec<Step> {
 /// A few blocks are written again and again while a job that has taken them waits for a map page, and for the capacity
 /// tier: after a round through the tier one of them is back in the slot that the job copies from.
 fn lap(shape: &Shape, random: &mut Random) -> Vec<Step> {
-    let hold_ns = pick(random, &[100_000, 500_000]);
-    let mut steps = vec![
-        hold_now(0, What::Read, Region::Page, 1 + random.below(3) as u32, hold_ns),
-        hold_now(1, What::Write, Region::Data, 1 + random.below(3) as u32, 4 * hold_ns),
-    ];
+    let page_ns = pick(random, &[30_000, 100_000]);
+    let mut steps =
+        vec![hold_now(0, What::Read, Region::Page, 4, page_ns), hold_now(1, What::Write, Region::Data, 4, 4_000_000)];
     for _ in 0..random.below(shape.leaves) {
         steps.push(write(random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks), 1, false, None));
     }
-    for _ in 0..20 + random.below(60) {
+    // The end comes anywhere in a round through the tier.
+    for _ in 0..40 + random.below(80) {
         steps.push(write(random.below(shape.blocks), 1, random.chance(1, 16), None));
     }
-    steps.push(Step::Idle(8 * hold_ns));
+    steps.push(Step::Idle(8_000_000));
     steps
 }
 
@@ -324,7 +323,7 @@ fn steps(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Vec<S
     match shape.kind {
         Kind::Overtaking if random.chance(1, 8) => empty_bands(shape, random),
         Kind::Unmapping if random.chance(1, 8) => lose_leaf(shape, random),
-        Kind::Reusing if random.chance(1, 6) => lap(shape, random),
+        Kind::Reusing if random.chance(1, 8) => lap(shape, random),
         Kind::Rotting if at > 0 && random.chance(1, 12) => collect_slowly(random),
         Kind::Rotting if at > 0 && random.chance(1, 12) => vec![Step::Mend { nth: random.below(64) as u32 }],
         _ => vec![step(shape, at, connections, random)],
