@@ -354,6 +354,13 @@ impl Oracle {
         made.iter().filter(|made| is_partial(made)).any(|&(place, _)| self.may_be_unreadable(place))
     }
 
+    /// A block that may be unreadable, counted round and round.
+    #[must_use]
+    pub fn nth_damaged(&self, nth: usize) -> Option<Place> {
+        let damaged: Vec<Place> = self.blocks.keys().copied().filter(|&place| self.may_be_unreadable(place)).collect();
+        (!damaged.is_empty()).then(|| damaged[nth % damaged.len()])
+    }
+
     /// Tags that blocks hold now, as far as is known.
     #[must_use]
     pub fn held_tags(&self) -> std::collections::BTreeSet<u32> {

@@ -122,6 +122,11 @@ pub enum Step {
         /// Which.
         connection: u8,
     },
+    /// A block that may be damaged is overwritten whole, durably.
+    Mend {
+        /// Which of them, counted round and round.
+        nth: u32,
+    },
     /// From now on a device holds these requests back, too.
     Hold(Hold),
     /// From now on a device shows this fault, too.

@@ -330,6 +330,11 @@ impl<'a> World<'a> {
                 let flight = Flight::Status { disk: disk.0, sector, sectors, since };
                 self.submit((disk, sector, sectors), Op::Status { max_extents: 1000 }, false, None, flight);
             }
+            Step::Mend { nth } => {
+                if let Some(place) = self.memory.oracle.nth_damaged(nth as usize) {
+                    self.write_tags(DiskId(place.0), place.1 * 8, 8, true, None, |_| false);
+                }
+            }
             Step::Hold(hold) => {
                 if let Some(device) = self.devices.get(hold.device) {
                     device.add_hold(hold);

@@ -67,7 +67,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
     };
     match kind {
         Kind::Overtaking => Shape {
-            is_volatile: pick(random, &[[false, true], [false, true], [false, true], [true, true], [false, false]]),
+            is_volatile: pick(random, &[[false, true], [false, true], [false, true], [false, true], [true, true]]),
             frames: 16,
             job_blocks: pick(random, &[4, 24]),
             destage_above_percent: pick(random, &[1, 40]),
@@ -76,14 +76,15 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
             ..of(pick(random, &[16 << 10, 16 << 10, 32 << 10]), &[24 + random.below(16)], 70 + random.below(60), base)
         },
         Kind::Reusing => Shape {
-            is_volatile: pick(random, &[[false, true], [false, false], [true, true]]),
+            is_volatile: pick(random, &[[false, true], [false, true], [false, false], [true, true]]),
             frames: pick(random, &[8, 12, 14]),
+            // More than a leaf's worth, and late: what waits to be destaged lies in leaves that are no longer in memory.
             job_blocks: 2048,
             journal_bytes: 256 << 10,
-            destage_above_percent: 1,
-            bypass_below_percent: 5,
-            blocks: 1 + random.below(6),
-            ..of(64 << 10, &[20], 64 + random.below(24), Shape { journal_bytes: 256 << 10, ..base })
+            destage_above_percent: pick(random, &[30, 40, 50, 60]),
+            bypass_below_percent: 1,
+            blocks: 2 + random.below(7),
+            ..of(64 << 10, &[24], 70 + random.below(40), Shape { journal_bytes: 256 << 10, ..base })
         },
         Kind::Rotting | Kind::Misreading => {
             let shape = Shape {
@@ -251,37 +252,37 @@ fn empty_bands(shape: &Shape, random: &mut Random) -> Vec<Step> {
     let count = shape.blocks.min(9);
     let first = random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks - count + 1);
     let staged = 1 + random.below(count.min(4));
-    let hold_ns = pick(random, &[200_000, 2_000_000]);
+    let hold_ns = pick(random, &[500_000, 2_000_000]);
     let mut steps = vec![write(first, count, false, BULK), Step::Settle, Step::Flush, Step::Settle];
-    steps.push(hold_now(
-        0,
-        What::Write,
-        pick(random, &[Region::Data, Region::Data, Region::Journal]),
-        staged as u32,
-        hold_ns,
-    ));
+    let region = pick(random, &[Region::Data, Region::Data, Region::Journal]);
+    steps.push(hold_now(0, What::Write, region, staged as u32, hold_ns));
     let mut left: Vec<u64> = (first..first + count).collect();
     for at in 0..count {
         let block = left.swap_remove(random.index(left.len()));
+        if at == staged {
+            // What is late has a batch of its own.
+            steps.push(Step::Idle(1000));
+        }
         steps.push(write(block, 1, false, if at < staged { None } else { BULK }));
     }
     steps.push(Step::Idle(hold_ns + random.below(hold_ns)));
     steps
 }
 
-/// The same block or two again and again, while a job that has taken them waits for a map page: after each round through
-/// the tier a block is back in its slot, where one of its writes is late.
+/// A few blocks are written again and again while a job that has taken them waits for a map page, and for the capacity
+/// tier: after a round through the tier one of them is back in the slot that the job copies from.
 fn lap(shape: &Shape, random: &mut Random) -> Vec<Step> {
-    let hold_ns = pick(random, &[500_000, 2_000_000]);
-    let mut steps = vec![hold_now(0, What::Read, Region::Page, 1 + random.below(3) as u32, hold_ns)];
-    let hot = 1 + random.below(2.min(shape.blocks));
-    for _ in 0..20 + random.below(40) {
-        if random.chance(1, 12) {
-            steps.push(hold_now(0, What::Write, Region::Data, 1, 2 * hold_ns));
-        }
-        steps.push(write(random.below(hot), 1, random.chance(1, 16), None));
+    let page_ns = pick(random, &[30_000, 100_000]);
+    let mut steps =
+        vec![hold_now(0, What::Read, Region::Page, 4, page_ns), hold_now(1, What::Write, Region::Data, 4, 4_000_000)];
+    for _ in 0..random.below(shape.leaves) {
+        steps.push(write(random.below(shape.leaves) * LEAF_BLOCKS + random.below(shape.blocks), 1, false, None));
     }
-    steps.push(Step::Idle(2 * hold_ns));
+    // The end comes anywhere in a round through the tier.
+    for _ in 0..40 + random.below(80) {
+        steps.push(write(random.below(shape.blocks), 1, random.chance(1, 16), None));
+    }
+    steps.push(Step::Idle(8_000_000));
     steps
 }
 
@@ -311,12 +312,20 @@ fn lose_leaf(shape: &Shape, random: &mut Random) -> Vec<Step> {
     steps
 }
 
+/// What a collection reads or writes takes long.
+fn collect_slowly(random: &mut Random) -> Vec<Step> {
+    let what = pick(random, &[What::Read, What::Write]);
+    vec![hold_now(1, what, Region::Data, 1 + random.below(4) as u32, pick(random, &[500_000, 2_000_000]))]
+}
+
 /// What happens one after the other, at one time of a round.
 fn steps(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Vec<Step> {
     match shape.kind {
         Kind::Overtaking if random.chance(1, 8) => empty_bands(shape, random),
         Kind::Unmapping if random.chance(1, 8) => lose_leaf(shape, random),
-        Kind::Reusing if random.chance(1, 6) => lap(shape, random),
+        Kind::Reusing if random.chance(1, 8) => lap(shape, random),
+        Kind::Rotting if at > 0 && random.chance(1, 12) => collect_slowly(random),
+        Kind::Rotting if at > 0 && random.chance(1, 12) => vec![Step::Mend { nth: random.below(64) as u32 }],
         _ => vec![step(shape, at, connections, random)],
     }
 }
@@ -407,8 +416,9 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
     Round {
         seed: random.next_u64(),
         recovery_cuts: (0..pick(random, &[0, 0, 0, 1])).map(|_| random.below(60) as u32).collect(),
-        timing_ns: [pick(random, &timings), pick(random, &timings)],
-        keep: pick(random, &[0, 0, 128, 256]),
+        // A round through the tier takes less time than a page that is held.
+        timing_ns: [pick(random, if kind == Kind::Reusing { &timings[..2] } else { &timings }), pick(random, &timings)],
+        keep: if kind == Kind::Overtaking { pick(random, &[0, 0, 64]) } else { pick(random, &[0, 0, 128, 256]) },
         after_discard: pick(random, &[AfterDiscard::Zeros, AfterDiscard::Other, AfterDiscard::Old]),
         // Also a misread of what recovery verifies.
         opening_faults: if kind == Kind::Misreading && at > 0 { faults(kind, random, devices) } else { Vec::new() },
