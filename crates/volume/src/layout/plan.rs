@@ -4,7 +4,7 @@ use super::Id;
 use super::band_summary;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
-use super::superblock::{DEVICES_MAX, Member, Role, Superblock};
+use super::superblock::{BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, Member, Role, Superblock};
 use forebay_block::{Geometry, SECTOR_BYTES};
 use thiserror::Error;
 
@@ -51,8 +51,16 @@ pub enum PlanError {
         needed_bytes: u64,
     },
     /// The band size is impossible.
-    #[error("band of {0} bytes: use a multiple of 4096 from 8192 on")]
+    #[error("band of {0} bytes: use a multiple of 4096 from 8192 to {BAND_BYTES_MAX}")]
     Band(u64),
+    /// Too many bands.
+    #[error("{bands} bands of {band_bytes} bytes are more than the {BANDS_MAX} that this format has: use larger ones")]
+    Bands {
+        /// How many there would be.
+        bands: u64,
+        /// Of this size.
+        band_bytes: u64,
+    },
     /// More than 128 TiB.
     #[error("the devices together exceed 128 TiB, the most this format can address")]
     TooLarge,
@@ -81,7 +89,7 @@ pub fn plan(
     let total: u64 = capacity.iter().map(|g| g.size_bytes).sum();
     let told = capacity.iter().filter_map(|g| g.optimal_band_bytes).max();
     let band_bytes = options.band_bytes.or(told).unwrap_or_else(|| default_band_bytes(total));
-    if band_bytes < 8192 || !band_bytes.is_multiple_of(4096) {
+    if !(8192..=BAND_BYTES_MAX).contains(&band_bytes) || !band_bytes.is_multiple_of(4096) {
         return Err(PlanError::Band(band_bytes));
     }
     let block = 4096;
@@ -146,7 +154,12 @@ pub fn plan(
     if first_sector > SECTORS_MAX {
         return Err(PlanError::TooLarge);
     }
+    if bands > BANDS_MAX {
+        return Err(PlanError::Bands { bands, band_bytes });
+    }
     Ok(Superblock {
+        compatible: 0,
+        read_only_compatible: 0,
         pool,
         index: 0,
         serving: false,

@@ -227,6 +227,11 @@ fn open_with(
     missing_batches: MissingBatches,
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     let superblocks = assemble(devices, fast)?;
+    let unknown = superblocks.iter().fold(0, |bits, superblock| bits | superblock.unknown_read_only());
+    if unknown != 0 {
+        // A newer program keeps something on these devices that a write of this one would make wrong.
+        Overlay::over_all(devices);
+    }
     let read_before = devices.read_bytes;
     for device in 0..devices.list.len() {
         devices.flush(device).map_err(io_error(devices, device))?;
@@ -301,7 +306,10 @@ fn open_with(
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = false;
+    engine.mover.paused = unknown != 0;
+    if unknown != 0 {
+        engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
+    }
     Ok((engine, report))
 }
 
