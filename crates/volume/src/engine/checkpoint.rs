@@ -9,6 +9,7 @@ use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, 
 use crate::layout::root::{DiskRoot, Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::map::index::Disk;
+use crate::space::bands::stream_hint;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use std::collections::BTreeSet;
@@ -91,6 +92,8 @@ pub(crate) struct CheckpointState {
     /// after the freeze used and gave up: replaying them would give up the page.
     page_slots: Vec<u64>,
     header: Option<RootHeader>,
+    /// Sizes of the disks that its root tells, in bytes.
+    disk_sizes_bytes: Vec<(u16, u64)>,
     /// Journal position where a recovery from this checkpoint would start.
     start: u64,
 }
@@ -524,6 +527,8 @@ impl Engine {
                     .collect(),
             })
             .collect();
+        let sizes = self.disks.values().map(|disk| (disk.id.0, disk.size_bytes));
+        self.checkpoint.disk_sizes_bytes = sizes.collect();
         let Some(shadow) = self.checkpoint.shadow.take() else {
             return;
         };
@@ -588,6 +593,11 @@ impl Engine {
             return;
         };
         self.checkpoint.number = header.checkpoint;
+        for (id, size_bytes) in std::mem::take(&mut self.checkpoint.disk_sizes_bytes) {
+            if let Some(disk) = self.disks.get_mut(&id) {
+                disk.durable_bytes = size_bytes;
+            }
+        }
         self.checkpoint.failures = 0;
         self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, header.checkpoint);
@@ -645,7 +655,7 @@ impl Engine {
             band_summary::encode(&self.superblock.pool, band, generation, entries, &mut buf);
             let location = self.extents.band_location(band, self.bands.data_blocks());
             if let Some((device, offset_bytes)) = self.extents.place(location) {
-                let stream = self.bands.get(band).stream;
+                let stream = stream_hint(self.bands.get(band).stream);
                 let op = Op::Write { bufs: Vectored::One(buf.freeze()), fua: false };
                 self.command(device, offset_bytes, stream, op, Pending::Summary { band });
             }

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::map::index::Disk;
 use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError, ToldParts};
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
@@ -140,6 +141,8 @@ pub(crate) struct Piece {
     pub buf: Option<Buf>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
+    /// How often in a row the same data at the same place could not be read.
+    pub failures_in_place: u8,
     /// Batches that hold its records.
     pub batches: SmallVec<[u64; 2]>,
     /// Where recovery would have to start to see them.
@@ -176,6 +179,7 @@ impl Piece {
             buf: None,
             parts: SmallVec::new(),
             attempts: 0,
+            failures_in_place: 0,
             batches: SmallVec::new(),
             journal_at: None,
             cancels: SmallVec::new(),
@@ -202,7 +206,8 @@ impl Engine {
     pub fn submit(&mut self, request: Request) {
         let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told } = request;
         let answer = |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
-        let Some(size_bytes) = self.disk(disk).map(|d| d.size_bytes) else {
+        // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
+        let Some(size_bytes) = self.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
         let is_flush = matches!(op, Op::Flush);
@@ -408,11 +413,7 @@ impl Engine {
                 ClientKind::Sweep { next_block, end_block, .. } if next_block < end_block => {
                     return self.next_sweep_pieces(id);
                 }
-                ClientKind::Status { next_block, end_block, extents, max_extents }
-                    if next_block < end_block && extents.len() <= *max_extents =>
-                {
-                    return self.next_status_piece_again(id);
-                }
+                ClientKind::Status { .. } => return self.next_status_pieces(id),
                 _ => {}
             }
         }

@@ -160,13 +160,24 @@ impl Engine {
         }
     }
 
-    /// The same when all pieces so far are done.
-    pub(crate) fn next_status_piece_again(&mut self, id: u32) {
-        if let Some(client) = self.clients.get_mut(id as usize) {
+    /// Goes on with the next leaves when all pieces so far are done, until one has to wait: a loop, because a range of
+    /// one state may have any number of leaves.
+    pub(crate) fn next_status_pieces(&mut self, id: u32) {
+        loop {
+            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            let ClientKind::Status { next_block, end_block, extents, max_extents } = &client.kind else { return };
+            if client.error.is_some() || next_block >= end_block || extents.len() > *max_extents {
+                return self.end_client(id);
+            }
+            // One for this loop: a piece that ends at once must not come back here.
             client.remaining = 1;
+            self.next_status_piece(id);
+            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            client.remaining -= 1;
+            if client.remaining > 0 {
+                return;
+            }
         }
-        self.next_status_piece(id);
-        self.piece_of_client_done(id, None);
     }
 
     pub(crate) fn status_piece(&mut self, id: u32) {

@@ -124,8 +124,8 @@ impl Engine {
         if self.flush.failed {
             return self.fail_flush_waiters();
         }
-        let all = (1u32 << self.extents.devices()) - 1;
-        let devices = self.volatile & if self.flush.checkpoint_wants { all } else { self.flush.dirty };
+        let devices =
+            self.volatile & if self.flush.checkpoint_wants { self.extents.all_devices() } else { self.flush.dirty };
         self.flush.wanted = false;
         self.flush.unflushed_bytes = 0;
         self.flush.dirty &= !devices;
@@ -161,14 +161,25 @@ impl Engine {
 
     pub(crate) fn device_flushed(&mut self, device: usize, result: Result<(), IoError>) {
         if let Err(error) = result {
-            self.flush.failed = true;
-            self.counters.flush_errors += 1;
-            self.counters.last_flush_error = Some(format!("{}: {error}", self.names[device]));
+            self.flush_failed(device, &error);
             if let Some(active) = &mut self.flush.active {
                 active.failed = true;
             }
         }
         self.flush_part_done();
+    }
+
+    /// A device flush failed: what it covered may be lost, and a device tells of that once. No later flush may claim
+    /// success for it, and no more writes are taken that would only be refused their flush.
+    pub(crate) fn flush_failed(&mut self, device: usize, error: &IoError) {
+        self.flush.failed = true;
+        self.counters.flush_errors += 1;
+        let what = format!("{}: {error}", self.names[device]);
+        self.set_read_only(&format!(
+            "a flush failed ({what}); what was written since the last good flush may be lost: check the device, then \
+             restart the server, which recovers to what is durable"
+        ));
+        self.counters.last_flush_error = Some(what);
     }
 
     fn flush_part_done(&mut self) {

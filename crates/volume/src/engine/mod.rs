@@ -74,8 +74,10 @@ pub(crate) enum Pending {
     Flush { device: usize },
     /// A device flush that the mover needs.
     MoverFlush,
-    /// Source blocks of the mover: position of the first candidate.
-    MoverRead { first: usize },
+    /// Source blocks of the mover: position of the first candidate, and how many.
+    MoverRead { first: usize, blocks: usize },
+    /// One source block of the mover that was not what it should be at the first reading.
+    MoverReadAgain { at: usize },
     /// Destination blocks of the mover.
     MoverWrite,
     /// The summary of the band being collected.
@@ -240,7 +242,8 @@ impl Engine {
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoverFlush => self.mover_flushed(device, result),
-            Pending::MoverRead { first } => self.mover_read_done(first, device, result, bufs),
+            Pending::MoverRead { first, blocks } => self.mover_read_done(first, blocks, result, bufs),
+            Pending::MoverReadAgain { at } => self.mover_read_again_done(at, result, bufs),
             Pending::MoverWrite => self.mover_write_done(device, result),
             Pending::MoverSummary => self.mover_summary_done(device, result, bufs),
             Pending::Summary { band } => self.summary_written(band, result),

@@ -7,9 +7,11 @@ mod transfer;
 use super::paging::Leaf;
 use super::{Engine, Freed, MOVER};
 use crate::layout::batch::{Moved, Record, move_bytes};
-use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::layout::page::LEAF_ENTRIES;
+use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// Blocks of one move record.
 const RECORD_BLOCKS: usize = 128;
@@ -62,8 +64,8 @@ pub(crate) struct Job {
     class: Option<ClassId>,
     phase: Phase,
     candidates: Vec<Candidate>,
-    /// Summary entries still to be looked up: (disk, block, location).
-    lookups: Vec<(Moved, u64)>,
+    /// Summary entries still to be looked up, the last first.
+    lookups: Vec<Moved>,
     /// Device requests or batches under way.
     outstanding: usize,
     failed: bool,
@@ -95,11 +97,11 @@ pub(crate) struct MoverState {
     not_before_ns: u64,
     /// Jobs in a row that failed or found nothing.
     fruitless: u32,
-    /// Sources of the job, sorted: not to be reused while it may still compare with them.
-    held: Vec<u64>,
+    /// Sources of the job, from when it takes them: not to be reused while it may still compare with them.
+    held: BTreeSet<u64>,
     deferred: Vec<Freed>,
     /// Bands whose collection failed.
-    avoided: std::collections::BTreeSet<u32>,
+    avoided: BTreeSet<u32>,
     /// When they were last forgiven.
     avoided_since_ns: u64,
 }
@@ -131,8 +133,7 @@ impl Engine {
             Freed::Band(band) => job.kind == JobKind::Collect { band },
             Freed::Slots { first, count } => {
                 let (from, to) = (self.extents.slot_location(first), self.extents.slot_location(first + count));
-                let at = self.mover.held.partition_point(|&location| location < from);
-                self.mover.held.get(at).is_some_and(|&location| location < to)
+                self.mover.held.range(from..to).next().is_some()
             }
         };
         if hit {
@@ -307,16 +308,18 @@ impl Engine {
         job.waiting = false;
         match job.phase {
             Phase::Apply => {
-                let leaf = job.candidates.get(job.next).map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64));
-                while job.candidates.get(job.next).map(|c| (c.moved.disk, c.moved.block / LEAF_ENTRIES as u64)) == leaf
-                    && leaf.is_some()
-                {
+                // The record is in the journal, and recovery may be able to read the leaf: it would map the blocks to
+                // their destinations then. So these are not given to anybody else; they are settled by the next start.
+                let leaf = job.candidates.get(job.next).map(|candidate| candidate.moved.leaf());
+                while let Some(candidate) = job.candidates.get_mut(job.next).filter(|c| Some(c.moved.leaf()) == leaf) {
+                    candidate.destination = 0;
                     job.next += 1;
                 }
             }
             _ => {
                 self.mover.cursor.1 += 1;
-                job.lookups.clear();
+                let leaf = job.lookups.last().map(Moved::leaf);
+                while job.lookups.pop_if(|moved| Some(moved.leaf()) == leaf).is_some() {}
                 if let JobKind::Collect { band } = job.kind {
                     self.mover.avoided.insert(band);
                 }
@@ -358,7 +361,7 @@ impl Engine {
             let Some(first) = job.candidates.get(start) else {
                 break;
             };
-            let (destination, disk, block) = (first.destination, first.moved.disk, first.moved.block);
+            let destination = first.destination;
             let mut end = start + 1;
             while end < job.candidates.len()
                 && end - start < RECORD_BLOCKS
@@ -376,7 +379,7 @@ impl Engine {
                 return;
             }
             let record = if first.damaged {
-                Record::Damage { disk, block, blocks: 1 }
+                Record::Damage { blocks: vec![first.moved] }
             } else {
                 let moved = job.candidates[start..end].iter().map(|candidate| candidate.moved).collect();
                 Record::Move { class: job.class.unwrap_or(ClassId(0)), location: destination, moved }
@@ -446,7 +449,7 @@ impl Engine {
             let Some(candidate) = job.candidates.get(job.next) else {
                 break;
             };
-            let (disk, leaf) = (candidate.moved.disk, candidate.moved.block / LEAF_ENTRIES as u64);
+            let (disk, leaf) = candidate.moved.leaf();
             match self.require_leaf(disk, leaf, MOVER, false) {
                 Leaf::Wait => {
                     if let Some(job) = &mut self.mover.job {
@@ -467,11 +470,7 @@ impl Engine {
         let Some(job) = &mut self.mover.job else {
             return;
         };
-        while job
-            .candidates
-            .get(job.next)
-            .is_some_and(|c| c.moved.disk == disk && c.moved.block / LEAF_ENTRIES as u64 == leaf)
-        {
+        while job.candidates.get(job.next).is_some_and(|c| c.moved.leaf() == (disk, leaf)) {
             job.next += 1;
         }
     }
@@ -484,35 +483,23 @@ impl Engine {
             let Some(job) = &mut self.mover.job else {
                 return;
             };
-            let (kind, batch) = (job.kind, job.last_batch);
+            let batch = job.last_batch;
             let Some(candidate) = job.candidates.get_mut(job.next) else {
                 break;
             };
-            if candidate.moved.disk != disk || candidate.moved.block / LEAF_ENTRIES as u64 != leaf {
+            if candidate.moved.leaf() != (disk, leaf) {
                 break;
             }
             job.next += 1;
             let Candidate { moved, damaged, sequence, .. } = *candidate;
             let destination = std::mem::take(&mut candidate.destination);
+            let Moved { source, checksum, .. } = moved;
+            let what = match damaged {
+                true => Change::Damage { source, checksum },
+                false => Change::Move { source, checksum, destination },
+            };
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-            let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
-            if let Entry::Data { location, class } = entry
-                && location == moved.source
-            {
-                let who = (disk, moved.block, sequence);
-                if damaged {
-                    self.counters.damaged_moves += 1;
-                    change += self.replace(frame, at, who, Entry::Damaged, 0, batch);
-                } else {
-                    let new = Entry::Data { location: destination, class };
-                    change += self.replace(frame, at, who, new, checksum, batch);
-                    let books = self.books(class);
-                    match kind {
-                        JobKind::Destage => books.destaged_bytes += 4096,
-                        JobKind::Collect { .. } => books.collected_bytes += 4096,
-                    }
-                }
-            }
+            change += self.change_entry(frame, at, (disk, moved.block, sequence), what, batch).unwrap_or(0);
             if destination != 0 {
                 self.settle(destination, 1);
             }

@@ -7,6 +7,7 @@ use crate::layout::batch::{Record, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
+use crate::space::bands::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
 use smallvec::SmallVec;
@@ -191,8 +192,10 @@ impl Engine {
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
                 };
                 let piece = &mut self.pieces[id as usize];
-                let seen = (piece.locations.first(), piece.checksums.first());
-                if piece.attempts > 0 && seen == (Some(&location), Some(&checksum)) {
+                let is_same = (piece.locations.first(), piece.checksums.first()) == (Some(&location), Some(&checksum));
+                piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
+                // Once more from the same place: one transfer may go wrong.
+                if piece.failures_in_place > 1 {
                     let error = piece.error.take();
                     let damaged =
                         RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };
@@ -243,6 +246,7 @@ impl Engine {
         piece.kind = PieceKind::Write { data: block.freeze() };
         piece.error = None;
         piece.attempts = 0;
+        piece.failures_in_place = 0;
         piece.locations.clear();
         piece.checksums.clear();
         self.change_piece(id);
@@ -376,7 +380,7 @@ impl Engine {
                 self.flush.unflushed_bytes += (range.len() * BLOCK) as u64;
                 let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
                 let pending = Pending::Write { piece: id, device };
-                self.command(device, offset_bytes, class.0 + 1, Op::Write { bufs, fua: false }, pending);
+                self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua: false }, pending);
                 if device != 0 && self.goes_to_both(class) {
                     let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);

@@ -52,6 +52,39 @@ pub struct Moved {
     pub checksum: u32,
 }
 
+impl Moved {
+    /// Disk and number of the map leaf that the block is mapped through.
+    #[must_use]
+    pub fn leaf(&self) -> (DiskId, u64) {
+        (self.disk, self.block / super::page::LEAF_ENTRIES as u64)
+    }
+
+    /// Bytes of one in a record.
+    const BYTES: usize = 20;
+
+    fn put(&self, out: &mut Writer) {
+        out.u64(u64::from(self.disk.0) << 48 | self.block);
+        out.u64(self.source);
+        out.u32(self.checksum);
+    }
+
+    fn take_list(r: &mut Reader<'_>, count: u32) -> Option<Vec<Self>> {
+        // Bounded by what is there: a length from a hostile medium must not size an allocation.
+        let mut list = Reader::new(r.take((count as usize).checked_mul(Self::BYTES)?)?);
+        let mut blocks = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let address = list.u64()?;
+            blocks.push(Self {
+                disk: DiskId((address >> 48) as u16),
+                block: address & ((1 << 48) - 1),
+                source: list.u64()?,
+                checksum: list.u32()?,
+            });
+        }
+        Some(blocks)
+    }
+}
+
 /// A journal record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -111,14 +144,10 @@ pub enum Record {
         /// The class.
         class: ClassId,
     },
-    /// Blocks found damaged.
+    /// Blocks found damaged where they lay; one that was written since is none of them.
     Damage {
-        /// Disk.
-        disk: DiskId,
-        /// First block.
-        block: u64,
-        /// Blocks.
-        blocks: u32,
+        /// The blocks, with the place and the checksum that they were looked for with.
+        blocks: Vec<Moved>,
     },
 }
 
@@ -149,7 +178,7 @@ pub fn write_bytes(blocks: usize) -> usize {
 /// Size in bytes of a move record of `blocks` blocks.
 #[must_use]
 pub fn move_bytes(blocks: usize) -> usize {
-    24 + 20 * blocks
+    24 + Moved::BYTES * blocks
 }
 
 impl Record {
@@ -163,14 +192,13 @@ impl Record {
             Self::Discard { disk, block, blocks } => head(out, 3, 0, disk.0, *blocks, *block, 0),
             Self::Move { class, location, moved } => {
                 head(out, 4, class.0, 0, moved.len() as u32, 0, *location);
-                for m in moved {
-                    out.u64(u64::from(m.disk.0) << 48 | m.block);
-                    out.u64(m.source);
-                    out.u32(m.checksum);
-                }
+                moved.iter().for_each(|block| block.put(out));
             }
             Self::Cancel { sequence } => head(out, 5, 0, 0, 0, *sequence, 0),
-            Self::Damage { disk, block, blocks } => head(out, 6, 0, disk.0, *blocks, *block, 0),
+            Self::Damage { blocks } => {
+                head(out, 6, 0, 0, blocks.len() as u32, 0, 0);
+                blocks.iter().for_each(|block| block.put(out));
+            }
             Self::Reclass { disk, block, blocks, class } => head(out, 7, class.0, disk.0, *blocks, *block, 0),
         }
     }
@@ -190,22 +218,9 @@ impl Record {
             }
             2 => Self::Zero { disk, block, blocks },
             3 => Self::Discard { disk, block, blocks },
-            4 => {
-                let mut list = Reader::new(r.take((blocks as usize).checked_mul(20)?)?);
-                let mut moved = Vec::with_capacity(blocks as usize);
-                for _ in 0..blocks {
-                    let address = list.u64()?;
-                    moved.push(Moved {
-                        disk: DiskId((address >> 48) as u16),
-                        block: address & ((1 << 48) - 1),
-                        source: list.u64()?,
-                        checksum: list.u32()?,
-                    });
-                }
-                Self::Move { class, location, moved }
-            }
+            4 => Self::Move { class, location, moved: Moved::take_list(r, blocks)? },
             5 => Self::Cancel { sequence: block },
-            6 => Self::Damage { disk, block, blocks },
+            6 => Self::Damage { blocks: Moved::take_list(r, blocks)? },
             7 => Self::Reclass { disk, block, blocks, class },
             _ => return None,
         })
@@ -297,7 +312,7 @@ mod tests {
                 moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, source: 8, checksum: 5 }],
             },
             Record::Cancel { sequence: 77 },
-            Record::Damage { disk: DiskId(1), block: 2, blocks: 1 },
+            Record::Damage { blocks: vec![Moved { disk: DiskId(1), block: 2, source: 64, checksum: 9 }] },
             Record::Reclass { disk: DiskId(1), block: 5, blocks: 9, class: ClassId(6) },
         ];
         let mut w = Writer::default();

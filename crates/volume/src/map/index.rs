@@ -49,6 +49,9 @@ pub struct Disk {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
+    /// Size that a durable root tells, in bytes: what lies beyond it would be gone after a power cut, with all that was
+    /// written there.
+    pub durable_bytes: u64,
     /// Index pages that exist.
     pub pages: Vec<Option<Box<IndexPage>>>,
 }
@@ -68,10 +71,16 @@ fn split(leaf: u64) -> (usize, usize) {
 }
 
 impl Disk {
-    /// An empty disk.
+    /// Bytes that hosts may use: of a disk that was added or has grown, what a durable root knows of.
+    #[must_use]
+    pub fn served_bytes(&self) -> u64 {
+        self.size_bytes.min(self.durable_bytes)
+    }
+
+    /// An empty disk that no durable root knows of.
     #[must_use]
     pub fn new(id: DiskId, name: String, size_bytes: u64) -> Self {
-        let mut disk = Self { id, name, size_bytes, pages: Vec::new() };
+        let mut disk = Self { id, name, size_bytes, durable_bytes: 0, pages: Vec::new() };
         disk.resize(size_bytes);
         disk
     }

@@ -6,12 +6,13 @@ use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::{ScanEnd, ScanStart, scan};
 use crate::layout::batch::{EXCEPTIONS, Record};
-use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, leaf_entry};
 use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
+use crate::map::change::Change;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeSet, VecDeque};
 
 const LEAVES_AT_ONCE: usize = 512;
@@ -133,7 +134,6 @@ pub(super) fn survey(
                 }
                 Record::Zero { disk, block, blocks }
                 | Record::Discard { disk, block, blocks }
-                | Record::Damage { disk, block, blocks }
                 | Record::Reclass { disk, block, blocks, .. } => {
                     leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
                 }
@@ -142,6 +142,9 @@ pub(super) fn survey(
                     moves.extend(
                         moved.iter().map(|m| (batch.batch, (m.source, m.disk.0, m.block, m.checksum, sequence))),
                     );
+                }
+                Record::Damage { blocks } => {
+                    blocks.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
                 }
                 Record::Cancel { .. } => {}
             }
@@ -396,50 +399,38 @@ impl Engine {
                     let location = location + 8 * i as u64;
                     self.replay_taken(location);
                     let entry = Entry::Data { location, class: *class };
-                    self.replay_block(*disk, block + i as u64, entry, checksum, sequence, None);
-                    let fast = self.extents.is_fast(location);
-                    let books = self.books(*class);
-                    books.host_written_bytes += 4096;
-                    books.bypassed_bytes += if fast { 0 } else { 4096 };
+                    self.replay_block((*disk, block + i as u64, sequence), Change::Set { entry, checksum });
+                    self.count_written(*class, location, 1);
                 }
             }
             Record::Zero { disk, block, blocks } => {
-                (0..u64::from(*blocks))
-                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Zero, 0, sequence, None));
+                let change = Change::Set { entry: Entry::Zero, checksum: 0 };
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i, sequence), change));
             }
             Record::Discard { disk, block, blocks } => {
-                (0..u64::from(*blocks))
-                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Unmapped, 0, sequence, None));
+                let change = Change::Set { entry: Entry::Unmapped, checksum: 0 };
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i, sequence), change));
             }
-            Record::Damage { disk, block, blocks } => {
-                (0..u64::from(*blocks))
-                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Damaged, 0, sequence, None));
+            Record::Damage { blocks } => {
+                for m in blocks {
+                    let change = Change::Damage { source: m.source, checksum: m.checksum };
+                    self.replay_block((m.disk, m.block, sequence), change);
+                }
             }
             Record::Move { class, location, moved } => {
                 self.replay_band(*location, moved.len() as u32, class.0);
                 for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
-                    let entry = Entry::Data { location: location + 8 * i as u64, class: *class };
-                    self.replay_block(m.disk, m.block, entry, m.checksum, sequence, Some(m.source));
+                    let destination = location + 8 * i as u64;
+                    let change = Change::Move { source: m.source, checksum: m.checksum, destination };
+                    self.replay_block((m.disk, m.block, sequence), change);
                 }
             }
             Record::Reclass { disk, block, blocks, class } => {
-                (0..u64::from(*blocks)).for_each(|i| self.replay_reclass(*disk, block + i, *class));
+                let change = Change::Reclass { class: *class };
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i, sequence), change));
             }
             Record::Cancel { .. } => {}
         }
-    }
-
-    fn replay_reclass(&mut self, disk: DiskId, block: u64, class: ClassId) {
-        let leaf = block / LEAF_ENTRIES as u64;
-        if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
-            return;
-        }
-        let Some(frame) = self.replay_frame(disk, leaf) else {
-            return;
-        };
-        self.dirty_frame(frame);
-        let change = self.reclass_entry(frame, (block % LEAF_ENTRIES as u64) as usize, class);
-        self.adjust_stageable(disk, leaf, change);
     }
 
     fn replay_band(&mut self, location: u64, blocks: u32, stream: u8) {
@@ -455,16 +446,9 @@ impl Engine {
         }
     }
 
-    /// Sets one entry; with `source`, only where the map still names it (the entry keeps its class).
-    fn replay_block(
-        &mut self,
-        disk: DiskId,
-        block: u64,
-        entry: Entry,
-        checksum: u32,
-        sequence: u64,
-        source: Option<u64>,
-    ) {
+    /// Does to one entry what a record says; `who` is (disk, block address, sequence).
+    fn replay_block(&mut self, who: (DiskId, u64, u64), change: Change) {
+        let (disk, block, _) = who;
         let leaf = block / LEAF_ENTRIES as u64;
         if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
             return;
@@ -473,30 +457,13 @@ impl Engine {
             return;
         };
         let at = (block % LEAF_ENTRIES as u64) as usize;
-        let (old, _) = crate::layout::page::leaf_entry(&self.frames.get(frame).page, at);
-        let mut entry = entry;
-        if let Some(source) = source {
-            let Entry::Data { location, class } = old else {
-                return;
-            };
-            if location != source {
-                return;
-            }
-            if let Entry::Data { class: new_class, .. } = &mut entry {
-                *new_class = class;
-            }
-            if self.extents.is_fast(source) {
-                self.books(class).destaged_bytes += 4096;
-            } else {
-                self.books(class).collected_bytes += 4096;
-            }
-        }
-        if old == entry {
+        let old = leaf_entry(&self.frames.get(frame).page, at);
+        if change.apply(old).is_none_or(|new| new == old) {
             return;
         }
         self.dirty_frame(frame);
-        let change = self.replace(frame, at, (disk, block, sequence), entry, checksum, 0);
-        self.adjust_stageable(disk, leaf, change);
+        let stageable = self.change_entry(frame, at, who, change, 0).unwrap_or(0);
+        self.adjust_stageable(disk, leaf, stageable);
         // Later records may use the space again: it must be free before they are applied.
         self.replay_free();
     }

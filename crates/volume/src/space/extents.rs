@@ -5,6 +5,12 @@ use crate::layout::superblock::{Member, Role};
 const SECTOR: u64 = 512;
 const BLOCK_SECTORS: u64 = 8;
 
+/// One bit for each of the first `devices` devices; there are 1 to 32.
+#[must_use]
+pub fn device_bits(devices: usize) -> u32 {
+    u32::MAX.checked_shr(32u32.saturating_sub(devices as u32)).unwrap_or(0)
+}
+
 /// Translates locations to devices, slots and bands.
 #[derive(Clone, Debug)]
 pub struct Extents {
@@ -39,6 +45,12 @@ impl Extents {
     #[must_use]
     pub fn devices(&self) -> usize {
         self.members.len()
+    }
+
+    /// All devices, one bit each.
+    #[must_use]
+    pub fn all_devices(&self) -> u32 {
+        device_bits(self.members.len())
     }
 
     /// Whether a location lies on the fast tier.

@@ -94,6 +94,7 @@ impl Engine {
             stageable += 1;
             if *job.class.get_or_insert(class) == class && job.candidates.len() < limit {
                 let block = leaf * LEAF_ENTRIES as u64 + i as u64;
+                self.mover.held.insert(location);
                 job.take(Moved { disk, block, source: location, checksum });
             }
         }
@@ -133,16 +134,16 @@ impl Engine {
             self.counters.summary_errors += 1;
             return self.mover_end(true);
         };
-        let mut lookups: Vec<_> = entries
+        let mut lookups: Vec<Moved> = entries
             .iter()
             .enumerate()
             .filter(|(_, entry)| entry.disk.0 != 0)
             .map(|(i, e)| {
                 let source = self.extents.band_location(band, i as u32);
-                (Moved { disk: e.disk, block: e.block, source, checksum: e.checksum }, e.block / LEAF_ENTRIES as u64)
+                Moved { disk: e.disk, block: e.block, source, checksum: e.checksum }
             })
             .collect();
-        lookups.sort_by_key(|(moved, _)| (moved.disk, moved.block));
+        lookups.sort_by_key(|moved| (moved.disk, moved.block));
         let stream_class = self.bands.get(band).stream & !crate::space::bands::COLLECTED;
         if let Some(job) = &mut self.mover.job {
             // Taken from the end, so in descending order; they are sorted again before they are applied.
@@ -157,9 +158,10 @@ impl Engine {
         for _ in 0..LEAVES_PER_STEP * LEAF_ENTRIES {
             let limit = self.job_limit();
             let Some(job) = &self.mover.job else { return };
-            let Some(&(moved, leaf)) = job.lookups.last() else {
+            let Some(&moved) = job.lookups.last() else {
                 return self.gathered();
             };
+            let (_, leaf) = moved.leaf();
             if job.candidates.len() >= limit {
                 return self.gathered();
             }
@@ -175,8 +177,8 @@ impl Engine {
             };
             let lives = frame.is_some_and(|frame| {
                 let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-                let (entry, _) = page::leaf_entry(&self.frames.get(frame).page, at);
-                matches!(entry, Entry::Data { location, .. } if location == moved.source)
+                let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
+                matches!(entry, Entry::Data { location, .. } if location == moved.source) && checksum == moved.checksum
             });
             let most = self.job_leaves();
             let Some(job) = &mut self.mover.job else { return };
@@ -207,8 +209,6 @@ impl Engine {
             return self.mover_end(!goes_on);
         }
         job.candidates.sort_by_key(|c| (c.moved.disk, c.moved.block));
-        self.mover.held = job.candidates.iter().map(|candidate| candidate.moved.source).collect();
-        self.mover.held.sort_unstable();
         self.mover_read();
     }
 }
@@ -216,7 +216,7 @@ impl Engine {
 impl Job {
     /// Takes a block to be moved. Blocks come in the order of their leaves.
     fn take(&mut self, moved: Moved) {
-        let leaf = Some((moved.disk, moved.block / LEAF_ENTRIES as u64));
+        let leaf = Some(moved.leaf());
         self.leaves += usize::from(leaf != self.newest_leaf);
         self.newest_leaf = leaf;
         self.candidates.push(Candidate { moved, data: None, damaged: false, destination: 0, sequence: 0 });

@@ -2,7 +2,7 @@
 
 use super::{Engine, JobKind, Phase};
 use crate::engine::Pending;
-use crate::space::bands::COLLECTED;
+use crate::space::bands::{COLLECTED, stream_hint};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
 
@@ -34,7 +34,7 @@ impl Engine {
                     job.outstanding += 1;
                 }
                 let bufs = Vectored::One(Buf::new(run * BLOCK));
-                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoverRead { first });
+                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoverRead { first, blocks: run });
             }
             first += run;
         }
@@ -44,28 +44,68 @@ impl Engine {
     pub(crate) fn mover_read_done(
         &mut self,
         first: usize,
-        _device: usize,
+        blocks: usize,
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        let verify = !self.options.faults.checksums_ignored();
-        let Some(job) = &mut self.mover.job else {
-            return;
+        let data = match (result, Self::single(bufs)) {
+            (Ok(()), Some(buf)) => buf.freeze(),
+            // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
+            _ => return self.mover_read_singly(first, blocks),
         };
-        match (result, Self::single(bufs)) {
-            (Ok(()), Some(buf)) => {
-                let data = buf.freeze();
-                for (i, candidate) in job.candidates[first..].iter_mut().take(data.len() / BLOCK).enumerate() {
-                    let block = data.slice(i * BLOCK, BLOCK);
-                    let moved = &candidate.moved;
-                    if verify && block_checksum(moved.disk, moved.block, &block) != moved.checksum {
-                        candidate.damaged = true;
-                    } else {
-                        candidate.data = Some(block);
-                    }
-                }
+        for (i, at) in (first..first + blocks).enumerate() {
+            let block = data.slice(i * BLOCK, BLOCK);
+            if self.mover_block_is_good(at, &block) {
+                self.mover_block_read(at, block);
+            } else {
+                self.mover_read_again(at);
             }
-            _ => job.failed = true,
+        }
+        self.mover_part_done();
+    }
+
+    fn mover_read_singly(&mut self, first: usize, blocks: usize) {
+        (first..first + blocks).for_each(|at| self.mover_read_again(at));
+        self.mover_part_done();
+    }
+
+    fn mover_block_is_good(&self, at: usize, block: &[u8]) -> bool {
+        let Some(candidate) = self.mover.job.as_ref().and_then(|job| job.candidates.get(at)) else { return false };
+        let moved = &candidate.moved;
+        self.options.faults.checksums_ignored() || block_checksum(moved.disk, moved.block, block) == moved.checksum
+    }
+
+    fn mover_block_read(&mut self, at: usize, block: SharedBuf) {
+        if let Some(candidate) = self.mover.job.as_mut().and_then(|job| job.candidates.get_mut(at)) {
+            candidate.data = Some(block);
+        }
+    }
+
+    /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
+    fn mover_read_again(&mut self, at: usize) {
+        let Some(job) = &mut self.mover.job else { return };
+        let Some(source) = job.candidates.get(at).map(|candidate| candidate.moved.source) else { return };
+        let Some((device, offset_bytes)) = self.extents.place(source) else { return };
+        job.outstanding += 1;
+        let bufs = Vectored::One(Buf::new(BLOCK));
+        self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoverReadAgain { at });
+    }
+
+    /// A block was read for the second time. What cannot be read stays where it is: the device may be able to read it
+    /// another day. What can be read and is not what was written is damaged.
+    pub(crate) fn mover_read_again_done(
+        &mut self,
+        at: usize,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        if let (Ok(()), Some(buf)) = (result, Self::single(bufs)) {
+            let block = buf.freeze();
+            if self.mover_block_is_good(at, &block) {
+                self.mover_block_read(at, block);
+            } else if let Some(candidate) = self.mover.job.as_mut().and_then(|job| job.candidates.get_mut(at)) {
+                candidate.damaged = true;
+            }
         }
         self.mover_part_done();
     }
@@ -103,13 +143,21 @@ impl Engine {
         };
         job.phase = Phase::Write;
         job.outstanding = 1;
-        if job.kind == JobKind::Destage {
+        let found = job.candidates.len();
+        match job.kind {
             // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
-            job.candidates.retain(|candidate| !candidate.damaged);
-            if job.candidates.is_empty() {
-                // Not at once again: it would find the same.
-                return self.mover_end(true);
-            }
+            JobKind::Destage => job.candidates.retain(|candidate| candidate.data.is_some()),
+            JobKind::Collect { .. } => job.candidates.retain(|candidate| candidate.data.is_some() || candidate.damaged),
+        }
+        if let JobKind::Collect { band } = job.kind
+            && job.candidates.len() < found
+        {
+            // Blocks that cannot be read keep it from being freed: not at once again.
+            self.mover.avoided.insert(band);
+        }
+        if job.candidates.is_empty() {
+            // Not at once again: it would find the same.
+            return self.mover_end(true);
         }
         let class = job.class.map_or(0, |class| class.0);
         let stream = if job.kind == JobKind::Destage { class } else { class | COLLECTED };
@@ -142,7 +190,7 @@ impl Engine {
             job.outstanding += 1;
             job.devices |= 1 << device;
             let op = Op::Write { bufs: Vectored::Many(bufs), fua: false };
-            self.command(device, offset_bytes, stream, op, Pending::MoverWrite);
+            self.command(device, offset_bytes, stream_hint(stream), op, Pending::MoverWrite);
         }
         self.mover_part_done();
     }
@@ -176,10 +224,8 @@ impl Engine {
 
     pub(crate) fn mover_flushed(&mut self, device: usize, result: Result<(), IoError>) {
         self.flush.mover_devices &= !(1 << device);
-        if result.is_err() {
-            // The device reports a lost write once: hosts whose data went there must not be told it is durable.
-            self.flush.failed = true;
-            self.counters.flush_errors += 1;
+        if let Err(error) = result {
+            self.flush_failed(device, &error);
         }
         // Nor is the data of this job known to be durable where another flush heard of a lost write first.
         if self.flush.failed
