@@ -7,7 +7,7 @@ use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
 use crate::map::index::{Disk, index_memory_bytes};
-use crate::space::bands::{Bands, UNSUMMARISED_MAX};
+use crate::space::bands::{Bands, ENTRIES_MEMORY_BYTES};
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
 use forebay_prism::Prism;
@@ -58,8 +58,7 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
     let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
-    let summaries = bands.min(UNSUMMARISED_MAX as u64) * (superblock.band_bytes / 4096) * 24 * 2;
-    BASE_MEMORY_BYTES + index + tables + summaries
+    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES
 }
 
 impl Engine {
@@ -84,7 +83,7 @@ impl Engine {
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let slots = Slots::from_words(root.slots, superblock.slots);
-        let bands = Bands::new(root.bands, root.summaries, root.band_clock, superblock.band_bytes, &extents);
+        let bands = Bands::new(root.bands, root.open_groups, root.band_clock, superblock.band_bytes, &extents);
         let mut engine = Self {
             extents,
             names,
@@ -125,6 +124,7 @@ impl Engine {
         engine.stats.resize(engine.prism.table().classes().len().max(engine.stats.len()), Default::default());
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
+        engine.checkpoint.kept = root.kept;
         engine.reserve_for_map();
         engine.checkpoint.summaries_due = true;
         engine.tell_prism_disks();

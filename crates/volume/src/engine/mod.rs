@@ -21,6 +21,7 @@ mod ranges;
 mod read;
 mod reclass;
 mod status;
+mod summaries;
 mod write;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
@@ -59,7 +60,7 @@ pub(crate) enum Pending {
     /// Old content of a block that is partly overwritten.
     Merge { piece: u32 },
     /// Data of a write piece on a device.
-    Write { piece: u32, device: usize },
+    Write { piece: u32, device: usize, groups: summaries::Groups },
     /// A journal batch; the bytes for another attempt.
     Batch { batch: u64, offset_bytes: u64, bytes: forebay_block::SharedBuf, attempts: u8 },
     /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
@@ -79,11 +80,11 @@ pub(crate) enum Pending {
     /// One source block of the mover that was not what it should be at the first reading.
     MoverReadAgain { at: usize },
     /// Destination blocks of the mover.
-    MoverWrite,
-    /// The summary of the band being collected.
-    MoverSummary,
-    /// The summary of a full band.
-    Summary { band: u32 },
+    MoverWrite { groups: summaries::Groups },
+    /// The summary of a group of the band being collected.
+    MoverSummary { group: u32 },
+    /// The summary of a complete group.
+    Summary { device: usize, key: crate::space::bands::GroupKey },
     /// A freed band being trimmed.
     Trim { band: u32 },
     /// The lazily written watermark block.
@@ -231,7 +232,10 @@ impl Engine {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Copy { disk, block, slot } => self.copy_written(disk, block, slot, result),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
-            Pending::Write { piece, device } => self.data_written(piece, device, result),
+            Pending::Write { piece, device, groups } => {
+                self.summaries_written(device, &groups, &result);
+                self.data_written(piece, device, result);
+            }
             Pending::Batch { batch, offset_bytes, bytes, attempts } => {
                 self.batch_written(batch, offset_bytes, bytes, attempts, result);
             }
@@ -244,9 +248,12 @@ impl Engine {
             Pending::MoverFlush => self.mover_flushed(device, result),
             Pending::MoverRead { first, blocks } => self.mover_read_done(first, blocks, result, bufs),
             Pending::MoverReadAgain { at } => self.mover_read_again_done(at, result, bufs),
-            Pending::MoverWrite => self.mover_write_done(device, result),
-            Pending::MoverSummary => self.mover_summary_done(device, result, bufs),
-            Pending::Summary { band } => self.summary_written(band, result),
+            Pending::MoverWrite { groups } => {
+                self.summaries_written(device, &groups, &result);
+                self.mover_write_done(device, result);
+            }
+            Pending::MoverSummary { group } => self.mover_summary_done(group, result, bufs),
+            Pending::Summary { device, key } => self.summaries_written(device, &[key], &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.
                 if result.is_err() {

@@ -6,7 +6,7 @@ mod transfer;
 
 use super::paging::Leaf;
 use super::{Engine, Freed, MOVER};
-use crate::layout::batch::{Moved, Record, move_bytes};
+use crate::layout::batch::{MOVED_MAX, Moved, Record, move_bytes};
 use crate::layout::page::LEAF_ENTRIES;
 use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId, SharedBuf};
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// Blocks of one move record.
-const RECORD_BLOCKS: usize = 128;
+const RECORD_BLOCKS: usize = MOVED_MAX;
 /// A band whose collection failed is left alone for so long: the fault may have passed.
 const AVOID_NS: u64 = 10_000_000_000;
 /// Wait after a job that failed or found nothing.
@@ -66,6 +66,8 @@ pub(crate) struct Job {
     candidates: Vec<Candidate>,
     /// Summary entries still to be looked up, the last first.
     lookups: Vec<Moved>,
+    /// Next group of the band whose summary is to be read.
+    next_group: u32,
     /// Device requests or batches under way.
     outstanding: usize,
     failed: bool,
@@ -256,7 +258,7 @@ impl Engine {
             && let Some(band) = self.bands.victim(|band| self.mover.avoided.contains(&band))
         {
             // A band's worth must fit before the band is given up, or collecting would only use up space.
-            if self.bands.room(true) < u64::from(self.bands.get(band).valid) {
+            if 8 * self.bands.room(true) < u64::from(self.bands.get(band).valid) {
                 return self.want_freed();
             }
             JobKind::Collect { band }
@@ -274,6 +276,7 @@ impl Engine {
             phase: if kind == JobKind::Destage { Phase::Gather } else { Phase::Summary },
             candidates: Vec::new(),
             lookups: Vec::new(),
+            next_group: 0,
             outstanding: 0,
             failed: false,
             waiting: false,
@@ -288,7 +291,7 @@ impl Engine {
             devices: 0,
         });
         if let JobKind::Collect { band } = kind {
-            self.mover_read_summary(band);
+            self.mover_read_summaries(band);
         }
     }
 
@@ -382,7 +385,8 @@ impl Engine {
                 Record::Damage { blocks: vec![first.moved] }
             } else {
                 let moved = job.candidates[start..end].iter().map(|candidate| candidate.moved).collect();
-                Record::Move { class: job.class.unwrap_or(ClassId(0)), location: destination, moved }
+                let (stream, generation) = (job.stream(), self.record_generation(destination));
+                Record::Move { stream, location: destination, generation, moved }
             };
             if !self.journal.fits(bytes) {
                 self.seal_batch(false);
@@ -491,7 +495,7 @@ impl Engine {
                 break;
             }
             job.next += 1;
-            let Candidate { moved, damaged, sequence, .. } = *candidate;
+            let Candidate { moved, damaged, .. } = *candidate;
             let destination = std::mem::take(&mut candidate.destination);
             let Moved { source, checksum, .. } = moved;
             let what = match damaged {
@@ -499,7 +503,7 @@ impl Engine {
                 false => Change::Move { source, checksum, destination },
             };
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-            change += self.change_entry(frame, at, (disk, moved.block, sequence), what, batch).unwrap_or(0);
+            change += self.change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
             if destination != 0 {
                 self.settle(destination, 1);
             }

@@ -2,8 +2,10 @@
 
 use super::clients::{Fill, PieceKind, Segment, Sweep, Wants};
 use super::paging::Leaf;
+use super::summaries::Append;
 use super::{Engine, Pending};
-use crate::layout::batch::{Record, put_write, write_bytes};
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::{Record, Target, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
@@ -339,6 +341,7 @@ impl Engine {
         // One of each for the issuing itself, so that what completes at once does not end the piece early.
         self.pieces[id as usize].outstanding = 1;
         self.pieces[id as usize].data_outstanding = 1;
+        let mut append: Option<Append> = None;
         for index in 0..self.pieces[id as usize].segments.len() {
             let piece = &self.pieces[id as usize];
             let segment = piece.segments[index];
@@ -358,7 +361,8 @@ impl Engine {
                 Fill::Data { location, class } => {
                     let checksums = &self.pieces[id as usize].checksums[range.clone()];
                     target = self.extents.place(location).map(|(device, offset)| (device, offset, class));
-                    self.journal.append(|out| put_write(out, disk, block, class, location, checksums))
+                    let to = Target { location, generation: self.record_generation(location) };
+                    self.journal.append(|out| put_write(out, disk, block, class, to, checksums))
                 }
                 Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
                 Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
@@ -376,11 +380,18 @@ impl Engine {
             }
             self.journal.join(id, target.map_or(0, |(device, ..)| 1 << device), first);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
-                piece.data_outstanding += 1;
                 self.flush.unflushed_bytes += (range.len() * BLOCK) as u64;
-                let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
-                let pending = Pending::Write { piece: id, device };
-                self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua: false }, pending);
+                let hint = stream_hint(class.0);
+                // Runs that follow each other in a band are one request, with the summaries between them.
+                if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
+                    self.send_append(id, before);
+                }
+                let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint));
+                append.push(data.slice(range.start * BLOCK, range.len() * BLOCK));
+                if let Fill::Data { location, .. } = segment.fill {
+                    self.note_written(id, segment, sequence);
+                    self.append_summary(append, location, blocks);
+                }
                 if device != 0 && self.goes_to_both(class) {
                     let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
@@ -388,8 +399,36 @@ impl Engine {
                 }
             }
         }
+        if let Some(append) = append {
+            self.send_append(id, append);
+        }
         self.data_part_done(id);
         self.change_part_done(id);
+    }
+
+    /// Sends data of a piece.
+    fn send_append(&mut self, id: u32, append: Append) {
+        self.pieces[id as usize].data_outstanding += 1;
+        let Append { device, offset_bytes, hint, .. } = append;
+        let (op, groups) = append.into_op();
+        self.command(device, offset_bytes, hint, op, Pending::Write { piece: id, device, groups });
+    }
+
+    /// Notes for the summaries who is in a segment that goes to a band.
+    fn note_written(&mut self, id: u32, segment: Segment, origin: u64) {
+        let Fill::Data { location, class } = segment.fill else { return };
+        if self.extents.is_fast(location) {
+            return;
+        }
+        let piece = &self.pieces[id as usize];
+        let (disk, first) = (piece.disk, piece.block());
+        for i in 0..usize::from(segment.blocks) {
+            let within = usize::from(segment.first) + i;
+            let checksum = self.pieces[id as usize].checksums[within];
+            let block = first + within as u64;
+            let entry = SummaryEntry { disk, class, checksum, block, origin, ..SummaryEntry::NONE };
+            self.note(location + 8 * i as u64, entry);
+        }
     }
 
     pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {

@@ -21,6 +21,40 @@ const CODE_DAMAGED: u64 = 2;
 const CODE_DATA: u64 = 8;
 /// Most sectors a pool may have (38 bits).
 pub const SECTORS_MAX: u64 = 1 << LOCATION_BITS;
+/// Sectors of a block that is stored as it is.
+pub const BLOCK_SECTORS: u64 = 8;
+
+/// Where a block is stored: its first sector, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// First sector in the pool's linear space.
+    pub location: u64,
+    /// Stored length in sectors, 1 to 8.
+    pub sectors: u8,
+}
+
+impl Span {
+    /// A block stored as it is.
+    #[must_use]
+    pub const fn whole(location: u64) -> Self {
+        Self { location, sectors: BLOCK_SECTORS as u8 }
+    }
+
+    /// The location in the low bits, the length minus 1 above them.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        (self.location & LOCATION_MASK) | ((self.sectors.wrapping_sub(1) & 7) as u64) << LOCATION_BITS
+    }
+
+    /// What was packed; `None` where there are bits beyond it.
+    #[must_use]
+    pub const fn unpack(bits: u64) -> Option<Self> {
+        if bits >> CODE_SHIFT != 0 {
+            return None;
+        }
+        Some(Self { location: bits & LOCATION_MASK, sectors: (bits >> LOCATION_BITS) as u8 + 1 })
+    }
+}
 
 /// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +226,18 @@ mod tests {
         page[4095] ^= 1;
         assert!(!is_leaf(&page, name, crc));
         assert_eq!(leaf_entry(&page, 0), (data, 7), "the header does not overlap the entries");
+    }
+
+    #[test]
+    fn spans_of_every_length_round_trip() {
+        for sectors in 1..=8 {
+            for location in [0, 1, 7, SECTORS_MAX - 1] {
+                let span = Span { location, sectors };
+                assert_eq!(Span::unpack(span.pack()), Some(span));
+            }
+        }
+        assert_eq!(Span::unpack(1 << CODE_SHIFT), None);
+        assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
     }
 
     #[test]

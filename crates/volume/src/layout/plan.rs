@@ -1,7 +1,6 @@
 //! Where everything goes on the devices of a new pool.
 
 use super::Id;
-use super::band_summary;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
 use super::superblock::{BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, Member, Role, Superblock};
@@ -109,7 +108,6 @@ pub fn plan(
         bands += mine;
         members.push((start, mine * band_bytes, geometry.size_bytes));
     }
-    let (band_data, _) = band_summary::split(band_bytes / block);
     let journal_sector_bytes = fast.logical_block_bytes.max(512);
     let journal_len_bytes = options
         .journal_bytes
@@ -120,7 +118,7 @@ pub fn plan(
     // Twice the pages of a full capacity tier, and room for small disks: every disk has at least one page.
     let index_pages = 2 * total / index_span + 4096;
     let fast_blocks = fast.size_bytes / block;
-    let blob = Root::size_bound_bytes(fast_blocks, bands, band_data, index_pages);
+    let blob = Root::size_bound_bytes(fast_blocks, bands, index_pages);
     let root_len_bytes = (blob + 2 * block).next_multiple_of(block);
     let journal_offset_bytes = HEAD_BYTES + 2 * root_len_bytes;
     let slots_offset = journal_offset_bytes + journal_len_bytes;

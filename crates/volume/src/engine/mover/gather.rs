@@ -1,17 +1,21 @@
 //! Finding what to move.
 
 use super::{Candidate, Engine, Job, JobKind, Phase};
+use crate::engine::clients::Piece;
 use crate::engine::paging::Leaf;
 use crate::engine::{MOVER, Pending};
-use crate::layout::band_summary;
+use crate::layout::band_summary::{self, SummaryName};
 use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::space::bands::COLLECTED;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 
 /// Leaves looked at in one job, so that a job ends even where there is little to move.
 const LEAVES_PER_JOB: usize = 4096;
 /// Leaves looked at in one step, so that hosts are served in between.
 const LEAVES_PER_STEP: usize = 64;
+/// Summaries of a band read at once.
+const SUMMARIES_AT_ONCE: usize = 256;
 
 impl Engine {
     pub(super) fn mover_gather(&mut self) {
@@ -83,6 +87,8 @@ impl Engine {
             return;
         };
         let mut stageable = 0;
+        // No change of the blocks taken is under way: all up to here are in the map, and later ones have higher sequences.
+        let origin = self.journal.next_sequence().saturating_sub(1);
         for i in 0..LEAF_ENTRIES {
             let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, i);
             let Entry::Data { location, class } = entry else {
@@ -92,10 +98,12 @@ impl Engine {
                 continue;
             }
             stageable += 1;
-            if *job.class.get_or_insert(class) == class && job.candidates.len() < limit {
+            let is_wanted = *job.class.get_or_insert(class) == class && job.candidates.len() < limit;
+            if is_wanted && !self.is_changing(frame, i) {
                 let block = leaf * LEAF_ENTRIES as u64 + i as u64;
                 self.mover.held.insert(location);
-                job.take(Moved { disk, block, source: location, checksum });
+                let sectors = page::BLOCK_SECTORS as u8;
+                job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, group: 0 });
             }
         }
         if let Some(entry) = self.disk_mut(disk) {
@@ -104,50 +112,79 @@ impl Engine {
         self.mover.job = Some(job);
     }
 
-    pub(super) fn mover_read_summary(&mut self, band: u32) {
-        let (_, blocks) = band_summary::split(self.superblock.band_bytes / 4096);
-        let location = self.extents.band_location(band, self.bands.data_blocks());
-        let Some((device, offset_bytes)) = self.extents.place(location) else {
-            return self.mover_end(true);
+    /// Whether a change of a block of the leaf in a frame is under way.
+    fn is_changing(&self, frame: u32, at: usize) -> bool {
+        let covers = |piece: &Piece| {
+            let first = usize::from(piece.first);
+            piece.frame == Some(frame) && (first..first + usize::from(piece.blocks)).contains(&at)
         };
-        let bufs = Vectored::One(Buf::new(blocks as usize * 4096));
-        self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoverSummary);
+        self.frames.get(frame).pins > 0 && self.pieces.iter().any(|(_, piece)| covers(piece))
     }
 
-    pub(crate) fn mover_summary_done(
-        &mut self,
-        _device: usize,
-        result: Result<(), IoError>,
-        bufs: Option<Vectored<Buf>>,
-    ) {
+    /// Reads the summaries of a band, many at a time.
+    pub(super) fn mover_read_summaries(&mut self, band: u32) {
+        let shape = self.bands.shape();
+        // Recovery closes bands that are not full.
+        let written = self.bands.get(band).written / page::BLOCK_SECTORS as u32;
+        while let Some(job) = &mut self.mover.job {
+            let group = job.next_group;
+            if group >= shape.groups() || shape.first_block(group) >= written || shape.group_sectors(group) == 0 {
+                break;
+            }
+            if job.outstanding >= SUMMARIES_AT_ONCE {
+                return;
+            }
+            job.next_group += 1;
+            let location = self.extents.band_location(band, shape.summary_block(group));
+            let Some((device, offset_bytes)) = self.extents.place(location) else { continue };
+            job.outstanding += 1;
+            let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+            self.command(device, offset_bytes, 0, op, Pending::MoverSummary { group });
+        }
+        if self.mover.job.as_ref().is_some_and(|job| job.outstanding == 0) {
+            self.mover_summaries_read(band);
+        }
+    }
+
+    /// One that cannot be read costs its group: what lives there stays, and keeps the band from being freed.
+    pub(crate) fn mover_summary_done(&mut self, group: u32, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
         let Some(JobKind::Collect { band }) = self.mover.job.as_ref().map(|job| job.kind) else {
             return;
         };
-        let generation = self.bands.get(band).generation;
+        let shape = self.bands.shape();
+        let name = SummaryName { band, group, generation: self.bands.get(band).generation };
         let entries = match (result, Self::single(bufs)) {
-            (Ok(()), Some(buf)) => band_summary::decode(&self.superblock.pool, band, generation, &buf),
+            (Ok(()), Some(page)) => {
+                band_summary::decode(&self.superblock.pool, name, shape.group_sectors(group), &page)
+            }
             _ => None,
         };
-        let Some(entries) = entries else {
-            // Without its summary the band cannot be collected; it keeps its data and waits for the next start.
-            self.mover.avoided.insert(band);
+        let Some(job) = &mut self.mover.job else { return };
+        job.outstanding -= 1;
+        if let Some(entries) = entries {
+            let start = self.extents.band_location(band, shape.first_block(group));
+            job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| Moved {
+                disk: e.disk,
+                block: e.block,
+                source: start + u64::from(at),
+                sectors: e.sectors,
+                origin: e.origin,
+                checksum: e.checksum,
+                class: e.class,
+                group: e.group,
+            }));
+        } else {
             self.counters.summary_errors += 1;
-            return self.mover_end(true);
-        };
-        let mut lookups: Vec<Moved> = entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.disk.0 != 0)
-            .map(|(i, e)| {
-                let source = self.extents.band_location(band, i as u32);
-                Moved { disk: e.disk, block: e.block, source, checksum: e.checksum }
-            })
-            .collect();
-        lookups.sort_by_key(|moved| (moved.disk, moved.block));
-        let stream_class = self.bands.get(band).stream & !crate::space::bands::COLLECTED;
+            self.mover.avoided.insert(band);
+        }
+        self.mover_read_summaries(band);
+    }
+
+    fn mover_summaries_read(&mut self, band: u32) {
+        let stream_class = self.bands.get(band).stream & !COLLECTED;
         if let Some(job) = &mut self.mover.job {
             // Taken from the end, so in descending order; they are sorted again before they are applied.
-            job.lookups = lookups;
+            job.lookups.sort_by_key(|moved| (moved.disk, moved.block));
             job.class = Some(forebay_block::ClassId(stream_class));
             job.phase = Phase::Gather;
         }
@@ -175,19 +212,25 @@ impl Engine {
                 Leaf::Hole => None,
                 Leaf::Ready(frame) => Some(frame),
             };
-            let lives = frame.is_some_and(|frame| {
+            let lives = frame.and_then(|frame| {
                 let at = (moved.block % LEAF_ENTRIES as u64) as usize;
                 let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
-                matches!(entry, Entry::Data { location, .. } if location == moved.source) && checksum == moved.checksum
+                match entry {
+                    Entry::Data { location, class } => {
+                        (location == moved.source && checksum == moved.checksum).then_some(class)
+                    }
+                    _ => None,
+                }
             });
             let most = self.job_leaves();
             let Some(job) = &mut self.mover.job else { return };
-            if lives && job.leaves >= most && job.newest_leaf != Some((moved.disk, leaf)) {
+            if lives.is_some() && job.leaves >= most && job.newest_leaf != Some((moved.disk, leaf)) {
                 return self.gathered();
             }
             job.lookups.pop();
-            if lives {
-                job.take(moved);
+            if let Some(class) = lives {
+                // The class may have changed since the summary was written.
+                job.take(Moved { class, ..moved });
             }
         }
     }
@@ -214,6 +257,12 @@ impl Engine {
 }
 
 impl Job {
+    /// The stream that its blocks are written in.
+    pub(super) fn stream(&self) -> u8 {
+        let class = self.class.map_or(0, |class| class.0);
+        if self.kind == JobKind::Destage { class } else { class | COLLECTED }
+    }
+
     /// Takes a block to be moved. Blocks come in the order of their leaves.
     fn take(&mut self, moved: Moved) {
         let leaf = Some(moved.leaf());

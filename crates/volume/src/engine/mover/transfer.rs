@@ -2,14 +2,18 @@
 
 use super::{Engine, JobKind, Phase};
 use crate::engine::Pending;
-use crate::space::bands::{COLLECTED, stream_hint};
+use crate::engine::summaries::Append;
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::Moved;
+use crate::space::bands::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;
-/// Blocks of one device request: 256 KiB reads, 1 MiB writes.
+/// Blocks of one read: 256 KiB.
 const READ_BLOCKS: usize = 64;
-const WRITE_BLOCKS: usize = 256;
+/// Bytes of data that a write does not go on after.
+const WRITE_BYTES: u64 = 1 << 20;
 
 impl Engine {
     pub(super) fn mover_read(&mut self) {
@@ -159,12 +163,12 @@ impl Engine {
             // Not at once again: it would find the same.
             return self.mover_end(true);
         }
-        let class = job.class.map_or(0, |class| class.0);
-        let stream = if job.kind == JobKind::Destage { class } else { class | COLLECTED };
+        let stream = job.stream();
         let healthy: Vec<usize> = (0..job.candidates.len()).filter(|&i| !job.candidates[i].damaged).collect();
         let mut done = 0;
+        let mut append: Option<Append> = None;
         while done < healthy.len() {
-            let wanted = (healthy.len() - done).min(WRITE_BLOCKS) as u32;
+            let wanted = (healthy.len() - done) as u32;
             let Some(grant) = self.bands.grant(stream, wanted) else {
                 // Hosts took the space meanwhile: what has none stays where it is.
                 let Some(job) = &mut self.mover.job else { return };
@@ -172,7 +176,7 @@ impl Engine {
                 job.candidates.retain(|candidate| candidate.damaged || candidate.destination != 0);
                 break;
             };
-            self.checkpoint.summaries_due |= self.bands.has_closing();
+            self.checkpoint.summaries_due |= self.bands.has_due();
             let location = self.extents.band_location(grant.band, grant.first);
             let Some((device, offset_bytes)) = self.extents.place(location) else {
                 break;
@@ -180,19 +184,40 @@ impl Engine {
             let Some(job) = &mut self.mover.job else {
                 return;
             };
-            let mut bufs: Vec<SharedBuf> = Vec::with_capacity(grant.blocks as usize);
+            job.devices |= 1 << device;
+            let mut sent: Vec<(Moved, u64, SharedBuf)> = Vec::with_capacity(grant.blocks as usize);
             for (i, &at) in healthy[done..done + grant.blocks as usize].iter().enumerate() {
                 let candidate = &mut job.candidates[at];
                 candidate.destination = location + 8 * i as u64;
-                bufs.extend(candidate.data.take());
+                sent.extend(candidate.data.take().map(|data| (candidate.moved, candidate.destination, data)));
             }
             done += grant.blocks as usize;
-            job.outstanding += 1;
-            job.devices |= 1 << device;
-            let op = Op::Write { bufs: Vectored::Many(bufs), fua: false };
-            self.command(device, offset_bytes, stream_hint(stream), op, Pending::MoverWrite);
+            let hint = stream_hint(stream);
+            let ends = |a: &mut Append| a.len_bytes >= WRITE_BYTES || !a.meets(device, offset_bytes, hint);
+            if let Some(before) = append.take_if(ends) {
+                self.send_moved(before);
+            }
+            let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint));
+            for (moved, destination, data) in sent {
+                let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
+                self.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
+                append.push(data);
+            }
+            self.append_summary(append, location, grant.blocks);
+        }
+        if let Some(append) = append {
+            self.send_moved(append);
         }
         self.mover_part_done();
+    }
+
+    fn send_moved(&mut self, append: Append) {
+        if let Some(job) = &mut self.mover.job {
+            job.outstanding += 1;
+        }
+        let Append { device, offset_bytes, hint, .. } = append;
+        let (op, groups) = append.into_op();
+        self.command(device, offset_bytes, hint, op, Pending::MoverWrite { groups });
     }
 
     pub(crate) fn mover_write_done(&mut self, _device: usize, result: Result<(), IoError>) {
