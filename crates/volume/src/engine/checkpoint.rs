@@ -309,7 +309,7 @@ impl Engine {
         unapplied.extend(self.mover_unapplied());
         unapplied.sort_unstable();
         unapplied.dedup();
-        for freed in self.freed.iter().chain(self.mover_deferred()) {
+        for freed in self.freed.iter().chain(self.mover_deferred()).chain(self.lost.iter().copied()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);

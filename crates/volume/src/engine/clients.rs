@@ -7,6 +7,7 @@ use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError, Tol
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 const BLOCK: u64 = 4096;
 /// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
@@ -83,12 +84,38 @@ pub(crate) enum Wants {
     /// Its turn in its range.
     #[default]
     Turn,
-    /// Slots or bands.
-    Space,
     /// Room in the journal.
     Journal,
     /// A checkpoint: too many leaves are dirty.
     Checkpoint,
+    /// Slots or bands.
+    Space,
+}
+
+/// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    queues: [VecDeque<u32>; 4],
+}
+
+impl Waiting {
+    /// In the order in which they are tried again: those who only waited for their turn first.
+    pub const REASONS: [Wants; 4] = [Wants::Turn, Wants::Journal, Wants::Checkpoint, Wants::Space];
+
+    /// The queue of a reason.
+    pub fn queue(&mut self, wants: Wants) -> &mut VecDeque<u32> {
+        &mut self.queues[wants as usize]
+    }
+
+    /// The first who waits for a reason.
+    pub fn first(&self, wants: Wants) -> Option<u32> {
+        self.queues[wants as usize].front().copied()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
 }
 
 /// One run of a piece that got one kind of new entry.
@@ -347,7 +374,7 @@ impl Engine {
             if let Some(piece) = self.pieces.get_mut(other as usize) {
                 piece.locked = true;
             }
-            self.stalled.push_back(other);
+            self.waiting.queue(Wants::Turn).push_back(other);
         }
         self.woken = woken;
     }

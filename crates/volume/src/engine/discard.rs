@@ -101,7 +101,7 @@ impl Engine {
         let (disk, block) = (piece.disk, piece.block());
         // At most every second block starts a run; or each, where neighbours may get different classes.
         let runs = if what == Sweep::Reclass { blocks } else { blocks.div_ceil(2) };
-        if !self.journal.accepts(write_bytes(0) * runs, false) {
+        if !self.journal.accepts(write_bytes(0) * runs, false) || self.freed.is_full() {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {

@@ -119,12 +119,13 @@ pub struct Engine {
     pending: Slab<Pending>,
     commands: VecDeque<(usize, DeviceRequest)>,
     completions: VecDeque<Completion>,
-    /// Pieces that wait for space or for the journal.
-    stalled: VecDeque<u32>,
+    waiting: clients::Waiting,
     /// Pieces (or the mover) that wait for a frame.
     frame_waiters: VecDeque<u32>,
     /// Space to be freed, by batch.
     pub(crate) freed: FreedQueue,
+    /// Slots of writes whose records may be on the device or not: a batch could not be written.
+    lost: Vec<Freed>,
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
     pub(crate) mover: mover::MoverState,
@@ -169,7 +170,7 @@ impl Engine {
     pub fn pump(&mut self) {
         self.release_durable();
         self.retry_frame_waiters();
-        self.retry_stalled();
+        self.retry_waiting();
         self.checkpoint_step();
         self.mover_step();
         self.seal_batch(false);

@@ -107,14 +107,15 @@ impl Engine {
                 self.frames.get_mut(frame).page.copy_from_slice(&buf);
                 None
             }
-            (Err(source), _) => Some(self.device_error(0, source)),
-            (Ok(()), _) if !again => {
-                // What follows gives the mapping up: only where the medium, and not one transfer, is damaged.
+            (_, _) if !again => {
+                // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
+                // is bad.
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));
                 let (device, offset_bytes) = self.extents.place(reference.location).unwrap_or_default();
                 let pending = Pending::PageIn { frame, reference, again: true };
                 return self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
             }
+            (Err(source), _) => Some(self.device_error(0, source)),
             (Ok(()), _) => {
                 // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
                 self.counters.damaged_pages += 1;

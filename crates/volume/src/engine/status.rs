@@ -198,7 +198,7 @@ impl Engine {
             destage,
             collection,
             checkpoint: self.checkpoint.is_active(),
-            stalled: !self.stalled.is_empty(),
+            stalled: !self.waiting.is_empty(),
             sweep: !self.mover_has_swept(),
             ..Activity::default()
         };
@@ -294,10 +294,10 @@ impl Engine {
             })
             .collect();
         format!(
-            "ranges {:?}\npending {:?}\nstalled {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
+            "ranges {:?}\npending {:?}\nwaiting {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
             self.ranges,
             self.pending.iter().map(|(_, p)| p).collect::<Vec<_>>(),
-            self.stalled,
+            self.waiting,
             self.frame_waiters,
             self.freed.len(),
             self.executing,

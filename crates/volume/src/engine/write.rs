@@ -1,9 +1,9 @@
 //! Writes: classify, take space, send data and record out in parallel, change the map when both have arrived.
 
-use super::clients::{Fill, PieceKind, Segment, Sweep, Wants};
+use super::clients::{Fill, PieceKind, Segment, Sweep, Waiting, Wants};
 use super::paging::Leaf;
 use super::summaries::Append;
-use super::{Engine, Pending};
+use super::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::batch::{Record, Target, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
@@ -79,7 +79,7 @@ impl Engine {
     pub(crate) fn stall(&mut self, id: u32, wants: Wants) {
         self.counters.stalls += 1;
         self.pieces[id as usize].wants = wants;
-        self.stalled.push_back(id);
+        self.waiting.queue(wants).push_back(id);
     }
 
     /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
@@ -97,8 +97,8 @@ impl Engine {
 
     /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
     pub(crate) fn space_wanted(&self) -> u64 {
-        let first = self.stalled.front().and_then(|&id| self.pieces.get(id as usize));
-        first.filter(|piece| piece.wants == Wants::Space).map_or(0, |piece| u64::from(piece.blocks))
+        let first = self.waiting.first(Wants::Space).and_then(|id| self.pieces.get(id as usize));
+        first.map_or(0, |piece| u64::from(piece.blocks))
     }
 
     /// Whether there is no space for a write now, whatever its leaf says.
@@ -115,38 +115,39 @@ impl Engine {
         self.disk(disk).is_some_and(|disk| disk.frame(leaf) == NO_FRAME && disk.leaf(leaf).0.location != 0)
     }
 
-    /// Tries parked pieces again, in order, as long as they get on.
-    pub(crate) fn retry_stalled(&mut self) {
-        for _ in 0..self.stalled.len() {
-            let Some(id) = self.stalled.pop_front() else { return };
-            let before = self.stalled.len();
-            self.resume(id);
-            if self.stalled.len() > before && self.stalled.back() == Some(&id) {
-                // Still no room: keep its place, and let the others wait behind it.
-                self.stalled.pop_back();
-                self.stalled.push_front(id);
-                self.make_room();
-                return;
+    /// Tries parked pieces again: those of each reason in order, as long as they get on.
+    pub(crate) fn retry_waiting(&mut self) {
+        for reason in Waiting::REASONS {
+            for _ in 0..self.waiting.queue(reason).len() {
+                let Some(id) = self.waiting.queue(reason).pop_front() else { break };
+                let before = self.waiting.queue(reason).len();
+                self.resume(id);
+                let queue = self.waiting.queue(reason);
+                if queue.len() > before && queue.back() == Some(&id) {
+                    // Still no room: it keeps its place, and the others of its reason wait behind it.
+                    queue.pop_back();
+                    queue.push_front(id);
+                    self.make_room(reason, id);
+                    break;
+                }
             }
         }
     }
 
-    /// Writes wait: start what frees space, or tell the first of them that nothing will.
-    fn make_room(&mut self) {
+    /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
+    fn make_room(&mut self, wants: Wants, id: u32) {
         if self.volatile != 0 && (!self.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
             self.want_flush();
         }
-        let Some(&id) = self.stalled.front() else { return };
-        let wants = self.pieces.get(id as usize).map(|piece| piece.wants);
         let hopeless = self.checkpoint_hopeless();
         let error = if self.flush.failed {
             // Nothing can be freed any more: neither journal nor space.
             RequestError::FlushFailed
-        } else if matches!(wants, Some(Wants::Journal | Wants::Checkpoint))
+        } else if matches!(wants, Wants::Journal | Wants::Checkpoint)
             && let Some(why) = hopeless
         {
             RequestError::ReadOnly(why)
-        } else if wants == Some(Wants::Space)
+        } else if wants == Wants::Space
             && !self.mover_may_free()
             && (self.waited_too_long(id)
                 || self.freed.is_empty()
@@ -159,7 +160,7 @@ impl Engine {
         } else {
             return;
         };
-        self.stalled.pop_front();
+        self.waiting.queue(wants).pop_front();
         self.fail_piece(id, error);
     }
 
@@ -262,7 +263,7 @@ impl Engine {
         let data = data.clone();
         let (disk, first_block, client) = (piece.disk, piece.block(), piece.client);
         let record_bytes = usize::from(piece.blocks) * RECORD_BYTES_PER_BLOCK;
-        if !self.journal.accepts(record_bytes, false) {
+        if !self.journal.accepts(record_bytes, false) || self.freed.is_full() {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {
@@ -457,6 +458,14 @@ impl Engine {
         if piece.journal_lost {
             return;
         }
+        if !self.journal.accepts(write_bytes(0) * piece.segments.len(), true) {
+            // Without a cancellation nothing says that these records are void but their data, which is not what they
+            // name: their batches never count as durable, and recovery looks at each block.
+            let why = piece.error.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.pieces[id as usize].journal_lost = true;
+            self.set_read_only(&format!("data could not be written while the journal was full: {why}"));
+            return;
+        }
         let sequences: SmallVec<[u64; 4]> = piece.segments.iter().map(|segment| segment.sequence).collect();
         for sequence in sequences {
             if !self.journal.fits(write_bytes(0)) {
@@ -501,6 +510,16 @@ impl Engine {
             // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
             let frame = self.pieces[id as usize].frame.map(|frame| self.frames.get(frame));
             self.checkpoint.dirtied += usize::from(frame.is_some_and(|frame| !frame.dirty || frame.frozen));
+        } else {
+            // Whether its records are on the device is not known, so neither may its space be used again nor may a root
+            // that ends the journal before them take it for used.
+            let fast = piece.segments.iter().filter_map(|segment| match segment.fill {
+                Fill::Data { location, .. } if self.extents.is_fast(location) => {
+                    Some(Freed::Slots { first: self.extents.slot(location), count: u64::from(segment.blocks) })
+                }
+                _ => None,
+            });
+            self.lost.extend(fast);
         }
         self.finish_piece(id);
     }

@@ -158,6 +158,11 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     let mut blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
     blob.truncate(header.blob_len_bytes as usize);
     if crc32c(&blob) != header.blob_crc {
+        // Once more: one transfer may go wrong.
+        blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
+        blob.truncate(header.blob_len_bytes as usize);
+    }
+    if crc32c(&blob) != header.blob_crc {
         return Err(root_error(checkpoint, "its checksum does not match"));
     }
     let decoded = Root::decode(&blob, &RootBounds::of(superblock));

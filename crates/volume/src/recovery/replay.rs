@@ -7,7 +7,7 @@ use crate::journal::JournalGeometry;
 use crate::journal::scan::{ScanEnd, ScanStart, scan};
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::batch::{EXCEPTIONS, Moved, Record};
-use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, leaf_entry};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
 use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
@@ -18,6 +18,8 @@ use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeSet, VecDeque};
 
 const LEAVES_AT_ONCE: usize = 512;
+/// How often something is read before it is taken for lost or damaged: what recovery decides is for good.
+const READINGS: usize = 2;
 /// Blocks read at once to be verified: 2 MiB.
 const VERIFIED_AT_ONCE_BLOCKS: usize = 512;
 
@@ -96,8 +98,13 @@ pub(super) fn survey(
         watermark_serial: 0,
     };
     for offset_bytes in OFFSETS_BYTES {
-        let bytes = devices.read(0, offset_bytes, 4096).map_err(wrap(devices))?;
-        if let Some(mark) = Watermark::decode(&bytes, &superblock.pool) {
+        // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess.
+        let mut mark = None;
+        for _ in 0..READINGS {
+            let bytes = devices.read(0, offset_bytes, 4096).map_err(wrap(devices))?;
+            mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
+        }
+        if let Some(mark) = mark {
             survey.watermark_serial = survey.watermark_serial.max(mark.serial);
             if mark.epoch == header.epoch {
                 survey.durable = survey.durable.max(mark.batch);
@@ -196,7 +203,9 @@ pub(super) fn replay(
     let pool = engine.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
+    let mut batches = 0;
+    let end = scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
+        batches += 1;
         let verify = !survey.is_durable(batch.batch);
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
         let mut left = numbered
@@ -214,7 +223,7 @@ pub(super) fn replay(
             let mut data = if verify { read_data(devices, engine, &group) } else { Vec::new() }.into_iter();
             for (sequence, record) in group {
                 let keep = if verify {
-                    verified(engine, survey, (&record, sequence), data.next().flatten(), report)
+                    verified(devices, engine, survey, (&record, sequence), data.next().flatten(), report)
                 } else {
                     Vec::new()
                 };
@@ -225,6 +234,16 @@ pub(super) fn replay(
         Ok(())
     })
     .map_err(wrap(devices))?;
+    if (batches, end) != (survey.batches, survey.end) {
+        // A device that reads differently each time: nothing was written yet, and nothing may be decided by it.
+        let source = IoError {
+            kind: IoErrorKind::Medium,
+            operation: "read of the journal, twice, with different results,",
+            offset_bytes: geometry.offset_bytes,
+            os_error: 0,
+        };
+        return Err(wrap(devices)(source));
+    }
     engine.replay_finished(survey.watermark_serial);
     Ok(())
 }
@@ -268,6 +287,7 @@ fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) 
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
 /// was recorded, applies only while the map names its source.
 fn verified(
+    devices: &mut Devices,
     engine: &Engine,
     survey: &Survey,
     (record, sequence): (&Record, u64),
@@ -283,21 +303,24 @@ fn verified(
         _ => return Vec::new(),
     };
     let ignored = engine.options.faults.checksums_ignored();
-    let keep: Vec<bool> = match &data {
-        Some(data) => names
-            .iter()
-            .zip(data.chunks_exact(4096))
-            .enumerate()
-            .map(|(i, (&(disk, block, crc), bytes))| {
-                ignored
-                    || block_checksum(disk, block, bytes) == crc
-                    || survey.was_moved_on(location + 8 * i as u64, disk, block, crc, sequence)
-            })
-            .collect(),
-        None => vec![true; names.len()],
-    };
+    let is_block = |(disk, block, crc): (DiskId, u64, u32), bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
+    let mut keep = vec![true; names.len()];
+    for (i, bytes) in data.iter().flat_map(|data| data.chunks_exact(4096)).enumerate().take(names.len()) {
+        let (disk, block, crc) = names[i];
+        let at = location + 8 * i as u64;
+        keep[i] = ignored
+            || is_block(names[i], bytes)
+            || survey.was_moved_on(at, disk, block, crc, sequence)
+            || read_block(devices, engine, at).is_some_and(|again| is_block(names[i], &again));
+    }
     report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
     keep
+}
+
+/// One block; `None` where it cannot be read.
+fn read_block(devices: &mut Devices, engine: &Engine, location: u64) -> Option<Buf> {
+    let (device, offset_bytes) = engine.extents.place(location)?;
+    devices.read(device, offset_bytes, 4096).ok()
 }
 
 /// Brings all leaves that the journal touches into memory, in parallel.
@@ -329,7 +352,7 @@ fn load_leaves(
         for ((disk, leaf), completion) in wanted.into_iter().zip(devices.run(reads)) {
             report.leaves += 1;
             let page = match (completion.result, completion.bufs) {
-                (Ok(()), Some(Vectored::One(page))) => Some(page),
+                (Ok(()), Some(Vectored::One(page))) if engine.is_page_of(disk, leaf, &page) => Some(page),
                 _ => read_leaf_again(devices, engine, disk, leaf).map_err(wrap(devices))?,
             };
             if !engine.replay_leaf(disk, leaf, page.as_deref()) {
@@ -359,15 +382,11 @@ fn read_leaf_again(devices: &mut Devices, engine: &Engine, disk: DiskId, leaf: u
 impl Engine {
     /// Takes a leaf read for replay; one that is not what its parent names becomes all damaged. False then.
     fn replay_leaf(&mut self, disk: DiskId, leaf: u64, page: Option<&[u8]>) -> bool {
-        use crate::layout::page::{PageName, is_leaf, set_leaf_entry};
-        let Some((reference, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else {
-            return true;
-        };
+        use crate::layout::page::set_leaf_entry;
         let Some(frame) = self.replay_frame(disk, leaf) else {
             return false;
         };
-        let name = PageName { disk, number: leaf, generation: reference.generation };
-        let good = page.filter(|page| is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored());
+        let good = page.filter(|page| self.is_page_of(disk, leaf, page));
         let into = &mut self.frames.get_mut(frame).page;
         match good {
             Some(page) => into.copy_from_slice(page),
@@ -381,6 +400,13 @@ impl Engine {
             entry.set_stageable(leaf, stageable);
         }
         good.is_some()
+    }
+
+    /// Whether a page is the one that the index names for a leaf.
+    fn is_page_of(&self, disk: DiskId, leaf: u64, page: &[u8]) -> bool {
+        let Some((reference, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else { return false };
+        let name = PageName { disk, number: leaf, generation: reference.generation };
+        is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored()
     }
 
     /// The frame of a leaf, made where there is none.

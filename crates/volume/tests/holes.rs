@@ -1,0 +1,25 @@
+//! One regression test for each hole that reading the engine's first edition showed. Each tells in its comment what went
+//! wrong, and asks only what a host may ask: that data is there, right, and that requests end.
+
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+#[path = "holes/device.rs"]
+mod device;
+#[path = "holes/rig.rs"]
+mod rig;
+
+#[path = "holes/bands.rs"]
+mod bands;
+#[path = "holes/collect.rs"]
+mod collect;
+#[path = "holes/destage.rs"]
+mod destage;
+#[path = "holes/disks.rs"]
+mod disks;
+#[path = "holes/flushes.rs"]
+mod flushes;
+#[path = "holes/reads.rs"]
+mod reads;
+#[path = "holes/status.rs"]
+mod status;
