@@ -234,7 +234,7 @@ impl Engine {
             Pending::Copy { disk, block, slot } => self.copy_written(disk, block, slot, result),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
             Pending::Write { piece, device, groups } => {
-                self.summaries_written(device, &groups, &result);
+                self.summaries_written(&groups, result.is_ok());
                 self.data_written(piece, device, result);
             }
             Pending::Batch { batch, offset_bytes, bytes, attempts } => {
@@ -250,11 +250,11 @@ impl Engine {
             Pending::MoverRead { first, blocks } => self.mover_read_done(first, blocks, result, bufs),
             Pending::MoverReadAgain { at } => self.mover_read_again_done(at, result, bufs),
             Pending::MoverWrite { groups } => {
-                self.summaries_written(device, &groups, &result);
+                self.summaries_written(&groups, result.is_ok());
                 self.mover_write_done(device, result);
             }
             Pending::MoverSummary { group } => self.mover_summary_done(group, result, bufs),
-            Pending::Summary { device, key } => self.summaries_written(device, &[key], &result),
+            Pending::Summary { device, key } => self.summary_written(device, key, &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.
                 if result.is_err() {

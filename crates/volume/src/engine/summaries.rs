@@ -100,21 +100,24 @@ impl Engine {
         }
     }
 
-    /// A request that held summaries ended.
-    pub(crate) fn summaries_written(&mut self, device: usize, groups: &[GroupKey], result: &Result<(), IoError>) {
-        for &key in groups {
-            self.bands.summary_written(key, result.is_ok());
-            if let Err(error) = result {
-                // It stays in memory and is written again; no root is written meanwhile.
-                self.counters.summary_errors += 1;
-                self.checkpoint.summaries_not_before_ns = self.now_ns.saturating_add(RETRY_NS);
-                let text = format!("summary of band {}: {}: {error}", key.0, self.names[device]);
-                self.checkpoint.summary_failed(key, text, &mut self.counters);
-            }
+    /// A summary that went by itself arrived, or not: then it stays in memory and is written again, and no root is written
+    /// meanwhile.
+    pub(crate) fn summary_written(&mut self, device: usize, key: GroupKey, result: &Result<(), IoError>) {
+        self.summaries_written(&[key], result.is_ok());
+        if let Err(error) = result {
+            self.counters.summary_errors += 1;
+            self.checkpoint.summaries_not_before_ns = self.now_ns.saturating_add(RETRY_NS);
+            let text = format!("summary of band {}: {}: {error}", key.0, self.names[device]);
+            self.checkpoint.summary_failed(key, text, &mut self.counters);
         }
+    }
+
+    /// A request that held summaries ended. Those that did not arrive with their data go by themselves.
+    pub(crate) fn summaries_written(&mut self, groups: &[GroupKey], is_good: bool) {
         if groups.is_empty() {
             return;
         }
+        groups.iter().for_each(|&key| self.bands.summary_written(key, is_good));
         self.checkpoint.summaries_due |= self.bands.has_due();
         self.retry_trims();
     }

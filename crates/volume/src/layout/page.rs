@@ -16,6 +16,7 @@ const INDEX_MAGIC: [u8; 4] = *b"FBMI";
 const LOCATION_BITS: u32 = 38;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
 const CODE_SHIFT: u32 = 41;
+const SPAN_MASK: u64 = (1 << CODE_SHIFT) - 1;
 const CODE_ZERO: u64 = 1;
 const CODE_DAMAGED: u64 = 2;
 const CODE_DATA: u64 = 8;
@@ -38,6 +39,12 @@ impl Span {
     #[must_use]
     pub const fn whole(location: u64) -> Self {
         Self { location, sectors: BLOCK_SECTORS as u8 }
+    }
+
+    /// Whether the block is stored as it is.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.sectors as u64 == BLOCK_SECTORS
     }
 
     /// The location in the low bits, the length minus 1 above them.
@@ -80,9 +87,8 @@ impl Entry {
             Self::Unmapped => 0,
             Self::Zero => CODE_ZERO << CODE_SHIFT,
             Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
-            // Stored length 8 sectors is packed as 7 (sectors - 1).
             Self::Data { location, class } => {
-                (location & LOCATION_MASK) | 7 << LOCATION_BITS | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
+                Span::whole(location).pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
             }
         }
     }
@@ -91,7 +97,8 @@ impl Entry {
         match bits >> CODE_SHIFT {
             0 => Self::Unmapped,
             CODE_ZERO => Self::Zero,
-            code @ CODE_DATA.. => {
+            // Shorter ones are compressed, which this version does not write and could not read.
+            code @ CODE_DATA.. if Span::unpack(bits & SPAN_MASK).is_some_and(Span::is_whole) => {
                 Self::Data { location: bits & LOCATION_MASK, class: ClassId((code - CODE_DATA) as u8) }
             }
             // Codes 3..=7 are reserved: nothing this version may interpret as data.
@@ -237,6 +244,11 @@ mod tests {
             }
         }
         assert_eq!(Span::unpack(1 << CODE_SHIFT), None);
+        // An entry of a length that this version does not write is no data.
+        let mut page = vec![0u8; PAGE_BYTES];
+        set_leaf_entry(&mut page, 0, Entry::Data { location: 64, class: ClassId(1) }, 7);
+        page[HEADER_BYTES + 4] ^= 1 << (LOCATION_BITS - 32);
+        assert_eq!(leaf_entry(&page, 0).0, Entry::Damaged);
         assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
     }
 

@@ -69,7 +69,17 @@ pub struct RootBounds {
     journal_sector_bytes: u64,
 }
 
+/// Room for sections of newer programs in what is read of a root, in bytes.
+const KEPT_BYTES_MAX: u64 = 16 << 20;
+
 impl RootBounds {
+    /// Largest blob that a root of the pool can have, in bytes.
+    #[must_use]
+    pub fn blob_bytes_max(&self) -> u64 {
+        // Each index page lies in a slot.
+        Root::size_bound_bytes(self.slots, self.bands, self.slots) + KEPT_BYTES_MAX
+    }
+
     /// Of a pool.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {

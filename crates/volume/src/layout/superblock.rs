@@ -273,18 +273,22 @@ impl Superblock {
         let (mut next_sector, mut bands) = (0u64, 0u64);
         for (i, member) in members.iter().enumerate() {
             let fits = member.sectors.checked_mul(512).and_then(|len| len.checked_add(member.data_offset_bytes));
+            let band_sectors = band_bytes / 512;
             if (i == 0) != (member.role == Role::Fast)
+                || member.data_offset_bytes % 4096 != 0
+                || i > 0 && (member.sectors == 0 || member.sectors % band_sectors != 0)
                 || member.first_sector != next_sector
                 || fits.is_none_or(|end| end > member.size_bytes.saturating_add(4096))
             {
                 return None;
             }
             next_sector = next_sector.checked_add(member.sectors)?;
-            bands += if i == 0 { 0 } else { member.sectors / (band_bytes / 512) };
+            bands += if i == 0 { 0 } else { member.sectors / band_sectors };
         }
         let fast = members.first()?;
         let areas = [root_offsets_bytes[0], root_offsets_bytes[1], journal_offset_bytes];
         if root_len_bytes < 3 * 4096
+            || [areas[0], areas[1], areas[2], root_len_bytes].iter().any(|bytes| bytes % 4096 != 0)
             || next_sector > super::page::SECTORS_MAX
             || bands > BANDS_MAX
             || slots.checked_add(1)?.checked_mul(8)? != fast.sectors
@@ -371,7 +375,15 @@ mod tests {
     #[test]
     fn impossible_geometry_is_damage() {
         // Slots, epoch, band size, journal length.
-        for (at, value) in [(168, u64::MAX), (88, u64::MAX), (112, 1 << 41), (112, 4096), (152, 512)] {
+        for (at, value) in [
+            (168, u64::MAX),
+            (88, u64::MAX),
+            (112, 1 << 41),
+            (112, 4096),
+            (112, 65536 + 4096),
+            (120, 131_073),
+            (152, 512),
+        ] {
             let error = Superblock::decode(&forged(at, &u64::to_le_bytes(value))).unwrap_err();
             assert_eq!(error, SuperblockError::Damaged, "{at} {value}");
         }

@@ -149,7 +149,8 @@ fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootH
 fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHeader, Root), OpenError> {
     let header = newest_header(devices, superblock)?;
     let checkpoint = header.checkpoint;
-    let room = superblock.root_len_bytes - 2 * 4096;
+    let bounds = RootBounds::of(superblock);
+    let room = (superblock.root_len_bytes - 2 * 4096).min(bounds.blob_bytes_max());
     if header.blob_len_bytes > room {
         return Err(root_error(checkpoint, "its length is impossible"));
     }
@@ -165,7 +166,7 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     if crc32c(&blob) != header.blob_crc {
         return Err(root_error(checkpoint, "its checksum does not match"));
     }
-    let decoded = Root::decode(&blob, &RootBounds::of(superblock));
+    let decoded = Root::decode(&blob, &bounds);
     let root = decoded.map_err(|error| root_error(checkpoint, &error.to_string()))?;
     Ok((header, root))
 }
@@ -192,6 +193,10 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                 };
                 let name = PageName { disk: disk.id, number: u64::from(*number), generation: reference.generation };
                 let references = page::decode_index(&bytes, name, reference.crc).ok_or_else(|| damaged(*number))?;
+                let is_page = |location| location == 0 || extents.is_fast(location) && extents.holds_data(location, 1);
+                if !references.iter().all(|reference| is_page(reference.location)) {
+                    return Err(damaged(*number));
+                }
                 let slot = disk.pages.get_mut(*number as usize).ok_or_else(|| damaged(*number))?;
                 *slot = Some(Box::new(IndexPage::new(references, PageRef { stageable: 0, ..*reference })));
             }
