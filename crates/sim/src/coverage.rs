@@ -2,12 +2,14 @@
 
 use crate::fault::FaultKind;
 use forebay_volume::engine::Activity;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts by name, and the marks that must all be above 0 for a campaign to have meant something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     counts: BTreeMap<&'static str, u64>,
+    /// Power cuts by two things that were under way at once.
+    pairs: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 /// What every campaign of some length must have met.
@@ -38,8 +40,8 @@ impl Coverage {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// The power fails while the engine does this.
-    pub fn power_cut(&mut self, activity: &Activity) {
+    /// The power fails while the engine does this, and devices have these requests under way.
+    pub fn power_cut(&mut self, activity: &Activity, under_way: impl Iterator<Item = &'static str>) {
         self.count("power cuts");
         let marks = [
             (activity.destage, "power cuts with destage under way"),
@@ -52,6 +54,25 @@ impl Coverage {
             (activity.stalled, "power cuts with writes waiting for space"),
         ];
         marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, mark)| self.count(mark));
+        let states = [
+            (activity.destage, "destage"),
+            (activity.collection, "collection"),
+            (activity.checkpoint, "checkpoint"),
+            (activity.stalled, "waiting writes"),
+            (activity.sweep, "sweep"),
+        ];
+        let states = states.into_iter().filter_map(|(is_so, state)| is_so.then_some(state));
+        let states: BTreeSet<&'static str> = states.chain(under_way).collect();
+        for &one in &states {
+            for &other in states.iter().filter(|&&other| other > one) {
+                *self.pairs.entry((one, other)).or_default() += 1;
+            }
+        }
+    }
+
+    /// Power cuts by pairs of things that were under way at once.
+    pub fn pairs(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
+        self.pairs.iter().map(|(&pair, &count)| (pair, count))
     }
 
     /// A fault struck so often in a round, and the round and the recovery after it were good.
@@ -65,6 +86,9 @@ impl Coverage {
     pub fn add(&mut self, other: &Self) {
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
+        }
+        for (pair, count) in &other.pairs {
+            *self.pairs.entry(*pair).or_default() += count;
         }
     }
 

@@ -1,7 +1,10 @@
 //! A device in virtual time: requests end when their time has come, in any order, with the faults that were planned.
 
+mod wounds;
+
 use crate::fault::{Fault, FaultKind};
 use crate::medium::{Medium, SECTOR_BYTES};
+use crate::order::{Hold, Places, Region, What};
 use crate::power::Power;
 use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, Vectored};
@@ -28,9 +31,10 @@ pub enum Timing {
 }
 
 /// What a device answers to a read of what was discarded: nothing is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterDiscard {
     /// Zeros.
+    #[default]
     Zeros,
     /// What was there.
     Old,
@@ -57,6 +61,9 @@ struct Flight {
     fate: Option<FaultKind>,
     /// Submitted when there was no power any more.
     is_late: bool,
+    region: Region,
+    /// What was to be done was done when it was submitted: only its end is yet to be told.
+    is_done: bool,
 }
 
 struct Core {
@@ -72,6 +79,14 @@ struct Core {
     faults: Vec<Fault>,
     struck: BTreeMap<FaultKind, u64>,
     bad_sectors: BTreeSet<u64>,
+    /// Sectors that cannot be read, also not after a restart.
+    dead_sectors: BTreeSet<u64>,
+    places: Places,
+    holds: Vec<Hold>,
+    /// Misreads that were told.
+    misread: u64,
+    /// What was under way when the power failed.
+    at_cut: Vec<&'static str>,
     /// Writes that were under way when the power failed.
     torn: Vec<Request>,
     /// Writes that will happen once more.
@@ -137,6 +152,11 @@ impl SimDevice {
             faults: Vec::new(),
             struck: BTreeMap::new(),
             bad_sectors: BTreeSet::new(),
+            dead_sectors: BTreeSet::new(),
+            places: Places::default(),
+            holds: Vec::new(),
+            misread: 0,
+            at_cut: Vec::new(),
             torn: Vec::new(),
             echoes: Vec::new(),
             is_gone: false,
@@ -157,6 +177,8 @@ impl SimDevice {
         core.random = Random::new(seed);
         (core.timing, core.manners) = (timing, manners);
         core.faults.clear();
+        core.holds.clear();
+        core.at_cut.clear();
         core.bad_sectors.clear();
         core.flights.clear();
         core.torn.clear();
@@ -168,6 +190,30 @@ impl SimDevice {
         self.core().faults = faults;
     }
 
+    /// Where what lies on it.
+    pub fn know(&self, places: Places) {
+        self.core().places = places;
+    }
+
+    /// From now on it holds these requests back.
+    pub fn plan_holds(&self, holds: Vec<Hold>) {
+        self.core().holds = holds;
+    }
+
+    /// Misreads that the engine was told as good reads.
+    #[must_use]
+    pub fn misread(&self) -> u64 {
+        self.core().misread
+    }
+
+    /// What is under way, or was when the power failed.
+    #[must_use]
+    pub fn under_way(&self) -> Vec<&'static str> {
+        let core = self.core();
+        let flights = core.flights.iter().filter(|flight| !flight.is_late).map(|flight| core.name(flight));
+        core.at_cut.iter().copied().chain(flights).collect()
+    }
+
     /// The power is off: what was under way is torn, what was in the cache is lost in part.
     pub fn power_cut(&self) {
         let core = &mut *self.core();
@@ -177,6 +223,9 @@ impl SimDevice {
             let mut at = request.offset_bytes as usize;
             match &request.op {
                 Op::Write { bufs, .. } => {
+                    // A write puts a dead sector elsewhere, also one that did not come to its end.
+                    let sectors = at / SECTOR_BYTES..(at + bytes_of(&request.op) as usize) / SECTOR_BYTES;
+                    core.dead_sectors.retain(|&sector| !sectors.contains(&(sector as usize)));
                     for buf in bufs.as_slice() {
                         core.medium.tear(at, buf, keep, &mut core.random);
                         at += buf.len();
@@ -210,32 +259,6 @@ impl SimDevice {
     pub fn struck(&self) -> BTreeMap<FaultKind, u64> {
         self.core().struck.clone()
     }
-
-    /// Flips a bit at rest: in what was written last, or anywhere where there is something. Returns the byte.
-    pub fn rot(&self, seed: u64) -> u64 {
-        let core = &mut *self.core();
-        let mut random = Random::new(seed);
-        let (offset, len) = match random.below(2) {
-            0 if !core.last_written.is_empty() => core.last_written[random.index(core.last_written.len())],
-            _ => {
-                let sectors = core.medium.len_bytes() / SECTOR_BYTES;
-                let any = |random: &mut Random| random.index(sectors) * SECTOR_BYTES;
-                let mut at = any(&mut random);
-                // Bounded: an empty device rots somewhere.
-                for _ in 0..200 {
-                    if core.medium.read(at, SECTOR_BYTES).iter().any(|&byte| byte != 0) {
-                        break;
-                    }
-                    at = any(&mut random);
-                }
-                (at, SECTOR_BYTES)
-            }
-        };
-        let at = offset + random.index(len);
-        core.medium.flip(at, random.below(8) as u32);
-        *core.struck.entry(FaultKind::Rot).or_default() += 1;
-        at as u64
-    }
 }
 
 impl Core {
@@ -247,12 +270,51 @@ impl Core {
         }
     }
 
-    fn fate(&mut self, request: &Request) -> Option<FaultKind> {
+    fn name(&self, flight: &Flight) -> &'static str {
+        self.places.name(What::of(&flight.request.op), flight.region)
+    }
+
+    /// What a request is for.
+    fn region(&self, request: &Request) -> Region {
+        let at = request.offset_bytes;
+        match &request.op {
+            Op::Write { bufs, .. } => {
+                let first = bufs.as_slice().first().map_or(&[][..], |buf| buf);
+                self.places.region(at, first)
+            }
+            Op::Read { .. } if at + SECTOR_BYTES as u64 <= self.geometry.size_bytes => {
+                self.places.region(at, self.medium.read(at as usize, SECTOR_BYTES))
+            }
+            _ => self.places.region(at, &[]),
+        }
+    }
+
+    /// How long a request is held, and whether it is carried out before that.
+    fn held(&mut self, request: &Request, region: Region) -> (u64, bool) {
+        let what = What::of(&request.op);
+        let mut held = (0, false);
+        for hold in &mut self.holds {
+            if hold.what != what || hold.count == 0 || hold.region.is_some_and(|wanted| wanted != region) {
+                continue;
+            }
+            if hold.skip > 0 {
+                hold.skip -= 1;
+            } else if held.0 == 0 {
+                hold.count -= 1;
+                held = (hold.hold_ns, hold.is_early);
+            }
+        }
+        held
+    }
+
+    fn fate(&mut self, request: &Request, region: Region) -> Option<FaultKind> {
         let op = &request.op;
         let mut fate = None;
         for fault in &mut self.faults {
             let concerns = match fault.kind {
-                FaultKind::ReadError | FaultKind::Rot => matches!(op, Op::Read { .. }),
+                FaultKind::ReadError | FaultKind::Rot | FaultKind::Misread | FaultKind::DeadSector => {
+                    matches!(op, Op::Read { .. })
+                }
                 FaultKind::WriteError
                 | FaultKind::LostWrite
                 | FaultKind::MisdirectedWrite
@@ -261,7 +323,7 @@ impl Core {
                 FaultKind::TrimError => matches!(op, Op::Discard { .. }),
                 FaultKind::Slow | FaultKind::Hang | FaultKind::Vanish => true,
             };
-            if !concerns || fault.count == 0 {
+            if !concerns || fault.count == 0 || fault.region.is_some_and(|wanted| wanted != region) {
                 continue;
             }
             if fault.skip > 0 {
@@ -279,7 +341,9 @@ impl Core {
 
     fn submit(&mut self, request: Request) {
         let now = self.clock.now_ns();
-        let fate = self.fate(&request);
+        let region = self.region(&request);
+        let fate = self.fate(&request, region);
+        let (held_ns, is_early) = self.held(&request, region);
         if fate == Some(FaultKind::Vanish) {
             self.is_gone = true;
         }
@@ -287,7 +351,7 @@ impl Core {
         let extra_ns = match fate {
             Some(FaultKind::Slow) => SLOW_NS,
             Some(FaultKind::Hang) => HANG_NS,
-            _ => 0,
+            _ => held_ns,
         };
         let order = self.order;
         self.order += 1;
@@ -308,7 +372,11 @@ impl Core {
             Timing::Model(_) => now + extra_ns,
         };
         let is_late = self.power.is_off();
-        self.flights.push(Flight { request, order, due_ns, flush, fate, is_late });
+        let mut flight = Flight { request, order, due_ns, flush, fate, is_late, region, is_done: false };
+        if is_early && fate.is_none() && !is_late && matches!(flight.request.op, Op::Read { .. } | Op::Write { .. }) {
+            flight.is_done = self.transfer(&mut flight).is_none();
+        }
+        self.flights.push(flight);
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
@@ -331,6 +399,9 @@ impl Core {
         };
         let off = self.power.is_off() || self.is_gone;
         if off {
+            let names = self.flights.iter().filter(|flight| !flight.is_late).map(|flight| self.name(flight));
+            let names: Vec<_> = names.collect();
+            self.at_cut.extend(names);
             for Flight { request, is_late, .. } in std::mem::take(&mut self.flights) {
                 if matches!(request.op, Op::Write { .. } | Op::WriteZeroes { .. }) {
                     let Request { tag, offset_bytes, .. } = request;
@@ -356,6 +427,12 @@ impl Core {
     }
 
     fn carry_out(&mut self, mut flight: Flight) -> Completion {
+        let failure = if flight.is_done { None } else { self.transfer(&mut flight) };
+        end(flight.request, failure)
+    }
+
+    /// Does what a request asks for; why not, where it fails.
+    fn transfer(&mut self, flight: &mut Flight) -> Option<IoErrorKind> {
         let offset = flight.request.offset_bytes;
         let len = bytes_of(&flight.request.op);
         let sectors = offset / SECTOR_BYTES as u64..(offset + len).div_ceil(SECTOR_BYTES as u64);
@@ -363,7 +440,7 @@ impl Core {
             && len.is_multiple_of(SECTOR_BYTES as u64)
             && offset.checked_add(len).is_some_and(|end| end <= self.geometry.size_bytes);
         if !is_valid {
-            return end(flight.request, Some(IoErrorKind::Invalid));
+            return Some(IoErrorKind::Invalid);
         }
         let mut failure = None;
         match &mut flight.request.op {
@@ -371,7 +448,11 @@ impl Core {
                 if flight.fate == Some(FaultKind::ReadError) {
                     self.bad_sectors.insert(sectors.start);
                 }
-                if self.bad_sectors.range(sectors).next().is_some() {
+                if flight.fate == Some(FaultKind::DeadSector) {
+                    self.dead_sectors.insert(sectors.start);
+                }
+                let bad = [&self.bad_sectors, &self.dead_sectors];
+                if bad.iter().any(|bad| bad.range(sectors.clone()).next().is_some()) {
                     failure = Some(IoErrorKind::Medium);
                 } else {
                     if flight.fate == Some(FaultKind::Rot) {
@@ -383,10 +464,16 @@ impl Core {
                         buf.copy_from_slice(self.medium.read(at, len));
                         at += len;
                     }
+                    if flight.fate == Some(FaultKind::Misread) {
+                        self.misread += 1;
+                        let wrong = self.random.below(len) as usize;
+                        wounds::misread(bufs.as_mut_slice(), wrong, self.random.below(8) as u32);
+                    }
                 }
             }
             Op::Write { bufs, fua } => {
                 self.bad_sectors.retain(|sector| !sectors.contains(sector));
+                self.dead_sectors.retain(|sector| !sectors.contains(sector));
                 if self.last_written.len() == LAST_WRITTEN {
                     self.last_written.pop_front();
                 }
@@ -406,16 +493,20 @@ impl Core {
                 let _ = len_bytes;
                 failure = Some(IoErrorKind::Medium);
             }
-            Op::Discard { len_bytes } => match self.manners.after_discard {
-                AfterDiscard::Old => {}
-                AfterDiscard::Zeros => {
-                    self.medium.write(offset as usize, &vec![0; *len_bytes as usize], &mut self.random);
+            Op::Discard { len_bytes } => {
+                let len_bytes = *len_bytes as usize;
+                if self.manners.after_discard != AfterDiscard::Old {
+                    self.dead_sectors.retain(|sector| !sectors.contains(sector));
                 }
-                AfterDiscard::Other => {
-                    let other = vec![self.random.below(256) as u8; *len_bytes as usize];
-                    self.medium.write(offset as usize, &other, &mut self.random);
+                match self.manners.after_discard {
+                    AfterDiscard::Old => {}
+                    AfterDiscard::Zeros => self.medium.write(offset as usize, &vec![0; len_bytes], &mut self.random),
+                    AfterDiscard::Other => {
+                        let other = vec![self.random.below(256) as u8; len_bytes];
+                        self.medium.write(offset as usize, &other, &mut self.random);
+                    }
                 }
-            },
+            }
             Op::WriteZeroes { len_bytes } => {
                 self.medium.write(offset as usize, &vec![0; *len_bytes as usize], &mut self.random);
                 if !self.geometry.volatile_cache {
@@ -423,7 +514,7 @@ impl Core {
                 }
             }
         }
-        end(flight.request, failure)
+        failure
     }
 
     fn write(

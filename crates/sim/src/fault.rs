@@ -1,5 +1,7 @@
 //! What devices do wrong.
 
+use crate::order::Region;
+
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
@@ -25,11 +27,15 @@ pub enum FaultKind {
     DuplicatedWrite,
     /// A bit flips where something is read.
     Rot,
+    /// A read returns wrong bytes, once: what is on the medium is good.
+    Misread,
+    /// A sector cannot be read any more, whatever happens, until it is written or discarded.
+    DeadSector,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::ReadError,
         Self::WriteError,
         Self::FlushError,
@@ -41,6 +47,8 @@ impl FaultKind {
         Self::MisdirectedWrite,
         Self::DuplicatedWrite,
         Self::Rot,
+        Self::Misread,
+        Self::DeadSector,
     ];
 
     /// What a report calls it.
@@ -58,6 +66,8 @@ impl FaultKind {
             Self::MisdirectedWrite => "misdirected write",
             Self::DuplicatedWrite => "duplicated write",
             Self::Rot => "bit rot",
+            Self::Misread => "misread",
+            Self::DeadSector => "dead sector",
         }
     }
 
@@ -67,10 +77,11 @@ impl FaultKind {
         matches!(self, Self::LostWrite | Self::MisdirectedWrite | Self::DuplicatedWrite | Self::Rot)
     }
 
-    /// Whether requests may fail because of it.
+    /// Whether any request may fail because of it. After a misread only those may that were under way, and after a dead
+    /// sector only those that concern the block which lay there.
     #[must_use]
     pub fn is_harmful(self) -> bool {
-        !matches!(self, Self::Slow | Self::TrimError)
+        !matches!(self, Self::Slow | Self::TrimError | Self::Misread | Self::DeadSector)
     }
 }
 
@@ -81,6 +92,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// Device, from 0: the fast one.
     pub device: usize,
+    /// Where; `None`: anywhere.
+    pub region: Option<Region>,
     /// How many requests it could strike go by first.
     pub skip: u32,
     /// How many it strikes then.

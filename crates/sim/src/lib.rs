@@ -12,6 +12,7 @@ pub mod fault;
 pub mod life;
 pub mod medium;
 pub mod oracle;
+pub mod order;
 mod power;
 pub mod scenario;
 pub mod shrink;

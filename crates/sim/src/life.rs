@@ -4,9 +4,10 @@ use crate::coverage::Coverage;
 use crate::device::{Manners, SimDevice, Timing};
 use crate::fault::FaultKind;
 use crate::oracle::Oracle;
+use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{End, Kind, Round, Scenario, Shape};
-use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults};
+use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults, plan_holds};
 use forebay_block::Geometry;
 use forebay_block::VirtualClock;
 use forebay_model::preset::Drive;
@@ -63,6 +64,8 @@ struct Life<'a> {
     /// Recovery could not read what it had to verify: it keeps such blocks rather than an older version of them, and
     /// reads of them may fail for good.
     may_be_damaged: bool,
+    /// Hosts' blocks were damaged at rest: verification finds them.
+    is_wounded: bool,
 }
 
 /// Whether a life goes on.
@@ -108,6 +111,11 @@ fn modelled(name: &str, seed: u64) -> Timing {
     let drive = Drive::named(name).and_then(|drive| drive.scaled(MODEL_BYTES)).and_then(|drive| drive.build(seed));
     // A test holds that they can be built; where not, only their times are missed.
     drive.map_or(Timing::Between(1000, 100_000), Timing::Model)
+}
+
+/// Whether the pool has noted what is durable when the power fails.
+fn is_at_rest(round: &Round) -> bool {
+    matches!(round.end, End::Rest | End::Stop)
 }
 
 type Wrong = (&'static str, String);
@@ -176,7 +184,8 @@ impl<'a> Life<'a> {
         format(&mut boxed(&devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);
-        let memory = Memory { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None };
+        devices.iter().enumerate().for_each(|(at, device)| device.know(Places::of(&superblock, at)));
+        let memory = Memory { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None, changed_at: 0 };
         let log = with_log.then(Vec::new);
         Ok(Self {
             shape,
@@ -188,6 +197,7 @@ impl<'a> Life<'a> {
             log,
             is_tainted: false,
             may_be_damaged: false,
+            is_wounded: false,
         })
     }
 
@@ -243,6 +253,7 @@ impl<'a> Life<'a> {
         if round.rots {
             self.rot(round);
         }
+        self.wound(round);
         if round.verify {
             self.verify(round)?;
         }
@@ -262,10 +273,33 @@ impl<'a> Life<'a> {
             0 if self.devices.len() > 1 => 1 + (round.seed / 4) as usize % (self.devices.len() - 1),
             _ => 0,
         };
-        let byte = self.devices[at].rot(round.seed);
+        let (byte, tag) = self.devices[at].rot(round.seed);
         self.coverage.count("bits that rotted at rest");
-        self.say(|| format!("a bit of byte {byte} of device {at} rots"));
-        self.is_tainted = true;
+        self.say(|| format!("a bit of byte {byte} of device {at} rots, of {tag:?}"));
+        match tag {
+            // One block is concerned, and no other has an excuse.
+            Some(tag) => {
+                self.memory.oracle.damaged(tag, is_at_rest(round));
+                self.is_wounded = true;
+            }
+            None => self.is_tainted = true,
+        }
+    }
+
+    /// Hosts' blocks are damaged, without power: those that they hold now, for what nobody reads any more is no news.
+    fn wound(&mut self, round: &Round) {
+        for (at, wound) in round.wounds.iter().enumerate() {
+            let Some(device) = self.devices.get(wound.device) else { continue };
+            let tags = self.memory.oracle.held_tags();
+            let seed = round.seed.rotate_left(7 + at as u32);
+            let damaged = device.wound(wound.kind, wound.count, seed, &|tag| tags.contains(&tag));
+            self.say(|| format!("{} of device {}, where there was {damaged:x?}", wound.kind.name(), wound.device));
+            for tag in damaged {
+                self.coverage.count("blocks damaged at rest");
+                self.memory.oracle.damaged(tag, is_at_rest(round));
+                self.is_wounded = true;
+            }
+        }
     }
 
     /// Opens the pool; `None` where devices that failed or lied are the reason that it cannot be.
@@ -313,6 +347,7 @@ impl<'a> Life<'a> {
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
+        world.connections = u64::from(round.connections);
         world.is_damaged = self.is_tainted || self.may_be_damaged;
         world.errors_allowed = world.is_damaged || opening_failed;
         let said = Self::inhabit(&mut world, round, &mut self.coverage);
@@ -327,7 +362,8 @@ impl<'a> Life<'a> {
             Ok(()) if round.end == End::Stop => self.coverage.count("clean stops"),
             // Also where nothing was under way any more: caches may hold what was not flushed.
             Ok(()) | Err((_, Halt::PowerOff)) => {
-                self.coverage.power_cut(&activity);
+                let under_way = self.devices.iter().flat_map(SimDevice::under_way);
+                self.coverage.power_cut(&activity, under_way);
                 if is_open {
                     self.coverage.count("power cuts with a change of disks not yet durable");
                 }
@@ -359,6 +395,7 @@ impl<'a> Life<'a> {
         world.survey().map_err(|halt| ("reading what survived", halt))?;
         coverage.count("surveys");
         plan_faults(world.devices(), &round.faults);
+        plan_holds(world.devices(), &round.holds);
         if round.is_beyond_judgement() {
             world.memory.oracle.be_lenient();
         }
@@ -390,7 +427,7 @@ impl<'a> Life<'a> {
         self.switch_on(round);
         let mut findings = Vec::new();
         let summary = verify(&mut boxed(&self.devices), 1, self.shape.options(), &mut |finding| findings.push(finding));
-        if self.is_tainted {
+        if self.is_tainted || self.is_wounded {
             self.coverage.count("verifications of damaged pools");
             return Ok(());
         }

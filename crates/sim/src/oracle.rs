@@ -37,12 +37,14 @@ struct Version {
     changed: u8,
     /// The request failed, or was never heard of again: each of its sectors may be there or not.
     has_failed: bool,
+    /// What it wrote was damaged where it lay: reads that would see it may fail.
+    is_damaged: bool,
 }
 
 impl Version {
     /// What everything begins with.
     fn first(content: Content) -> Self {
-        Self { content, acknowledged: 0, is_durable: true, changed: 0xff, has_failed: false }
+        Self { content, acknowledged: 0, is_durable: true, changed: 0xff, has_failed: false, is_damaged: false }
     }
 }
 
@@ -52,11 +54,14 @@ pub type Made = Vec<(Place, usize)>;
 #[derive(Clone, Debug)]
 struct History {
     list: Vec<Version>,
+    /// Damage came before the pool had noted as durable what was: until the block is read or written again it may also be
+    /// something older.
+    may_be_older: bool,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { list: vec![Version::first([0; 8])] }
+        Self { list: vec![Version::first([0; 8])], may_be_older: false }
     }
 }
 
@@ -141,8 +146,9 @@ impl Oracle {
             let mut content = history.list[history.list.len() - 1].content;
             content[within..within + count].copy_from_slice(&tags[at..at + count]);
             let changed = (0xff_u8 >> (8 - count)) << within;
-            let acknowledged = u64::MAX;
-            history.list.push(Version { content, acknowledged, is_durable: false, changed, has_failed: false });
+            let is_damaged = changed != 0xff && history.list.last().is_some_and(|last| last.is_damaged);
+            let (acknowledged, is_durable, has_failed) = (u64::MAX, false, false);
+            history.list.push(Version { content, acknowledged, is_durable, changed, has_failed, is_damaged });
             made.push(((disk, block), history.list.len() - 1));
             at += count;
         }
@@ -223,7 +229,10 @@ impl Oracle {
         let Some(content) = content else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         let history = self.blocks.entry(place).or_default();
-        let from = if is_lenient { 0 } else { history.durable(flushed) };
+        let durable = history.durable(flushed);
+        // What is durable was written after the damage only where it does not hold what was damaged.
+        let may_be_older = history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged);
+        let from = if is_lenient || may_be_older { 0 } else { durable };
         if !history.may_be(&content, from) {
             let older = history.list[..from].iter().any(|version| version.content == content);
             let word = if older { "OLDER than what was flushed" } else { "never written like that" };
@@ -231,7 +240,7 @@ impl Oracle {
             return Err(format!("disk {} block {}: {content:x?} is {word}; allowed: {allowed:x?}", place.0, place.1));
         }
         if !is_lenient {
-            *history = History { list: vec![Version::first(content)] };
+            *history = History { list: vec![Version::first(content)], may_be_older: false };
         }
         Ok(())
     }
@@ -241,6 +250,10 @@ impl Oracle {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         if let (Some(history), false) = (self.blocks.get_mut(&place), is_lenient) {
             let durable = history.durable(flushed);
+            if history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged) {
+                // Any of them may be what a later read sees.
+                return;
+            }
             // Below a failed version that is covered in part, what was there before may still be seen.
             let keep = history.list[..=durable].iter().position(|version| version.has_failed);
             let from = keep.map_or(durable, |at| at.saturating_sub(1));
@@ -252,6 +265,75 @@ impl Oracle {
                 version.has_failed = !was_durable;
             }
         }
+    }
+
+    /// A sector that held this tag was damaged at rest. `is_noted`: the pool had come to rest before, so that it knows what
+    /// was durable; else it may take what it cannot verify for something that never was, and the block for older.
+    pub fn damaged(&mut self, tag: u32, is_noted: bool) {
+        for history in self.blocks.values_mut() {
+            for version in history.list.iter_mut().filter(|version| version.content.contains(&tag)) {
+                version.is_damaged = true;
+                history.may_be_older |= !is_noted;
+            }
+        }
+    }
+
+    /// Whether a read of the block that begins now may fail, as what it would see was damaged.
+    #[must_use]
+    pub fn may_be_unreadable(&self, place: Place) -> bool {
+        self.blocks.get(&place).is_some_and(|history| {
+            // Below a version that failed, what was there before it may still be what is there.
+            let current = history.current();
+            let failed = history.list[..=current].iter().position(|version| version.has_failed);
+            let from = failed.map_or(current, |at| at.saturating_sub(1));
+            history.list[from..].iter().any(|version| version.is_damaged)
+        })
+    }
+
+    /// Whether a block may be unreadable after a power cut, as what survived may be what was damaged.
+    #[must_use]
+    pub fn may_survive_unreadable(&self, place: Place) -> bool {
+        self.blocks.get(&place).is_some_and(|history| {
+            let durable = history.durable(self.flushed);
+            let failed = history.list[..=durable].iter().position(|version| version.has_failed);
+            let from = failed.map_or(durable, |at| at.saturating_sub(1));
+            history.list[from..].iter().any(|version| version.is_damaged)
+        })
+    }
+
+    /// Whether a request failed because it had to read a damaged block of which it changes a part.
+    #[must_use]
+    pub fn touches_damage(&self, made: &Made) -> bool {
+        let is_partial = |&(place, number): &(Place, usize)| {
+            self.blocks.get(&place).and_then(|history| history.list.get(number)).is_some_and(|v| v.changed != 0xff)
+        };
+        made.iter().filter(|made| is_partial(made)).any(|&(place, _)| self.may_be_unreadable(place))
+    }
+
+    /// Tags that blocks hold now, as far as is known.
+    #[must_use]
+    pub fn held_tags(&self) -> std::collections::BTreeSet<u32> {
+        self.blocks.values().filter_map(|history| history.list.last()).flat_map(|version| version.content).collect()
+    }
+
+    /// A disk ends at `blocks` blocks, or is not there at all (0): what lay beyond is forgotten.
+    ///
+    /// # Errors
+    /// Where something there was durable.
+    pub fn cut_off(&mut self, disk: u16, blocks: u64) -> Result<(), Objection> {
+        let flushed = self.flushed;
+        let beyond = self.blocks.range((disk, blocks)..=(disk, u64::MAX));
+        let kept = beyond.filter(|(_, history)| history.list[history.durable(flushed)].content != [0; 8]);
+        if let (Some((place, _)), false) = (kept.into_iter().next(), self.is_lenient) {
+            return Err(format!("disk {disk} ends at block {blocks}, and block {} was flushed", place.1));
+        }
+        self.blocks.retain(|place, _| place.0 != disk || place.1 < blocks);
+        Ok(())
+    }
+
+    /// Blocks of a range that were ever touched.
+    pub fn touched(&self, disk: u16, blocks: std::ops::Range<u64>) -> impl Iterator<Item = Place> + '_ {
+        self.blocks.range((disk, blocks.start)..(disk, blocks.end)).map(|(&place, _)| place)
     }
 
     /// After a restart everything read is durable, and nothing else is known.

@@ -2,9 +2,11 @@
 
 mod mood;
 mod shape;
+mod windows;
 
 use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
+use crate::order::Hold;
 use forebay_block::Random;
 use mood::Mood;
 pub use shape::{Kind, Shape};
@@ -94,6 +96,32 @@ pub enum Step {
         /// Block.
         block: u64,
     },
+    /// The second disk is made or grown, and used before that is durable.
+    DiskNow {
+        /// Size in blocks.
+        blocks: u64,
+    },
+    /// Blocks of the second disk are written, also where it is not durably there yet.
+    WriteNow {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+    },
+    /// Asks where sectors lie.
+    Status {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+    },
+    /// A connection dies, with requests under way.
+    HangUp {
+        /// Which.
+        connection: u8,
+    },
     /// Waits until nothing is under way.
     Settle,
     /// Nobody asks for anything for so many nanoseconds.
@@ -121,8 +149,19 @@ pub enum End {
     },
 }
 
+/// Sectors of hosts' blocks that are damaged at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wound {
+    /// Device, from 0: the fast one.
+    pub device: usize,
+    /// How: [`FaultKind::Rot`] or [`FaultKind::DeadSector`].
+    pub kind: FaultKind,
+    /// How many.
+    pub count: usize,
+}
+
 /// From switching on to the end of power.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round {
     /// For the devices' own choices.
     pub seed: u64,
@@ -144,6 +183,12 @@ pub struct Round {
     pub steps: Vec<Step>,
     /// How it ends.
     pub end: End,
+    /// Requests that devices hold back.
+    pub holds: Vec<Hold>,
+    /// Connections that requests come over.
+    pub connections: u8,
+    /// What is damaged afterwards, without power.
+    pub wounds: Vec<Wound>,
     /// A bit rots afterwards, without power.
     pub rots: bool,
     /// What is left is verified offline.
@@ -162,6 +207,12 @@ impl Round {
     #[must_use]
     pub fn is_beyond_judgement(&self) -> bool {
         self.is_silently_faulty() && self.end != End::Rest
+    }
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self::PowerCut { effects: 0 }
     }
 }
 
@@ -185,6 +236,7 @@ fn faults(random: &mut Random, kinds: &[FaultKind], devices: usize, steps: u32) 
         .map(|_| Fault {
             kind: pick(random, kinds),
             device: random.index(devices),
+            region: None,
             skip: random.below(u64::from(steps) * 2) as u32,
             count: pick(random, &[1, 1, 2, 6]),
         })
@@ -193,6 +245,9 @@ fn faults(random: &mut Random, kinds: &[FaultKind], devices: usize, steps: u32) 
 
 impl Round {
     fn random(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Self {
+        if shape.kind.is_window() {
+            return windows::round(random, shape, at);
+        }
         let round = Self::any(random, shape, at + 1 == count);
         match shape.kind {
             Kind::Lying => round.with_one_lie(random, shape, at + 2 == count),
@@ -272,6 +327,7 @@ impl Round {
             },
             rots: false,
             verify: random.chance(1, 6),
+            ..Self::default()
         }
     }
 }
@@ -282,23 +338,25 @@ impl Scenario {
     pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let shape = Shape::of(Kind::of(seed), &mut random);
-        let count = 2 + random.below(7);
+        let count = if shape.kind.is_window() { 2 + random.below(3) } else { 2 + random.below(7) };
         let rounds = (0..count).map(|at| Round::random(&mut random, &shape, at, count)).collect();
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of sixteen, five have a little of everything and eleven are rich in something.
+    /// The life of a number: of 32, sixteen are of the kinds that aim at one window, ten are rich in something, and six
+    /// have a little of everything.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
-        let kind = match number % 16 {
+        let kind = match number % 32 {
+            at if at % 2 == 0 => Kind::WINDOWS[(number / 2 % Kind::WINDOWS.len() as u64) as usize],
             1 => Kind::Patchwork,
             3 => Kind::Cramped,
             5 => Kind::Wide,
-            7 | 10 | 15 => Kind::Lying,
-            9 | 12 => Kind::Failing,
+            7 | 15 | 23 => Kind::Lying,
+            9 | 25 => Kind::Failing,
             11 => Kind::Tight,
             13 => Kind::Sweeping,
-            14 => Kind::Naming,
+            21 => Kind::Naming,
             _ => Kind::Mixed,
         };
         Self::random(kind.seed(number))

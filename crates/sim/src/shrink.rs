@@ -84,6 +84,22 @@ impl Shrinker<'_> {
                 round.opening_faults.remove(number);
             });
         }
+        for number in (0..self.best.rounds[at].holds.len()).rev() {
+            self.with_round(at, |round| {
+                round.holds.remove(number);
+            });
+        }
+        for number in (0..self.best.rounds[at].wounds.len()).rev() {
+            self.with_round(at, |round| {
+                round.wounds.remove(number);
+            });
+            self.with_round(at, |round| {
+                if let Some(wound) = round.wounds.get_mut(number) {
+                    wound.count = 1;
+                }
+            });
+        }
+        self.with_round(at, |round| round.connections = 1);
         self.with_round(at, |round| round.rots = false);
         self.with_round(at, |round| round.depth = 1);
         self.with_round(at, |round| round.verify = false);

@@ -7,6 +7,7 @@ mod second;
 use crate::device::SimDevice;
 use crate::fault::Fault;
 use crate::oracle::{Made, Oracle, Place, fill};
+use crate::order::Hold;
 use crate::power::Power;
 use crate::scenario::{CLASSES, NAMES, Step};
 use forebay_block::VirtualClock;
@@ -63,6 +64,8 @@ pub struct Memory {
     pub second: Option<Second>,
     /// As it may be instead: the change was not durable when the power failed.
     pub maybe: Option<Option<Second>>,
+    /// Number of the checkpoint that was the last as that change was made, where nobody waited for it.
+    pub changed_at: u64,
 }
 
 enum Flight {
@@ -81,8 +84,28 @@ enum Flight {
     Survey {
         place: Place,
     },
+    /// Where blocks lie.
+    Status {
+        disk: u16,
+        sector: u64,
+        sectors: u64,
+        since: BTreeMap<u64, usize>,
+    },
     /// Nothing that is read says how it went.
     Aside,
+    /// The connection that asked is gone: nobody hears how it went.
+    Orphan(Made),
+}
+
+struct UnderWay {
+    flight: Flight,
+    since_ns: u64,
+    /// Connection that it came over.
+    connection: u64,
+    /// Misreads before it was submitted.
+    misread: u64,
+    /// To a disk that was not durably there, or not so large.
+    is_early: bool,
 }
 
 /// What the host tells of a file's blocks.
@@ -101,11 +124,15 @@ pub struct World<'a> {
     devices: &'a [SimDevice],
     clock: VirtualClock,
     power: Power,
-    flights: BTreeMap<u64, (Flight, u64)>,
+    flights: BTreeMap<u64, UnderWay>,
     next_token: u64,
+    /// Connections that requests come over, one after the other.
+    pub connections: u64,
+    /// What the engine did before the last turn.
+    before: Activity,
     skew_ns: i64,
     done: Vec<Completion>,
-    surveyed: Vec<(Place, Result<Buf, RequestError>)>,
+    surveyed: Vec<(Place, Result<Buf, RequestError>, bool)>,
     /// The host tells of files.
     pub names_files: bool,
     /// Requests may fail.
@@ -136,6 +163,8 @@ impl<'a> World<'a> {
             power: power.clone(),
             flights: BTreeMap::new(),
             next_token: 1,
+            connections: 1,
+            before: Activity::default(),
             skew_ns: 0,
             done: Vec::new(),
             surveyed: Vec::new(),
@@ -154,10 +183,27 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the engine does now.
+    /// What the engine does now, or did when the power failed: what devices tell it then ends much of that.
     #[must_use]
     pub fn activity(&self) -> Activity {
-        self.pool.engine.activity()
+        if self.power.is_off() { self.before } else { self.pool.engine.activity() }
+    }
+
+    fn under_way(&mut self, token: u64, flight: Flight, disk: DiskId) {
+        let is_second = self.memory.maybe.flatten().or(self.memory.second).is_some_and(|second| second.id == disk.0);
+        let entry = UnderWay {
+            flight,
+            since_ns: self.clock.now_ns(),
+            connection: token % self.connections.max(1),
+            misread: self.misread(),
+            is_early: self.memory.maybe.is_some() && is_second,
+        };
+        self.flights.insert(token, entry);
+    }
+
+    /// Misreads so far.
+    fn misread(&self) -> u64 {
+        self.devices.iter().map(SimDevice::misread).sum()
     }
 
     /// Whether a change of disks is not durable yet.
@@ -184,7 +230,7 @@ impl<'a> World<'a> {
         self.note(|| {
             format!("submit {token}: {} disk {} sector {sector}+{sectors} fua {fua} {tag:?}", word(&op), disk.0)
         });
-        self.flights.insert(token, (flight, self.clock.now_ns()));
+        self.under_way(token, flight, disk);
         let (offset_bytes, len_bytes) = (sector * 512, sectors * 512);
         let told = match &op {
             // Of each write the first block is of one file, two are of another, and the rest is nobody's.
@@ -235,8 +281,7 @@ impl<'a> World<'a> {
                 self.submit((disk, sector, sectors), op, fua, None, Flight::Change { made, fua });
             }
             Step::Read { sector, sectors } => {
-                let blocks = sector / 8..(sector + sectors).div_ceil(8);
-                let since = blocks.map(|block| (block, self.memory.oracle.read_begins((disk.0, block)))).collect();
+                let since = self.since(disk, sector, sectors);
                 self.submit(
                     (disk, sector, sectors),
                     Op::Read,
@@ -249,7 +294,7 @@ impl<'a> World<'a> {
                 let token = self.next_token;
                 self.next_token += 1;
                 self.note(|| format!("submit {token}: reclass {block}+{blocks} as {}", NAMES[usize::from(file)]));
-                self.flights.insert(token, (Flight::Aside, self.clock.now_ns()));
+                self.under_way(token, Flight::Aside, disk);
                 let parts = ToldParts::from_iter([told(u64::from(file), blocks)]);
                 let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
                 let told = Some(Box::new(parts));
@@ -271,6 +316,20 @@ impl<'a> World<'a> {
                 self.pool.engine.classes_changed();
             }
             Step::Disk { blocks } => self.change_second(blocks)?,
+            Step::DiskNow { blocks } => self.change_second_now(blocks),
+            Step::WriteNow { block, blocks, fua } => {
+                if let Some(second) = self.memory.maybe.flatten().or(self.memory.second)
+                    && block + blocks <= second.blocks
+                {
+                    self.write_tags(DiskId(second.id), block * 8, blocks * 8, fua, None, |_| false);
+                }
+            }
+            Step::Status { sector, sectors } => {
+                let since = self.since(disk, sector, sectors);
+                let flight = Flight::Status { disk: disk.0, sector, sectors, since };
+                self.submit((disk, sector, sectors), Op::Status { max_extents: 1000 }, false, None, flight);
+            }
+            Step::HangUp { connection } => self.hang_up(u64::from(connection)),
             Step::WriteSecond { block } => {
                 if let (Some(second), None) = (self.memory.second, self.memory.maybe)
                     && block < second.blocks
@@ -283,6 +342,25 @@ impl<'a> World<'a> {
             Step::ClockStep(ns) => self.skew_ns = self.skew_ns.saturating_add(ns),
         }
         Ok(())
+    }
+
+    /// Where a read of these sectors begins to see.
+    fn since(&self, disk: DiskId, sector: u64, sectors: u64) -> BTreeMap<u64, usize> {
+        let blocks = sector / 8..(sector + sectors).div_ceil(8);
+        let oracle = &self.memory.oracle;
+        oracle.touched(disk.0, blocks).map(|place| (place.1, oracle.read_begins(place))).collect()
+    }
+
+    /// A connection dies: its requests go on, and nobody hears of them. The client comes back at once.
+    fn hang_up(&mut self, connection: u64) {
+        let connections = self.connections.max(1);
+        for entry in self.flights.values_mut().filter(|entry| entry.connection == connection % connections) {
+            entry.flight = match std::mem::replace(&mut entry.flight, Flight::Aside) {
+                Flight::Change { made, .. } | Flight::Orphan(made) => Flight::Orphan(made),
+                _ => Flight::Orphan(Made::new()),
+            };
+        }
+        self.note(|| format!("connection {connection} is gone"));
     }
 
     /// Lets things move until `ready`.
@@ -375,6 +453,7 @@ impl<'a> World<'a> {
         }
         let now = self.clock.now_ns();
         self.pool.tick(now.saturating_add_signed(self.skew_ns));
+        self.before = self.pool.engine.activity();
         let mut done = std::mem::take(&mut self.done);
         let moved = self.pool.poll_once(&mut done);
         let moved = moved || !done.is_empty();
@@ -390,10 +469,11 @@ impl<'a> World<'a> {
             self.clock.advance_to(next.min(now + self.tick_ns));
             self.tick_ns = (self.tick_ns * 2).min(TICK_NS.1);
         }
-        if let Some((token, (_, since))) = self.flights.first_key_value()
-            && now.saturating_sub(*since) > STALL_NS
+        self.is_second_durable();
+        if let Some((token, entry)) = self.flights.first_key_value()
+            && now.saturating_sub(entry.since_ns) > STALL_NS
         {
-            let what = format!("request {token} is under way for {} s", (now - since) / 1_000_000_000);
+            let what = format!("request {token} is under way for {} s", (now - entry.since_ns) / 1_000_000_000);
             return Err(self.stalled(&what));
         }
         self.audit()
@@ -421,6 +501,13 @@ fn word(op: &Op) -> &'static str {
 pub fn plan_faults(devices: &[SimDevice], faults: &[Fault]) {
     for (at, device) in devices.iter().enumerate() {
         device.plan_faults(faults.iter().filter(|fault| fault.device == at).copied().collect());
+    }
+}
+
+/// From now on devices hold these requests back.
+pub fn plan_holds(devices: &[SimDevice], holds: &[Hold]) {
+    for (at, device) in devices.iter().enumerate() {
+        device.plan_holds(holds.iter().filter(|hold| hold.device == at).copied().collect());
     }
 }
 

@@ -17,6 +17,8 @@ fn the_generator_is_the_one_these_seeds_are_for() {
     let some = |kind: Kind| (0..10).map(move |number| Scenario::random(kind.seed(number)));
     // Kinds that came later change nothing for these.
     let text = format!("{:?}", Kind::ALL.into_iter().take(8).flat_map(some).collect::<Vec<_>>());
+    // Nor does what only later kinds have.
+    let text = text.replace(", holds: [], connections: 0, wounds: []", "").replace("region: None, ", "");
     // FNV-1a, 64 bit.
     let hash = text
         .bytes()

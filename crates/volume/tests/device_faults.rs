@@ -427,7 +427,7 @@ fn a_flush_beside_a_failed_one_of_the_mover_fails_too() {
         for _ in 0..400 {
             let leaf = random.below(8) * 400;
             world.write((leaf + random.below(24)) * 8, 32, random.chance(1, 3), [None, Some(BULK)][random.index(2)]);
-            let before = world.shared[CAPACITY].struck() > 0;
+            let before = world.pool.engine.status().flush_failed;
             let flush = world.flush();
             world.settle(0).unwrap();
             let told = error_of(&world, flush) == Some(&RequestError::FlushFailed);

@@ -4,6 +4,8 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+#[path = "holes/child.rs"]
+mod child;
 #[path = "holes/device.rs"]
 mod device;
 #[path = "holes/rig.rs"]
@@ -17,9 +19,15 @@ mod collect;
 mod destage;
 #[path = "holes/disks.rs"]
 mod disks;
+#[path = "holes/features.rs"]
+mod features;
 #[path = "holes/flushes.rs"]
 mod flushes;
+#[path = "holes/memory.rs"]
+mod memory;
 #[path = "holes/reads.rs"]
 mod reads;
+#[path = "holes/space.rs"]
+mod space;
 #[path = "holes/status.rs"]
 mod status;

@@ -44,6 +44,8 @@ impl Mood {
             Kind::Sweeping => Self { clear: 16, ..self },
             Kind::Patchwork => Self { write: 20, clear: 1, admin: 1, ..self },
             Kind::Cramped => Self { write: 30, clear: 1, admin: 0, large_in: 3, zeros_in: 1000, ..self },
+            // Their steps come from elsewhere.
+            _ => self,
         }
     }
 

@@ -28,11 +28,47 @@ pub enum Kind {
     Sweeping,
     /// Files whose names come with their writes, or become known afterwards, and change.
     Naming,
+    /// A fast tier without a volatile cache before capacity devices with one, bands of a few blocks, and batches and data
+    /// that end in any order.
+    Overtaking,
+    /// Slots that come back at once: few of them, the same few blocks written again and again while a destage job waits
+    /// for map pages.
+    Reusing,
+    /// Sectors of bands that rot, or cannot be read any more, met by collections while their blocks are overwritten.
+    Rotting,
+    /// Reads that return wrong bytes once.
+    Misreading,
+    /// Disks that are made and grown, written and flushed at once, while roots are slow or fail to be written.
+    Growing,
+    /// Map pages that cannot be read while moves wait for them, and bands of one or a few blocks.
+    Unmapping,
+    /// As many devices as a pool can have.
+    Many,
+    /// Several connections that flush for each other and die, and questions for the state of long ranges.
+    Talking,
 }
 
 impl Kind {
+    /// The kinds that aim at one window each.
+    pub const WINDOWS: [Self; 8] = [
+        Self::Overtaking,
+        Self::Reusing,
+        Self::Rotting,
+        Self::Misreading,
+        Self::Growing,
+        Self::Unmapping,
+        Self::Many,
+        Self::Talking,
+    ];
+
+    /// Whether it is one of [`Kind::WINDOWS`].
+    #[must_use]
+    pub fn is_window(self) -> bool {
+        Self::WINDOWS.contains(&self)
+    }
+
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 17] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -42,6 +78,14 @@ impl Kind {
         Self::Tight,
         Self::Sweeping,
         Self::Naming,
+        Self::Overtaking,
+        Self::Reusing,
+        Self::Rotting,
+        Self::Misreading,
+        Self::Growing,
+        Self::Unmapping,
+        Self::Many,
+        Self::Talking,
     ];
 
     /// Of the life with this seed.
@@ -117,6 +161,7 @@ impl Shape {
             Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
+            _ => super::windows::shape(kind, Self::random(random), random),
         }
     }
 

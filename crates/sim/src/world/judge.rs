@@ -1,9 +1,10 @@
 //! What the pool answers, held against the oracle and against what must be true at any time.
 
-use super::{Flight, Halt, SURVEY_DEPTH, World, broken, harmful_strikes};
+use super::{Flight, Halt, SURVEY_DEPTH, UnderWay, World, broken, harmful_strikes};
 use crate::oracle::{Content, tag_of};
 use forebay_block::{ClassId, DiskId};
-use forebay_volume::{Completion, Op, Outcome, RequestError};
+use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, RequestError};
+use std::collections::BTreeMap;
 
 impl World<'_> {
     /// Reads every block that was ever touched, as after a restart, and holds it against what may have survived.
@@ -20,7 +21,7 @@ impl World<'_> {
                 }
             }
             self.settle(0)?;
-            for (place, result) in std::mem::take(&mut self.surveyed) {
+            for (place, result, is_misread) in std::mem::take(&mut self.surveyed) {
                 match result {
                     Ok(data) => {
                         let mut content: Content = [0; 8];
@@ -35,7 +36,8 @@ impl World<'_> {
                         self.memory.oracle.survived(place, content).map_err(|what| broken(&what))?;
                     }
                     Err(error) => {
-                        self.judge_error(&error)?;
+                        let is_damage = self.memory.oracle.may_survive_unreadable(place);
+                        self.judge_error(&error, is_misread || is_damage && is_of_device(&error))?;
                         self.memory.oracle.unread(place);
                     }
                 }
@@ -82,20 +84,42 @@ impl World<'_> {
     /// left to be told. What came later and was done says nothing of them.
     pub fn give_up(&mut self) {
         if self.may_fail() {
-            for (flight, _) in self.flights.values() {
-                if let Flight::Change { made, .. } = flight {
+            for entry in self.flights.values() {
+                if let Flight::Change { made, .. } | Flight::Orphan(made) = &entry.flight {
                     self.memory.oracle.failed(made);
                 }
             }
         }
     }
 
-    pub(super) fn judge_error(&self, error: &RequestError) -> Result<(), Halt> {
+    /// Whether a request may have failed for a reason of its own: it met damage that is known, or a misread, or a disk that
+    /// is not there yet. `self` is as before its end.
+    fn is_excused(&self, entry: &UnderWay, error: &RequestError) -> bool {
+        if entry.is_early
+            && matches!(error, RequestError::NoDisk | RequestError::OutOfRange | RequestError::ReadOnly(_))
+        {
+            return true;
+        }
+        if !is_of_device(error) {
+            return false;
+        }
+        let oracle = &self.memory.oracle;
+        let has_met = match &entry.flight {
+            Flight::Read { disk, since, .. } | Flight::Status { disk, since, .. } => {
+                since.keys().any(|&block| oracle.may_be_unreadable((*disk, block)))
+            }
+            Flight::Change { made, .. } | Flight::Orphan(made) => oracle.touches_damage(made),
+            _ => false,
+        };
+        has_met || self.misread() > entry.misread
+    }
+
+    fn judge_error(&self, error: &RequestError, is_excused: bool) -> Result<(), Halt> {
         if self.power.is_off() {
             // The answer of a machine without power reaches nobody.
             return Err(Halt::PowerOff);
         }
-        if self.may_fail() {
+        if is_excused || self.may_fail() {
             return Ok(());
         }
         Err(broken(&format!("a request failed, and no device had: {error}; {}", self.fill())))
@@ -106,24 +130,26 @@ impl World<'_> {
         self.note(|| {
             format!("end of {token}: {}", result.as_ref().map_or_else(ToString::to_string, |_| "good".into()))
         });
-        let Some((flight, _)) = self.flights.remove(&token) else {
+        let Some(entry) = self.flights.remove(&token) else {
             return Err(broken(&format!("request {token} was answered twice")));
         };
-        match (result, flight) {
+        let is_excused = result.as_ref().is_err_and(|error| self.is_excused(&entry, error));
+        match (result, entry.flight) {
             (result, Flight::Survey { place }) => match result {
-                Ok(Outcome::Data(data)) => self.surveyed.push((place, Ok(data))),
+                Ok(Outcome::Data(data)) => self.surveyed.push((place, Ok(data), false)),
                 Ok(other) => return Err(broken(&format!("a read was answered with {other:?}"))),
-                Err(error) => self.surveyed.push((place, Err(error))),
+                Err(error) => self.surveyed.push((place, Err(error), is_excused)),
             },
             (Err(error), Flight::Change { made, .. }) => {
                 self.memory.oracle.failed(&made);
-                self.judge_error(&error)?;
+                self.judge_error(&error, is_excused)?;
             }
-            (Err(error), _) => self.judge_error(&error)?,
+            (Err(_), Flight::Orphan(made)) => self.memory.oracle.failed(&made),
+            (Err(error), _) => self.judge_error(&error, is_excused)?,
             (Ok(_), Flight::Change { made, fua }) => {
                 self.memory.oracle.acknowledge(&made, fua);
             }
-            (Ok(_), Flight::Aside) => {}
+            (Ok(_), Flight::Aside | Flight::Orphan(_)) => {}
             (Ok(_), Flight::Flush { event }) => self.memory.oracle.flushed(event),
             (Ok(Outcome::Data(data)), Flight::Read { disk, sector, since }) => {
                 for (position, bytes) in (sector..).zip(data.chunks_exact(512)) {
@@ -133,8 +159,45 @@ impl World<'_> {
                     seen.map_err(|what| broken(&format!("read {token}: {what}")))?;
                 }
             }
-            (Ok(other), Flight::Read { .. }) => return Err(broken(&format!("a read was answered with {other:?}"))),
+            (Ok(Outcome::Extents(extents)), Flight::Status { disk, sector, sectors, since }) => {
+                self.judge_extents(&extents, (disk, sector, sectors), &since)
+                    .map_err(|what| broken(&format!("status {token}: {what}")))?;
+            }
+            (Ok(other), Flight::Read { .. } | Flight::Status { .. }) => {
+                return Err(broken(&format!("a request was answered with {other:?}")));
+            }
         }
         Ok(())
     }
+
+    /// Extents begin where they were asked for, end no later, and what is called a hole or zeros may be read as zeros.
+    fn judge_extents(
+        &self,
+        extents: &[Extent],
+        (disk, sector, sectors): (u16, u64, u64),
+        since: &BTreeMap<u64, usize>,
+    ) -> Result<(), String> {
+        let mut at = sector;
+        for extent in extents {
+            let end = at + extent.len_bytes / 512;
+            if extent.len_bytes == 0 || !extent.len_bytes.is_multiple_of(512) || end > sector + sectors {
+                return Err(format!("extents of {sector}+{sectors} that do not fit: {extents:?}"));
+            }
+            if matches!(extent.state, ExtentState::Hole | ExtentState::Zero) {
+                for (&block, &since) in since.range(at / 8..end.div_ceil(8)) {
+                    let here = (at.max(block * 8)..end.min(block * 8 + 8)).map(|position| (position % 8) as usize);
+                    for within in here {
+                        self.memory.oracle.saw((disk, block), within, Some(0), since)?;
+                    }
+                }
+            }
+            at = end;
+        }
+        if at == sector && sectors > 0 { Err("no extents".into()) } else { Ok(()) }
+    }
+}
+
+/// Whether a request failed as something could not be read from a device.
+fn is_of_device(error: &RequestError) -> bool {
+    matches!(error, RequestError::Damaged { .. } | RequestError::Device { .. })
 }

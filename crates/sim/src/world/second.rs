@@ -47,12 +47,42 @@ impl World<'_> {
         Ok(())
     }
 
+    /// The second disk is made or grown, and nobody waits until that is durable.
+    pub(super) fn change_second_now(&mut self, blocks: u64) {
+        if self.memory.maybe.is_some() {
+            return;
+        }
+        let at = self.pool.engine.checkpoint_number();
+        let engine = &mut self.pool.engine;
+        let wanted = match self.memory.second {
+            None => engine.add_disk(SECOND, blocks * 4096, true).map(|id| Second { id: id.0, blocks }),
+            Some(second) if blocks > second.blocks => {
+                engine.resize_disk(SECOND, blocks * 4096, true).map(|()| Second { blocks, ..second })
+            }
+            Some(_) => return,
+        };
+        let Ok(wanted) = wanted else { return };
+        self.note(|| format!("the second disk becomes {wanted:?}, and is used at once"));
+        (self.memory.maybe, self.memory.changed_at) = (Some(Some(wanted)), at);
+    }
+
+    /// Whether a change that nobody waits for has become durable: a checkpoint that was under way then may not have it.
+    pub(super) fn is_second_durable(&mut self) {
+        if let Some(wanted) = self.memory.maybe
+            && self.memory.changed_at > 0
+            && self.pool.engine.checkpoint_number() > self.memory.changed_at + 1
+        {
+            self.settle_second(wanted);
+        }
+    }
+
     /// What the second disk is, from now on.
     fn settle_second(&mut self, now: Option<Second>) {
         if let (Some(old), None) = (self.memory.second, now) {
             self.memory.oracle.forget_disk(old.id);
         }
         (self.memory.second, self.memory.maybe) = (now, None);
+        self.memory.changed_at = 0;
     }
 
     /// Asks for a checkpoint and waits until it is there or has failed.
@@ -83,6 +113,11 @@ impl World<'_> {
         if found != known && self.memory.maybe != Some(found) {
             let maybe = self.memory.maybe;
             return Err(broken(&format!("the second disk is {found:?}, not {known:?} (or {maybe:?})")));
+        }
+        // What was flushed on it is a promise, too.
+        if let Some(Some(wanted)) = self.memory.maybe.filter(|_| self.memory.changed_at > 0) {
+            let blocks = found.map_or(0, |second| second.blocks);
+            self.memory.oracle.cut_off(wanted.id, blocks).map_err(|what| broken(&what))?;
         }
         self.settle_second(found);
         Ok(())

@@ -219,7 +219,7 @@ impl Engine {
         if self.stats.len() < classes {
             self.stats.resize(classes, Default::default());
         }
-        self.mover_policy_changed();
+        self.migrate_policy_changed();
         self.request_checkpoint(false);
     }
 }

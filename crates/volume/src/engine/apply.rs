@@ -53,6 +53,7 @@ impl Engine {
     /// Counts blocks that hosts wrote at a location.
     pub(crate) fn count_written(&mut self, class: ClassId, location: u64, blocks: u64) {
         let bytes = blocks * BLOCK;
+        self.written_blocks += blocks;
         let is_fast = self.extents.is_fast(location);
         let statistics = self.books(class);
         statistics.host_written_bytes += bytes;
@@ -65,6 +66,7 @@ impl Engine {
         {
             let now = i32::from(entry.leaf(leaf).0.stageable) + change;
             entry.set_stageable(leaf, now.clamp(0, page::LEAF_ENTRIES as i32) as u16);
+            self.enqueue_leaf(disk, leaf);
         }
     }
 
@@ -81,6 +83,7 @@ impl Engine {
     ) -> Option<i32> {
         let old = page::leaf_entry(&self.frames.get(frame).page, at);
         let (entry, checksum) = change.apply(old)?;
+        let epoch = self.epoch_now();
         match change {
             Change::Reclass { .. } => self.count_reclassed(old.0, entry),
             Change::Move { source, .. } => self.count_moved(entry, source),
@@ -89,6 +92,9 @@ impl Engine {
         }
         let leaf = &mut self.frames.get_mut(frame).page;
         page::set_leaf_entry(leaf, at, entry, checksum);
+        if let (Change::Set { .. }, Entry::Data { .. }) = (change, entry) {
+            page::set_written(leaf, at, epoch);
+        }
         let change_of_stageable = self.stageable(entry) - self.stageable(old.0);
         if let Change::Reclass { .. } = change {
             return Some(change_of_stageable);
@@ -207,7 +213,7 @@ impl Engine {
     pub(crate) fn release_durable(&mut self) {
         let durable = if self.options.faults.reuse_at_once() { u64::MAX } else { self.journal.durable() };
         while let Some(freed) = self.freed.pop(durable) {
-            if self.mover_holds(freed) {
+            if self.migrate_holds(freed) {
                 continue;
             }
             match freed {

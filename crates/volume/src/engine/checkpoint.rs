@@ -199,7 +199,7 @@ impl Engine {
     /// From where recovery would need the journal if the map were frozen now: position and batch.
     fn journal_needed_from(&self) -> (u64, u64) {
         let pieces = self.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
-        pieces.chain(self.mover_journal_at()).fold(self.journal.head(), Ord::min)
+        pieces.chain(self.migrate_journal_at()).fold(self.journal.head(), Ord::min)
     }
 
     /// Moves the checkpoint on as far as it goes without waiting.
@@ -306,10 +306,10 @@ impl Engine {
                 }
             }
         }
-        unapplied.extend(self.mover_unapplied());
+        unapplied.extend(self.migrate_unapplied());
         unapplied.sort_unstable();
         unapplied.dedup();
-        for freed in self.freed.iter().chain(self.mover_deferred()).chain(self.lost.iter().copied()) {
+        for freed in self.freed.iter().chain(self.migrate_deferred()).chain(self.lost.iter().copied()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);
@@ -323,7 +323,7 @@ impl Engine {
             shadow.clear(slot);
         }
         self.disks.values_mut().for_each(Disk::take_counts);
-        let counts_due = !self.mover_has_swept();
+        let counts_due = !self.migrate_has_surveyed();
         let state = &mut self.checkpoint;
         state.counts_due = counts_due;
         state.generation += 1;

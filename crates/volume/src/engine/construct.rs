@@ -3,6 +3,7 @@
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::{Counters, Engine, EngineOptions};
 use crate::journal::{Journal, JournalGeometry};
+use crate::layout::page::LEAF_ENTRIES;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
@@ -18,6 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 const BASE_MEMORY_BYTES: u64 = 28 << 20;
 /// A frame with its bookkeeping.
 const FRAME_BYTES: u64 = 4096 + 160;
+/// Bytes of a disk that a leaf maps.
+const LEAF_SPAN_BYTES: u64 = LEAF_ENTRIES as u64 * 4096;
 /// Fewest frames that let every kind of work go on.
 const FRAMES_MIN: u64 = 64;
 
@@ -54,11 +57,17 @@ pub fn memory_needed_bytes(superblock: &Superblock, extents: &Extents, disk_size
 }
 
 fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
-    let index: u64 = disk_sizes.map(index_memory_bytes).sum();
+    let (mut index, mut disk_bytes) = (0, 0);
+    for size_bytes in disk_sizes {
+        index += index_memory_bytes(size_bytes);
+        disk_bytes += size_bytes;
+    }
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
     let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
-    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES
+    // The queue of leaves with staged blocks, by age, with what a vector keeps in hand.
+    let queue = 2 * 8 * (disk_bytes / LEAF_SPAN_BYTES + 1).min(superblock.slots);
+    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue
 }
 
 impl Engine {
@@ -110,7 +119,9 @@ impl Engine {
             lost: Vec::new(),
             flush: Default::default(),
             checkpoint: Default::default(),
-            mover: Default::default(),
+            migrate: Default::default(),
+            written_blocks: 0,
+            slots_taken: 0,
             executing: 0,
             copies: Default::default(),
             runs: Vec::new(),
@@ -123,6 +134,8 @@ impl Engine {
             superblock,
         };
         engine.stats.resize(engine.prism.table().classes().len().max(engine.stats.len()), Default::default());
+        engine.written_blocks = engine.stats.iter().map(|class| class.host_written_bytes / 4096).sum();
+        engine.enqueue_all_leaves();
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
         engine.checkpoint.kept = root.kept;

@@ -13,7 +13,7 @@ mod copies;
 mod discard;
 mod flush;
 mod freed;
-mod mover;
+mod migrate;
 mod options;
 mod paging;
 mod place;
@@ -73,16 +73,16 @@ pub(crate) enum Pending {
     RootOut,
     /// A device flush of the flush under way.
     Flush { device: usize },
-    /// A device flush that the mover needs.
-    MoverFlush,
-    /// Source blocks of the mover: position of the first candidate, and how many.
-    MoverRead { first: usize, blocks: usize },
-    /// One source block of the mover that was not what it should be at the first reading.
-    MoverReadAgain { at: usize },
-    /// Destination blocks of the mover.
-    MoverWrite { groups: summaries::Groups },
+    /// A device flush that a job needs, by its number.
+    MoveFlush { job: u32, number: u64 },
+    /// Source blocks of a job, by their number in its list.
+    MoveRead { job: u32, candidates: Vec<u32> },
+    /// One source block that was not what it should be at the first reading.
+    MoveReadAgain { job: u32, candidate: u32 },
+    /// Destination blocks of a job.
+    MoveWrite { job: u32, groups: summaries::Groups },
     /// The summary of a group of the band being collected.
-    MoverSummary { group: u32 },
+    MoveSummary { job: u32, group: u32 },
     /// The summary of a complete group.
     Summary { device: usize, key: crate::space::bands::GroupKey },
     /// A freed band being trimmed.
@@ -90,9 +90,6 @@ pub(crate) enum Pending {
     /// The lazily written watermark block.
     Watermark,
 }
-
-/// Who waits for a leaf: a piece, or the mover.
-pub(crate) const MOVER: u32 = u32::MAX;
 
 /// The engine. See the module's documentation.
 pub struct Engine {
@@ -120,7 +117,7 @@ pub struct Engine {
     commands: VecDeque<(usize, DeviceRequest)>,
     completions: VecDeque<Completion>,
     waiting: clients::Waiting,
-    /// Pieces (or the mover) that wait for a frame.
+    /// Pieces and jobs that wait for a frame.
     frame_waiters: VecDeque<u32>,
     /// Space to be freed, by batch.
     pub(crate) freed: FreedQueue,
@@ -128,7 +125,11 @@ pub struct Engine {
     lost: Vec<Freed>,
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
-    pub(crate) mover: mover::MoverState,
+    pub(crate) migrate: migrate::Migrate,
+    /// Blocks of data that hosts have written, over the pool's life: its clock.
+    written_blocks: u64,
+    /// Slots that writes have taken since the start.
+    slots_taken: u64,
     /// Pieces that hold a leaf which they will change.
     executing: usize,
     /// Reused scratch space: no allocation per request.
@@ -163,7 +164,7 @@ impl Engine {
         self.now_ns = self.now_ns.saturating_add(passed_ns);
         self.patience_ns = self.patience_ns.saturating_add(passed_ns.min(PATIENCE_STEP_NS));
         self.lazy_watermark();
-        self.mover_tick();
+        self.migrate_tick();
     }
 
     /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
@@ -172,7 +173,7 @@ impl Engine {
         self.retry_frame_waiters();
         self.retry_waiting();
         self.checkpoint_step();
-        self.mover_step();
+        self.migrate_step();
         self.seal_batch(false);
         self.flush_step();
     }
@@ -246,14 +247,14 @@ impl Engine {
             Pending::PageOut { frame, location } => self.page_out_done(frame, location, result),
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
             Pending::Flush { device } => self.device_flushed(device, result),
-            Pending::MoverFlush => self.mover_flushed(device, result),
-            Pending::MoverRead { first, blocks } => self.mover_read_done(first, blocks, result, bufs),
-            Pending::MoverReadAgain { at } => self.mover_read_again_done(at, result, bufs),
-            Pending::MoverWrite { groups } => {
+            Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
+            Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
+            Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
+            Pending::MoveWrite { job, groups } => {
                 self.summaries_written(&groups, result.is_ok());
-                self.mover_write_done(device, result);
+                self.destination_written(job, result);
             }
-            Pending::MoverSummary { group } => self.mover_summary_done(group, result, bufs),
+            Pending::MoveSummary { job, group } => self.summary_read(job, group, result, bufs),
             Pending::Summary { device, key } => self.summary_written(device, key, &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.

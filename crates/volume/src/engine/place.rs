@@ -124,6 +124,7 @@ impl Engine {
         }
         let wanted = u64::from(wanted).min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;
+        self.slots_taken += got;
         Some((self.extents.slot_location(slot), got as u32))
     }
 
@@ -157,7 +158,9 @@ impl Engine {
             Place::Fast => true,
             Place::Capacity | Place::Both => false,
             Place::Stage => {
-                let threshold = total * self.options.bypass_below_percent / 100;
+                // Half of what should be free for hosts is gone: destage does not keep up.
+                let threshold =
+                    (total * self.options.bypass_below_percent / 100).min(self.free_slots_wanted().div_ceil(2));
                 let free = self.data_slots_free();
                 if free >= threshold || threshold == 0 {
                     return true;

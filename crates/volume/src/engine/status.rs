@@ -199,14 +199,14 @@ impl Engine {
             collection,
             checkpoint: self.checkpoint.is_active(),
             stalled: !self.waiting.is_empty(),
-            sweep: !self.mover_has_swept(),
+            sweep: !self.migrate_has_surveyed(),
             ..Activity::default()
         };
         for (_, pending) in &self.pending {
             match pending {
                 Pending::PageIn { .. } => found.page_in = true,
                 Pending::PageOut { .. } => found.page_out = true,
-                Pending::Flush { .. } | Pending::MoverFlush => found.flush = true,
+                Pending::Flush { .. } | Pending::MoveFlush { .. } => found.flush = true,
                 Pending::Trim { .. } => found.trim = true,
                 _ => {}
             }
@@ -255,8 +255,8 @@ impl Engine {
     fn audit_leaf(&self) -> Result<(), String> {
         let made = self.frames.made().max(1) as u64;
         let at = (self.now_ns / 1000 % made) as u32;
-        // Where classes have changed their places, counts are made anew when the mover comes by.
-        if self.frames.made() == 0 || !self.mover_has_swept() {
+        // Where classes have changed their places, counts are made anew when migration comes by.
+        if self.frames.made() == 0 || !self.migrate_has_surveyed() {
             return Ok(());
         }
         let frame = self.frames.get(at);

@@ -1,6 +1,7 @@
 //! Writes: classify, take space, send data and record out in parallel, change the map when both have arrived.
 
 use super::clients::{Fill, PieceKind, Segment, Sweep, Waiting, Wants};
+use super::migrate::job_of_waiter;
 use super::paging::Leaf;
 use super::summaries::Append;
 use super::{Engine, Freed, Pending};
@@ -20,7 +21,7 @@ const RECORD_BYTES_PER_BLOCK: usize = 28;
 /// Further attempts at writing a journal batch that failed.
 const BATCH_ATTEMPTS_MAX: u8 = 3;
 
-/// How long a write waits for space at least while the mover achieves nothing.
+/// How long a write waits for space at least while migration achieves nothing.
 const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Blocks of `data` that need space: those of zeros need none.
@@ -148,7 +149,7 @@ impl Engine {
         {
             RequestError::ReadOnly(why)
         } else if wants == Wants::Space
-            && !self.mover_may_free()
+            && !self.migrate_may_free()
             && (self.waited_too_long(id)
                 || self.freed.is_empty()
                     && self.pending.is_empty()
@@ -562,8 +563,8 @@ impl Engine {
             self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
         }
         for waiter in waiters {
-            if waiter == super::MOVER {
-                self.mover_batch_written(error.is_none());
+            if let Some(job) = job_of_waiter(waiter) {
+                self.move_batch_written(job, error.is_none());
                 continue;
             }
             let Some(piece) = self.pieces.get_mut(waiter as usize) else {

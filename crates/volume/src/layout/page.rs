@@ -143,7 +143,6 @@ fn stamp(page: &mut [u8], magic: [u8; 4], name: PageName) -> u32 {
     page[10..16].fill(0);
     page[16..24].copy_from_slice(&name.number.to_le_bytes());
     page[24..28].copy_from_slice(&name.generation.to_le_bytes());
-    page[28..HEADER_BYTES].fill(0);
     seal(page)
 }
 
@@ -154,8 +153,40 @@ fn is_named(page: &[u8], magic: [u8; 4], name: PageName) -> bool {
         && is_sealed(page, magic)
 }
 
+/// Blocks of a leaf that share a clock.
+pub const CLOCK_BLOCKS: usize = 8;
+const CLOCKS: usize = LEAF_ENTRIES / CLOCK_BLOCKS;
+const NEWEST_EPOCH_OFFSET: usize = 28;
+const AGES_OFFSET: usize = 32;
+const CLOCK_END: usize = AGES_OFFSET + CLOCKS;
+
+fn newest_epoch(page: &[u8]) -> u32 {
+    let mut epoch = [0; 4];
+    epoch.copy_from_slice(&page[NEWEST_EPOCH_OFFSET..AGES_OFFSET]);
+    u32::from_le_bytes(epoch)
+}
+
+/// The epoch in which block `i` of a leaf or one of its neighbours was last written by a host; of what is older than 255
+/// epochs before the newest of the leaf, that.
+#[must_use]
+pub fn written_epoch(page: &[u8], i: usize) -> u32 {
+    newest_epoch(page).saturating_sub(u32::from(page[AGES_OFFSET + i / CLOCK_BLOCKS]))
+}
+
+/// Notes that a host wrote block `i` of a leaf in this epoch.
+pub fn set_written(page: &mut [u8], i: usize, epoch: u32) {
+    let newest = newest_epoch(page);
+    if epoch > newest {
+        let passed = u8::try_from(epoch - newest).unwrap_or(u8::MAX);
+        page[AGES_OFFSET..CLOCK_END].iter_mut().for_each(|age| *age = age.saturating_add(passed));
+        page[NEWEST_EPOCH_OFFSET..AGES_OFFSET].copy_from_slice(&epoch.to_le_bytes());
+    }
+    page[AGES_OFFSET + i / CLOCK_BLOCKS] = 0;
+}
+
 /// Completes a leaf for writing; returns its CRC for the parent.
 pub fn seal_leaf(page: &mut [u8], name: PageName) -> u32 {
+    page[CLOCK_END..HEADER_BYTES].fill(0);
     stamp(page, LEAF_MAGIC, name)
 }
 
@@ -250,6 +281,22 @@ mod tests {
         page[HEADER_BYTES + 4] ^= 1 << (LOCATION_BITS - 32);
         assert_eq!(leaf_entry(&page, 0).0, Entry::Damaged);
         assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
+    }
+
+    #[test]
+    fn clocks_tell_when_neighbours_were_written() {
+        let mut page = vec![0u8; PAGE_BYTES];
+        set_written(&mut page, 0, 10);
+        set_written(&mut page, 399, 12);
+        set_written(&mut page, 8, 100);
+        let name = PageName { disk: DiskId(1), number: 0, generation: 9 };
+        let crc = seal_leaf(&mut page, name);
+        assert!(is_leaf(&page, name, crc));
+        let epochs = [0, 7, 8, 16, 392, 399].map(|i| written_epoch(&page, i));
+        assert_eq!(epochs, [10, 10, 100, 0, 12, 12]);
+        set_written(&mut page, 16, 1000);
+        assert_eq!([0, 8, 16].map(|i| written_epoch(&page, i)), [745, 745, 1000], "an age has one byte");
+        assert_eq!(leaf_entry(&page, 0), (Entry::Unmapped, 0), "the clocks do not overlap the entries");
     }
 
     #[test]

@@ -233,7 +233,7 @@ pub fn salvage(
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     Overlay::over_all(devices);
     let (mut engine, report) = open_with(devices, fast, classes, options, MissingBatches::Skip)?;
-    engine.mover.paused = true;
+    engine.migrate.paused = true;
     engine.set_read_only("opened for salvage");
     Ok((engine, report))
 }
@@ -299,7 +299,7 @@ fn open_with(
         journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
     });
     if has_moved || header.counts_due {
-        engine.mover_policy_changed();
+        engine.migrate_policy_changed();
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
@@ -314,7 +314,7 @@ fn open_with(
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = true;
+    engine.migrate.paused = true;
     engine.request_checkpoint(false);
     drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == header.checkpoint {
@@ -325,7 +325,7 @@ fn open_with(
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = unknown != 0;
+    engine.migrate.paused = unknown != 0;
     if unknown != 0 {
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }

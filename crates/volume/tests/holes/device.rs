@@ -64,7 +64,6 @@ pub enum Fate {
 type Rule = Box<dyn FnMut(&Seen<'_>) -> Fate + Send>;
 
 struct Core {
-    name: String,
     geometry: Geometry,
     regions: Vec<(Range<u64>, Region)>,
     /// What reads see.
@@ -93,7 +92,6 @@ impl Scripted {
         let geometry =
             Geometry { size_bytes, logical_block_bytes: 512, optimal_band_bytes: None, volatile_cache, discards: true };
         let core = Core {
-            name: name.to_owned(),
             geometry: geometry.clone(),
             regions: Vec::new(),
             now: vec![0; size_bytes as usize],
@@ -212,6 +210,7 @@ impl Core {
             result = Err(IoError { kind: IoErrorKind::Medium, operation: name, offset_bytes, os_error: 5 });
         }
         match op {
+            Op::Read { bufs } if result.is_err() => return Completion { tag, result, bufs: Some(bufs) },
             Op::Read { mut bufs } => {
                 let mut at = offset_bytes;
                 for buf in bufs.as_mut_slice() {
@@ -240,6 +239,17 @@ impl Core {
             Op::WriteZeroes { len_bytes } => self.store(offset_bytes, &vec![0; len_bytes as usize], false),
         }
         Completion { tag, result, bufs: None }
+    }
+
+    fn is_valid(&self, request: &Request) -> bool {
+        let len_bytes = match &request.op {
+            Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+            Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+            Op::Flush => 0,
+            Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
+        };
+        let end = request.offset_bytes.checked_add(len_bytes);
+        request.offset_bytes.is_multiple_of(512) && end.is_some_and(|end| end <= self.geometry.size_bytes)
     }
 
     fn fate(&mut self, request: &Request) -> Fate {
@@ -277,14 +287,13 @@ impl Device for Scripted {
         let core = &mut *self.core();
         for _ in 0..core.pending.len() {
             let Some((came, request)) = core.pending.pop_front() else { return };
-            let fate = core.fate(&request);
+            let fate = if core.is_valid(&request) { core.fate(&request) } else { Fate::Failed };
             if fate == Fate::Held {
                 core.pending.push_back((came, request));
                 continue;
             }
             core.clock += 1;
             core.changes += u64::from(!matches!(request.op, Op::Read { .. } | Op::Flush) && fate == Fate::Good);
-            assert!(request.offset_bytes.is_multiple_of(512), "{}: {request:?}", core.name);
             done.push(core.end(came, request, fate));
         }
     }

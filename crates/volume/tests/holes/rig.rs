@@ -83,7 +83,7 @@ pub fn labels(bytes: &[u8]) -> Vec<(u64, u64, u32)> {
 
 /// Whether a request carries data of hosts.
 pub fn has_data(seen: &Seen<'_>) -> bool {
-    (0..seen.bytes.len()).step_by(512).any(|at| label(&seen.bytes[at..]).is_some())
+    (0..seen.bytes.len()).step_by(512).any(|at| seen.bytes[at..].starts_with(b"HOLE"))
 }
 
 /// Whether a request reads a page of the map: it is no data that lies there.
@@ -307,12 +307,12 @@ impl Rig {
     }
 }
 
-/// What verification finds on devices that are not served.
+/// What verification finds on devices that are not served, the first of it.
 pub fn findings(setup: &Setup, devices: &[Scripted]) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |finding: forebay_volume::verify::Finding| found.push(format!("{finding:?}"));
     match verify(&mut over(devices), 1, setup.options.clone(), &mut report) {
-        Ok(_) => found,
+        Ok(_) => found.into_iter().take(3).collect(),
         Err(error) => vec![error.to_string()],
     }
 }

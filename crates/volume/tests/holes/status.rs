@@ -1,11 +1,9 @@
 //! Block status of long ranges.
 
+use crate::child::in_a_process;
 use crate::rig::{Rig, Setup};
 use forebay_volume::{EngineOptions, ExtentState, Op, Outcome};
-use std::process::Command;
 
-/// Set for the child process in which the stack may overflow: that ends a process, not a test.
-const CHILD: &str = "FOREBAY_HOLE_08";
 const DISK_BYTES: u64 = 8 << 30;
 
 fn asks_for_the_status_of_all_leaves() {
@@ -32,13 +30,8 @@ fn asks_for_the_status_of_all_leaves() {
 /// disk do it on a stack of 512 KiB.
 #[test]
 fn hole_08_block_status_of_a_long_uniform_range() {
-    if std::env::var_os(CHILD).is_some() {
+    in_a_process(2 << 20, || {
         let thread = std::thread::Builder::new().stack_size(512 << 10);
-        return thread.spawn(asks_for_the_status_of_all_leaves).unwrap().join().unwrap();
-    }
-    let name = std::thread::current().name().unwrap().to_owned();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    let output = child.args(["--exact", &name, "--nocapture"]).env(CHILD, "1").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {text}", output.status);
+        thread.spawn(asks_for_the_status_of_all_leaves).unwrap().join().unwrap();
+    });
 }

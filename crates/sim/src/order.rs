@@ -1,0 +1,146 @@
+//! The order in which devices end requests, where a life forces one: requests of a kind that go to a region are held for
+//! long while all others go on. Times drawn from one range for all requests hardly ever let one of them fall behind by a
+//! whole job of the engine's, and that is where its holes were.
+
+use crate::oracle::tag_of;
+use forebay_block::Op;
+use forebay_volume::layout::superblock::Superblock;
+use std::ops::Range;
+
+/// What a request is for, as far as a device can tell it from its place and its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Region {
+    /// Superblocks and the watermark.
+    Head,
+    /// A root's blob.
+    Root,
+    /// A root's header, either copy.
+    Header,
+    /// Journal batches.
+    Journal,
+    /// Pages of the map.
+    Page,
+    /// Summaries of bands.
+    Summary,
+    /// Blocks of hosts, on either tier.
+    Data,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Flushes.
+    Flush,
+    /// Discards.
+    Discard,
+}
+
+impl What {
+    /// Of an operation.
+    #[must_use]
+    pub fn of(op: &Op) -> Self {
+        match op {
+            Op::Read { .. } => Self::Read,
+            Op::Write { .. } | Op::WriteZeroes { .. } => Self::Write,
+            Op::Flush => Self::Flush,
+            Op::Discard { .. } => Self::Discard,
+        }
+    }
+}
+
+/// Requests that are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Device, from 0: the fast one.
+    pub device: usize,
+    /// What they do.
+    pub what: What,
+    /// Where; `None`: anywhere.
+    pub region: Option<Region>,
+    /// How many such requests go by first.
+    pub skip: u32,
+    /// How many are held then.
+    pub count: u32,
+    /// For how long, in nanoseconds.
+    pub hold_ns: u64,
+    /// What they do happens as they are submitted, and only their end is held; else both are.
+    pub is_early: bool,
+}
+
+/// Where things lie on a device.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    is_fast: bool,
+    roots: [Range<u64>; 2],
+    journal: Range<u64>,
+    data: Range<u64>,
+}
+
+/// Whether a block is one of a host's: filled with a tag.
+fn is_hosts(block: &[u8]) -> bool {
+    block.get(..512).is_none_or(|sector| tag_of(sector).is_some())
+}
+
+impl Places {
+    /// Of device `at` of a pool.
+    #[must_use]
+    pub fn of(superblock: &Superblock, at: usize) -> Self {
+        let Some(member) = superblock.members.get(at) else { return Self::default() };
+        let root = |offset_bytes: u64| offset_bytes..offset_bytes + superblock.root_len_bytes;
+        let journal_end = superblock.journal_offset_bytes + superblock.journal_len_bytes;
+        let data_end = if at == 0 { member.size_bytes } else { member.data_offset_bytes + member.sectors * 512 };
+        Self {
+            is_fast: at == 0,
+            roots: superblock.root_offsets_bytes.map(root),
+            journal: superblock.journal_offset_bytes..journal_end,
+            data: member.data_offset_bytes..data_end,
+        }
+    }
+
+    /// What lies, or is about to lie, at an offset, where it begins with `content`.
+    #[must_use]
+    pub fn region(&self, offset_bytes: u64, content: &[u8]) -> Region {
+        if self.data.contains(&offset_bytes) {
+            return match (is_hosts(content), self.is_fast) {
+                (true, _) => Region::Data,
+                (false, true) => Region::Page,
+                (false, false) => Region::Summary,
+            };
+        }
+        if self.is_fast && self.journal.contains(&offset_bytes) {
+            return Region::Journal;
+        }
+        match self.roots.iter().find(|area| self.is_fast && area.contains(&offset_bytes)) {
+            Some(area) if offset_bytes == area.start || offset_bytes + 4096 == area.end => Region::Header,
+            Some(_) => Region::Root,
+            None => Region::Head,
+        }
+    }
+
+    /// What a report calls a request under way.
+    #[must_use]
+    pub fn name(&self, what: What, region: Region) -> &'static str {
+        match (what, region) {
+            (What::Flush, _) if self.is_fast => "fast flush",
+            (What::Flush, _) => "capacity flush",
+            (What::Discard, _) => "trim",
+            (What::Read, Region::Page) => "page read",
+            (What::Write, Region::Page) => "page write",
+            (What::Read, Region::Summary) => "summary read",
+            (What::Write, Region::Summary) => "summary write",
+            (What::Read, Region::Data) if self.is_fast => "slot read",
+            (What::Write, Region::Data) if self.is_fast => "slot write",
+            (What::Read, Region::Data) => "band read",
+            (What::Write, Region::Data) => "band write",
+            (What::Write, Region::Journal) => "journal write",
+            (What::Write, Region::Root) => "root write",
+            (What::Write, Region::Header) => "header write",
+            (What::Write, Region::Head) => "watermark write",
+            (What::Read, Region::Journal | Region::Root | Region::Header | Region::Head) => "recovery read",
+        }
+    }
+}

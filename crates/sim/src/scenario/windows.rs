@@ -1,0 +1,329 @@
+//! Lives that aim at one window each: small geometry, so that it opens often, and requests of one kind held back, so that
+//! it stays open. Each goes after what 2 million lives of a little of everything had not met.
+
+use super::shape::{Kind, Shape};
+use super::{End, LEAF_BLOCKS, Round, Step, Wound, pick};
+use crate::device::AfterDiscard;
+use crate::fault::{Fault, FaultKind};
+use crate::order::{Hold, Region, What};
+use forebay_block::{Geometry, Random};
+use forebay_volume::layout::plan::{HEAD_BYTES, PoolOptions, plan};
+
+/// Class of an export: everything to the capacity tier, or everything to stay on the fast one.
+const BULK: Option<u8> = Some(5);
+const PINNED: Option<u8> = Some(1);
+
+/// Bytes of a fast device that has about `slots` slots.
+fn fast_bytes(shape: &Shape, slots: u64) -> u64 {
+    let of = |size_bytes: u64| Geometry {
+        size_bytes,
+        logical_block_bytes: 512,
+        optimal_band_bytes: None,
+        volatile_cache: true,
+        discards: false,
+    };
+    let options = PoolOptions {
+        name: "simulated".into(),
+        band_bytes: Some(shape.band_bytes),
+        journal_bytes: Some(shape.journal_bytes),
+    };
+    let capacity: Vec<Geometry> = shape.capacity_bytes.iter().map(|&bytes| of(bytes)).collect();
+    let ids = vec![[1; 16]; capacity.len() + 1];
+    let probe_bytes = 8 << 20;
+    let probed = plan(&options, &of(probe_bytes), &capacity, [7; 16], &ids).map_or(0, |superblock| superblock.slots);
+    // Tables of the root shrink with the device: a few slots more come of that.
+    probe_bytes - probed.saturating_sub(slots) * 4096
+}
+
+/// Bytes of a capacity device of so many bands.
+fn bands(count: u64, band_bytes: u64) -> u64 {
+    HEAD_BYTES.next_multiple_of(band_bytes) + count * band_bytes + 8192
+}
+
+/// The geometry of such a life.
+pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
+    // Discontiguous leaves of the map are what paging is about.
+    let leaves = match kind {
+        Kind::Reusing => 12 + random.below(8),
+        Kind::Unmapping => 10 + random.below(10),
+        Kind::Talking => 24 + random.below(40),
+        _ => 1 + random.below(3),
+    };
+    let base = Shape {
+        kind,
+        leaves,
+        disk_bytes: (leaves * LEAF_BLOCKS * 4096).max(16 << 20),
+        journal_bytes: 128 << 10,
+        sector_bytes: pick(random, &[[512, 512], [512, 512], [4096, 4096]]),
+        is_modelled: false,
+        unflushed_limit_bytes: 4 << 20,
+        discards: true,
+        ..any
+    };
+    let of = |band_bytes: u64, capacity: &[u64], slots: u64, base: Shape| {
+        let capacity_bytes = capacity.iter().map(|&count| bands(count, band_bytes)).collect();
+        let shape = Shape { band_bytes, capacity_bytes, ..base };
+        Shape { fast_bytes: fast_bytes(&shape, slots), ..shape }
+    };
+    match kind {
+        Kind::Overtaking => Shape {
+            is_volatile: pick(random, &[[false, true], [false, true], [false, true], [true, true], [false, false]]),
+            frames: 16,
+            job_blocks: pick(random, &[4, 24]),
+            destage_above_percent: pick(random, &[1, 40]),
+            bypass_below_percent: pick(random, &[5, 40]),
+            blocks: 3 + random.below(16),
+            ..of(pick(random, &[8 << 10, 16 << 10, 32 << 10]), &[24 + random.below(16)], 70 + random.below(60), base)
+        },
+        Kind::Reusing => Shape {
+            is_volatile: pick(random, &[[false, true], [false, false], [true, true]]),
+            frames: pick(random, &[8, 12, 14]),
+            job_blocks: 2048,
+            journal_bytes: 256 << 10,
+            destage_above_percent: 1,
+            bypass_below_percent: 5,
+            blocks: 1 + random.below(6),
+            ..of(64 << 10, &[20], 64 + random.below(24), Shape { journal_bytes: 256 << 10, ..base })
+        },
+        Kind::Rotting | Kind::Misreading => Shape {
+            frames: 16,
+            job_blocks: pick(random, &[4, 24, 64]),
+            destage_above_percent: pick(random, &[1, 5, 40]),
+            bypass_below_percent: 5,
+            blocks: 24 + random.below(24),
+            ..of(pick(random, &[16 << 10, 32 << 10]), &[22 + random.below(8)], 70 + random.below(60), base)
+        },
+        Kind::Growing => Shape {
+            frames: pick(random, &[8, 16]),
+            blocks: 4 + random.below(12),
+            ..of(32 << 10, &[24], 90 + random.below(60), base)
+        },
+        Kind::Unmapping => Shape {
+            is_volatile: pick(random, &[[false, true], [true, true], [false, false]]),
+            frames: pick(random, &[5, 6, 8]),
+            job_blocks: pick(random, &[1, 3, 8]),
+            destage_above_percent: 1,
+            bypass_below_percent: 5,
+            blocks: 1 + random.below(4),
+            ..of(pick(random, &[8 << 10, 16 << 10]), &[60], 80 + random.below(60), base)
+        },
+        Kind::Many => Shape {
+            is_volatile: pick(random, &[[true, true], [true, true], [false, true]]),
+            frames: pick(random, &[8, 16]),
+            destage_above_percent: pick(random, &[1, 40]),
+            blocks: 4 + random.below(20),
+            ..of(16 << 10, &vec![4; 28 + random.index(4)], 120 + random.below(60), base)
+        },
+        _ => Shape { frames: 64, blocks: 1 + random.below(3), ..of(32 << 10, &[40], 400, base) },
+    }
+}
+
+fn hold(device: usize, what: What, region: Option<Region>, random: &mut Random) -> Hold {
+    Hold {
+        device,
+        what,
+        region,
+        skip: random.below(24) as u32,
+        count: pick(random, &[1, 1, 2, 8]),
+        hold_ns: pick(random, &[200_000, 2_000_000, 20_000_000]),
+        is_early: random.chance(1, 4),
+    }
+}
+
+/// What is held back in lives of a kind; each of these some times.
+fn holds(kind: Kind, random: &mut Random, devices: usize) -> Vec<Hold> {
+    use Region::{Data, Header, Journal, Page, Root, Summary};
+    use What::{Discard, Flush, Read, Write};
+    let wanted: &[(bool, What, Option<Region>)] = match kind {
+        Kind::Overtaking => &[
+            (true, Write, Some(Journal)),
+            (true, Write, Some(Journal)),
+            (true, Write, Some(Data)),
+            (false, Write, Some(Data)),
+            (false, Flush, None),
+        ],
+        Kind::Reusing => &[
+            (true, Read, Some(Page)),
+            (true, Read, Some(Page)),
+            (true, Read, Some(Page)),
+            (true, Write, Some(Data)),
+            (true, Write, Some(Data)),
+            (true, Read, Some(Data)),
+        ],
+        Kind::Rotting | Kind::Misreading => &[
+            (false, Read, Some(Data)),
+            (false, Flush, None),
+            (false, Write, Some(Data)),
+            (true, Write, Some(Journal)),
+            (true, Write, Some(Root)),
+        ],
+        Kind::Growing => &[
+            (true, Write, Some(Root)),
+            (true, Write, Some(Root)),
+            (true, Write, Some(Header)),
+            (true, Write, Some(Page)),
+            (true, Flush, None),
+        ],
+        Kind::Unmapping => &[
+            (false, Write, Some(Data)),
+            (false, Flush, None),
+            (true, Read, Some(Page)),
+            (true, Write, Some(Root)),
+            (true, Write, Some(Header)),
+        ],
+        _ => &[
+            (true, Write, Some(Journal)),
+            (true, Write, Some(Page)),
+            (false, Write, Some(Data)),
+            (false, Write, Some(Summary)),
+            (false, Flush, None),
+            (false, Discard, None),
+        ],
+    };
+    let mut holds = Vec::new();
+    for &(is_fast, what, region) in wanted {
+        for _ in 0..random.below(3) {
+            let device = if is_fast { 0 } else { 1 + random.index(devices - 1) };
+            holds.push(hold(device, what, region, random));
+        }
+    }
+    holds
+}
+
+/// What fails in lives of a kind.
+fn faults(kind: Kind, random: &mut Random, devices: usize) -> Vec<Fault> {
+    use FaultKind::{DeadSector, Misread, ReadError, WriteError};
+    let wanted: &[(FaultKind, bool, Region, u64)] = match kind {
+        Kind::Misreading => &[
+            (Misread, false, Region::Data, 20),
+            (Misread, false, Region::Data, 20),
+            (Misread, true, Region::Data, 20),
+            (Misread, true, Region::Page, 4),
+            (Misread, false, Region::Summary, 4),
+        ],
+        Kind::Rotting => &[(DeadSector, false, Region::Summary, 6)],
+        Kind::Growing => &[(WriteError, true, Region::Root, 4), (WriteError, true, Region::Header, 4)],
+        Kind::Unmapping => &[(ReadError, true, Region::Page, 12), (ReadError, true, Region::Page, 40)],
+        _ => &[],
+    };
+    let mut faults = Vec::new();
+    for &(fault, is_fast, region, skip) in wanted {
+        if random.chance(1, 2) {
+            faults.push(Fault {
+                kind: fault,
+                device: if is_fast { 0 } else { 1 + random.index(devices - 1) },
+                region: Some(region),
+                skip: random.below(skip) as u32,
+                count: pick(random, &[1, 1, 2, 4]),
+            });
+        }
+    }
+    faults
+}
+
+/// A block, more often one of a few that are hot; and the blocks from it to the end of its leaf's working set.
+fn block(shape: &Shape, random: &mut Random) -> (u64, u64) {
+    let leaf = if random.chance(1, 2) { random.below(2).min(shape.leaves - 1) } else { random.below(shape.leaves) };
+    let hot = (shape.blocks / 3).max(1);
+    let within = if random.chance(3, 4) { random.below(hot) } else { random.below(shape.blocks) };
+    (leaf * LEAF_BLOCKS + within, shape.blocks - within)
+}
+
+fn step(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Step {
+    let kind = shape.kind;
+    let (first, left) = block(shape, random);
+    let sector = first * 8;
+    let blocks = (1 + random.below(4)).min(left);
+    let is_second = kind == Kind::Growing && random.chance(1, 2);
+    if is_second {
+        return match random.below(6) {
+            0 => Step::DiskNow { blocks: pick(random, &[8, 50, 420, 900]) },
+            1 => Step::Flush,
+            _ => Step::WriteNow {
+                block: random.below(8) + pick(random, &[0, 0, 40, 400]),
+                blocks: 1 + random.below(2),
+                fua: random.chance(1, 2),
+            },
+        };
+    }
+    let class = match kind {
+        Kind::Overtaking | Kind::Many => pick(random, &[BULK, BULK, None]),
+        Kind::Reusing | Kind::Unmapping => None,
+        Kind::Rotting | Kind::Misreading => pick(random, &[BULK, BULK, None]),
+        _ => pick(random, &[BULK, None, None, PINNED]),
+    };
+    // The first round fills what later ones wear out.
+    let fua_in = if at == 0 { 12 } else { pick(random, &[2, 4, 12]) };
+    let fua = random.chance(1, fua_in);
+    match random.below(40) {
+        0 => Step::Checkpoint,
+        1 | 2 => Step::Flush,
+        3 => Step::Idle(pick(random, &[100_000, 2_000_000, 1_500_000_000, 11_000_000_000])),
+        4 => Step::Settle,
+        5 | 6 => Step::Read { sector, sectors: blocks * 8 },
+        7 => Step::Clear { sector, sectors: blocks * 8, fua, is_discard: random.chance(1, 2) },
+        // A part of a block: read, changed, written.
+        8 => Step::Write { sector: sector + random.below(8), sectors: 1, fua, class, zeros: false },
+        9 => Step::Status { sector: 0, sectors: shape.disk_bytes / 512 },
+        10 if connections > 1 => Step::HangUp { connection: random.below(connections) as u8 },
+        11..=20 if kind == Kind::Talking => {
+            let first = random.below(shape.leaves) * LEAF_BLOCKS * 8;
+            let sectors = (LEAF_BLOCKS * 8 * (1 + random.below(40))).min(shape.disk_bytes / 512 - first);
+            match random.below(3) {
+                0 => Step::Status { sector: first, sectors },
+                // Most of a leaf: ranges that are uniform over leaves come of many of these.
+                1 if random.chance(1, 4) => {
+                    Step::Clear { sector: first, sectors: sectors.min(LEAF_BLOCKS * 8), fua, is_discard: false }
+                }
+                _ => Step::Flush,
+            }
+        }
+        _ => Step::Write { sector, sectors: blocks * 8, fua, class, zeros: false },
+    }
+}
+
+/// A round of such a life.
+pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
+    let kind = shape.kind;
+    let devices = 1 + shape.capacity_bytes.len();
+    let connections = pick(random, &[1, 2, 4]);
+    let count = match kind {
+        Kind::Reusing => 60 + random.below(80),
+        Kind::Rotting | Kind::Misreading => 40 + random.below(80),
+        _ => 20 + random.below(50),
+    };
+    let timings = [(1000, 1000), (1000, 20_000), (5_000, 200_000)];
+    let is_faulty = at > 0 && random.chance(3, 4);
+    let wounds = match kind {
+        Kind::Rotting => (0..1 + random.below(2))
+            .map(|_| Wound {
+                device: 1,
+                kind: pick(random, &[FaultKind::Rot, FaultKind::DeadSector]),
+                count: pick(random, &[1, 3, 8]),
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    Round {
+        seed: random.next_u64(),
+        recovery_cuts: (0..pick(random, &[0, 0, 0, 1])).map(|_| random.below(60) as u32).collect(),
+        timing_ns: [pick(random, &timings), pick(random, &timings)],
+        keep: pick(random, &[0, 0, 128, 256]),
+        after_discard: pick(random, &[AfterDiscard::Zeros, AfterDiscard::Other, AfterDiscard::Old]),
+        opening_faults: Vec::new(),
+        faults: if is_faulty { faults(kind, random, devices) } else { Vec::new() },
+        depth: 1 + random.index(12),
+        steps: (0..count).map(|_| step(shape, at, connections, random)).collect(),
+        end: match random.below(12) {
+            0 => End::Stop,
+            1 => End::PowerCutInStop { effects: random.below(40) as u32 },
+            2 | 3 => End::Rest,
+            _ => End::PowerCut { effects: random.below(30) as u32 },
+        },
+        holds: holds(kind, random, devices),
+        connections: connections as u8,
+        wounds,
+        rots: false,
+        verify: random.chance(1, 4),
+    }
+}
