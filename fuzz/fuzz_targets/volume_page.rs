@@ -7,7 +7,9 @@
 mod pool;
 
 use forebay_block::DiskId;
-use forebay_volume::layout::page::{LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, encode_index, leaf_entry, seal_leaf};
+use forebay_volume::layout::page::{
+    LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, encode_index, leaf_entry, seal_leaf,
+};
 use forebay_volume::layout::seal;
 use libfuzzer_sys::fuzz_target;
 

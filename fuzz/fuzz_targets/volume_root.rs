@@ -15,7 +15,9 @@ fn seal_sections(blob: &mut [u8]) {
     let mut at = 0;
     while let Some(length) = blob.get(at + 8..at + 12) {
         let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize;
-        let Some(section) = blob.get_mut(at..).and_then(|rest| rest.get_mut(..16usize.checked_add(length)?)) else { return };
+        let Some(section) = blob.get_mut(at..).and_then(|rest| rest.get_mut(..16usize.checked_add(length)?)) else {
+            return;
+        };
         seal(section);
         at += section.len();
     }

@@ -36,7 +36,8 @@ fuzz_target!(|input: &[u8]| {
     let mut before = pool::Served::open(pool::aged()).unwrap();
     let Ok(mut served) = pool::Served::open(images) else { panic!("a summary kept the pool from being opened") };
     // Blocks that are left alone keep their data while bands are collected around them.
-    let kept = |served: &mut pool::Served| -> Vec<Option<Vec<u8>>> { (0..200).step_by(7).map(|b| served.read(b)).collect() };
+    let kept =
+        |served: &mut pool::Served| -> Vec<Option<Vec<u8>>> { (0..200).step_by(7).map(|b| served.read(b)).collect() };
     let expected = kept(&mut before);
     for round in 0..80u64 {
         served.write(1000 + round * 37 % 900, 1 + round % 40, round as u8 | 1, true);

@@ -93,8 +93,13 @@ fn devices(images: Images) -> (Devices, Shared) {
     let shared: Shared = images.into_iter().map(|bytes| Arc::new(Mutex::new(bytes))).collect();
     let list = shared.iter().map(|bytes| {
         let size_bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
-        let geometry =
-            Geometry { size_bytes, logical_block_bytes: 512, optimal_band_bytes: None, volatile_cache: true, discards: true };
+        let geometry = Geometry {
+            size_bytes,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: true,
+            discards: true,
+        };
         Box::new(Ram { geometry, bytes: Arc::clone(bytes), done: Vec::new(), requests: 0 }) as Box<dyn Device>
     });
     (Devices::new(list.collect()), shared)
@@ -106,7 +111,12 @@ fn bytes_of(shared: &Shared) -> Images {
 }
 
 fn options() -> EngineOptions {
-    EngineOptions { memory_limit_bytes: 48 << 20, job_blocks: 64, destage_above_percent: 30, ..EngineOptions::default() }
+    EngineOptions {
+        memory_limit_bytes: 48 << 20,
+        job_blocks: 64,
+        destage_above_percent: 30,
+        ..EngineOptions::default()
+    }
 }
 
 fn classes() -> Vec<ClassSpec> {
