@@ -199,6 +199,25 @@ fn constant_collection_survives_power_cuts() {
     many("constant collection", 0..300, &shape, 160);
 }
 
+/// Bands of several groups, each with a summary of its own; few bands, so that they are collected.
+fn grouped(band_blocks: u64) -> Shape {
+    let band_bytes = band_blocks * 4096;
+    Shape {
+        fast_bytes: 1664 << 10,
+        capacity_bytes: (256 << 10) + 7 * band_bytes,
+        band_bytes,
+        leaves: 6,
+        ..Shape::default()
+    }
+}
+
+#[test]
+fn bands_of_several_groups_survive_power_cuts() {
+    many("three groups", 0..150, &grouped(150), 160);
+    // The last group of such a band has no data.
+    many("an empty group", 0..150, &grouped(65), 160);
+}
+
 /// Fewer frames than leaves: every request may miss, checkpoints follow one another.
 #[test]
 fn constant_paging_survives_power_cuts() {
@@ -251,13 +270,15 @@ mod planted {
 }
 
 #[test]
-#[ignore = "for looking at one history: SEED=n SHAPE=default|full|collect|paging"]
+#[ignore = "for looking at one history: SEED=n SHAPE=default|full|collect|paging|groups|empty"]
 fn one_history() {
     let seed = std::env::var("SEED").unwrap().parse().unwrap();
     let full = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
     let (shape, operations) = match std::env::var("SHAPE").as_deref() {
         Ok("full") => (full, 120),
         Ok("collect") => (Shape { capacity_bytes: 900 << 10, band_bytes: 32 << 10, leaves: 2, ..full }, 160),
+        Ok("groups") => (grouped(150), 160),
+        Ok("empty") => (grouped(65), 160),
         Ok("paging") => (Shape { frames: 5, ..Shape::default() }, 60),
         _ => (Shape::default(), 60),
     };

@@ -2,7 +2,6 @@
 
 use super::clients::Fill;
 use super::{Engine, Freed};
-use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::{self, Entry};
 use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId};
@@ -40,7 +39,7 @@ impl Engine {
                     Fill::Unmapped => Change::Set { entry: Entry::Unmapped, checksum: 0 },
                     Fill::Reclass { class } => Change::Reclass { class },
                 };
-                let who = (disk, block + within as u64, segment.sequence);
+                let who = (disk, block + within as u64);
                 stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
@@ -73,12 +72,12 @@ impl Engine {
 
     /// Does to one entry what a record says, in service and in replay alike; the old block's space is free once `batch`
     /// is durable. Returns the change in blocks that may be destaged; `None` where the record does not concern what is
-    /// there now. `who` is (disk, block address, sequence).
+    /// there now. `who` is (disk, block address).
     pub(crate) fn change_entry(
         &mut self,
         frame: u32,
         at: usize,
-        who: (DiskId, u64, u64),
+        who: (DiskId, u64),
         change: Change,
         batch: u64,
     ) -> Option<i32> {
@@ -106,11 +105,8 @@ impl Engine {
                 self.books(class).fast_blocks += 1;
             } else {
                 self.books(class).capacity_blocks += 1;
-                if let Some((band, block)) = self.extents.band(location) {
-                    let (disk, block_address, sequence) = who;
-                    let note = SummaryEntry { disk, class, checksum, block: block_address, sequence };
-                    self.bands.note(band, block, note);
-                    self.bands.gain(band);
+                if let Some((band, _)) = self.extents.band(location) {
+                    self.bands.gain(band, page::BLOCK_SECTORS as u8);
                 }
             }
         }
@@ -169,7 +165,7 @@ impl Engine {
         let statistics = self.books(class);
         statistics.capacity_blocks = statistics.capacity_blocks.saturating_sub(1);
         if let Some((band, _)) = self.extents.band(location)
-            && self.bands.lose(band)
+            && self.bands.lose(band, page::BLOCK_SECTORS as u8)
         {
             // Batches end in any order: one after `batch` may have taken blocks from this band before it did, and is
             // not durable when `batch` is.
@@ -234,8 +230,9 @@ impl Engine {
 
     fn trim_band(&mut self, band: u32) {
         let location = self.extents.band_location(band, 0);
-        // The summary would be written into a band that is somebody else's by then.
-        if self.bands.summary(band).is_some() {
+        // A summary would be written into a band that is somebody else's by then.
+        self.bands.forget_groups(band);
+        if self.bands.is_summary_in_flight(band) {
             self.checkpoint.trims_waiting.push(band);
             return;
         }

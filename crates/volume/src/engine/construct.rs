@@ -8,7 +8,7 @@ use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
 use crate::map::index::{Disk, index_memory_bytes};
-use crate::space::bands::{Bands, UNSUMMARISED_MAX};
+use crate::space::bands::{Bands, ENTRIES_MEMORY_BYTES};
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
 use forebay_prism::Prism;
@@ -65,10 +65,9 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
     let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
-    let summaries = bands.min(UNSUMMARISED_MAX as u64) * (superblock.band_bytes / 4096) * 24 * 2;
     // The queue of leaves with staged blocks, by age, with what a vector keeps in hand.
     let queue = 2 * 8 * (disk_bytes / LEAF_SPAN_BYTES + 1).min(superblock.slots);
-    BASE_MEMORY_BYTES + index + tables + summaries + queue
+    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue
 }
 
 impl Engine {
@@ -93,7 +92,7 @@ impl Engine {
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let slots = Slots::from_words(root.slots, superblock.slots);
-        let bands = Bands::new(root.bands, root.summaries, root.band_clock, superblock.band_bytes, &extents);
+        let bands = Bands::new(root.bands, root.open_groups, root.band_clock, superblock.band_bytes, &extents);
         let mut engine = Self {
             extents,
             names,
@@ -142,6 +141,7 @@ impl Engine {
         engine.enqueue_all_leaves();
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
+        engine.checkpoint.kept = root.kept;
         engine.reserve_for_map();
         engine.checkpoint.summaries_due = true;
         engine.tell_prism_disks();

@@ -22,6 +22,7 @@ mod read;
 mod reclass;
 mod status;
 mod streams;
+mod summaries;
 mod write;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
@@ -60,7 +61,7 @@ pub(crate) enum Pending {
     /// Old content of a block that is partly overwritten.
     Merge { piece: u32 },
     /// Data of a write piece on a device.
-    Write { piece: u32, device: usize },
+    Write { piece: u32, device: usize, groups: summaries::Groups },
     /// A journal batch, for another attempt.
     Batch { sealed: Sealed, attempts: u8 },
     /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
@@ -80,11 +81,11 @@ pub(crate) enum Pending {
     /// One source block that was not what it should be at the first reading.
     MoveReadAgain { job: u32, candidate: u32 },
     /// Destination blocks of a job.
-    MoveWrite { job: u32 },
-    /// The summary of the band being collected.
-    MoveSummary { job: u32 },
-    /// The summary of a full band.
-    Summary { band: u32 },
+    MoveWrite { job: u32, groups: summaries::Groups },
+    /// The summary of a group of the band being collected.
+    MoveSummary { job: u32, group: u32 },
+    /// The summary of a complete group.
+    Summary { device: usize, key: crate::space::bands::GroupKey },
     /// A freed band being trimmed.
     Trim { band: u32 },
     /// The lazily written watermark block.
@@ -239,7 +240,10 @@ impl Engine {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Copy { disk, block, slot } => self.copy_written(disk, block, slot, result),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
-            Pending::Write { piece, device } => self.data_written(piece, device, result),
+            Pending::Write { piece, device, groups } => {
+                self.summaries_written(&groups, result.is_ok());
+                self.data_written(piece, device, result);
+            }
             Pending::Batch { sealed, attempts } => self.batch_written(sealed, attempts, result),
             Pending::PageIn { frame, reference, again } => {
                 self.page_in_done(frame, reference, again, result, bufs);
@@ -250,9 +254,12 @@ impl Engine {
             Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
             Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
-            Pending::MoveWrite { job } => self.destination_written(job, result),
-            Pending::MoveSummary { job } => self.summary_read(job, result, bufs),
-            Pending::Summary { band } => self.summary_written(band, result),
+            Pending::MoveWrite { job, groups } => {
+                self.summaries_written(&groups, result.is_ok());
+                self.destination_written(job, result);
+            }
+            Pending::MoveSummary { job, group } => self.summary_read(job, group, result, bufs),
+            Pending::Summary { device, key } => self.summary_written(device, key, &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.
                 if result.is_err() {

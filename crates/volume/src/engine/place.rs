@@ -139,7 +139,7 @@ impl Engine {
 
     fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
         let grant = self.bands.grant(class.0, wanted)?;
-        if self.bands.has_closing() {
+        if self.bands.has_due() {
             self.checkpoint.summaries_due = true;
         }
         Some((self.extents.band_location(grant.band, grant.first), grant.blocks))

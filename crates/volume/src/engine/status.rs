@@ -227,10 +227,10 @@ impl Engine {
             (fast <= used, "blocks on the fast tier are more than slots in use", fast, used),
             (capacity <= room, "blocks on the capacity tier are more than bands hold", capacity, room),
             (
-                self.bands.valid_blocks() <= room,
-                "valid blocks are more than bands hold",
-                self.bands.valid_blocks(),
-                room,
+                self.bands.valid_sectors() <= 8 * room,
+                "valid sectors are more than bands hold",
+                self.bands.valid_sectors(),
+                8 * room,
             ),
             (
                 self.frames.resident() <= self.frames.limit(),
@@ -322,7 +322,7 @@ impl Engine {
             capacity: TierStatus {
                 total_bytes: self.bands.count() as u64 * band_bytes,
                 used_bytes: used_bands * band_bytes,
-                live_bytes: self.bands.valid_blocks() * 4096,
+                live_bytes: self.bands.valid_sectors() * 512,
             },
             classes: self.stats.clone(),
             counters: self.counters.clone(),

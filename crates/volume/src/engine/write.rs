@@ -3,9 +3,11 @@
 use super::clients::{Fill, PieceKind, Segment, Sweep, Waiting, Wants};
 use super::migrate::job_of_waiter;
 use super::paging::Leaf;
+use super::summaries::Append;
 use super::{Engine, Freed, Pending};
 use crate::journal::Sealed;
-use crate::layout::batch::{Record, put_write, write_bytes};
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::{Record, Target, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
@@ -349,6 +351,7 @@ impl Engine {
         // One of each for the issuing itself, so that what completes at once does not end the piece early.
         self.pieces[id as usize].outstanding = 1;
         self.pieces[id as usize].data_outstanding = 1;
+        let mut append: Option<Append> = None;
         for index in 0..self.pieces[id as usize].segments.len() {
             let piece = &self.pieces[id as usize];
             let segment = piece.segments[index];
@@ -368,7 +371,8 @@ impl Engine {
                 Fill::Data { location, class } => {
                     let checksums = &self.pieces[id as usize].checksums[range.clone()];
                     target = self.extents.place(location).map(|(device, offset)| (device, offset, class));
-                    self.journal.append(|out| put_write(out, disk, block, class, location, checksums))
+                    let to = Target { location, generation: self.record_generation(location) };
+                    self.journal.append(|out| put_write(out, disk, block, class, to, checksums))
                 }
                 Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
                 Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
@@ -389,13 +393,19 @@ impl Engine {
             let cached = target.map_or(0, |(device, ..)| 1 << device);
             self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
-                piece.data_outstanding += 1;
                 let fua = fua && self.volatile & 1 << device != 0;
                 self.flush.unflushed_bytes += if fua { 0 } else { (range.len() * BLOCK) as u64 };
-                let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
-                let pending = Pending::Write { piece: id, device };
-                self.writes_in_flight[device.min(1)] += 1;
-                self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua }, pending);
+                let hint = stream_hint(class.0);
+                // Runs that follow each other in a band are one request, with the summaries between them.
+                if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
+                    self.send_append(id, before);
+                }
+                let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint, fua));
+                append.push(data.slice(range.start * BLOCK, range.len() * BLOCK));
+                if let Fill::Data { location, .. } = segment.fill {
+                    self.note_written(id, segment, sequence);
+                    self.append_summary(append, location, blocks);
+                }
                 if device != 0 && self.goes_to_both(class) {
                     let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
@@ -403,8 +413,37 @@ impl Engine {
                 }
             }
         }
+        if let Some(append) = append {
+            self.send_append(id, append);
+        }
         self.data_part_done(id);
         self.change_part_done(id);
+    }
+
+    /// Sends data of a piece.
+    fn send_append(&mut self, id: u32, append: Append) {
+        self.pieces[id as usize].data_outstanding += 1;
+        self.writes_in_flight[append.device.min(1)] += 1;
+        let Append { device, offset_bytes, hint, .. } = append;
+        let (op, groups) = append.into_op();
+        self.command(device, offset_bytes, hint, op, Pending::Write { piece: id, device, groups });
+    }
+
+    /// Notes for the summaries who is in a segment that goes to a band.
+    fn note_written(&mut self, id: u32, segment: Segment, origin: u64) {
+        let Fill::Data { location, class } = segment.fill else { return };
+        if self.extents.is_fast(location) {
+            return;
+        }
+        let piece = &self.pieces[id as usize];
+        let (disk, first) = (piece.disk, piece.block());
+        for i in 0..usize::from(segment.blocks) {
+            let within = usize::from(segment.first) + i;
+            let checksum = self.pieces[id as usize].checksums[within];
+            let block = first + within as u64;
+            let entry = SummaryEntry { disk, class, checksum, block, origin, ..SummaryEntry::NONE };
+            self.note(location + 8 * i as u64, entry);
+        }
     }
 
     pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {

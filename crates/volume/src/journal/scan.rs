@@ -92,7 +92,13 @@ pub fn scan(
     {
         let bytes = ring.bytes(position)?;
         let plausible = batch::peek(bytes, pool).is_some_and(|header| {
-            header.position == position && header.batch >= end.batch && header.epoch == start.epoch
+            // Each batch that is missing before it takes a sector at least: a number cannot claim more.
+            let missing_max = (position - end.position) / geometry.sector_bytes;
+            header.position == position
+                && header.batch >= end.batch
+                && header.batch - end.batch <= missing_max
+                && header.epoch == start.epoch
+                && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
         });
         if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
             visit(ring.devices, header, records)?;

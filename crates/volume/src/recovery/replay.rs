@@ -5,12 +5,14 @@ use crate::engine::Engine;
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::{ScanEnd, ScanStart, scan};
-use crate::layout::batch::{EXCEPTIONS, Record};
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::{EXCEPTIONS, Moved, Record};
 use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
 use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use crate::map::change::Change;
+use crate::space::extents::Extents;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeSet, VecDeque};
@@ -109,6 +111,8 @@ pub(super) fn survey(
             }
         }
     }
+    let extents = Extents::new(&superblock.members, superblock.band_bytes);
+    let mut impossible = None;
     let mut missing = Vec::new();
     // By batch, so that what a later header proves durable can be dropped: bounded by the unflushed window.
     let mut moves = VecDeque::new();
@@ -132,8 +136,13 @@ pub(super) fn survey(
                 survey.cancelled.insert(*sequence);
             }
             let sequence = batch.first_sequence + i as u64;
-            if !must_apply(sequence, root) {
+            if !root.must_apply(sequence) {
                 continue;
+            }
+            if let Some((location, blocks)) = data_of(record)
+                && !extents.holds_data(location, blocks as u32)
+            {
+                impossible.get_or_insert(batch.batch);
             }
             match record {
                 Record::Write { disk, block, checksums, .. } => {
@@ -165,24 +174,20 @@ pub(super) fn survey(
             what: format!("the journal proves that it existed, the newest root found is {}", header.checkpoint),
         });
     }
-    // A watermark beyond the last batch found: the end of the journal itself is gone.
-    if survey.durable >= end.batch {
-        missing.extend(end.batch..=survey.durable);
+    if let Some(batch) = impossible {
+        return Err(OpenError::Record { batch });
     }
-    let lost = missing.iter().find(|&&batch| survey.is_durable(batch));
-    if let (Some(&batch), MissingBatches::Refuse) = (lost, missing_batches) {
+    // A watermark beyond the last batch found: the end of the journal itself is gone.
+    let lost_end = (survey.durable >= end.batch).then_some(end.batch);
+    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
+    if let (Some(batch), MissingBatches::Refuse) = (lost, missing_batches) {
         return Err(OpenError::Journal { batch, durable: survey.durable });
     }
     let durable = survey.durable;
     survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
-    survey.holes = missing.len() as u64;
+    survey.holes = missing.len() as u64 + lost_end.map_or(0, |first| durable - first + 1);
     survey.end = end;
     Ok(survey)
-}
-
-/// Whether a record is not yet in the root's map.
-fn must_apply(sequence: u64, root: &Root) -> bool {
-    sequence >= root.next_sequence || root.unapplied.contains(&sequence)
 }
 
 /// Applies the records in order.
@@ -204,7 +209,7 @@ pub(super) fn replay(
         let verify = !survey.is_durable(batch.batch);
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
         let mut left = numbered
-            .filter(|(sequence, _)| must_apply(*sequence, root) && !survey.cancelled.contains(sequence))
+            .filter(|(sequence, _)| root.must_apply(*sequence) && !survey.cancelled.contains(sequence))
             .peekable();
         while left.peek().is_some() {
             let mut group = Vec::new();
@@ -419,49 +424,65 @@ impl Engine {
     fn replay_record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
         let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
         match record {
-            Record::Write { disk, block, class, location, checksums } => {
-                self.replay_band(*location, checksums.len() as u32, class.0);
+            Record::Write { disk, block, class, location, generation, checksums } => {
+                self.replay_band(*location, checksums.len() as u32, class.0, *generation);
+                for (i, &checksum) in checksums.iter().enumerate() {
+                    let (disk, class, block) = (*disk, *class, block + i as u64);
+                    let entry = SummaryEntry { disk, class, checksum, block, origin: sequence, ..SummaryEntry::NONE };
+                    self.replay_note(location + 8 * i as u64, entry);
+                }
                 for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
                     let location = location + 8 * i as u64;
                     self.replay_taken(location);
                     let entry = Entry::Data { location, class: *class };
-                    self.replay_block((*disk, block + i as u64, sequence), Change::Set { entry, checksum });
+                    self.replay_block((*disk, block + i as u64), Change::Set { entry, checksum });
                     self.count_written(*class, location, 1);
                 }
             }
             Record::Zero { disk, block, blocks } => {
                 let change = Change::Set { entry: Entry::Zero, checksum: 0 };
-                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i, sequence), change));
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i), change));
             }
             Record::Discard { disk, block, blocks } => {
                 let change = Change::Set { entry: Entry::Unmapped, checksum: 0 };
-                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i, sequence), change));
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i), change));
             }
             Record::Damage { blocks } => {
                 for m in blocks {
                     let change = Change::Damage { source: m.source, checksum: m.checksum };
-                    self.replay_block((m.disk, m.block, sequence), change);
+                    self.replay_block((m.disk, m.block), change);
                 }
             }
-            Record::Move { class, location, moved } => {
-                self.replay_band(*location, moved.len() as u32, class.0);
+            Record::Move { stream, location, generation, moved } => {
+                self.replay_band(*location, moved.len() as u32, *stream, *generation);
+                for (i, m) in moved.iter().enumerate() {
+                    let Moved { disk, block, sectors, origin, checksum, class, group, .. } = *m;
+                    let entry = SummaryEntry { disk, class, group, sectors, checksum, block, origin };
+                    self.replay_note(location + 8 * i as u64, entry);
+                }
                 for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
                     let destination = location + 8 * i as u64;
                     let change = Change::Move { source: m.source, checksum: m.checksum, destination };
-                    self.replay_block((m.disk, m.block, sequence), change);
+                    self.replay_block((m.disk, m.block), change);
                 }
             }
             Record::Reclass { disk, block, blocks, class } => {
                 let change = Change::Reclass { class: *class };
-                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i, sequence), change));
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i), change));
             }
             Record::Cancel { .. } => {}
         }
     }
 
-    fn replay_band(&mut self, location: u64, blocks: u32, stream: u8) {
+    fn replay_band(&mut self, location: u64, blocks: u32, stream: u8, generation: u16) {
         if let Some((band, first)) = self.extents.band(location) {
-            self.bands.replay_write(band, first, blocks, stream);
+            self.bands.replay_write(band, first, blocks, stream, generation);
+        }
+    }
+
+    fn replay_note(&mut self, location: u64, entry: SummaryEntry) {
+        if let Some((band, block)) = self.extents.band(location) {
+            self.bands.replay_note(band, block, entry);
         }
     }
 
@@ -472,9 +493,9 @@ impl Engine {
         }
     }
 
-    /// Does to one entry what a record says; `who` is (disk, block address, sequence).
-    fn replay_block(&mut self, who: (DiskId, u64, u64), change: Change) {
-        let (disk, block, _) = who;
+    /// Does to one entry what a record says; `who` is (disk, block address).
+    fn replay_block(&mut self, who: (DiskId, u64), change: Change) {
+        let (disk, block) = who;
         let leaf = block / LEAF_ENTRIES as u64;
         if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
             return;

@@ -1,5 +1,6 @@
 //! The pool's linear address space, cut into device extents.
 
+use crate::layout::band_summary::BandShape;
 use crate::layout::superblock::{Member, Role};
 
 const SECTOR: u64 = 512;
@@ -98,6 +99,29 @@ impl Extents {
         }
         let band = self.band_base[i - 1] + (inside / self.band_sectors) as u32;
         Some((band, (inside % self.band_sectors / BLOCK_SECTORS) as u32))
+    }
+
+    /// Whether a run of blocks lies in slots, or in one group of a band beside its summary: where data can be.
+    #[must_use]
+    pub fn holds_data(&self, location: u64, blocks: u32) -> bool {
+        let Some(last) = u64::from(blocks).checked_sub(1).and_then(|more| location.checked_add(BLOCK_SECTORS * more))
+        else {
+            return false;
+        };
+        if !location.is_multiple_of(BLOCK_SECTORS) {
+            return false;
+        }
+        if self.is_fast(location) || self.is_fast(last) {
+            return location >= BLOCK_SECTORS && self.is_fast(last);
+        }
+        let shape = BandShape::new(self.band_sectors * SECTOR);
+        match (self.band(location), self.band(last)) {
+            (Some((band, first)), Some((same, last))) => {
+                let group = shape.group_of(first);
+                band == same && group == shape.group_of(last) && last < shape.summary_block(group)
+            }
+            _ => false,
+        }
     }
 
     /// Location of a block of a band.

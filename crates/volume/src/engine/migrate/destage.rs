@@ -1,6 +1,7 @@
 //! Choosing what leaves the fast tier: the blocks that were written longest ago.
 
 use super::{AgeQueue, EPOCHS, Engine, Phase, waiter};
+use crate::engine::clients::Piece;
 use crate::engine::paging::Leaf;
 use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -66,7 +67,7 @@ impl Engine {
                 return self.gathered(id);
             };
             if job.candidates.is_empty() {
-                job.cutoff_epoch = Some(epoch + EPOCHS_PER_JOB);
+                job.cutoff_epoch = Some(epoch.saturating_add(EPOCHS_PER_JOB));
             } else if job.cutoff_epoch.is_some_and(|cutoff| epoch > cutoff) {
                 return self.gathered(id);
             }
@@ -103,12 +104,23 @@ impl Engine {
         }
     }
 
+    /// Whether a change of a block of the leaf in a frame is under way.
+    fn is_changing(&self, frame: u32, at: usize) -> bool {
+        let covers = |piece: &Piece| {
+            let first = usize::from(piece.first);
+            piece.frame == Some(frame) && (first..first + usize::from(piece.blocks)).contains(&at)
+        };
+        self.frames.get(frame).pins > 0 && self.pieces.iter().any(|(_, piece)| covers(piece))
+    }
+
     /// Takes the old blocks of the first leaf of the queue; the leaf goes back under the epoch of the oldest that is left.
     fn take_candidates(&mut self, id: u32, frame: u32, limit: usize) {
         let Some((_, disk, leaf)) = self.migrate.ages.pop_first() else { return };
         self.unmark(disk, leaf);
         let cutoff = self.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
         let (mut stageable, mut oldest_left) = (0, None::<u32>);
+        // No change of the blocks taken is under way: all up to here are in the map, and later ones have higher sequences.
+        let origin = self.journal.next_sequence().saturating_sub(1);
         for i in 0..LEAF_ENTRIES {
             let page = &self.frames.get(frame).page;
             let (entry, checksum) = page::leaf_entry(page, i);
@@ -122,10 +134,13 @@ impl Engine {
                 // Another job has it.
                 continue;
             }
+            // Another time: it is about to be written anew, and its origin would not be clear.
+            let epoch = if self.is_changing(frame, i) { epoch.max(cutoff.saturating_add(1)) } else { epoch };
             let Some(job) = self.job_mut(id) else { return };
             if epoch <= cutoff && job.candidates.len() < limit {
                 let block = leaf * LEAF_ENTRIES as u64 + i as u64;
-                job.take(Moved { disk, block, source: location, checksum }, class);
+                let sectors = page::BLOCK_SECTORS as u8;
+                job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, group: 0 }, class);
                 self.migrate.held.insert(location);
             } else {
                 oldest_left = Some(oldest_left.map_or(epoch, |oldest| oldest.min(epoch)));

@@ -12,6 +12,8 @@ pub(crate) use ages::{AgeQueue, EPOCHS};
 
 use super::{Engine, Freed};
 use crate::layout::batch::Moved;
+use crate::layout::page::BLOCK_SECTORS;
+use crate::space::bands::COLLECTED;
 use forebay_block::{ClassId, DiskId, SharedBuf};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -85,6 +87,8 @@ pub(crate) struct Job {
     candidates: Vec<Candidate>,
     /// Summary entries still to be looked up, the last first.
     lookups: Vec<(Moved, ClassId)>,
+    /// Next group of the band whose summary is to be read.
+    next_group: u32,
     /// Newest epoch whose blocks a destage takes.
     cutoff_epoch: Option<u32>,
     /// Device requests or batches under way.
@@ -296,7 +300,7 @@ impl Engine {
     fn blocks_to_write(&self, job: &Job) -> u64 {
         match (job.phase, job.kind) {
             (Phase::Summary | Phase::Gather | Phase::Read, JobKind::Collect { band }) => {
-                u64::from(self.bands.get(band).valid)
+                u64::from(self.bands.get(band).valid).div_ceil(BLOCK_SECTORS)
             }
             (Phase::Gather | Phase::Read, JobKind::Destage) => job.candidates.len() as u64,
             _ => 0,
@@ -351,7 +355,8 @@ impl Engine {
             // A band's worth must fit before the band is given up, or collecting would only use up space; other jobs take
             // of the same.
             let promised: u64 = self.migrate.jobs.iter().map(|(_, job)| self.blocks_to_write(job)).sum();
-            if self.bands.room(true) < u64::from(self.bands.get(band).valid) + promised {
+            let wanted = u64::from(self.bands.get(band).valid).div_ceil(BLOCK_SECTORS) + promised;
+            if self.bands.room(true) < wanted {
                 if self.migrate.jobs.is_empty() {
                     self.want_freed();
                 }
@@ -374,6 +379,7 @@ impl Engine {
             phase: if kind == JobKind::Destage { Phase::Gather } else { Phase::Summary },
             candidates: Vec::new(),
             lookups: Vec::new(),
+            next_group: 0,
             cutoff_epoch: None,
             outstanding: 0,
             failed: false,
@@ -390,7 +396,7 @@ impl Engine {
         };
         let id = self.migrate.jobs.insert(job) as u32;
         match kind {
-            JobKind::Collect { band } => self.read_summary(id, band),
+            JobKind::Collect { band } => self.read_summaries(id, band),
             JobKind::Destage => self.gather_destage(id),
         }
         true
@@ -473,6 +479,11 @@ impl Engine {
 }
 
 impl Job {
+    /// The stream that blocks of a class are written in.
+    fn stream(&self, class: ClassId) -> u8 {
+        class.0 | if self.kind == JobKind::Destage { 0 } else { COLLECTED }
+    }
+
     /// Takes a block to be moved. Blocks come in the order of their leaves.
     fn take(&mut self, moved: Moved, class: ClassId) {
         let leaf = Some(moved.leaf());

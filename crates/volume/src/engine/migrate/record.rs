@@ -2,13 +2,13 @@
 
 use super::{Candidate, Engine, Phase, waiter};
 use crate::engine::paging::Leaf;
-use crate::layout::batch::{Moved, Record, move_bytes};
+use crate::layout::batch::{MOVED_MAX, Moved, Record, move_bytes};
 use crate::layout::page::LEAF_ENTRIES;
 use crate::map::change::Change;
 use forebay_block::DiskId;
 
 /// Blocks of one move record.
-const RECORD_BLOCKS: usize = 128;
+const RECORD_BLOCKS: usize = MOVED_MAX;
 
 impl Engine {
     /// Appends the move records, as far as the journal takes them.
@@ -41,7 +41,8 @@ impl Engine {
                 Record::Damage { blocks: vec![first.moved] }
             } else {
                 let moved = job.candidates[start..end].iter().map(|candidate| candidate.moved).collect();
-                Record::Move { class, location: destination, moved }
+                let (stream, generation) = (job.stream(class), self.record_generation(destination));
+                Record::Move { stream, location: destination, generation, moved }
             };
             if !self.journal.fits(bytes) {
                 self.seal_batch(false);
@@ -136,7 +137,7 @@ impl Engine {
             let Some(candidate) = job.candidates.get_mut(job.next).filter(|c| c.moved.leaf() == (disk, leaf)) else {
                 break;
             };
-            let Candidate { moved, damaged, sequence, .. } = *candidate;
+            let Candidate { moved, damaged, .. } = *candidate;
             let destination = std::mem::take(&mut candidate.destination);
             job.next += 1;
             let Moved { source, checksum, .. } = moved;
@@ -145,7 +146,7 @@ impl Engine {
                 false => Change::Move { source, checksum, destination },
             };
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-            change += self.change_entry(frame, at, (disk, moved.block, sequence), what, batch).unwrap_or(0);
+            change += self.change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
             if destination != 0 {
                 self.settle(destination, 1);
             }

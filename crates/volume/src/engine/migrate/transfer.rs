@@ -2,7 +2,10 @@
 
 use super::{Engine, JobKind, Phase};
 use crate::engine::Pending;
-use crate::space::bands::{COLLECTED, stream_hint};
+use crate::engine::summaries::Append;
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::Moved;
+use crate::space::bands::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
 
@@ -162,14 +165,13 @@ impl Engine {
     /// Writes what has data, class by class, each to a band of its stream.
     fn write_runs(&mut self, id: u32) {
         let Some(job) = self.job(id) else { return };
-        let collected = if job.kind == JobKind::Destage { 0 } else { COLLECTED };
         let healthy: Vec<(usize, ClassId)> =
             job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.class)).collect();
         let mut done = 0;
         while done < healthy.len() {
             let (_, class) = healthy[done];
             let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
-            let stream = class.0 | collected;
+            let Some(stream) = self.job(id).map(|job| job.stream(class)) else { return };
             let grant = self.bands.grant(stream, same_class as u32);
             let place = grant.and_then(|grant| {
                 let location = self.extents.band_location(grant.band, grant.first);
@@ -179,20 +181,30 @@ impl Engine {
                 // Hosts took the space meanwhile: what has none stays where it is.
                 return self.leave_the_rest(id, done == 0);
             };
-            self.checkpoint.summaries_due |= self.bands.has_closing();
+            self.checkpoint.summaries_due |= self.bands.has_due();
             let blocks = grant.blocks as usize;
             let Some(job) = self.job_mut(id) else { return };
-            let mut bufs: Vec<SharedBuf> = Vec::with_capacity(blocks);
+            let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
+            let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
             for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
                 let candidate = &mut job.candidates[at];
                 candidate.destination = location + 8 * i as u64;
-                bufs.extend(candidate.data.take());
+                sent.push((candidate.moved, candidate.destination));
+                if let Some(data) = candidate.data.take() {
+                    append.push(data);
+                }
             }
             job.outstanding += 1;
             job.devices |= 1 << device;
             done += blocks;
-            let op = Op::Write { bufs: Vectored::Many(bufs), fua: false };
-            self.command(device, offset_bytes, stream_hint(stream), op, Pending::MoveWrite { job: id });
+            for (moved, destination) in sent {
+                let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
+                self.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
+            }
+            self.append_summary(&mut append, location, grant.blocks);
+            let hint = append.hint;
+            let (op, groups) = append.into_op();
+            self.command(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
         }
     }
 
