@@ -52,7 +52,7 @@ fn root(devices: &[Scripted]) -> (u64, RootHeader, Root) {
         devices[FAST].bytes(|bytes| {
             let header = RootHeader::decode(&bytes[area as usize..][..4096], &superblock.pool)?;
             let blob = &bytes[area as usize + 4096..][..header.blob_len_bytes as usize];
-            Some((area, header, Root::decode(blob, &RootBounds::of(&superblock)).unwrap()))
+            Some((area, header, Root::decode(blob, &RootBounds::of(&superblock)).ok()?))
         })
     };
     let roots = superblock.root_offsets_bytes.into_iter().filter_map(read);
