@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
                     }
                     description = opened.description;
                 }
-                println!("{text} depth {depth}, {wait}: {:.0} IOPS, {:.2} us of CPU each ({told})", best.0, best.1);
+                println!("{text} depth {depth}, {wait}: {:.0} IOPS, {:.2} us of CPU each ({description})", best.0, best.1);
             }
         }
     }
