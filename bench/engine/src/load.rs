@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const SPAN_BLOCKS: u64 = (1 << 30) / 4096;
 
 /// Processor time of this thread in nanoseconds: that others had the core meanwhile is no cost of the engine's.
-fn processor_ns() -> u64 {
+pub fn processor_ns() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Failure> {
                 if depth > 1 && calls == (Calls::Sync { hipri: false }) {
                     continue;
                 }
-                let (mut best, mut told) = ((0.0, 0.0), String::new());
+                let (mut best, mut description) = ((0.0, 0.0), String::new());
                 for seed in 0..3 {
                     let options = QueueOptions { slots: depth, calls, wait, read_only: true, ..Default::default() };
                     let mut opened = open_queues(&target, &options, 1)?;
@@ -37,9 +37,12 @@ fn main() -> Result<(), Failure> {
                     if found.0 > best.0 {
                         best = found;
                     }
-                    told = opened.description;
+                    description = opened.description;
                 }
-                println!("{text} depth {depth}, {wait}: {:.0} IOPS, {:.2} us of CPU each ({told})", best.0, best.1);
+                println!(
+                    "{text} depth {depth}, {wait}: {:.0} IOPS, {:.2} us of CPU each ({description})",
+                    best.0, best.1
+                );
             }
         }
     }

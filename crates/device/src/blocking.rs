@@ -4,7 +4,7 @@ use forebay_block::{Buf, Device, IoError, IoErrorKind, Op, Request, SharedBuf, V
 use std::time::{Duration, Instant};
 
 /// A device that answers nothing for this long is taken for dead.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const WAIT_NS: u64 = 100_000_000;
 
 /// Runs one operation to its end. The device must be idle: completions of other requests would have no taker.
@@ -25,7 +25,7 @@ pub fn run(device: &mut dyn Device, offset_bytes: u64, op: Op) -> Result<Option<
         if let Some(completion) = done.pop() {
             return completion.result.map(|()| completion.bufs);
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             return Err(IoError { kind: IoErrorKind::Medium, operation, offset_bytes, os_error: libc::ETIMEDOUT });
         }
         device.wait(WAIT_NS);

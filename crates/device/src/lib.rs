@@ -4,6 +4,7 @@
 pub mod blocking;
 pub mod counters;
 pub mod emulated;
+mod escape;
 pub mod faulty;
 pub mod file;
 pub mod image;

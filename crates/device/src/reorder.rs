@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_schedule_moves_what_it_is_told_to() {
+    fn a_manual_schedule_moves_as_it_is_set() {
         let mut device = ReorderDevice::manual(device());
         device.submit(write(1, 0));
         device.submit(write(2, 0));

@@ -1,5 +1,6 @@
 //! Targets by name: a path or a URI, as users and configurations write them.
 
+use crate::escape::unescape;
 use crate::file::{FileDevice, FileOptions, OpenMode};
 use crate::modelled::{ModelForm, ModelUri, Store};
 use crate::nbd_client::{NbdUri, NbdUriError};
@@ -272,25 +273,6 @@ fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
 
 fn escape(path: &str) -> String {
     path.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
-}
-
-pub(crate) fn unescape(path: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first == b'%' {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                return None;
-            }
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    Some(bytes)
 }
 
 /// Opens a target. A read-only RAM or null target is an empty one that takes writes: there is nothing to protect.

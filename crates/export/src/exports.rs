@@ -91,7 +91,7 @@ impl Exports {
         Ok(index)
     }
 
-    /// Removes an export; its connections are ended once their requests under way are answered.
+    /// Removes an export; its connections are ended once their requests in flight are answered.
     ///
     /// # Errors
     /// Where there is none of that name.

@@ -6,9 +6,9 @@ use crate::nbd::wire;
 /// `in_flight_bytes_max` plus the fixed buffers; memory is only touched as a client really sends or is sent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Requests under way per connection, 1 to 65,535. At the limit the socket is not read.
+    /// Requests in flight per connection, 1 to 65,535. At the limit the socket is not read.
     pub requests_max: u16,
-    /// Bytes of payload under way per connection: writes being received or executed, reads until sent. At the limit
+    /// Bytes of payload in flight per connection: writes being received or executed, reads until sent. At the limit
     /// the socket is not read. A single request is always let in.
     pub in_flight_bytes_max: usize,
     /// Longest payload of one request, advertised as the maximum payload; 1 MiB to 32 MiB.

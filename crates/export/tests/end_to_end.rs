@@ -97,7 +97,7 @@ fn large_and_small_payloads_arrive_whole() {
             assert_eq!(read_reply(&mut reader, |_| 0).error, 0);
         }
         let mut socket = writer.join().unwrap();
-        // All at once: more than the limit of bytes under way, to a client that reads slowly.
+        // All at once: more than the limit of bytes in flight, to a client that reads slowly.
         for (i, size) in sizes.into_iter().enumerate() {
             socket.write_all(&request(Shape::Structured, READ, 0, i as u64, offsets[i], size, &[])).unwrap();
         }
@@ -143,7 +143,7 @@ fn a_hostile_client_loses_its_connection_and_nobody_else_anything() {
 }
 
 #[test]
-fn requests_under_way_of_a_client_that_left_do_not_reach_another() {
+fn requests_in_flight_of_a_client_that_left_do_not_reach_another() {
     let mut server = Serving::start("left", ServerConfig::default(), vec![export("a", 1, MIB)], false);
     server.ask(|backend, _| backend.delay_polls(2000));
     for round in 0..20u8 {

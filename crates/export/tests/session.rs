@@ -186,7 +186,7 @@ fn a_resize_counts_at_once_and_a_removed_export_ends_the_session() {
 }
 
 #[test]
-fn stopping_is_told_to_requests_and_options() {
+fn stopping_is_reported_to_requests_and_options() {
     let mut world = World::opened(Shape::Structured);
     world.session.begin_shutdown();
     assert_eq!(world.ask(Shape::Structured, WRITE, 0, 0, 512, &[1; 512]).error, 108);

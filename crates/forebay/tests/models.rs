@@ -97,6 +97,10 @@ fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
     let of_tier = |at: usize, share: &str| models["drives"][at]["pbw_pb"].as_f64().unwrap() / pool(share);
     let least = of_tier(0, "fast_bytes_per_host_byte").min(of_tier(1, "capacity_bytes_per_host_byte"));
     assert!((pool("epbw_pb") / least - 1.0).abs() < 1e-9, "{models}");
+    // What lies on the fast tier at the end: data of hosts, the map beside it, in what journal and roots leave.
+    let tier = |key: &str| models["pool"]["fast_tier"][key].as_u64().unwrap();
+    let (total, used, live) = (tier("total_bytes"), tier("used_bytes"), tier("live_bytes"));
+    assert!(live > 0 && live < used && used <= total && total < 256 << 20, "{models}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn parse(mut line: &[u8]) -> Option<(u64, u64, u64, bool)> {
     rest.trim_ascii().is_empty().then_some((at_ns, sector, sectors, read))
 }
 
-/// Requests that are under way: a place for each, with when it came.
+/// Requests that are in flight: a place for each, with when it came.
 #[derive(Default)]
 struct Flying {
     arrived_ns: Vec<u64>,

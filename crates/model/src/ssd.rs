@@ -80,7 +80,7 @@ pub trait Ssd: Send {
     /// Capacity that the host sees, in bytes.
     fn capacity_bytes(&self) -> u64;
 
-    /// A command arrives at `at_ns`. Commands may be handed over ahead of their time, in any order. The host keeps within
+    /// A command arrives at `at_ns`. Commands may be submitted ahead of their time, in any order. The host keeps within
     /// the capacity, and its commands are multiples of 512 bytes.
     fn submit(&mut self, at_ns: u64, command: Command);
 

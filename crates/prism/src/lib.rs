@@ -10,6 +10,7 @@ pub mod accounting;
 mod behaviour;
 mod bytes;
 pub mod class;
+mod direction;
 pub mod evidence;
 mod host;
 mod lifetime;
@@ -23,18 +24,10 @@ use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
 pub use class::{BuiltIn, ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use direction::Direction;
 pub use host::{FileTold, HostFacts, Told};
 pub use lifetime::Lifetime;
 pub use rules::{Facts, Need, Rule, RuleError};
-
-/// Direction of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Host reads.
-    Read,
-    /// Host writes.
-    Write,
-}
 
 /// What is known of a host request when it is classified.
 #[derive(Clone, Copy, Debug)]

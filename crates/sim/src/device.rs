@@ -3,12 +3,14 @@
 mod wounds;
 
 use crate::fault::{Fault, FaultKind};
-use crate::medium::{Medium, SECTOR_BYTES};
+use crate::medium::Medium;
 use crate::order::{Hold, Places, Region, What};
 use crate::power::Power;
+use crate::stamp::SECTOR_BYTES;
 use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, Vectored};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
+use forebay_proof::survival::Pattern;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -247,7 +249,7 @@ impl SimDevice {
                 _ => {}
             }
         }
-        core.medium.power_cut(keep, &mut core.random);
+        core.medium.power_cut(Pattern::Newest { survive: keep }, &mut core.random);
         core.echoes.clear();
     }
 

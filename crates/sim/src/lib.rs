@@ -10,13 +10,13 @@ mod coverage;
 pub mod device;
 pub mod fault;
 pub mod life;
-pub mod medium;
-pub mod oracle;
 pub mod order;
 mod power;
 pub mod scenario;
 pub mod shrink;
 mod world;
+
+pub use forebay_proof::{medium, oracle, stamp};
 
 pub use coverage::{Coverage, MARKS};
 pub use life::{Failure, Lived, live};

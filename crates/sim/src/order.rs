@@ -2,7 +2,7 @@
 //! long while all others go on. Times drawn from one range for all requests hardly ever let one of them fall behind by a
 //! whole job of the engine's, and that is where its holes were.
 
-use crate::oracle::tag_of;
+use crate::stamp::tag_of;
 use forebay_block::Op;
 use forebay_volume::layout::superblock::Superblock;
 use std::ops::Range;

@@ -6,10 +6,11 @@ mod second;
 
 use crate::device::SimDevice;
 use crate::fault::Fault;
-use crate::oracle::{Made, Oracle, Place, fill};
+use crate::oracle::{Made, Oracle, Place};
 use crate::order::Hold;
 use crate::power::Power;
 use crate::scenario::{CLASSES, NAMES, Step};
+use crate::stamp::fill_all;
 use forebay_block::VirtualClock;
 use forebay_block::{Buf, ClassId, Device, DiskId};
 use forebay_prism::class::ClassChange;
@@ -256,7 +257,7 @@ impl<'a> World<'a> {
         self.memory.next_tag += sectors as u32;
         let tags: Vec<u32> = (0..sectors as u32).map(|at| if is_zero(at) { 0 } else { first + at }).collect();
         let mut buf = Buf::new(sectors as usize * 512);
-        buf.chunks_exact_mut(512).zip(&tags).for_each(|(sector, &tag)| fill(tag, sector));
+        fill_all(&tags, &mut buf);
         let made = self.memory.oracle.change(disk.0, sector, &tags);
         let tag = class.map(ClassId);
         self.submit((disk, sector, sectors), Op::Write(buf), fua, tag, Flight::Change { made, fua });

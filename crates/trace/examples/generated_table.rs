@@ -1,26 +1,26 @@
 //! Prints what the generators give beside what was published: `generated_table [SCALE] [SEED]`.
 
-#[path = "../tests/generate/books.rs"]
-mod books;
+#[path = "../tests/generate/counters.rs"]
+mod counters;
 
-use books::{Books, Classify, MONGODB, Published, ROCKSDB, mongodb_row, published, rocksdb_row};
+use counters::{Classify, Counters, MONGODB, Published, ROCKSDB, mongodb_row, published, rocksdb_row};
 use forebay_trace::generate;
 use std::time::Instant;
 
 fn print(uri: &str, scale: f64, rows: &[Published], classify: Classify) -> Result<(), Box<dyn std::error::Error>> {
     let mut source = generate::open(uri).ok_or("no generator")??;
     let begin = Instant::now();
-    let books = Books::of(&mut *source, rows.len(), classify);
+    let counters = Counters::of(&mut *source, rows.len(), classify);
     let took = begin.elapsed().as_secs_f64();
     println!(
         "{uri}: {} requests of writes and discards, {:.0} s of trace, counted in {took:.1} s",
-        books.requests,
-        books.end_ns as f64 / 1e9
+        counters.requests,
+        counters.end_ns as f64 / 1e9
     );
     println!("sizes in GB at scale 1: as generated, (published)\n");
     println!("| data | occupancy | writes | alpha % | error, points | beta | error % |\n|---|---|---|---|---|---|---|");
     for (row, Published { name, .. }) in rows.iter().enumerate() {
-        let (is, should) = (books.figures(row), published(rows, row));
+        let (is, should) = (counters.figures(row), published(rows, row));
         println!(
             "| {name} | {:.2} ({:.1}) | {:.1} ({:.1}) | {:.2} ({:.2}) | {:+.2} | {:.2} ({:.2}) | {:+.1} |",
             is.occupied_gb / scale,

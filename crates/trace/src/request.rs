@@ -19,7 +19,7 @@ pub enum Op {
     WriteZeroes,
     /// Makes what was written durable; has no range.
     Flush,
-    /// An access that the trace does not name: neither alpha nor beta can be told from it.
+    /// An access that the trace does not name: neither alpha nor beta can be computed from it.
     #[default]
     Access,
 }

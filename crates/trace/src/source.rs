@@ -2,7 +2,7 @@
 
 use crate::{Names, Request, TraceError};
 
-/// Requests that a source hands over at a time, about.
+/// Requests that a source hands out at a time, about.
 pub const BATCH_REQUESTS: usize = 4096;
 /// Faults that are kept with their place; all are counted.
 const FAULTS_KEPT: usize = 8;

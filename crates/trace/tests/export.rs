@@ -47,7 +47,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         {
             issued_ns += gap_ns;
             let is_flush = op == Op::Flush;
-            // Sectors of their own: requests of the same sector at the same time cannot always be told apart.
+            // Sectors of their own: requests of the same sector at the same time cannot always be distinguished.
             let sector = sector + 100 * number as u64;
             let (offset_bytes, len_bytes) = if is_flush { (0, 0) } else { (sector * 512, sectors * 512) };
             let flags = flags.into_iter().fold(Flags::default(), Flags::with);
@@ -67,7 +67,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 }
 
 /// What blktrace tells of a request. Flushes all have the same key, so that theirs may be exchanged.
-fn told_by_blktrace(request: &Request, names: &Names) -> String {
+fn shown_by_blktrace(request: &Request, names: &Names) -> String {
     let Request { issued_ns, op, offset_bytes, len_bytes, pid, cgroup, .. } = *request;
     let volume = match names.volumes.name(request.volume) {
         "hm.1" => "240,3",
@@ -98,11 +98,11 @@ proptest! {
             writer.write(part, &names).unwrap();
         }
         let (found, found_names) = import(writer.finish().unwrap().0, Format::Blktrace);
-        let told = |requests: &[Request], names: &Names| -> Vec<_> {
-            requests.iter().map(|request| told_by_blktrace(request, names)).collect()
+        let shown = |requests: &[Request], names: &Names| -> Vec<_> {
+            requests.iter().map(|request| shown_by_blktrace(request, names)).collect()
         };
         // Equal times may come in another order.
-        let (mut wanted, mut got) = (told(&requests, &names), told(&found, &found_names));
+        let (mut wanted, mut got) = (shown(&requests, &names), shown(&found, &found_names));
         wanted.sort();
         got.sort();
         prop_assert_eq!(wanted, got);
@@ -118,12 +118,12 @@ proptest! {
                 writer.write(part, &names).unwrap();
             }
             let (found, found_names) = import(writer.finish().unwrap().0, Format::FioLog);
-            let told = |request: &Request, names: &Names| {
+            let shown = |request: &Request, names: &Names| {
                 let Request { issued_ns, op, offset_bytes, len_bytes, .. } = *request;
                 (issued_ns / unit_ns, op, offset_bytes, len_bytes, names.volumes.name(request.volume).to_owned())
             };
-            let wanted: Vec<_> = requests.iter().map(|request| told(request, &names)).collect();
-            let got: Vec<_> = found.iter().map(|request| told(request, &found_names)).collect();
+            let wanted: Vec<_> = requests.iter().map(|request| shown(request, &names)).collect();
+            let got: Vec<_> = found.iter().map(|request| shown(request, &found_names)).collect();
             prop_assert_eq!(wanted, got);
         }
     }
@@ -145,7 +145,7 @@ fn huge_requests_are_cut() {
     assert_eq!(found.iter().map(|request| request.len_bytes).sum::<u64>(), 10 << 30);
 }
 
-/// They were cut without a word.
+/// They were cut silently.
 #[test]
 fn regression_requests_beyond_2_tib_are_left_out_and_located() {
     let names = names();

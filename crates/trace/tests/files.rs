@@ -103,11 +103,11 @@ impl Drop for Disk {
     }
 }
 
-/// A watch, and what it has told.
+/// A watch, and what it has reported.
 struct Watched {
     watch: Watch,
     files: BTreeMap<(u64, u32), (FileFacts, Vec<Extent>)>,
-    /// Every path ever told.
+    /// Every path ever reported.
     paths: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ impl Watched {
         self.files.values().find(|(facts, _)| same(facts))
     }
 
-    /// What is told of a file is what the file system says now, and the disk holds its bytes there.
+    /// What is reported of a file is what the file system says now, and the disk holds its bytes there.
     fn is_right(&self, disk: &Disk, path: &Path) -> bool {
         let Some((facts, extents)) = self.at(path) else { return false };
         if facts.size_bytes != fs::metadata(path).unwrap().len() || *extents != filefrag(path, disk.begin_bytes) {
@@ -245,7 +245,7 @@ fn xfs_io(path: &Path, command: &str) {
     run("xfs_io", &["-c", command, path.to_str().unwrap()]);
 }
 
-fn what_happens_is_told(kind: &str) {
+fn what_happens_is_reported(kind: &str) {
     let disk = Disk::new(kind, 400 << 20);
     let point = disk.point();
     fs::create_dir(point.join("old")).unwrap();
@@ -256,7 +256,7 @@ fn what_happens_is_told(kind: &str) {
     assert_eq!((&state.told, &state.no_extents, state.files), (&Told::ByEvents, &None, 1), "{state:#?}");
     assert!(watched.is_right(&disk, &point.join("old/before")), "what was there before");
 
-    // Created and appended; nobody syncs: its places are told once it is written back.
+    // Created and appended; nobody syncs: its places are reported once it is written back.
     let file = point.join("new file\nwith a line");
     write(&file, 0, &pattern(2, 70_000));
     watched.until("the name of a new file", |watched| {
@@ -274,8 +274,9 @@ fn what_happens_is_told(kind: &str) {
     watched.until("a hole", |watched| watched.is_right(&disk, &file) && watched.at(&file).unwrap().1.len() > 1);
     xfs_io(&file, "falloc 4m 8m");
     watched.until("preallocation", |watched| {
-        let told: u64 = watched.at(&file).map_or(0, |(_, extents)| extents.iter().map(|extent| extent.len_bytes).sum());
-        watched.is_right(&disk, &file) && told > 10 << 20
+        let reported: u64 =
+            watched.at(&file).map_or(0, |(_, extents)| extents.iter().map(|extent| extent.len_bytes).sum());
+        watched.is_right(&disk, &file) && reported > 10 << 20
     });
     xfs_io(&file, "truncate 4k");
     watched.until("truncation", |watched| watched.is_right(&disk, &file));
@@ -318,7 +319,7 @@ fn what_happens_is_told(kind: &str) {
     watched.until("what lived for a moment", |watched| watched.paths.iter().any(|path| Path::new(path) == last));
     for index in 0..200 {
         let path = point.join(format!("{index:06}.dbtmp"));
-        assert!(watched.paths.iter().any(|told| Path::new(told) == path), "{index} was not told");
+        assert!(watched.paths.iter().any(|known| Path::new(known) == path), "{index} was not told");
     }
     fs::create_dir_all(point.join("a/b/c")).unwrap();
     write(&point.join("a/b/c/deep"), 0, b"x");
@@ -337,14 +338,14 @@ fn what_happens_is_told(kind: &str) {
 
 #[test]
 #[ignore = "needs root"]
-fn what_happens_is_told_on_xfs() {
-    what_happens_is_told("xfs");
+fn what_happens_is_reported_on_xfs() {
+    what_happens_is_reported("xfs");
 }
 
 #[test]
 #[ignore = "needs root"]
-fn what_happens_is_told_on_ext4() {
-    what_happens_is_told("ext4");
+fn what_happens_is_reported_on_ext4() {
+    what_happens_is_reported("ext4");
 }
 
 #[test]
@@ -493,7 +494,7 @@ fn a_partition_begins_where_it_does() {
 
 #[test]
 #[ignore = "needs root"]
-fn levels_of_tables_are_told() {
+fn levels_of_tables_are_reported() {
     let disk = Disk::new("xfs", 600 << 20);
     let mut watched = disk.watch();
     watched.walked();
@@ -520,14 +521,14 @@ fn levels_of_tables_are_told() {
     }
     let levels: std::collections::BTreeSet<_> = expected.values().collect();
     assert!(levels.len() >= 3 && !levels.contains(&None), "hardly a level: {metadata}");
-    let told = |watched: &Watched| -> BTreeMap<String, Option<u8>> {
+    let levels = |watched: &Watched| -> BTreeMap<String, Option<u8>> {
         let tables = watched.files.values().filter(|(facts, _)| facts.path.ends_with(".sst"));
         tables.map(|(facts, _)| (facts.path.clone(), facts.level)).collect()
     };
-    watched.until("the levels of all tables", |watched| told(watched) == expected);
+    watched.until("the levels of all tables", |watched| levels(watched) == expected);
     // Somebody who comes later learns it from the LOGs alone.
     let mut later = disk.watch();
-    later.until("the levels of all tables, afterwards", |watched| told(watched) == expected);
+    later.until("the levels of all tables, afterwards", |watched| levels(watched) == expected);
 }
 
 #[test]

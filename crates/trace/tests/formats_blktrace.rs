@@ -198,7 +198,7 @@ fn merged_requests_are_one() {
 }
 
 #[test]
-fn requests_of_the_same_sector_are_told_apart_by_length() {
+fn requests_of_the_same_sector_are_distinguished_by_length() {
     let trace = read(&[
         zero(),
         at(1, D | READ, 8, 512),

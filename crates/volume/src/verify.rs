@@ -3,8 +3,8 @@
 
 use crate::engine::{Engine, EngineOptions};
 use crate::io::Devices;
-use crate::layout::band_summary::{self, SummaryEntry};
-use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
+use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::page::{BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
 use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
 use crate::overlay::Overlay;
@@ -12,7 +12,7 @@ use crate::recovery::{OpenError, RecoveryReport, open, read_superblock};
 use crate::space::slots::Slots;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, Op, Vectored};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at once.
 const BATCH_BLOCKS: usize = 256;
@@ -163,41 +163,52 @@ impl Check<'_> {
             let band = self.engine.bands.get(number);
             let live = self.bands.remove(&number).unwrap_or_default();
             let place = format!("band {number}");
-            if live.len() as u64 != u64::from(band.valid) && band.state != BandState::Free {
-                let what = format!("holds {} live blocks, its count says {}", live.len(), band.valid);
+            let sectors = live.len() as u64 * BLOCK_SECTORS;
+            if sectors != u64::from(band.valid) && band.state != BandState::Free {
+                let what = format!("holds {sectors} live sectors, its count says {}", band.valid);
                 self.finding(place.clone(), what);
             }
             if live.is_empty() {
                 continue;
             }
-            let entries = match self.engine.bands.summary(number) {
-                Some(entries) => entries.to_vec(),
-                None => match self.read_summary(number, band.generation) {
-                    Some(entries) => entries,
-                    None => {
-                        self.finding(place, "its summary is damaged: it cannot be collected".to_owned());
-                        continue;
-                    }
-                },
-            };
-            self.summary.summaries += 1;
-            for (at, (disk, block)) in live {
-                let entry = entries.get(at as usize).copied().unwrap_or(SummaryEntry::NONE);
-                if entry.disk != disk || entry.block != block {
+            let mut owners: BTreeMap<u32, (DiskId, u64)> = BTreeMap::new();
+            let shape = self.engine.bands.shape();
+            let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at)).collect();
+            for group in groups {
+                let Some(entries) = self.entries(number, group, band.generation) else {
                     let what =
-                        format!("block {at} belongs to disk {} block {block}, its summary says otherwise", disk.0);
+                        format!("the summary of its group {group} is damaged: what lives there cannot be collected");
                     self.finding(place.clone(), what);
+                    continue;
+                };
+                self.summary.summaries += 1;
+                for (sector, entry) in band_summary::placed(&entries) {
+                    let at = shape.first_block(group) + sector / BLOCK_SECTORS as u32;
+                    owners.insert(at, (entry.disk, entry.block));
+                }
+                for (at, &(disk, block)) in live.range(shape.first_block(group)..shape.summary_block(group)) {
+                    if owners.get(at) != Some(&(disk, block)) {
+                        let disk = disk.0;
+                        let what =
+                            format!("block {at} belongs to disk {disk} block {block}, its summary says otherwise");
+                        self.finding(place.clone(), what);
+                    }
                 }
             }
         }
     }
 
-    fn read_summary(&mut self, band: u32, generation: u32) -> Option<Vec<SummaryEntry>> {
-        let (_, blocks) = band_summary::split(self.engine.superblock.band_bytes / 4096);
-        let location = self.engine.extents.band_location(band, self.engine.bands.data_blocks());
+    /// Who was written into a group.
+    fn entries(&mut self, band: u32, group: u32, generation: u32) -> Option<Vec<SummaryEntry>> {
+        if let Some(entries) = self.engine.bands.entries((band, group)) {
+            return Some(entries.to_vec());
+        }
+        let shape = self.engine.bands.shape();
+        let location = self.engine.extents.band_location(band, shape.summary_block(group));
         let (device, offset_bytes) = self.engine.extents.place(location)?;
-        let bytes = self.devices.read(device, offset_bytes, blocks as usize * 4096).ok()?;
-        band_summary::decode(&self.engine.superblock.pool, band, generation, &bytes)
+        let page = self.devices.read(device, offset_bytes, 4096).ok()?;
+        let name = SummaryName { band, group, generation };
+        band_summary::decode(&self.engine.superblock.pool, name, shape.group_sectors(group), &page)
     }
 }
 

@@ -15,7 +15,7 @@ fn a_failed_root_header_write_does_not_cost_the_pool() {
     let shape = Shape::default();
     for seed in 0..20 {
         let mut random = Random::new(seed);
-        let mut world = World::open(&shape, shape.format(), seed, Oracle::default(), 1).unwrap();
+        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
         for leaf in 0..10 {
             world.write(leaf * 3200, 8, false, None);
         }
@@ -37,8 +37,8 @@ fn a_failed_root_header_write_does_not_cost_the_pool() {
         for _ in 0..1 + random.below(12) {
             world.poll().unwrap();
         }
-        let (images, oracle, next_tag) = world.cut(&mut random);
-        let mut world = World::open(&shape, images, seed, oracle, next_tag).unwrap();
+        let (images, oracle) = world.cut(&mut random);
+        let mut world = World::open(&shape, images, seed, oracle).unwrap();
         world.check_survivors().unwrap();
     }
 }
@@ -48,12 +48,12 @@ fn a_failed_root_header_write_does_not_cost_the_pool() {
 fn many_leaves_on_a_small_fast_tier_can_be_checkpointed() {
     let leaves: u64 = 55;
     let shape = Shape { fast_bytes: 1664 << 10, disk_bytes: leaves * 400 * 4096, frames: 1000, ..Shape::default() };
-    let mut world = World::open(&shape, shape.format(), 1, Oracle::default(), 1).unwrap();
+    let mut world = World::open(&shape, shape.format(), 1, Oracle::default()).unwrap();
     for i in 0..leaves * 20 {
         world.write((i % leaves) * 400 * 8, 8, false, None);
         world.settle(0).unwrap();
     }
-    let (images, oracle, next_tag) = world.cut(&mut Random::new(1));
-    let mut world = World::open(&shape, images, 1, oracle, next_tag).unwrap();
+    let (images, oracle) = world.cut(&mut Random::new(1));
+    let mut world = World::open(&shape, images, 1, oracle).unwrap();
     world.check_survivors().unwrap();
 }

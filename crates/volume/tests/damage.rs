@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use world::anatomy::{Anatomy, Part, bytes};
 use world::history::{self, Aged, age, quiet, stop};
-use world::{Oracle, Shape, Shared, World, tags};
+use world::{DISK, Oracle, Shape, Shared, World, content_of};
 
 /// What became of a damaged pool.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ enum Verdict {
 
 /// Opens what is there and reads all of it; then overwrites some of it, stops, and looks at it once more.
 fn judge(aged: &Aged, images: Vec<Image>) -> Result<Verdict, String> {
-    let attempt = || look(&aged.shape, images, aged.oracle.clone(), aged.next_tag);
+    let attempt = || look(&aged.shape, images, aged.oracle.clone());
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)).map_err(|_| "panic".to_owned())?
 }
 
-fn look(shape: &Shape, images: Vec<Image>, oracle: Oracle, next_tag: u32) -> Result<Verdict, String> {
-    let mut world = match World::open(shape, images, 1, oracle, next_tag) {
+fn look(shape: &Shape, images: Vec<Image>, oracle: Oracle) -> Result<Verdict, String> {
+    let mut world = match World::open(shape, images, 1, oracle) {
         Ok(world) => world,
         Err(error) => return Ok(Verdict::Refused(error)),
     };
@@ -46,8 +46,8 @@ fn look(shape: &Shape, images: Vec<Image>, oracle: Oracle, next_tag: u32) -> Res
     world.settle(0)?;
     quiet(&mut world)?;
     stop(&mut world)?;
-    let (images, oracle, next_tag) = world.cut(&mut Random::new(1));
-    let mut world = World::open(shape, images, 1, oracle, next_tag).map_err(|e| format!("not opened again: {e}"))?;
+    let (images, oracle) = world.cut(&mut Random::new(1));
+    let mut world = World::open(shape, images, 1, oracle).map_err(|e| format!("not opened again: {e}"))?;
     let again = survivors(&mut world)?;
     let expected: BTreeSet<u64> = damaged.iter().copied().skip(3).collect();
     if !again.is_subset(&expected) {
@@ -59,9 +59,9 @@ fn look(shape: &Shape, images: Vec<Image>, oracle: Oracle, next_tag: u32) -> Res
 /// Reads every block the oracle knows; gives those that are damaged.
 fn survivors(world: &mut World) -> Result<BTreeSet<u64>, String> {
     let mut damaged = BTreeSet::new();
-    for block in world.oracle.blocks() {
+    for (_, block) in world.oracle.places() {
         match world.try_read_block(block)? {
-            Ok(data) => world.oracle.survive(block, tags(&data))?,
+            Ok(data) => world.survived(block, &data)?,
             Err(RequestError::Damaged { .. }) => {
                 damaged.insert(block);
             }
@@ -111,8 +111,11 @@ fn harm(aged: &Aged, images: &mut [Image], device: usize, range: &Range<u64>, ha
 }
 
 /// Small enough that all the tiers, the journal's wrap and a few checkpoints take part.
-fn shapes() -> [Shape; 2] {
-    [Shape::default(), Shape { fast_bytes: 1664 << 10, ..Shape::default() }]
+fn shapes() -> [Shape; 3] {
+    let small = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
+    // Two groups in a band.
+    let grouped = Shape { band_bytes: 80 * 4096, capacity_bytes: 3 << 20, ..small.clone() };
+    [Shape::default(), small, grouped]
 }
 
 /// Pools after a clean stop and after a power cut.
@@ -447,7 +450,7 @@ fn longer_devices_are_taken() {
 /// Opens images under the names `d0`, `d1`.. that must not make a pool.
 fn refusal(aged: &Aged, images: &[&Image]) -> MemberError {
     let shared = images.iter().enumerate().map(|(i, &image)| Shared::new(&format!("d{i}"), image.clone(), 1)).collect();
-    match World::open_shared(&aged.shape, shared, Oracle::default(), 1).map(|_| ()) {
+    match World::open_shared(&aged.shape, shared, Oracle::default()).map(|_| ()) {
         Err(OpenError::Member(error)) => error,
         other => panic!("{other:?}"),
     }
@@ -528,7 +531,7 @@ fn stale_devices_are_named() {
 fn an_older_copy_of_the_whole_pool_opens() {
     for (_, aged, ..) in pools(0..2) {
         for older in &aged.older {
-            World::open(&aged.shape, older.clone(), 1, Oracle::default(), 1).map(|_| ()).unwrap();
+            World::open(&aged.shape, older.clone(), 1, Oracle::default()).map(|_| ()).unwrap();
         }
     }
 }
@@ -561,7 +564,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
             }
         }
         let check = |world: &mut World| survivors(world).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let mut world = World::open(&aged.shape, images, 1, aged.oracle.clone(), aged.next_tag).unwrap();
+        let mut world = World::open(&aged.shape, images, 1, aged.oracle.clone()).unwrap();
         let first = check(&mut world);
         met += first.len();
         for round in 0..200 {
@@ -574,13 +577,13 @@ fn moving_damaged_blocks_does_not_launder_them() {
         world.now_ns += 1_000_000_000;
         quiet(&mut world).unwrap();
         // What was good is good, and what was damaged is damaged.
-        for block in world.oracle.blocks() {
+        for (_, block) in world.oracle.places() {
             match world.try_read_block(block).unwrap() {
                 Ok(data) => {
                     assert!(!first.contains(&block), "{name}: block {block} is readable again");
-                    let since = world.oracle.acknowledged(block);
-                    let content = tags(&data).unwrap();
-                    assert!(world.oracle.may_read(block, &content, since), "{name}: block {block}: {content:x?}");
+                    let since = world.oracle.read_begins((DISK, block));
+                    let seen = world.oracle.saw_block((DISK, block), content_of(&data), since);
+                    seen.unwrap_or_else(|objection| panic!("{name}: {objection}"));
                 }
                 Err(error) => assert!(first.contains(&block), "{name}: block {block}: {error}"),
             }
@@ -600,8 +603,8 @@ fn damage_and_power_cuts_together() {
                 harm(&aged, &mut images, place.device, &place.bytes, Harm::Flip, &mut random);
             }
         }
-        let mut world = World::open(&aged.shape, images, 1, aged.oracle.clone(), aged.next_tag)
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut world =
+            World::open(&aged.shape, images, 1, aged.oracle.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         survivors(&mut world).unwrap_or_else(|error| panic!("{name}: {error}"));
         // Also what was never written: a damaged leaf does not know that.
         let all = (0..8).flat_map(|leaf| (0..64).map(move |i| leaf * 400 + i));
@@ -615,8 +618,8 @@ fn damage_and_power_cuts_together() {
             }
             world.settle(8).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        let (images, oracle, next_tag) = world.cut(&mut random);
-        let mut world = World::open(&aged.shape, images, 1, oracle, next_tag).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (images, oracle) = world.cut(&mut random);
+        let mut world = World::open(&aged.shape, images, 1, oracle).unwrap_or_else(|e| panic!("{name}: {e}"));
         let again = survivors(&mut world).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(again.is_subset(&damaged), "{name}: {damaged:?} became {again:?}");
         history::quiet(&mut world).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -632,7 +635,7 @@ fn a_damaged_leaf_can_be_overwritten_and_discarded() {
         for place in anatomy.of_part(Part::Leaf) {
             harm(&aged, &mut images, 0, &place.bytes, Harm::Flip, &mut random);
         }
-        let mut world = World::open(&aged.shape, images, 1, aged.oracle.clone(), aged.next_tag).unwrap();
+        let mut world = World::open(&aged.shape, images, 1, aged.oracle.clone()).unwrap();
         for leaf in 0..8 {
             world.write(leaf * 400 * 8, 64, false, None);
             world.clear((leaf * 400 + 8) * 8, 32 * 8, false, leaf % 2 == 0);
@@ -650,7 +653,7 @@ fn a_damaged_leaf_can_be_overwritten_and_discarded() {
 fn a_watermark_survives_the_power_cut_after_it() {
     for seed in 0..40 {
         let shape = Shape::default();
-        let mut world = World::open(&shape, shape.format(), seed, Oracle::default(), 1).unwrap();
+        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
         for block in 0..4 {
             world.write(block * 8, 8, false, None);
             world.settle(0).unwrap();
@@ -663,7 +666,7 @@ fn a_watermark_survives_the_power_cut_after_it() {
         let anatomy = Anatomy::of(&images);
         let last = anatomy.of_part(Part::Batch).last().unwrap().bytes.clone();
         images[0].zero(last.start, last.end - last.start, false);
-        let result = World::open(&shape, images, 1, Oracle::default(), 1).map(|world| world.report);
+        let result = World::open(&shape, images, 1, Oracle::default()).map(|world| world.report);
         assert!(matches!(result, Err(OpenError::Journal { .. })), "seed {seed}: {result:?}");
     }
 }

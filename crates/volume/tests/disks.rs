@@ -9,7 +9,7 @@ use world::{Oracle, Shape, World, history};
 #[test]
 fn a_disk_added_during_a_checkpoint_is_not_replaced() {
     let shape = Shape::default();
-    let mut world = World::open(&shape, shape.format(), 1, Oracle::default(), 1).unwrap();
+    let mut world = World::open(&shape, shape.format(), 1, Oracle::default()).unwrap();
     world.write(0, 8, true, None);
     world.settle(0).unwrap();
     let before = world.pool.engine.checkpoint_number();
@@ -19,8 +19,8 @@ fn a_disk_added_during_a_checkpoint_is_not_replaced() {
     while world.pool.engine.checkpoint_number() == before {
         world.poll().unwrap();
     }
-    let (images, oracle, next_tag) = world.cut(&mut Random::new(1));
-    let mut world = World::open(&shape, images, 1, oracle, next_tag).unwrap();
+    let (images, oracle) = world.cut(&mut Random::new(1));
+    let mut world = World::open(&shape, images, 1, oracle).unwrap();
     assert_eq!(world.pool.engine.disk_named("second").map(|d| d.id), Some(second));
     let third = world.pool.engine.add_disk("third", 1 << 20, true).unwrap();
     assert!(world.pool.engine.disk_named("second").is_some(), "replaced by third, id {third:?}");
@@ -30,7 +30,7 @@ fn a_disk_added_during_a_checkpoint_is_not_replaced() {
 #[test]
 fn a_removed_disk_leaves_no_slots_behind() {
     let shape = Shape { frames: 40, ..Shape::default() };
-    let mut world = World::open(&shape, shape.format(), 1, Oracle::default(), 1).unwrap();
+    let mut world = World::open(&shape, shape.format(), 1, Oracle::default()).unwrap();
     let checkpoint = |world: &mut World| {
         let n = world.pool.engine.checkpoint_number();
         world.pool.engine.request_checkpoint(false);

@@ -13,7 +13,7 @@ fn moved_data_outlives_the_reuse_of_its_source() {
     let mut struck = 0;
     for seed in 0..40 {
         let mut random = Random::new(seed);
-        let mut world = World::open(&shape, shape.format(), seed, Oracle::default(), 1).unwrap();
+        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
         let slots = world.pool.engine.status().fast.total_bytes / 4096;
         let flushes = world.pool.engine.status().counters.flushes;
         world.write(100 * 8, 40 * 8, false, Some(ClassId(1)));
@@ -40,8 +40,8 @@ fn moved_data_outlives_the_reuse_of_its_source() {
         for _ in 0..1 + random.below(6) {
             world.poll().unwrap();
         }
-        let (images, oracle, next_tag) = world.cut(&mut random);
-        let mut world = World::open(&shape, images, seed, oracle, next_tag).unwrap();
+        let (images, oracle) = world.cut(&mut random);
+        let mut world = World::open(&shape, images, seed, oracle).unwrap();
         if let Err(e) = world.check_survivors() {
             panic!("seed {seed} ({struck} struck): {e} {:?}", world.report);
         }

@@ -401,12 +401,3 @@ fn places_in_the_file_go_on_from_piece_to_piece() {
     let kept: Vec<u64> = life.seen().into_iter().filter(|(_, class)| *class == KEPT).map(|(block, _)| block).collect();
     assert_eq!(kept, (440..490).collect::<Vec<_>>());
 }
-
-#[test]
-fn pools_say_that_they_hold_such_records() {
-    let life = Life::begin(&Shape::default());
-    for shared in &life.shared {
-        let feature: [u8; 8] = shared.durable().to_bytes()[32..40].try_into().unwrap();
-        assert_eq!(u64::from_le_bytes(feature), 1, "the incompatible features of the superblock");
-    }
-}

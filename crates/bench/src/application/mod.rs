@@ -3,68 +3,23 @@
 
 mod files;
 mod index_rebuild;
+mod options;
 mod photo_ingest;
 
 pub use index_rebuild::index_rebuild;
+pub use options::{ApplicationError, Control, FILES_MAX, Options};
 pub use photo_ingest::photo_ingest;
-
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 /// Mean size of a photo in bytes: 37.4 GB over 3,075 photos (Shrout Research on the 800P; seeds,
 /// low-queue-depth-method.md).
 pub const PHOTO_BYTES: u64 = 12_162_601;
 /// Photos of the source's ingest.
 pub const PHOTOS: u64 = 3_075;
-/// Most files of one run.
-pub const FILES_MAX: u64 = 1_000_000;
-
-/// Settings of an application-shaped load.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// An existing directory on the file system under test; a new one is made in it, and removed at the end.
-    pub directory: PathBuf,
-    /// Files, 1 to [`FILES_MAX`].
-    pub files: u64,
-    /// Mean size of a file in bytes, 4 KiB to 1 GiB; sizes lie between half of it and one and a half.
-    pub file_bytes: u64,
-    /// Seed of sizes and content.
-    pub seed: u64,
-}
-
-/// What ends a load early, and who is told how far it is.
-pub struct Control<'a> {
-    /// Set by the user.
-    pub stop: &'a AtomicBool,
-    /// Files done, of how many, and what is being done.
-    pub progress: &'a mut dyn FnMut(u64, u64, &str),
-}
-
-/// Why a load could not be run.
-#[derive(Debug, thiserror::Error)]
-pub enum ApplicationError {
-    /// An option outside its range.
-    #[error("{what}")]
-    Option {
-        /// Which, and what is allowed.
-        what: String,
-    },
-    /// The file system failed.
-    #[error("cannot {doing} {}: {source}", path.display())]
-    File {
-        /// What was being done.
-        doing: &'static str,
-        /// To which file.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn options(directory: &std::path::Path) -> Options {
         Options { directory: directory.to_owned(), files: 12, file_bytes: 64 << 10, seed: 3 }

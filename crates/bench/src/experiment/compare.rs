@@ -1,12 +1,12 @@
 //! Interleaved comparison of two targets or two settings: A B, B A, A B and so on, so that what drifts meets both alike,
 //! and only the ratio within a round counts.
 
-use super::course::Halt;
+use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
 use super::figures::{Latency, failures};
 use super::report::{Report, Table};
+use super::session::Halt;
 use super::text;
-use super::{Driver, DriverError};
 use crate::job::model::{Job, Plan};
 use crate::job::validate::validate;
 use crate::run::{JobResult, Partial};

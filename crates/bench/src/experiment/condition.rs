@@ -1,11 +1,12 @@
 //! Conditioning as an experiment of its own.
 
 use super::conditioning::Conditioning;
-use super::course::{Course, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::options::Options;
+use super::prepare::apply;
 use super::report::Report;
-use super::{Driver, list::refuse_writes};
+use super::session::{Session, known};
 use serde_json::json;
 
 /// Brings the target into a state and reports what was done.
@@ -17,13 +18,13 @@ pub fn condition(
     options: &Options,
     conditioning: Conditioning,
 ) -> Result<Report, ExperimentError> {
-    refuse_writes(options, "conditioning", "")?;
-    let mut course = Course::new(driver, options)?;
+    options.refuse_writes("conditioning", "")?;
+    let mut session = Session::new(driver, options)?;
     let mut done = None;
-    let end = conditioning.apply(&mut course).map(|text| done = Some(text));
+    let end = apply(conditioning, &mut session).map(|text| done = Some(text));
     known(end)?;
     if let Some(done) = &done {
-        course.condition(format!("conditioning: {done}"));
+        session.condition(format!("conditioning: {done}"));
     }
     let json = json!({
         "purge": conditioning.purge,
@@ -33,5 +34,5 @@ pub fn condition(
         "done": done,
     });
     let what = "Brings the target into a known state: purge and preconditioning as in the SNIA PTS 2.0.2.";
-    Ok(course.finish("condition", what, Vec::new(), json))
+    Ok(session.finish("condition", what, Vec::new(), json))
 }

@@ -1,11 +1,9 @@
 //! Bringing a target into a known state.
 
-use super::course::{Course, Halt, resolve};
-use super::figures::lasted_ns;
+use super::region::resolve;
 use super::text;
 use crate::job::JobError;
 use crate::job::model::{Calls, End, Extent, Job, Mix, Pattern, Region, SizeMix, Sizes};
-use crate::run::per_second;
 use forebay_block::OpKind;
 use std::fmt;
 use std::str::FromStr;
@@ -20,8 +18,6 @@ const TRIM_BYTES: u32 = 16 << 20;
 const DEPTH: u32 = 32;
 /// Trims in flight.
 const TRIM_DEPTH: u32 = 4;
-/// What a quick experiment spends on each stage.
-const QUICK_NS: u64 = 10_000_000_000;
 /// Passes of one kind, at most.
 const PASSES_MAX: u32 = 1000;
 
@@ -77,7 +73,7 @@ impl Conditioning {
         Ok(self.stages_on(base, resolve(&base.region, target_bytes)?))
     }
 
-    fn stages_on(&self, base: &Job, (from, len): (u64, u64)) -> Vec<Stage> {
+    pub(super) fn stages_on(&self, base: &Job, (from, len): (u64, u64)) -> Vec<Stage> {
         let mut stages = Vec::new();
         if self.purge {
             let unit = u64::from(TRIM_BYTES).min(len);
@@ -108,60 +104,7 @@ impl Conditioning {
         let unit = u64::from(SEQUENTIAL_BYTES);
         if share >= unit { share - share % unit } else { unit.min(region_bytes) }
     }
-
-    /// Does it, and says what was done.
-    pub(super) fn apply(&self, course: &mut Course<'_>) -> Result<String, Halt> {
-        let mut done = Vec::new();
-        let purge = self.purge && can_trim(course)?;
-        if self.purge && !purge {
-            done.push("NOT purged (the target cannot trim)".to_owned());
-        }
-        let base = Job { region: course.part(course.region.1), ..course.options.base.clone() };
-        for stage in (Self { purge, ..*self }).stages_on(&base, course.region) {
-            let mut job = stage.job;
-            if course.options.quick {
-                job.end.after_ns = Some(QUICK_NS);
-            }
-            let wanted = job.end.after_passes.unwrap_or(1.0);
-            let step = format!("conditioning: {}", stage.what);
-            let result = course.one(&step, job)?;
-            let reached = result.bytes() as f64 / stage.pass_bytes.max(1) as f64;
-            // A pass ends with the last whole I/O.
-            let cut = if reached < wanted * 0.999 { format!(", ONLY {reached:.2} passes") } else { String::new() };
-            // Where a time might have ended it too, how long it took is known to an interval only.
-            let lasted = lasted_ns(&result, wanted * stage.pass_bytes as f64);
-            let least = if lasted < result.duration_ns { "at least " } else { "" };
-            let rate = text::megabytes(per_second(result.bytes(), lasted));
-            done.push(format!("{} ({least}{rate} MB/s{cut})", stage.what));
-        }
-        if self.fill_percent < 100 {
-            done.push(format!("the first {} % of the region filled", self.fill_percent));
-        }
-        Ok(if done.is_empty() { "none".to_owned() } else { done.join(", then ") })
-    }
 }
-
-/// Whether the target can trim: asked once, with the first block of the region.
-pub(super) fn can_trim(course: &mut Course<'_>) -> Result<bool, Halt> {
-    if let Some(known) = course.can_trim {
-        return Ok(known);
-    }
-    let len = course.region.1.min(REGION_PROBE_BYTES);
-    let mut job = trim(&course.options.base, course.region.0, len, len).job;
-    job.end = End { after_ios: Some(1), ..End::default() };
-    let can = match course.probe("looking whether the target can trim", job)? {
-        Ok(()) => true,
-        Err(what) => {
-            course.note(format!("the target cannot trim ({what}): it was not purged, and old data stays in it"));
-            false
-        }
-    };
-    course.can_trim = Some(can);
-    Ok(can)
-}
-
-/// What the question whether a target can trim costs of its data.
-const REGION_PROBE_BYTES: u64 = 1 << 20;
 
 fn passes(count: u32) -> String {
     if count == 1 { "1 pass".to_owned() } else { format!("{count} passes") }
@@ -193,7 +136,8 @@ fn stage(base: &Job, name: &str, region: (u64, u64), kind: OpKind, bytes: u32) -
     }
 }
 
-fn trim(base: &Job, from: u64, len: u64, unit: u64) -> Stage {
+/// A trim of a part of the target, in pieces of `unit` bytes.
+pub(super) fn trim(base: &Job, from: u64, len: u64, unit: u64) -> Stage {
     // A trim of the unit moves no data; buffers stay small.
     let mut job = stage(base, "purge", (from, len), OpKind::Trim, 4096);
     job.sizes.trim = SizeMix::fixed(unit.min(u64::from(TRIM_BYTES)) as u32);

@@ -1,6 +1,6 @@
 //! Why an experiment has no answer.
 
-use super::DriverError;
+use super::driver::DriverError;
 use crate::job::JobError;
 
 /// An experiment that could not be made, or had nothing to tell when it ended.

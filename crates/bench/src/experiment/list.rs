@@ -92,12 +92,12 @@ impl Experiment {
     pub fn run(self, driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
         let reads_only = ", or ask for reads only (read percent 100)";
         if self.needs_writes() {
-            refuse_writes(options, self.name(), "")?;
+            options.refuse_writes(self.name(), "")?;
         } else if options.read_percent.is_some_and(|percent| percent < 100) {
-            refuse_writes(options, self.name(), reads_only)?;
+            options.refuse_writes(self.name(), reads_only)?;
         }
         if options.conditioning.is_some_and(|conditioning: Conditioning| !conditioning.to_string().is_empty()) {
-            refuse_writes(options, "conditioning", ", or leave conditioning out")?;
+            options.refuse_writes("conditioning", ", or leave conditioning out")?;
         }
         match self {
             Self::QdSweep => qd_sweep::run(driver, options),
@@ -111,11 +111,6 @@ impl Experiment {
             Self::WaitMethods => wait_methods::run(driver, options),
         }
     }
-}
-
-/// Refuses what writes unless that is allowed.
-pub(super) fn refuse_writes(options: &Options, what: &str, instead: &'static str) -> Result<(), ExperimentError> {
-    if options.allow_writes { Ok(()) } else { Err(ExperimentError::NeedsWrites { what: what.to_owned(), instead }) }
 }
 
 impl fmt::Display for Experiment {

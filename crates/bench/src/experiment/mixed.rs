@@ -1,12 +1,13 @@
 //! The mixed throughput test of S-PASS: what a light write load does to bursts of sequential reads.
 
-use super::Driver;
 use super::conditioning::Conditioning;
-use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known, load_text};
 use super::text;
 use crate::job::model::{Arrival, End, Extent, Job, Mix, Pattern, Region, SizeMix, Sizes};
 use crate::run::JobResult;
@@ -40,9 +41,9 @@ struct Found {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     let mut found = Found::default();
-    known(measure(&mut course, &mut found))?;
+    known(measure(&mut session, &mut found))?;
     let mut table = Table::new("read throughput of each burst, MB/s", 0, &["burst", "alone", "beside writes", "ratio"]);
     for at in 0..found.alone.len().max(found.beside.len()) {
         let (alone, beside) = (found.alone.get(at), found.beside.get(at));
@@ -74,18 +75,18 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         ]);
     }
     if let Some(ratio) = ratio {
-        course.note(format!("beside the writes the reads reach {} of their throughput alone", text::percent(ratio)));
+        session.note(format!("beside the writes the reads reach {} of their throughput alone", text::percent(ratio)));
     }
     if let Some(writes) = &found.background {
         let rate = writes.bytes_per_second;
-        course.note(format!(
+        session.note(format!(
             "background writes: {} MB/s, mean {}, p99 {}",
             text::megabytes(rate),
             writes.all.mean_cell(),
             writes.all.cell(99.0)
         ));
         if rate < 0.95 * BACKGROUND_BYTES_PER_SECOND {
-            course.note("the background fell behind its 20 MB/s: the reads were disturbed by less than the test says");
+            session.note("the background fell behind its 20 MB/s: the reads were disturbed by less than the test says");
         }
     }
     let json = json!({
@@ -96,30 +97,30 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "ratio": ratio,
         "background": found.background.as_ref().map(Figures::json),
     });
-    Ok(course.finish("mixed", WHAT, vec![table, sums], json))
+    Ok(session.finish("mixed", WHAT, vec![table, sums], json))
 }
 
 fn burst_bytes(options: &Options) -> u64 {
     if options.quick { BURST_BYTES / 10 } else { BURST_BYTES }
 }
 
-fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
-    let options = course.options;
-    course.prepare(Some(Conditioning::default()))?;
-    let half = course.region.1 / 2 / u64::from(IO_BYTES) * u64::from(IO_BYTES);
+fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
+    let options = session.options;
+    prepare(session, Some(Conditioning::default()))?;
+    let half = session.region.1 / 2 / u64::from(IO_BYTES) * u64::from(IO_BYTES);
     let burst = burst_bytes(options);
-    let read = |from: u64, name: String| reads(course, (from, half), burst, name);
+    let read = |from: u64, name: String| reads(session, (from, half), burst, name);
     let bursts = (options.rounds as usize).min(TOGETHER_MAX);
-    let first = read(course.region.0, "burst".to_owned());
+    let first = read(session.region.0, "burst".to_owned());
     let load = load_text(&first);
-    course.condition(format!(
+    session.condition(format!(
         "{bursts} bursts of {} MB, 128 KiB sequential reads, {load}, in the first half of the region",
         text::megabytes(burst as f64)
     ));
-    course
+    session
         .condition("background: 128 KiB sequential writes at 20 MB/s in the second half, 2 s ahead of the first burst");
     if half < burst {
-        course.note(format!(
+        session.note(format!(
             "half the region has {} only: a burst reads some of it again, perhaps from a cache",
             text::size(half)
         ));
@@ -127,26 +128,26 @@ fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
     let mut slowest_ns = 0;
     for number in 0..bursts {
         let step = format!("burst {} of {bursts}, alone", number + 1);
-        let job = reads(course, (course.region.0, half), burst, "burst".to_owned());
-        let result = course.one(&step, job)?;
+        let job = reads(session, (session.region.0, half), burst, "burst".to_owned());
+        let result = session.one(&step, job)?;
         slowest_ns = slowest_ns.max(result.duration_ns);
         found.alone.push(result.bytes_per_second());
     }
-    // Bursts beside the background are told apart by time; three times as long as alone is left for each.
+    // Bursts beside the background are distinguished by time; three times as long as alone is left for each.
     let distance_ns = DISTANCE_NS.max(slowest_ns.saturating_mul(3));
-    let mut jobs = vec![background(course, half, LEAD_NS + distance_ns.saturating_mul(bursts as u64))];
+    let mut jobs = vec![background(session, half, LEAD_NS + distance_ns.saturating_mul(bursts as u64))];
     for number in 0..bursts {
-        let mut job = reads(course, (course.region.0, half), burst, format!("burst-{}", number + 1));
+        let mut job = reads(session, (session.region.0, half), burst, format!("burst-{}", number + 1));
         job.start_delay_ns = LEAD_NS + distance_ns.saturating_mul(number as u64);
         jobs.push(job);
     }
-    let results = course.whole(&format!("{bursts} bursts beside 20 MB/s of writes"), &jobs)?;
+    let results = session.whole(&format!("{bursts} bursts beside 20 MB/s of writes"), &jobs)?;
     let Some((writes, reads)) = results.split_first() else { return Ok(()) };
     found.background = Some(Figures::new(writes, options));
     found.beside = reads.iter().map(JobResult::bytes_per_second).collect();
     let overlapping = reads.iter().filter(|read| read.duration_ns > distance_ns).count();
     if overlapping > 0 {
-        course.note(format!(
+        session.note(format!(
             "{overlapping} bursts took longer than the {} s to the next: they overlap",
             text::digits(distance_ns as f64 / 1e9)
         ));
@@ -154,18 +155,18 @@ fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
     Ok(())
 }
 
-fn sized(course: &Course<'_>, name: String, region: (u64, u64)) -> Job {
+fn sized(session: &Session<'_>, name: String, region: (u64, u64)) -> Job {
     let size = SizeMix::fixed(IO_BYTES);
     Job {
         sizes: Sizes { read: size.clone(), write: size.clone(), trim: size },
         pattern: Pattern::Sequential { per_thread: false },
         region: Region { offset: Extent::Bytes(region.0), size: Extent::Bytes(region.1) },
-        ..course.job(name)
+        ..session.job(name)
     }
 }
 
-fn reads(course: &Course<'_>, region: (u64, u64), bytes: u64, name: String) -> Job {
-    let (threads, depth) = match course.options.in_flight(READ_DEPTH) {
+fn reads(session: &Session<'_>, region: (u64, u64), bytes: u64, name: String) -> Job {
+    let (threads, depth) = match session.options.in_flight(READ_DEPTH) {
         (READ_DEPTH, 1) => (1, 1),
         // One sequence of reads is one thread's.
         (threads, depth) => (1, threads * depth),
@@ -175,17 +176,17 @@ fn reads(course: &Course<'_>, region: (u64, u64), bytes: u64, name: String) -> J
         depth,
         mix: Mix::reads_percent(100),
         end: End { after_bytes: Some(bytes), ..End::default() },
-        ..sized(course, name, region)
+        ..sized(session, name, region)
     }
 }
 
-fn background(course: &Course<'_>, half: u64, ns: u64) -> Job {
+fn background(session: &Session<'_>, half: u64, ns: u64) -> Job {
     Job {
         threads: 1,
-        depth: if matches!(course.options.in_flight(2), (2, 1)) { 1 } else { 4 },
+        depth: if matches!(session.options.in_flight(2), (2, 1)) { 1 } else { 4 },
         mix: Mix::reads_percent(0),
         arrival: Arrival::Throttled { iops: None, bytes_per_second: Some(BACKGROUND_BYTES_PER_SECOND) },
         end: End { after_ns: Some(ns), ..End::default() },
-        ..sized(course, "background".to_owned(), (course.region.0 + half, half))
+        ..sized(session, "background".to_owned(), (session.region.0 + half, half))
     }
 }

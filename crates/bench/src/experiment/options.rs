@@ -121,6 +121,11 @@ impl Options {
         }
     }
 
+    /// Refuses what writes unless that is allowed.
+    pub(super) fn refuse_writes(&self, what: &str, instead: &'static str) -> Result<(), ExperimentError> {
+        if self.allow_writes { Ok(()) } else { Err(ExperimentError::NeedsWrites { what: what.to_owned(), instead }) }
+    }
+
     /// Checks what jobs do not check.
     pub(super) fn check(&self) -> Result<(), ExperimentError> {
         let ensure = |holds: bool, option: &'static str, reason: String| {

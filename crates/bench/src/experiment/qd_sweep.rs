@@ -1,12 +1,13 @@
 //! Throughput and latency over the queue depth (the picture of the low-queue-depth method), the saturation depth, and
 //! the device's worth at the depths that an application uses.
 
-use super::Driver;
-use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known};
 use super::{plot, text};
 use crate::job::model::{End, Job, Mix};
 use crate::stats::application_depth::{Beyond, Source, score};
@@ -29,10 +30,10 @@ struct Row {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
-    let percent = read_percent(&mut course, READ_PERCENT);
+    let mut session = Session::new(driver, options)?;
+    let percent = read_percent(&mut session, READ_PERCENT);
     let mut rows = Vec::new();
-    known(measure(&mut course, percent, &mut rows))?;
+    known(measure(&mut session, percent, &mut rows))?;
     let point =
         |row: &Row| Point { depth: row.depth, iops: row.figures.iops, mean_latency_ns: row.figures.all.mean_ns };
     let points: Vec<Point> = rows.iter().map(point).collect();
@@ -41,7 +42,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     let mut tables = vec![table(&rows, saturation.as_ref(), percent)];
     tables.extend(plot::curve(&points));
     if let Some(shallow) = rows.iter().find(|row| row.figures.depth_mean < 0.9 * f64::from(row.depth)) {
-        course.note(format!(
+        session.note(format!(
             "from depth {} on, fewer I/Os were in flight than asked for ({}): the curve is of what the target, or the way to \
              it, takes at once",
             shallow.depth,
@@ -49,9 +50,9 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         ));
     }
     if let Some(found) = &saturation {
-        tell(&mut course, found);
+        tell(&mut session, found);
     }
-    let application = curve.as_ref().and_then(|curve| weigh(&mut course, curve, &mut tables));
+    let application = curve.as_ref().and_then(|curve| weigh(&mut session, curve, &mut tables));
     let json = json!({
         "read_percent": percent,
         "points": rows.iter().map(|row| row.figures.json()).collect::<Vec<_>>(),
@@ -65,18 +66,18 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         })),
         "application": application,
     });
-    Ok(course.finish("qd-sweep", WHAT, tables, json))
+    Ok(session.finish("qd-sweep", WHAT, tables, json))
 }
 
 /// Share of reads: what was asked for, or `usual` where writes are allowed.
-pub(super) fn read_percent(course: &mut Course<'_>, usual: u32) -> u32 {
-    let options = course.options;
+pub(super) fn read_percent(session: &mut Session<'_>, usual: u32) -> u32 {
+    let options = session.options;
     match options.read_percent {
         Some(percent) => percent,
         None if options.allow_writes => usual,
         None => {
             if usual < 100 {
-                course.note(format!(
+                session.note(format!(
                     "reads only: the method's mix of {usual} % reads writes to the target and needs --destroy-data"
                 ));
             }
@@ -92,12 +93,12 @@ fn depths(deepest: u32) -> Vec<u32> {
     depths
 }
 
-fn measure(course: &mut Course<'_>, percent: u32, rows: &mut Vec<Row>) -> Result<(), Halt> {
-    course.prepare(None)?;
-    let options = course.options;
+fn measure(session: &mut Session<'_>, percent: u32, rows: &mut Vec<Row>) -> Result<(), Halt> {
+    prepare(session, None)?;
+    let options = session.options;
     let point_ns = options.point_ns(POINT_NS);
     let warmup_ns = options.warmup_ns(point_ns);
-    course.condition(format!(
+    session.condition(format!(
         "{} s a point after {} s of warm-up, {percent} % reads, closed loop",
         text::digits(point_ns as f64 / 1e9),
         text::digits(warmup_ns as f64 / 1e9)
@@ -111,12 +112,12 @@ fn measure(course: &mut Course<'_>, percent: u32, rows: &mut Vec<Row>) -> Result
             mix: Mix::reads_percent(percent),
             end: End { after_ns: Some(point_ns), ..End::default() },
             warmup_ns,
-            ..course.job(format!("depth-{depth}"))
+            ..session.job(format!("depth-{depth}"))
         };
         let step = format!("depth {depth} ({} of {})", number + 1, depths.len());
-        let result = course.one(&step, job)?;
+        let result = session.one(&step, job)?;
         let figures = Figures::new(&result, options);
-        if figures.all.samples == 0 { course.without_figures(&step) } else { rows.push(Row { depth, figures }) }
+        if figures.all.samples == 0 { session.without_figures(&step) } else { rows.push(Row { depth, figures }) }
     }
     Ok(())
 }
@@ -160,10 +161,10 @@ fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
     table
 }
 
-fn tell(course: &mut Course<'_>, found: &Saturation) {
+fn tell(session: &mut Session<'_>, found: &Saturation) {
     let knee = found.knee;
     let figures = format!("{} IOPS at a mean of {}", text::rate(knee.iops), text::time(knee.mean_latency_ns));
-    course.note(if found.reached {
+    session.note(if found.reached {
         format!("saturation depth {}: {figures}; more I/Os in flight bring latency and no throughput", knee.depth)
     } else {
         format!(
@@ -173,12 +174,12 @@ fn tell(course: &mut Course<'_>, found: &Saturation) {
     });
 }
 
-fn weigh(course: &mut Course<'_>, curve: &Curve, tables: &mut Vec<Table>) -> Option<Value> {
-    let histogram = course.options.application.as_ref()?;
+fn weigh(session: &mut Session<'_>, curve: &Curve, tables: &mut Vec<Table>) -> Option<Value> {
+    let histogram = session.options.application.as_ref()?;
     let found = match score(curve, &histogram.depths, Beyond::Clamp) {
         Ok(found) => found,
         Err(error) => {
-            course.note(format!("no score for the application: {error}"));
+            session.note(format!("no score for the application: {error}"));
             return None;
         }
     };
@@ -205,7 +206,7 @@ fn weigh(course: &mut Course<'_>, curve: &Curve, tables: &mut Vec<Table>) -> Opt
     }
     tables.push(table);
     if found.clamped_share > 0.0 {
-        course.note(format!(
+        session.note(format!(
             "{} of the application's I/Os are at depths that were not measured; they count as the nearest that was",
             text::percent(found.clamped_share)
         ));

@@ -1,12 +1,13 @@
 //! Quality over time: a fixed open-loop rate, and how latency keeps up from interval to interval.
 
-use super::Driver;
-use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::{Options, Rate};
+use super::prepare::prepare;
 use super::qd_sweep::read_percent;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known, load_text};
 use super::text;
 use crate::job::model::{Arrival, Calls, End, Job, Mix};
 use crate::output::summary::window_ns;
@@ -38,14 +39,14 @@ struct Found {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
-    let percent = read_percent(&mut course, READ_PERCENT);
+    let mut session = Session::new(driver, options)?;
+    let percent = read_percent(&mut session, READ_PERCENT);
     let mut found = Found::default();
-    known(measure(&mut course, percent, &mut found))?;
+    known(measure(&mut session, percent, &mut found))?;
     let mut tables = Vec::new();
     let mut figures = None;
     if let Some(result) = &found.result {
-        judge(&mut course, result, found.rate_iops);
+        judge(&mut session, result, found.rate_iops);
         let all = Figures::new(result, options);
         tables.push(overall(&all));
         let rows = whole_intervals(result);
@@ -90,12 +91,12 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             })
         }).collect::<Vec<_>>()),
     });
-    Ok(course.finish("qos", WHAT, tables, json))
+    Ok(session.finish("qos", WHAT, tables, json))
 }
 
-fn measure(course: &mut Course<'_>, percent: u32, found: &mut Found) -> Result<(), Halt> {
-    course.prepare(None)?;
-    let options = course.options;
+fn measure(session: &mut Session<'_>, percent: u32, found: &mut Found) -> Result<(), Halt> {
+    prepare(session, None)?;
+    let options = session.options;
     let run_ns = options.point_ns(RUN_NS);
     let warmup_ns = options.warmup_ns(run_ns);
     let mix = Mix::reads_percent(percent);
@@ -111,16 +112,16 @@ fn measure(course: &mut Course<'_>, percent: u32, found: &mut Found) -> Result<(
                 mix: mix.clone(),
                 end: End { after_ns: Some(peak_ns), ..End::default() },
                 warmup_ns: options.warmup_ns(peak_ns),
-                ..course.job("peak")
+                ..session.job("peak")
             };
-            let peak = course.one("closed loop, to find the peak", job)?.iops();
+            let peak = session.one("closed loop, to find the peak", job)?.iops();
             found.peak_iops = Some(peak);
-            course.condition(format!("peak: {} IOPS in a closed loop with {in_flight} in flight", text::rate(peak)));
+            session.condition(format!("peak: {} IOPS in a closed loop with {in_flight} in flight", text::rate(peak)));
             peak * share
         }
     };
     if found.rate_iops <= 0.0 {
-        course.without_figures("closed loop, to find the peak");
+        session.without_figures("closed loop, to find the peak");
         return Ok(());
     }
     let slots = if matches!(options.base.access.calls, Calls::Sync { .. }) {
@@ -136,20 +137,20 @@ fn measure(course: &mut Course<'_>, percent: u32, found: &mut Found) -> Result<(
         arrival: Arrival::Constant { iops: found.rate_iops },
         end: End { after_ns: Some(run_ns), ..End::default() },
         warmup_ns,
-        ..course.job("qos")
+        ..session.job("qos")
     };
-    course.condition(format!(
+    session.condition(format!(
         "open loop, {} I/Os a second at even distances for {} s, {percent} % reads; slots: {}",
         text::rate(found.rate_iops),
         text::digits(run_ns as f64 / 1e9),
         load_text(&job)
     ));
-    found.result = Some(course.any("fixed rate", job)?);
+    found.result = Some(session.any("fixed rate", job)?);
     Ok(())
 }
 
 /// Whether the schedule was kept, so that the latencies are those of this rate.
-fn judge(course: &mut Course<'_>, result: &JobResult, rate_iops: f64) {
+fn judge(session: &mut Session<'_>, result: &JobResult, rate_iops: f64) {
     let Some(open) = result.open else { return };
     let verdict = check(Arrivals {
         scheduled: open.scheduled,
@@ -159,21 +160,21 @@ fn judge(course: &mut Course<'_>, result: &JobResult, rate_iops: f64) {
     });
     match verdict.verdict {
         Verdict::Kept | Verdict::NotJudged => {}
-        Verdict::Missing { count } => course.note(format!(
+        Verdict::Missing { count } => session.note(format!(
             "THE TARGET IS TOO SLOW FOR THIS RATE: {count} of {} I/Os were not handed over; latencies are of the others",
             open.scheduled
         )),
-        Verdict::Surplus { count } => course.note(format!("{count} I/Os more than scheduled: an error of the tool, do not trust this")),
-        Verdict::RateOff => course.note(format!("the rate was {} a second, not the one asked for", text::rate(verdict.per_second))),
+        Verdict::Surplus { count } => session.note(format!("{count} I/Os more than scheduled: an error of the tool, do not trust this")),
+        Verdict::RateOff => session.note(format!("the rate was {} a second, not the one asked for", text::rate(verdict.per_second))),
     }
     if open.late > 0 {
-        course.note(format!(
+        session.note(format!(
             "{} I/Os were late by the tool's own fault; their latency counts from the intended start all the same",
             open.late
         ));
     }
     if open.no_slot > 0 {
-        course.note(format!("{} times no slot was free: more depth would have sent these on time", open.no_slot));
+        session.note(format!("{} times no slot was free: more depth would have sent these on time", open.no_slot));
     }
 }
 

@@ -1,11 +1,12 @@
 //! Short bursts with pauses, as applications make them: what the first I/O after a pause costs, and what a burst reaches.
 
-use super::Driver;
-use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known};
 use super::text;
 use crate::job::model::{Burst, End, Job, Mix};
 use crate::run::{BurstRow, JobResult};
@@ -32,13 +33,13 @@ struct Row {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     let percent = options.read_percent.unwrap_or(100);
     let (mut firsts, mut bursts) = (Vec::new(), Vec::new());
-    known(measure(&mut course, percent, &mut firsts, &mut bursts))?;
+    known(measure(&mut session, percent, &mut firsts, &mut bursts))?;
     let mut tables = vec![first_table(&firsts), burst_table(&bursts)];
     tables.retain(|table| !table.rows.is_empty());
-    tell(&mut course, &firsts);
+    tell(&mut session, &firsts);
     let row = |row: &Row| {
         json!({
             "burst_ios": row.burst.map(|burst| burst.ios),
@@ -58,23 +59,24 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "first_after_pause": firsts.iter().map(row).collect::<Vec<_>>(),
         "bursts": bursts.iter().map(row).collect::<Vec<_>>(),
     });
-    Ok(course.finish("short-burst", WHAT, tables, json))
+    Ok(session.finish("short-burst", WHAT, tables, json))
 }
 
-fn measure(course: &mut Course<'_>, percent: u32, firsts: &mut Vec<Row>, bursts: &mut Vec<Row>) -> Result<(), Halt> {
-    course.prepare(None)?;
-    let options = course.options;
+fn measure(session: &mut Session<'_>, percent: u32, firsts: &mut Vec<Row>, bursts: &mut Vec<Row>) -> Result<(), Halt> {
+    prepare(session, None)?;
+    let options = session.options;
     let point_ns = options.point_ns(POINT_NS);
-    course.condition(format!("{} s a point, {percent} % reads; pauses are slept", text::digits(point_ns as f64 / 1e9)));
-    course.condition("first I/O: bursts of one I/O on one thread; without a pause: the same I/O, one after the other");
-    let job = |course: &Course<'_>, threads: u32, depth: u32, burst: Option<Burst>| Job {
+    session
+        .condition(format!("{} s a point, {percent} % reads; pauses are slept", text::digits(point_ns as f64 / 1e9)));
+    session.condition("first I/O: bursts of one I/O on one thread; without a pause: the same I/O, one after the other");
+    let job = |session: &Session<'_>, threads: u32, depth: u32, burst: Option<Burst>| Job {
         threads,
         depth,
         mix: Mix::reads_percent(percent),
         burst,
         end: End { after_ns: Some(point_ns), ..End::default() },
         warmup_ns: options.warmup_ns(point_ns),
-        ..course.job(match burst {
+        ..session.job(match burst {
             Some(burst) => format!("burst-{}-pause-{}us", burst.ios, burst.pause_ns / 1000),
             None => "no-pause".to_owned(),
         })
@@ -88,25 +90,25 @@ fn measure(course: &mut Course<'_>, percent: u32, firsts: &mut Vec<Row>, bursts:
             Some(burst) => format!("one I/O after a pause of {}", text::time(burst.pause_ns as f64)),
             None => "one I/O after the other".to_owned(),
         };
-        let next = job(course, 1, 1, burst);
-        let result = course.one(&step, next)?;
-        push(course, &step, burst, &result, firsts);
+        let next = job(session, 1, 1, burst);
+        let result = session.one(&step, next)?;
+        push(session, &step, burst, &result, firsts);
     }
     for &ios in &options.burst_ios {
         let depth = if matches!(options.in_flight(2), (2, 1)) { 1 } else { ios.min(u64::from(DEPTH_MAX)) as u32 };
         let burst = Burst { ios, pause_ns: options.pause_ns };
         let step = format!("bursts of {ios} I/Os, pauses of {}", text::time(options.pause_ns as f64));
-        let next = job(course, options.base.threads, depth, Some(burst));
-        let result = course.one(&step, next)?;
-        push(course, &step, Some(burst), &result, bursts);
+        let next = job(session, options.base.threads, depth, Some(burst));
+        let result = session.one(&step, next)?;
+        push(session, &step, Some(burst), &result, bursts);
     }
     Ok(())
 }
 
-fn push(course: &mut Course<'_>, step: &str, burst: Option<Burst>, result: &JobResult, rows: &mut Vec<Row>) {
-    let figures = Figures::new(result, course.options);
+fn push(session: &mut Session<'_>, step: &str, burst: Option<Burst>, result: &JobResult, rows: &mut Vec<Row>) {
+    let figures = Figures::new(result, session.options);
     if figures.all.samples == 0 {
-        course.without_figures(step);
+        session.without_figures(step);
         return;
     }
     rows.push(Row { burst, figures, windows: result.bursts.clone() });
@@ -165,10 +167,10 @@ fn burst_table(rows: &[Row]) -> Table {
     table
 }
 
-fn tell(course: &mut Course<'_>, rows: &[Row]) {
+fn tell(session: &mut Session<'_>, rows: &[Row]) {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return };
     if rows.len() > 1 && first.burst.is_none() && first.figures.all.mean_ns > 0.0 {
-        course.note(format!(
+        session.note(format!(
             "after a pause of {} an I/O takes {:.2} times as long as without one (device, link and host wake up together here)",
             pause(last.burst),
             last.figures.all.mean_ns / first.figures.all.mean_ns

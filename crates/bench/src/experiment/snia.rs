@@ -1,7 +1,7 @@
 //! What the SNIA PTS tests share: the search for the steady state and its report.
 
-use super::course::{Course, Halt};
 use super::report::Table;
+use super::session::{Halt, Session};
 use super::text;
 use crate::job::model::{End, Job, Mix};
 use crate::job::model::{Pattern, SizeMix, Sizes};
@@ -20,7 +20,7 @@ pub(super) fn name((read_percent, bytes): Cell) -> String {
 }
 
 /// The job of a cell: random I/O within the region for the cell's time.
-pub(super) fn job(course: &Course<'_>, cell: Cell, (threads, depth): (u32, u32), ns: u64) -> Job {
+pub(super) fn job(session: &Session<'_>, cell: Cell, (threads, depth): (u32, u32), ns: u64) -> Job {
     let size = SizeMix::fixed(cell.1);
     Job {
         threads,
@@ -29,19 +29,19 @@ pub(super) fn job(course: &Course<'_>, cell: Cell, (threads, depth): (u32, u32),
         sizes: Sizes { read: size.clone(), write: size.clone(), trim: size },
         pattern: Pattern::Random { align_bytes: 0, skew_bytes: 0 },
         end: End { after_ns: Some(ns), ..End::default() },
-        ..course.job(format!("read-{}-{}", cell.0, cell.1))
+        ..session.job(format!("read-{}-{}", cell.0, cell.1))
     }
 }
 
 /// Leaves out the sizes below a sector of 4 KiB where the target cannot do them.
-pub(super) fn possible_sizes(course: &mut Course<'_>, sizes: &[u32]) -> Result<Vec<u32>, Halt> {
+pub(super) fn possible_sizes(session: &mut Session<'_>, sizes: &[u32]) -> Result<Vec<u32>, Halt> {
     let mut possible = sizes.to_vec();
     if let Some(&small) = sizes.iter().find(|&&bytes| bytes < 4096) {
-        let mut job = job(course, (100, small), (1, 1), 1);
+        let mut job = job(session, (100, small), (1, 1), 1);
         job.end = End { after_ios: Some(1), ..End::default() };
         let size = text::size(small.into());
-        if let Err(what) = course.probe(&format!("looking whether the target can do {size}"), job)? {
-            course.note(format!("{size} is left out, the target cannot do it: {what}"));
+        if let Err(what) = session.probe(&format!("looking whether the target can do {size}"), job)? {
+            session.note(format!("{size} is left out, the target cannot do it: {what}"));
             possible.retain(|&bytes| bytes != small);
         }
     }
@@ -49,18 +49,18 @@ pub(super) fn possible_sizes(course: &mut Course<'_>, sizes: &[u32]) -> Result<V
 }
 
 /// Conditions and notes that both tests have.
-pub(super) fn tell(course: &mut Course<'_>, cell_ns: u64, tracked: &str) {
+pub(super) fn tell(session: &mut Session<'_>, cell_ns: u64, tracked: &str) {
     let standard = if cell_ns == CELL_NS { "" } else { " (the standard's: 60 s)" };
-    course.condition(format!(
+    session.condition(format!(
         "{} s a cell{standard}, random data as far as the job does not say otherwise",
         text::digits(cell_ns as f64 / 1e9)
     ));
-    course.condition(format!(
+    session.condition(format!(
         "steady state: over 5 rounds range at most {RANGE_PERCENT} % and line's excursion at most {EXCURSION_PERCENT} % of the average, of \
          {tracked}; at most 25 rounds"
     ));
-    course.note("the device's volatile write cache is left as it was found; the PTS wants it off for enterprise devices, on for client ones");
-    course.note(
+    session.note("the device's volatile write cache is left as it was found; the PTS wants it off for enterprise devices, on for client ones");
+    session.note(
         "XPoint media needs power-on time instead of preconditioning: at least 3 hours after a long power-off, for its \
          faster background refresh (P4800X evaluation guide)",
     );
@@ -136,12 +136,12 @@ pub(super) fn window_json(report: &Report, unit: &str) -> Value {
 }
 
 /// What the steady state's absence means, for the report.
-pub(super) fn judge(course: &mut Course<'_>, report: &Report) {
+pub(super) fn judge(session: &mut Session<'_>, report: &Report) {
     if report.verdict == Verdict::NotReached {
-        course.note("no steady state in 25 rounds: the averages are of the last window, and the PTS wants that said");
+        session.note("no steady state in 25 rounds: the averages are of the last window, and the PTS wants that said");
     }
     if report.window_begin.is_none() && report.rounds > 0 {
-        course.note(format!(
+        session.note(format!(
             "{} rounds are no window: the averages are of these rounds and no PTS result",
             report.rounds
         ));

@@ -1,11 +1,12 @@
 //! SNIA PTS 2.0.2, IOPS test.
 
-use super::Driver;
 use super::conditioning::Conditioning;
-use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known, load_text};
 use super::snia::{self, Cell};
 use super::text;
 use crate::stats::steady::{Search, Verdict, WINDOW};
@@ -35,12 +36,12 @@ struct Found {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     let names = TRACKED.iter().map(|&cell| snia::name(cell)).collect();
     let mut found = Found { cells: Vec::new(), rounds: Vec::new(), search: Search::new(names) };
-    known(measure(&mut course, &mut found))?;
+    known(measure(&mut session, &mut found))?;
     let report = found.search.report();
-    snia::judge(&mut course, &report);
+    snia::judge(&mut session, &report);
     let mut tables = vec![snia::table(&report, text::rate)];
     let last = found.rounds.len().saturating_sub(WINDOW);
     let window = &found.rounds[last..];
@@ -59,21 +60,21 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "rounds_iops": found.rounds.iter().map(|round| round[at]).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     });
-    Ok(course.finish("snia-iops", WHAT, tables, json))
+    Ok(session.finish("snia-iops", WHAT, tables, json))
 }
 
-fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
-    let options = course.options;
+fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
+    let options = session.options;
     let cell_ns = options.point_ns(snia::CELL_NS);
     let load = options.parallel(LOAD);
-    snia::tell(course, cell_ns, "the IOPS of 0/100 4 KiB, 65/35 64 KiB and 100/0 1 MiB");
-    course.condition(format!(
+    snia::tell(session, cell_ns, "the IOPS of 0/100 4 KiB, 65/35 64 KiB and 100/0 1 MiB");
+    session.condition(format!(
         "{}; the PTS recommends 4 x 32 (client devices: 2 x 16)",
-        load_text(&snia::job(course, TRACKED[0], load, cell_ns))
+        load_text(&snia::job(session, TRACKED[0], load, cell_ns))
     ));
     // Before the purge, so that it leaves no trace.
-    let sizes = snia::possible_sizes(course, &SIZES)?;
-    course.prepare(Some(STANDARD))?;
+    let sizes = snia::possible_sizes(session, &SIZES)?;
+    prepare(session, Some(STANDARD))?;
     found.cells = MIXES.iter().flat_map(|&mix| sizes.iter().map(move |&size| (mix, size))).collect();
     loop {
         let number = found.rounds.len() + 1;
@@ -81,7 +82,7 @@ fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
         for (at, &cell) in found.cells.iter().enumerate() {
             let step =
                 format!("round {number} of at most 25: {} ({} of {})", snia::name(cell), at + 1, found.cells.len());
-            let result = course.one(&step, snia::job(course, cell, load, cell_ns))?;
+            let result = session.one(&step, snia::job(session, cell, load, cell_ns))?;
             round.push(result.iops());
         }
         let value =

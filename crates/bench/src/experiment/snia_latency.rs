@@ -1,12 +1,13 @@
 //! SNIA PTS 2.0.2, latency test.
 
-use super::Driver;
 use super::conditioning::Conditioning;
-use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Latency;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known};
 use super::snia::{self, Cell};
 use super::text;
 use crate::run::Latencies;
@@ -37,12 +38,12 @@ struct Found {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     let search = Search::new(vec![format!("mean latency of {}", snia::name(TRACKED))]);
     let mut found = Found { cells: Vec::new(), rounds: VecDeque::new(), means: Vec::new(), search };
-    known(measure(&mut course, &mut found))?;
+    known(measure(&mut session, &mut found))?;
     let report = found.search.report();
-    snia::judge(&mut course, &report);
+    snia::judge(&mut session, &report);
     let mut tables = vec![snia::table(&report, text::time)];
     let mut rows = Vec::new();
     for (at, &cell) in found.cells.iter().enumerate() {
@@ -62,25 +63,25 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "rounds_mean_ns": found.means.iter().map(|round| round[at]).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     });
-    Ok(course.finish("snia-latency", WHAT, tables, json))
+    Ok(session.finish("snia-latency", WHAT, tables, json))
 }
 
-fn measure(course: &mut Course<'_>, found: &mut Found) -> Result<(), Halt> {
-    let options = course.options;
+fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
+    let options = session.options;
     let cell_ns = options.point_ns(snia::CELL_NS);
-    snia::tell(course, cell_ns, "the mean latency of 0/100 4 KiB");
-    course.condition(
+    snia::tell(session, cell_ns, "the mean latency of 0/100 4 KiB");
+    session.condition(
         "1 I/O in flight; percentiles are over the five rounds of the window, intervals as if I/Os were independent",
     );
-    let sizes = snia::possible_sizes(course, &SIZES)?;
-    course.prepare(Some(STANDARD))?;
+    let sizes = snia::possible_sizes(session, &SIZES)?;
+    prepare(session, Some(STANDARD))?;
     found.cells = MIXES.iter().flat_map(|&mix| sizes.iter().map(move |&size| (mix, size))).collect();
     loop {
         let number = found.means.len() + 1;
         let mut round = Vec::with_capacity(found.cells.len());
         for &cell in &found.cells {
             let step = format!("round {number} of at most 25: {}", snia::name(cell));
-            round.push(course.one(&step, snia::job(course, cell, (1, 1), cell_ns))?.total());
+            round.push(session.one(&step, snia::job(session, cell, (1, 1), cell_ns))?.total());
         }
         found.means.push(round.iter().map(Latencies::mean_ns).collect());
         let tracked = found.cells.iter().position(|&cell| cell == TRACKED).map_or(f64::NAN, |at| round[at].mean_ns());

@@ -1,12 +1,13 @@
 //! Percent read x queue depth x fill level (S-PASS), with the conditioning state of each cell.
 
-use super::Driver;
-use super::conditioning::{Conditioning, can_trim};
-use super::course::{Course, Halt, known};
+use super::conditioning::Conditioning;
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::{apply, can_trim, prepare};
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known};
 use super::text;
 use crate::job::model::{End, Job, Mix};
 use crate::run::JobResult;
@@ -31,12 +32,12 @@ struct Cell {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     if options.conditioning.is_some() {
-        course.note("conditioning as asked comes before the first fill level; each fill level conditions again");
+        session.note("conditioning as asked comes before the first fill level; each fill level conditions again");
     }
     let mut cells = Vec::new();
-    known(measure(&mut course, &mut cells))?;
+    known(measure(&mut session, &mut cells))?;
     let mut tables = Vec::new();
     for &fill in &options.fills_percent {
         let here: Vec<&Cell> = cells.iter().filter(|cell| cell.fill_percent == fill).collect();
@@ -63,22 +64,22 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "figures": cell.figures.json(),
         })).collect::<Vec<_>>(),
     });
-    Ok(course.finish("surface", WHAT, tables, json))
+    Ok(session.finish("surface", WHAT, tables, json))
 }
 
-fn measure(course: &mut Course<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
-    let options = course.options;
+fn measure(session: &mut Session<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
+    let options = session.options;
     if options.conditioning.is_some() {
-        course.prepare(None)?;
+        prepare(session, None)?;
     }
     let point_ns = options.point_ns(CELL_NS);
     let warmup_ns = options.warmup_ns(point_ns);
-    course.condition(format!("{} s a cell, I/O within the filled part only", text::digits(point_ns as f64 / 1e9)));
-    course.condition(
+    session.condition(format!("{} s a cell, I/O within the filled part only", text::digits(point_ns as f64 / 1e9)));
+    session.condition(
         "before each fill level: the rest trimmed where the target can, the part up to the level written once \
          sequentially; cells in order of falling share of reads, and what they wrote since the fill is told beside them",
     );
-    course.note(
+    session.note(
         "XPoint media needs power-on time instead of filling: at least 3 hours after a long power-off, for its faster \
          background refresh (P4800X evaluation guide)",
     );
@@ -92,10 +93,10 @@ fn measure(course: &mut Course<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
     let all = options.fills_percent.len() * mixes.len() * depths.len();
     for &fill_percent in &options.fills_percent {
         let fill = Conditioning { purge: true, sequential_passes: 1, random_passes: 0, fill_percent };
-        let done = fill.apply(course)?;
-        course.condition(format!("fill {fill_percent} %: {done}"));
-        let trimmed = can_trim(course)?;
-        let filled = fill.filled_bytes(course.region.1);
+        let done = apply(fill, session)?;
+        session.condition(format!("fill {fill_percent} %: {done}"));
+        let trimmed = can_trim(session)?;
+        let filled = fill.filled_bytes(session.region.1);
         let mut written = 0;
         for &read_percent in &mixes {
             for &depth in &depths {
@@ -104,16 +105,16 @@ fn measure(course: &mut Course<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt> {
                     threads,
                     depth: each,
                     mix: Mix::reads_percent(read_percent),
-                    region: course.part(filled),
+                    region: session.part(filled),
                     end: End { after_ns: Some(point_ns), ..End::default() },
                     warmup_ns,
-                    ..course.job(format!("fill-{fill_percent}-read-{read_percent}-depth-{depth}"))
+                    ..session.job(format!("fill-{fill_percent}-read-{read_percent}-depth-{depth}"))
                 };
                 let step = format!(
                     "fill {fill_percent} %, {read_percent} % reads, depth {depth} ({} of {all})",
                     cells.len() + 1
                 );
-                let result = course.one(&step, job)?;
+                let result = session.one(&step, job)?;
                 let figures = Figures::new(&result, options);
                 let overwritten = written as f64 / filled.max(1) as f64;
                 written += written_bytes(&result);

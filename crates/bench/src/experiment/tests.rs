@@ -2,7 +2,7 @@
 
 use super::fake::{Fake, Fate, PEAK};
 use super::*;
-use crate::job::model::{Extent, Region};
+use crate::job::model::{Extent, Job, Region};
 use crate::job::toml_file;
 use crate::run::Partial;
 use forebay_block::OpKind;
@@ -129,7 +129,7 @@ fn an_end_between_points_leaves_what_is_known() {
 }
 
 #[test]
-fn failures_are_summed_and_told_with_their_place() {
+fn failures_are_summed_and_reported_with_their_place() {
     let mut fake = Fake::new(|_, job| Fate { failures: u64::from(job.depth == 4) * 3, ..Fate::default() });
     let report = Experiment::QdSweep.run(&mut fake, &options()).unwrap();
     assert_eq!((report.failures, report.partial), (3, false));
@@ -339,7 +339,7 @@ fn quality_over_time_keeps_to_the_share_of_the_peak() {
 }
 
 #[test]
-fn bursts_beside_writes_are_told_apart() {
+fn bursts_beside_writes_are_distinguished() {
     // Beside the background, bursts take 4 times as long.
     let mut fake =
         Fake::new(|_, job| Fate { slower: if job.name.starts_with("burst-") { 4.0 } else { 1.0 }, ..Fate::default() });

@@ -1,11 +1,12 @@
 //! The same load waited for in five ways: why CrystalDiskMark, AS-SSD and Anvil disagree on one drive.
 
-use super::Driver;
-use super::course::{Course, Halt, known};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known};
 use super::text;
 use crate::job::model::{Access, Calls, End, Job, Mix, Think};
 use crate::run::JobResult;
@@ -62,34 +63,34 @@ impl Setting {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     let percent = options.read_percent.unwrap_or(100);
     let mut settings = [0, options.think_ns].map(|think_ns| Setting { think_ns, ways: Default::default() });
-    known(measure(&mut course, percent, &mut settings))?;
+    known(measure(&mut session, percent, &mut settings))?;
     let mut tables = Vec::new();
     let mut json = Vec::new();
     for setting in settings.iter().filter(|setting| setting.rounds() > 0) {
-        tables.push(table(&mut course, setting));
+        tables.push(table(&mut session, setting));
         json.push(json!({
             "think_ns": setting.think_ns,
             "rounds": setting.rounds(),
             "ways": WAYS.iter().zip(&setting.ways).enumerate().map(|(at, (way, runs))| way_json(options, setting, at, way, runs)).collect::<Vec<_>>(),
         }));
     }
-    Ok(course.finish("wait-methods", WHAT, tables, json!({ "read_percent": percent, "settings": json })))
+    Ok(session.finish("wait-methods", WHAT, tables, json!({ "read_percent": percent, "settings": json })))
 }
 
-fn measure(course: &mut Course<'_>, percent: u32, settings: &mut [Setting]) -> Result<(), Halt> {
-    course.prepare(None)?;
-    let options = course.options;
+fn measure(session: &mut Session<'_>, percent: u32, settings: &mut [Setting]) -> Result<(), Halt> {
+    prepare(session, None)?;
+    let options = session.options;
     let run_ns = options.point_ns(RUN_NS);
-    course.condition(format!(
+    session.condition(format!(
         "{} rounds of {} s, each with every way, in turning order; one thread, one I/O in flight, {percent} % reads",
         options.rounds,
         text::digits(run_ns as f64 / 1e9)
     ));
-    course.condition(format!("the hybrid looks for {} and sleeps then", text::time(HYBRID_SPIN_NS as f64)));
-    course
+    session.condition(format!("the hybrid looks for {} and sleeps then", text::time(HYBRID_SPIN_NS as f64)));
+    session
         .note("since Linux 5.19 synchronous high-priority I/O no longer polls: it should not differ from plain calls");
     for round in 0..options.rounds {
         for setting in settings.iter_mut() {
@@ -97,7 +98,7 @@ fn measure(course: &mut Course<'_>, percent: u32, settings: &mut [Setting]) -> R
                 // There and back again, so that what drifts meets all alike.
                 let at = if round % 2 == 0 { position } else { WAYS.len() - 1 - position };
                 if !setting.ways[at].refused {
-                    one(course, percent, run_ns, (round, setting.think_ns), at, &mut setting.ways[at])?;
+                    one(session, percent, run_ns, (round, setting.think_ns), at, &mut setting.ways[at])?;
                 }
             }
         }
@@ -106,14 +107,14 @@ fn measure(course: &mut Course<'_>, percent: u32, settings: &mut [Setting]) -> R
 }
 
 fn one(
-    course: &mut Course<'_>,
+    session: &mut Session<'_>,
     percent: u32,
     run_ns: u64,
     (round, think_ns): (u32, u64),
     at: usize,
     runs: &mut Runs,
 ) -> Result<(), Halt> {
-    let options = course.options;
+    let options = session.options;
     let way = WAYS[at];
     let job = Job {
         threads: 1,
@@ -124,11 +125,11 @@ fn one(
         think: (think_ns > 0).then_some(Think { time_ns: think_ns, compute: true }),
         end: End { after_ns: Some(run_ns), ..End::default() },
         warmup_ns: options.warmup_ns(run_ns),
-        ..course.job(way.name)
+        ..session.job(way.name)
     };
     let step =
         format!("round {} of {}: {}, think time {}", round + 1, options.rounds, way.name, text::time(think_ns as f64));
-    let refused = match course.permitted(&step, job)? {
+    let refused = match session.permitted(&step, job)? {
         Ok(result) if result.ios() > 0 => {
             runs.description = described(&result);
             runs.rounds.push(Figures::new(&result, options));
@@ -139,9 +140,9 @@ fn one(
     };
     // The way that the others are held against must be there.
     if at == AGAINST && runs.rounds.is_empty() {
-        return Err(ExperimentError::Driver { step, source: super::DriverError(refused) }.into());
+        return Err(ExperimentError::Driver { step, source: super::driver::DriverError(refused) }.into());
     }
-    course.note(format!("{} is left out: {refused}", way.name));
+    session.note(format!("{} is left out: {refused}", way.name));
     (runs.refused, runs.rounds) = (true, Vec::new());
     Ok(())
 }
@@ -166,8 +167,8 @@ fn mean(runs: &Runs, figure: impl Fn(&Figures) -> f64) -> Option<(f64, Option<f6
     summarise(&values).map(|summary| (summary.mean, summary.variation))
 }
 
-fn table(course: &mut Course<'_>, setting: &Setting) -> Table {
-    let options = course.options;
+fn table(session: &mut Session<'_>, setting: &Setting) -> Table {
+    let options = session.options;
     let title = match setting.think_ns {
         0 => format!("no time between I/Os: means over {} rounds", setting.rounds()),
         ns => format!(
@@ -223,10 +224,10 @@ fn table(course: &mut Course<'_>, setting: &Setting) -> Table {
         table.rows.push(row);
     }
     if setting.ways[3].rounds.len() > 1 && setting.ways[3].description == setting.ways[AGAINST].description {
-        course.note("this target is reached in one way only, so that the calls of a way make no difference");
+        session.note("this target is reached in one way only, so that the calls of a way make no difference");
     }
     if setting.rounds() < crate::stats::compare::ROUNDS_MIN {
-        course.note("fewer than 3 whole rounds: nothing is compared");
+        session.note("fewer than 3 whole rounds: nothing is compared");
     }
     table
 }

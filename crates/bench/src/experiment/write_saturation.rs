@@ -1,12 +1,13 @@
 //! Random writes for some capacities: the fresh device's throughput, where it falls, and to what.
 
-use super::Driver;
 use super::conditioning::Conditioning;
-use super::course::{Course, Halt, known, load_text};
+use super::driver::Driver;
 use super::error::ExperimentError;
 use super::figures::lasted_ns;
 use super::options::Options;
+use super::prepare::prepare;
 use super::report::{Report, Table};
+use super::session::{Halt, Session, known, load_text};
 use super::text;
 use crate::job::model::{End, Job, Mix, SizeMix, Sizes};
 use crate::run::{IntervalRow, JobResult, per_second};
@@ -55,10 +56,10 @@ impl Part {
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
-    let mut course = Course::new(driver, options)?;
+    let mut session = Session::new(driver, options)?;
     let mut found = None;
-    known(measure(&mut course, &mut found))?;
-    let region_bytes = course.region.1.max(1) as f64;
+    known(measure(&mut session, &mut found))?;
+    let region_bytes = session.region.1.max(1) as f64;
     let parts = found.as_ref().map(|result| parts(result, options.capacities * region_bytes)).unwrap_or_default();
     let fall = fall(&parts);
     let mut tables = Vec::new();
@@ -67,13 +68,13 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     }
     let ends = ends(&parts);
     if let Some((first, last)) = ends {
-        course.note(format!(
+        session.note(format!(
             "throughput at first {} IOPS, at last {} IOPS: ratio first/last {:.2}",
             text::rate(first),
             text::rate(last),
             first / last
         ));
-        course.note(match fall.and_then(|at| parts.get(at)) {
+        session.note(match fall.and_then(|at| parts.get(at)) {
             Some(part) => format!(
                 "it falls after {:.2} capacities ({} s)",
                 (part.bytes_before_end - part.bytes) as f64 / region_bytes,
@@ -85,7 +86,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     let iops: Vec<f64> = parts.iter().map(Part::iops).collect();
     let steady = iops.last_chunk::<WINDOW>().map(|last| track("IOPS", *last));
     if let Some(steady) = &steady {
-        course.note(if steady.steady {
+        session.note(if steady.steady {
             "the last five parts are steady by the SNIA's rule"
         } else {
             "the last five parts are NOT steady by the SNIA's rule: write more capacities to see where it ends"
@@ -110,12 +111,12 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "max_ns": part.max_ns,
         })).collect::<Vec<_>>(),
     });
-    Ok(course.finish("write-saturation", WHAT, tables, json))
+    Ok(session.finish("write-saturation", WHAT, tables, json))
 }
 
-fn measure(course: &mut Course<'_>, found: &mut Option<JobResult>) -> Result<(), Halt> {
-    let options = course.options;
-    course.prepare(Some(Conditioning { purge: true, sequential_passes: 0, random_passes: 0, fill_percent: 100 }))?;
+fn measure(session: &mut Session<'_>, found: &mut Option<JobResult>) -> Result<(), Halt> {
+    let options = session.options;
+    prepare(session, Some(Conditioning { purge: true, sequential_passes: 0, random_passes: 0, fill_percent: 100 }))?;
     let (threads, depth) = options.parallel(LOAD);
     let size = SizeMix::fixed(4096);
     let longest_ns = match options.runtime_ns {
@@ -130,15 +131,15 @@ fn measure(course: &mut Course<'_>, found: &mut Option<JobResult>) -> Result<(),
         sizes: Sizes { read: size.clone(), write: size.clone(), trim: size },
         pattern: crate::job::model::Pattern::Random { align_bytes: 0, skew_bytes: 0 },
         end: End { after_ns: Some(longest_ns), after_passes: Some(options.capacities), ..End::default() },
-        ..course.job("write-saturation")
+        ..session.job("write-saturation")
     };
-    course.condition(format!(
+    session.condition(format!(
         "random 4 KiB writes until {} capacities are written or {} s have passed, {}",
         options.capacities,
         text::digits(longest_ns as f64 / 1e9),
         load_text(&job)
     ));
-    *found = Some(course.any("random writes", job)?);
+    *found = Some(session.any("random writes", job)?);
     Ok(())
 }
 

@@ -1,14 +1,12 @@
 //! Job files from disk, whichever way they are written.
 
 use super::error::JobError;
+use super::length::{MAX_FILE_BYTES, check_length};
 use super::model::Plan;
 use super::{fio, toml_file};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-
-/// No job file is larger; anything larger was named by mistake.
-pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a job file: our TOML where the name ends in `.toml` or a section is `[[job]]` or `[defaults]`, otherwise a
 /// job file of fio.
@@ -30,14 +28,6 @@ pub fn load(path: &Path) -> Result<Plan, JobError> {
         .map_err(|e| JobError::form(&place, format!("not UTF-8 text from byte {} on", e.utf8_error().valid_up_to())))?;
     let named_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     if named_toml || looks_like_toml(&text) { toml_file::parse(&text, &place) } else { fio::parse(&text, &place) }
-}
-
-/// Refuses texts beyond [`MAX_FILE_BYTES`].
-pub(super) fn check_length(place: &str, bytes: usize) -> Result<(), JobError> {
-    if bytes as u64 > MAX_FILE_BYTES {
-        return Err(JobError::TooLarge { place: place.to_owned(), limit_bytes: MAX_FILE_BYTES });
-    }
-    Ok(())
 }
 
 fn looks_like_toml(text: &str) -> bool {

@@ -7,6 +7,7 @@ pub mod diskspd;
 mod error;
 pub mod fio;
 mod fit;
+mod length;
 mod load;
 mod mean;
 pub mod model;
@@ -17,4 +18,5 @@ pub mod validate;
 
 pub use error::JobError;
 pub use fit::check_fit;
-pub use load::{MAX_FILE_BYTES, load};
+pub use length::MAX_FILE_BYTES;
+pub use load::load;

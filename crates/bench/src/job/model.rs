@@ -56,7 +56,7 @@ pub struct Job {
     pub wait: WaitMethod,
     /// How I/Os reach the target.
     pub access: Access,
-    /// Hand over each I/O alone rather than all that are ready in one call.
+    /// Submit each I/O alone rather than all that are ready in one call.
     pub single_submission: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Our own JSON: everything that a run found, each percentile with its interval or with what it lacks.
 //!
-//! Units are last in names. Latencies are of successful I/Os. `submission` is intended to handed over, `device` handed
-//! over to seen finished, `total` both; in an open loop the intended time is the schedule's.
+//! Units are last in names. Latencies are of successful I/Os. `submission` is intended to submitted, `device`
+//! submitted to seen finished, `total` both; in an open loop the intended time is the schedule's.
 
 use crate::job::model::{Arrival, Calls, Job, Mix, Pattern, SizeMix};
 use crate::run::{BurstRow, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, per_second};

@@ -1,6 +1,7 @@
 //! Requests on their way to I/Os: order, window, speed, fitting.
 
 use super::*;
+use forebay_block::OpKind;
 use proptest::prelude::*;
 
 /// A trace in memory, some requests at a time.
@@ -93,7 +94,7 @@ fn times_that_go_back_are_sorted_as_far_as_that_goes() {
     // Those of one time stay in the order of the trace.
     assert_eq!(places(&ios), [(1, 1), (2, 1), (0, 1), (3, 1)]);
     assert_eq!((times(&ios), counts.out_of_order, counts.unsorted), (vec![0, 10, 10, 20], 3, 0));
-    // One that comes some ten thousand requests too late comes at once, and is told.
+    // One that comes some ten thousand requests too late comes at once, and is reported.
     let mut trace: Vec<Recorded> = (0..20_000).map(|i| read(1_000_000 + i, 512, 512)).collect();
     trace.push(read(5, 0, 512));
     let (ios, counts) = all(&trace, Selection::default(), FIT);
@@ -123,7 +124,7 @@ fn long_requests_are_split_into_whole_blocks() {
 }
 
 #[test]
-fn what_lies_beyond_the_target_is_told_or_wrapped() {
+fn what_lies_beyond_the_target_is_reported_or_wrapped() {
     let fit = Fit { target_bytes: 1_048_576 + 100, ..FIT };
     let trace = [read(0, 0, 4096), read(1, 3 << 20, 4096), read(2, (1 << 20) - 512, 1536), read(3, 1 << 20, 100)];
     let (ios, counts) = all(&trace, Selection::default(), fit);

@@ -1,6 +1,7 @@
 //! Adding up what workers hand in: totals, intervals, bursts.
 
 use super::drift::Drift;
+use super::facts::TargetFacts;
 use super::failures::Failures;
 use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
@@ -298,7 +299,7 @@ impl Collector {
     }
 
     /// The result.
-    pub fn finish(mut self, target: super::TargetFacts) -> JobResult {
+    pub fn finish(mut self, target: TargetFacts) -> JobResult {
         // A worker that died has not said its end.
         let died = self.ended < self.reached.len();
         let interrupted = self.interrupted;
@@ -371,7 +372,7 @@ impl Collector {
     }
 }
 
-/// The time in which an open loop's I/Os were handed over: the schedule's own where that was kept, longer where the loop
+/// The time in which an open loop's I/Os were submitted: the schedule's own where that was kept, longer where the loop
 /// fell behind. A hundredth is no falling behind: the last few came in a moment when the machine was busy.
 fn issued_ns(window_end: u64, last_ns: u64, begin: u64) -> u64 {
     let window_ns = window_end.saturating_sub(begin);

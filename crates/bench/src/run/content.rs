@@ -125,7 +125,7 @@ pub struct WorkerContent {
 }
 
 impl WorkerContent {
-    /// Before an I/O is handed over: fills what is written, remembers what a read must find.
+    /// Before an I/O is submitted: fills what is written, remembers what a read must find.
     #[inline]
     pub fn before(&mut self, slot: u32, next: &Next, buffer: &mut [u8]) {
         let &Next { kind, offset_bytes, len_bytes } = next;

@@ -5,7 +5,7 @@ use super::tally::{Latencies, Tally};
 /// One worker's figures of one interval.
 #[derive(Clone, Debug, Default)]
 pub struct DriftShare {
-    /// From an I/O's recorded time to the begin of its handing over.
+    /// From an I/O's recorded time to the begin of its submission.
     pub late: Tally,
     /// By how much the distance of two I/Os that followed each other differs from the recorded one, either way.
     pub gap: Tally,
@@ -22,9 +22,9 @@ impl DriftShare {
 /// Drift of a whole replay, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Drift {
-    /// How late I/Os began to be handed over, against the recorded times: they are never early.
+    /// How late I/Os began to be submitted, against the recorded times: they are never early.
     pub late: Latencies,
-    /// By how much the distance of two I/Os that one thread handed over one after the other differs from the recorded one,
+    /// By how much the distance of two I/Os that one thread submitted one after the other differs from the recorded one,
     /// either way.
     pub gap: Latencies,
 }
@@ -45,7 +45,7 @@ pub struct DriftMeter {
 }
 
 impl DriftMeter {
-    /// An I/O that was wanted at `due_ns` begins to be handed over at `now_ns`.
+    /// An I/O that was wanted at `due_ns` begins to be submitted at `now_ns`.
     #[inline]
     pub fn note(&mut self, due_ns: u64, now_ns: u64, share: &mut DriftShare) {
         let late_ns = now_ns.saturating_sub(due_ns);
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn distances_are_held_against_recorded_ones() {
         let (mut meter, mut share) = (DriftMeter::default(), DriftShare::default());
-        // Wanted at 0, 100, 200, 250; handed over at 10, 110, 260, 260.
+        // Wanted at 0, 100, 200, 250; submitted at 10, 110, 260, 260.
         for (due_ns, now_ns) in [(0, 10), (100, 110), (200, 260), (250, 260)] {
             meter.note(due_ns, now_ns, &mut share);
         }

@@ -4,19 +4,21 @@ mod clock;
 mod collect;
 mod content;
 mod drift;
+mod facts;
 mod failures;
 mod load;
 mod pace;
-mod remarks;
 mod result;
 mod share;
 mod tally;
 mod virtual_run;
+mod warnings;
 mod window;
 mod worker;
 
 pub use clock::{Clock, TscClock};
 pub use drift::Drift;
+pub use facts::TargetFacts;
 pub use failures::{Failure, Failures};
 pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
 pub use tally::{Latencies, Tally};
@@ -47,7 +49,7 @@ const LEAD_NS: u64 = 20_000_000;
 const LEAD_PER_THREAD_NS: u64 = 200_000;
 /// Empty shares that a worker may have ready.
 const SHARES: usize = 3;
-/// How often the observer is told, at least.
+/// How often the observer is called, at least.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A target opened for a job.
@@ -57,19 +59,6 @@ pub struct Opened<Q> {
     pub queues: Vec<Q>,
     /// What is known of it.
     pub facts: TargetFacts,
-}
-
-/// What is known of a target.
-#[derive(Clone, Debug, Default)]
-pub struct TargetFacts {
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// Logical block in bytes.
-    pub logical_block_bytes: u32,
-    /// How it is reached: system calls, cache or direct.
-    pub description: String,
-    /// What the user should know.
-    pub notes: Vec<String>,
 }
 
 /// Settings of a run.
@@ -176,7 +165,7 @@ pub fn run<Q: Queue + 'static, C: Clock>(
         match std::thread::Builder::new().name(format!("load-{number}")).spawn(body) {
             Ok(thread) => threads.push(thread),
             Err(source) => {
-                // Those that run end at once, and nothing of theirs is told.
+                // Those that run end at once, and nothing of theirs is reported.
                 stop.store(true, Ordering::Relaxed);
                 threads.into_iter().for_each(|thread| drop(thread.join()));
                 return Err(RunError::Thread { source });
@@ -188,7 +177,7 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     Ok(group.results())
 }
 
-/// A job under way.
+/// A job in progress.
 struct Running {
     name: String,
     collector: Collector,
@@ -272,7 +261,7 @@ impl Group {
     fn results(self) -> Vec<JobResult> {
         let finish = |running: Running| {
             let mut result = running.collector.finish(running.facts);
-            result.notes.extend(remarks::afterwards(&result));
+            result.notes.extend(warnings::afterwards(&result));
             result
         };
         self.jobs.into_iter().map(finish).collect()
@@ -290,7 +279,7 @@ impl Group {
     ) -> Result<(), RunError> {
         let Assignment { job, opened, recorders, replay } = assignment;
         let Opened { queues, mut facts } = opened;
-        facts.notes.extend(remarks::remarks(&job));
+        facts.notes.extend(warnings::beforehand(&job));
         let named = |what: String| RunError::Job { job: job.name.clone(), what };
         let region = job
             .region
@@ -369,7 +358,7 @@ impl Group {
         start_ns: u64,
         observer: &mut dyn FnMut(&Progress),
     ) {
-        let mut told_ns = 0;
+        let mut observed_ns = 0;
         let mut left = self.of_worker.len();
         while left > 0 {
             match messages.recv_timeout(LOOK_EVERY) {
@@ -379,8 +368,8 @@ impl Group {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             let now = clock.now_ns();
-            if now.saturating_sub(told_ns) >= 500_000_000 {
-                told_ns = now;
+            if now.saturating_sub(observed_ns) >= 500_000_000 {
+                observed_ns = now;
                 observer(&self.progress(start_ns, now));
             }
         }

@@ -152,7 +152,7 @@ fn exponential(random: &mut Random) -> f64 {
 pub struct Bursts {
     burst: Option<Burst>,
     left: u64,
-    /// No I/O before; `u64::MAX` while a burst is in flight that was handed over whole.
+    /// No I/O before; `u64::MAX` while a burst is in flight that was submitted whole.
     pub resume_ns: u64,
 }
 
@@ -162,7 +162,7 @@ impl Bursts {
         Self { burst, left: burst.map_or(0, |burst| burst.ios), resume_ns: 0 }
     }
 
-    /// One I/O was handed over.
+    /// One I/O was submitted.
     #[inline]
     pub fn take(&mut self) {
         if let Some(burst) = self.burst {

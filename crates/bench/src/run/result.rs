@@ -35,8 +35,8 @@ pub struct JobResult {
     /// I/Os that succeeded by the depth at their issue, their thread's alone, themselves included: 1, 2 to 3, 4 to 7, 8 to
     /// 15, 16 to 31, 32 to 63, 64 and more.
     pub depth_levels: [u64; 7],
-    /// Mean time in flight: from being handed over (the begin of the call) to seen finished, over all kinds, failed ones
-    /// included, in nanoseconds. The wait of an I/O that was wanted and not yet handed over is not in it.
+    /// Mean time in flight: from being submitted (the begin of the call) to seen finished, over all kinds, failed ones
+    /// included, in nanoseconds. The wait of an I/O that was wanted and not yet submitted is not in it.
     pub service_mean_ns: f64,
     /// Processor time of the threads within the window, user and system, in nanoseconds.
     pub cpu_ns: (u64, u64),
@@ -90,9 +90,9 @@ pub struct KindResult {
     pub bytes: u64,
     /// I/Os that failed.
     pub errors: u64,
-    /// From wanted to handed over.
+    /// From wanted to submitted.
     pub submission: Latencies,
-    /// From handed over to seen finished.
+    /// From submitted to seen finished.
     pub device: Latencies,
     /// Both.
     pub total: Latencies,
@@ -166,11 +166,11 @@ pub struct BurstRow {
 pub struct OpenLoop {
     /// I/Os intended within the window.
     pub scheduled: u64,
-    /// Of these, handed over.
+    /// Of these, submitted.
     pub issued: u64,
-    /// Time in which these were handed over, in nanoseconds: the schedule's length, or longer where the loop fell behind.
+    /// Time in which these were submitted, in nanoseconds: the schedule's length, or longer where the loop fell behind.
     pub issued_ns: u64,
-    /// Handed over more than 100 us late although a slot was free: the tool's own doing.
+    /// Submitted more than 100 us late although a slot was free: the tool's own doing.
     pub late: u64,
     /// Times that an I/O was due and no slot was free: the depth was too small for this rate and target.
     pub no_slot: u64,
@@ -222,7 +222,7 @@ impl JobResult {
         (ios > 0).then(|| sum / ios as f64)
     }
 
-    /// Mean number of I/Os that were wanted, in flight or not yet handed over: rate x mean of the total latencies.
+    /// Mean number of I/Os that were wanted, in flight or not yet submitted: rate x mean of the total latencies.
     #[must_use]
     pub fn depth_wanted(&self) -> Option<f64> {
         Some(self.iops() * self.total_mean_ns()? / 1e9)

@@ -20,9 +20,9 @@ pub struct KindShare {
     pub bytes: u64,
     /// I/Os that failed; their latencies are not counted.
     pub errors: u64,
-    /// From wanted to handed over.
+    /// From wanted to submitted.
     pub submission: Tally,
-    /// From handed over to seen finished.
+    /// From submitted to seen finished.
     pub device: Tally,
     /// Both.
     pub total: Tally,
@@ -58,10 +58,10 @@ pub struct Share {
     pub depth_integral: u64,
     /// I/Os that succeeded, by the depth at their issue: 1, 2 to 3, 4 to 7, ... 64 and more.
     pub depth_levels: [u64; DEPTH_LEVELS],
-    /// I/Os that an open loop handed over later than intended by more than 100 us with a slot free: the tool's own
+    /// I/Os that an open loop submitted later than intended by more than 100 us with a slot free: the tool's own
     /// lateness.
     pub late: u64,
-    /// Times that an open loop wanted to hand over and had no slot free.
+    /// Times that an open loop wanted to submit and had no slot free.
     pub no_slot: u64,
     /// Of a replay at recorded times: how far it strayed from them.
     pub drift: Option<Box<DriftShare>>,

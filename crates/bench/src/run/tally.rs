@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 /// Counters of each power of two, as a power of two.
 const HALF_BITS: u32 = 10;
-/// Values up to 2^42 ns (73 minutes) are told apart; longer ones count as that.
+/// Values up to 2^42 ns (73 minutes) are distinguished; longer ones count as that.
 const VALUE_BITS: u32 = 42;
 const VALUE_MAX: u64 = (1 << VALUE_BITS) - 1;
 const COUNTERS: usize = ((VALUE_BITS - HALF_BITS) as usize + 1) << HALF_BITS;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_than_can_be_told_counts_as_the_longest() {
+    fn longer_than_can_be_counted_counts_as_the_longest() {
         let mut tally = Tally::new();
         tally.record(u64::MAX);
         assert_eq!((tally.count(), tally.max_ns), (1, VALUE_MAX));

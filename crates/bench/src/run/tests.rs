@@ -141,7 +141,7 @@ fn waiting_methods_find_the_same() {
     }
 }
 
-/// A target whose calls take time: 1 us to take an I/O, 20 us to hand over, or all of it where it is synchronous.
+/// A target whose calls take time: 1 us to take an I/O, 20 us to submit, or all of it where it is synchronous.
 struct Costly {
     inner: Scripted,
     is_synchronous: bool,
@@ -201,7 +201,7 @@ fn each_latency_lies_between_its_own_two_stamps() {
         assert!((found.mean_ns() - truth as f64).abs() < 500.0, "{} of {truth}", found.mean_ns());
     };
     for single_submission in [false, true] {
-        // 1 us to take and 20 us to hand over; the target's 200 us begin when it has been taken.
+        // 1 us to take and 20 us to submit; the target's 200 us begin when it has been taken.
         let (result, _) = run_on_costly(Job { single_submission, ..job(1, 0.2) }, false, fixed(200_000));
         let read = result.kind(OpKind::Read).unwrap();
         close(&read.submission, 21_000);
@@ -223,7 +223,7 @@ fn each_latency_lies_between_its_own_two_stamps() {
 }
 
 #[test]
-fn single_submission_hands_over_each_io_alone() {
+fn single_submission_submits_each_io_alone() {
     // All four end at the same time, and so are ready together.
     let script = || -> Script { Box::new(|now, _| (1_000_000 - now % 1_000_000, None)) };
     let (batch, kicks) = run_on_costly(Job { single_submission: false, warmup_ns: 0, ..job(4, 0.2) }, false, script());
@@ -286,7 +286,7 @@ fn an_open_loop_that_is_too_fast_for_its_target_says_what_it_left_out() {
 
 #[test]
 fn lateness_of_the_tool_is_not_the_targets() {
-    // The thread stands still for 5 ms while slots are free: four I/Os are handed over 4, 3, 2 and 1 ms late.
+    // The thread stands still for 5 ms while slots are free: four I/Os are submitted 4, 3, 2 and 1 ms late.
     let clock = VirtualClock::default();
     let (mut number, still) = (0, clock.clone());
     let script: Script = Box::new(move |_, _| {
@@ -354,7 +354,7 @@ fn a_target_that_only_fails_is_given_up() {
 }
 
 #[test]
-fn an_io_that_never_returns_is_told() {
+fn an_io_that_never_returns_is_reported() {
     let mut number = 0;
     let script: Script = Box::new(move |_, _| {
         number += 1;
@@ -491,7 +491,7 @@ fn think_time_and_bursts_make_pauses() {
     assert!((10_000.0..=20_000.0).contains(&millisecond.iops_max), "{millisecond:?}");
 }
 
-/// A pause of 1 ms after four I/Os of 3 ms each that are in flight together: 4 in 4 ms. Counted from the hand-over, the
+/// A pause of 1 ms after four I/Os of 3 ms each that are in flight together: 4 in 4 ms. Counted from the submission, the
 /// target would never have rested.
 #[test]
 fn regression_a_pause_begins_when_the_burst_is_over() {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How often the observer is told, in real time.
-const TELL_EVERY: Duration = Duration::from_millis(250);
+/// How often the observer is called, in real time.
+const OBSERVE_EVERY: Duration = Duration::from_millis(250);
 /// Turns between two looks at the real clock.
 const TURNS_PER_LOOK: u32 = 4096;
 /// A worker looks at its own times (interval, window, drain) at least this often, in nanoseconds.
@@ -55,7 +55,7 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
             Player { worker: Worker::new(parts), now_ns: start_ns, wakes_ns }
         })
         .collect();
-    let (mut turns, mut told) = (0u32, Instant::now());
+    let (mut turns, mut observed) = (0u32, Instant::now());
     let mut latest_ns = start_ns;
     while let Some((at, next_ns)) = soonest(&players) {
         // The device goes first: what ends now may be what somebody waits for.
@@ -83,8 +83,8 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
             group.take(message);
         }
         turns = turns.wrapping_add(1);
-        if turns.is_multiple_of(TURNS_PER_LOOK) && told.elapsed() >= TELL_EVERY {
-            told = Instant::now();
+        if turns.is_multiple_of(TURNS_PER_LOOK) && observed.elapsed() >= OBSERVE_EVERY {
+            observed = Instant::now();
             observer(&group.progress(start_ns, latest_ns));
         }
     }

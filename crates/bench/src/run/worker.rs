@@ -31,7 +31,7 @@ const LAG_LOOK_NS: u64 = 50_000;
 /// A sleeping thread wakes some tens of microseconds late (scheduler; timer slack where it cannot be switched off); a
 /// schedule is waited for by spinning from so many nanoseconds before.
 pub const WAKE_MARGIN_NS: u64 = 150_000;
-/// Handed over later than this with a slot free, an I/O of an open loop is late by the tool's fault.
+/// Submitted later than this with a slot free, an I/O of an open loop is late by the tool's fault.
 const LATE_NS: u64 = 100_000;
 /// I/Os counted in one share, about.
 const LUMPED_MAX: u64 = 1 << 31;
@@ -56,9 +56,9 @@ pub struct WorkerEnd {
     pub worker: usize,
     /// What failed.
     pub failures: Failures,
-    /// I/Os of an open loop intended within the window, whether or not they were handed over.
+    /// I/Os of an open loop intended within the window, whether or not they were submitted.
     pub scheduled: u64,
-    /// Of these, handed over.
+    /// Of these, submitted.
     pub issued: u64,
     /// I/Os that never came back.
     pub hung: u32,
@@ -68,7 +68,7 @@ pub struct WorkerEnd {
     pub spent: bool,
     /// Ended because the user said so.
     pub interrupted: bool,
-    /// When the last measured I/O was handed over, or the end of the window where that is known.
+    /// When the last measured I/O was submitted, or the end of the window where that is known.
     pub ended_ns: u64,
     /// Processor time of the thread within the window, user and system, in nanoseconds.
     pub cpu_ns: (u64, u64),
@@ -168,7 +168,7 @@ pub struct Worker<Q, C> {
     depth_since_ns: u64,
     /// Nothing but I/O before.
     attention_ns: u64,
-    /// When records are next handed over; never without any.
+    /// When records are next passed on to the spill; never without any.
     spill_ns: u64,
     interval_end_ns: u64,
     fine_end_ns: u64,
@@ -352,7 +352,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 break;
             }
             let Some(next) = self.parts.load.take(created) else { break };
-            // Closed: since the slots were free, also where others were handed over in between.
+            // Closed: since the slots were free, also where others were submitted in between.
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
             self.parts.bursts.take();
@@ -407,7 +407,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             }
         }
         if !self.batch.is_empty() {
-            self.hand_over();
+            self.submit();
         }
         made
     }
@@ -446,7 +446,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     }
 
     /// What was gathered, in one call.
-    fn hand_over(&mut self) {
+    fn submit(&mut self) {
         self.parts.queue.kick();
         let submitted = self.parts.clock.now_ns();
         for slot in self.batch.drain(..) {
@@ -458,7 +458,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     #[cold]
     fn spill(&mut self, now: u64) {
         if let Some(recorder) = &mut self.parts.recorder {
-            recorder.hand_over();
+            recorder.submit();
         }
         self.spill_ns = now.saturating_add(SPILL_NS);
     }
@@ -648,7 +648,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// When it wants to hand over the next I/O: `u64::MAX` where that is not for time to say.
+    /// When it wants to submit the next I/O: `u64::MAX` where that is not for time to say.
     pub fn due_ns(&self) -> u64 {
         let rested_ns =
             if self.free.is_empty() { self.resting.front().map(|&(ready_ns, _)| ready_ns) } else { Some(0) };

@@ -176,7 +176,7 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
     if let (true, Some(error)) = (report.runs.is_empty(), failed_to_begin) {
         return Err(error);
     }
-    remarks(&mut report);
+    add_notes(&mut report);
     report.outcome = Outcome::of(report.promises.iter().map(|promise| promise.verdict));
     Ok(report)
 }
@@ -485,7 +485,7 @@ fn is_steady(counts: &[u64]) -> Option<bool> {
 }
 
 /// What was noticed on the way.
-fn remarks(report: &mut CheckReport) {
+fn add_notes(report: &mut CheckReport) {
     for run in &report.runs {
         let mut warn = |what: &str| report.warnings.push(format!("{}: {what}", run.test));
         if run.steady == Some(false) {
@@ -497,7 +497,7 @@ fn remarks(report: &mut CheckReport) {
         if let Some(partial) = run.partial {
             warn(&format!("partial ({partial}): judged by what is known, by the same rules as a whole run"));
         }
-        let mut remark = |what: &str| report.notes.push(format!("{}: {what}", run.test));
-        run.result.notes.iter().for_each(|note| remark(note));
+        let mut note = |what: &str| report.notes.push(format!("{}: {what}", run.test));
+        run.result.notes.iter().for_each(|text| note(text));
     }
 }

@@ -1,14 +1,11 @@
 //! Where sheets come from: files, and those that are built in.
 
 use super::error::{SpecError, nearest};
-use super::parse::parse;
+use super::parse::{MAX_SHEET_BYTES, parse};
 use super::sheet::Spec;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-
-/// No sheet is larger; anything larger was named by mistake.
-pub const MAX_SHEET_BYTES: u64 = 256 << 10;
 
 macro_rules! sheets {
     ($($name:literal),* $(,)?) => {

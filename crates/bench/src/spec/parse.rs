@@ -2,7 +2,6 @@
 
 use super::error::{SpecError, of_toml, position};
 use super::format::{BeforeText, ConditionText, FigureText, OpText, PromiseText, RowText, SheetText};
-use super::library::MAX_SHEET_BYTES;
 use super::measure::{Bound, Measure, Op, Unit};
 use super::sheet::{Before, Condition, Drive, Promise, PublishedFigures, PublishedRow, Spec};
 use crate::job::JobError;
@@ -23,6 +22,9 @@ const WORDS_MAX: usize = 2000;
 const FOREIGN_KEYS: [&str; 3] = ["name", "after", "group"];
 /// Keys of a job that end it.
 const END_KEYS: [&str; 4] = ["runtime", "bytes", "ios", "passes"];
+
+/// No sheet is larger; anything larger was named by mistake.
+pub const MAX_SHEET_BYTES: u64 = 256 << 10;
 
 /// Reads a sheet; `name` stands for it in errors.
 pub(super) fn parse(text: &str, name: &str) -> Result<Spec, SpecError> {

@@ -6,6 +6,7 @@
 
 mod error;
 mod format;
+mod outlet;
 pub mod parquet;
 mod reader;
 mod record;

@@ -43,7 +43,7 @@ const SCHEMA: &str = "message forebay_io {
 /// all: until then it is `to` with `.partial` appended.
 ///
 /// # Errors
-/// As [`Reader::open`] and [`convert`]; `to` exists or cannot be created. Damage inside `from` is no error, but told by
+/// As [`Reader::open`] and [`convert`]; `to` exists or cannot be created. Damage inside `from` is no error, but reported by
 /// the summary and by the file's metadata.
 pub fn convert_file(from: &Path, to: &Path) -> Result<Summary, TelemetryError> {
     let create = |source| TelemetryError::Create { path: to.to_owned(), source };

@@ -17,7 +17,7 @@ const MAX_THREADS: usize = 65_536;
 /// Bytes of damaged segments that may be checksummed in vain: this many, and four times the position. Beyond, a
 /// damaged segment is skipped as a whole, so that a hostile file of overlapping headers costs time in proportion to its
 /// length only.
-const PATIENCE_BYTES: u64 = 64 << 20;
+const WASTE_MAX_BYTES: u64 = 64 << 20;
 
 /// Records of one thread, in the order in which it made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl<R: Read> Reader<R> {
         &self.summary
     }
 
-    /// The next whole segment; `None` at the end. Damage is skipped and told by [`Reader::summary`].
+    /// The next whole segment; `None` at the end. Damage is skipped and reported by [`Reader::summary`].
     ///
     /// # Errors
     /// The file cannot be read on.
@@ -203,7 +203,7 @@ impl<R: Read> Reader<R> {
                 return Ok(Found::Segment(header));
             }
             self.wasted += wanted as u64;
-            if self.wasted > PATIENCE_BYTES.saturating_add(position.saturating_mul(4)) {
+            if self.wasted > WASTE_MAX_BYTES.saturating_add(position.saturating_mul(4)) {
                 return Ok(Found::Nothing { skip: wanted });
             }
         }
@@ -339,8 +339,8 @@ mod tests {
         let mut reader = Reader::new(&file[..]).unwrap();
         while reader.next_segment().unwrap().is_some() {}
         assert_eq!(reader.summary().segments, 0);
-        assert!(reader.wasted > PATIENCE_BYTES, "the file does not reach the bound");
-        assert!(reader.wasted <= PATIENCE_BYTES + 5 * file.len() as u64 + 2 * MAX_SEGMENT_BYTES as u64);
+        assert!(reader.wasted > WASTE_MAX_BYTES, "the file does not reach the bound");
+        assert!(reader.wasted <= WASTE_MAX_BYTES + 5 * file.len() as u64 + 2 * MAX_SEGMENT_BYTES as u64);
         assert!(reader.window.bytes.capacity() <= 16 << 20, "{}", reader.window.bytes.capacity());
     }
 

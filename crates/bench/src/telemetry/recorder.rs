@@ -1,11 +1,11 @@
 //! What a worker holds: a chunk that it fills with stores alone.
 
+use super::outlet::{Outlet, chunk};
 use super::record::Record;
-use super::spill::Outlet;
 
 /// Takes the records of one thread. A worker without telemetry has none (`Option<Recorder>`).
 ///
-/// [`Recorder::push`] never waits, allocates or calls the system, but for one handing over of a chunk per
+/// [`Recorder::push`] never waits, allocates or calls the system, but for one passing on of a chunk per
 /// [`super::SpillOptions::chunk_records`] records, which may wake the spill thread.
 #[derive(Debug)]
 pub struct Recorder {
@@ -30,7 +30,7 @@ enum Sink {
 /// What became of the records of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderReport {
-    /// Records kept in memory, or handed to the spill.
+    /// Records kept in memory, or passed on to the spill.
     pub recorded: u64,
     /// Records that no chunk was free for, or that newer ones have overwritten.
     pub dropped: u64,
@@ -69,7 +69,7 @@ impl Recorder {
             Sink::Ring { rounds } => *rounds += 1,
             Sink::Spill(outlet) => {
                 if !self.chunk.is_empty() {
-                    outlet.hand_over(std::mem::take(&mut self.chunk), self.next);
+                    outlet.submit(std::mem::take(&mut self.chunk), self.next);
                 }
                 match outlet.take_empty() {
                     Some(empty) => self.chunk = empty,
@@ -83,14 +83,14 @@ impl Recorder {
     /// Hands what the chunk holds to the spill although it is not full, where another one is free: what the spill has
     /// survives a kill. A ring keeps its own.
     #[cold]
-    pub fn hand_over(&mut self) {
+    pub fn submit(&mut self) {
         let Sink::Spill(outlet) = &mut self.sink else { return };
         if self.next == 0 {
             return;
         }
         // Nothing was dropped while there was a chunk, so it does not matter which of the two comes first.
         if let Some(empty) = outlet.take_empty() {
-            outlet.hand_over(std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.next));
+            outlet.submit(std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.next));
         }
     }
 
@@ -136,7 +136,7 @@ impl Recorder {
             let chunk = std::mem::take(&mut self.chunk);
             let count = std::mem::take(&mut self.next);
             if count > 0 {
-                outlet.hand_over(chunk, count);
+                outlet.submit(chunk, count);
             }
             outlet.publish_drops();
         }
@@ -147,9 +147,4 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// A chunk whose pages are mapped already.
-pub(super) fn chunk(records: usize) -> Box<[Record]> {
-    vec![Record::FILLER; records].into_boxed_slice()
 }

@@ -5,22 +5,21 @@ use super::error::{TelemetryError, within};
 use super::format::{
     BLOCK, Footer, Header, MAX_JOBS, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, MAX_THREADS_PER_JOB, SegmentHeader,
 };
-use super::record::{RECORD_BYTES, Record};
-use super::recorder::{Recorder, chunk};
+use super::outlet::{Full, Message, Outlet, Shared, chunk};
+use super::record::RECORD_BYTES;
+use super::recorder::Recorder;
 use forebay_block::checksum::crc32c;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Most chunks per thread, and most threads.
 const MAX_CHUNKS: u32 = 1_024;
 const MAX_THREADS: u32 = 65_536;
-/// Drops are made known to [`Spill::status`] at least this often.
-const PUBLISH_EVERY: u64 = 1_024;
 
 /// Sizes of the buffers, all allocated before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,21 +76,10 @@ impl SpillTarget for File {
     }
 }
 
-/// Counters that workers, the spill thread and the owner share.
-#[derive(Debug, Default)]
-struct Shared {
-    handed: AtomicU64,
-    written: AtomicU64,
-    segments: AtomicU64,
-    bytes: AtomicU64,
-    dropped: AtomicU64,
-    failure: Mutex<Option<io::Error>>,
-}
-
 /// How far the spill is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpillStatus {
-    /// Records that workers handed over.
+    /// Records that workers passed on.
     pub handed: u64,
     /// Records in the file.
     pub written: u64,
@@ -108,7 +96,7 @@ pub struct SpillStatus {
 pub struct SpillReport {
     /// Counts at the end.
     pub status: SpillStatus,
-    /// Records handed over and not in the file, because of `failure` or because the target did not answer in time.
+    /// Records passed on and not in the file, because of `failure` or because the target did not answer in time.
     pub lost: u64,
     /// What went wrong with the target, if anything: the first error.
     pub failure: Option<TelemetryError>,
@@ -122,21 +110,6 @@ impl SpillReport {
     pub const fn missing(&self) -> u64 {
         self.status.dropped.saturating_add(self.lost)
     }
-}
-
-/// A chunk on its way to the file, or the request to end it.
-enum Message {
-    Full(Full),
-    End,
-}
-
-struct Full {
-    job: u32,
-    thread: u32,
-    dropped_before: u64,
-    count: usize,
-    chunk: Box<[Record]>,
-    home: SyncSender<Box<[Record]>>,
 }
 
 /// The spill of one run. Dropping it without [`Spill::finish`] leaves a file without a footer, as a kill does.
@@ -235,14 +208,14 @@ impl Spill {
         self.shared.status()
     }
 
-    /// Writes what was handed over, the footer, and syncs; waits for that at most so long. Recorders should be
-    /// finished: what they hand over afterwards is not written. Where the target does not answer in time, the thread
+    /// Writes what was passed on, the footer, and syncs; waits for that at most so long. Recorders should be
+    /// finished: what they pass on afterwards is not written. Where the target does not answer in time, the thread
     /// is left behind and the file has no footer yet.
     #[must_use]
-    pub fn finish(self, patience: Duration) -> SpillReport {
+    pub fn finish(self, timeout: Duration) -> SpillReport {
         let _ = self.sender.try_send(Message::End);
         // No answer: out of time, or the thread is gone (a panic in the target).
-        let is_clean = self.done.recv_timeout(patience).unwrap_or(false);
+        let is_clean = self.done.recv_timeout(timeout).unwrap_or(false);
         let status = self.shared.status();
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let at_bytes = status.bytes;
@@ -253,7 +226,7 @@ impl Spill {
 
 impl Shared {
     fn status(&self) -> SpillStatus {
-        // Written first: it never exceeds what was handed over before it was read.
+        // Written first: it never exceeds what was passed on before it was read.
         let written = self.written.load(Ordering::Acquire);
         SpillStatus {
             handed: self.handed.load(Ordering::Acquire),
@@ -262,83 +235,6 @@ impl Shared {
             bytes: self.bytes.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
         }
-    }
-}
-
-/// A recorder's end of the circulation of chunks.
-#[derive(Debug)]
-pub(super) struct Outlet {
-    job: u32,
-    thread: u32,
-    /// Drops before the first record of the chunk in hand.
-    dropped_before: u64,
-    handed: u64,
-    dropped: u64,
-    published: u64,
-    full: SyncSender<Message>,
-    home: SyncSender<Box<[Record]>>,
-    empties: Receiver<Box<[Record]>>,
-    shared: Arc<Shared>,
-}
-
-impl std::fmt::Debug for Message {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Full(_) => "Full",
-            Self::End => "End",
-        })
-    }
-}
-
-impl Outlet {
-    pub(super) fn take_empty(&mut self) -> Option<Box<[Record]>> {
-        let empty = self.empties.try_recv().ok();
-        // Drops happen only between chunks, so that a segment can say exactly where the gap is.
-        self.dropped_before = self.dropped;
-        empty
-    }
-
-    /// Hands over a chunk of which `count` records are filled.
-    pub(super) fn hand_over(&mut self, chunk: Box<[Record]>, count: usize) {
-        self.publish_drops();
-        // Before sending, so that the writer never is ahead of it.
-        self.shared.handed.fetch_add(count as u64, Ordering::AcqRel);
-        let full = Full {
-            job: self.job,
-            thread: self.thread,
-            dropped_before: self.dropped_before,
-            count,
-            chunk,
-            home: self.home.clone(),
-        };
-        if self.full.try_send(Message::Full(full)).is_ok() {
-            self.handed += count as u64;
-        } else {
-            // The spill has ended before this recorder.
-            self.shared.handed.fetch_sub(count as u64, Ordering::AcqRel);
-            self.dropped += count as u64;
-            self.publish_drops();
-        }
-    }
-
-    pub(super) fn count_drop(&mut self) {
-        self.dropped += 1;
-        if self.dropped - self.published >= PUBLISH_EVERY {
-            self.publish_drops();
-        }
-    }
-
-    pub(super) fn publish_drops(&mut self) {
-        self.shared.dropped.fetch_add(self.dropped - self.published, Ordering::Relaxed);
-        self.published = self.dropped;
-    }
-
-    pub(super) const fn handed(&self) -> u64 {
-        self.handed
-    }
-
-    pub(super) const fn dropped(&self) -> u64 {
-        self.dropped
     }
 }
 

@@ -31,9 +31,9 @@ pub struct KernelStat {
     pub discards: Option<KernelOps>,
     /// Flushes and the milliseconds they waited; `None` on kernels that do not count them, 0 for partitions.
     pub flushes: Option<(u64, u64)>,
-    /// Requests under way at this moment: not 0 before a measurement means that somebody else is at work.
+    /// Requests in flight at this moment: not 0 before a measurement means that somebody else is at work.
     pub in_flight: u64,
-    /// Time with at least one request under way, in milliseconds; starts again at 2^32. Since Linux 5.0 it is sampled
+    /// Time with at least one request in flight, in milliseconds; starts again at 2^32. Since Linux 5.0 it is sampled
     /// at the kernel's ticks when requests start and end, so it falls short on fast drives (iostats.rst, field 10).
     pub busy_ms: u64,
     /// Sum of the waiting times of all requests of all kinds, in milliseconds; starts again at 2^32.

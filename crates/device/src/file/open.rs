@@ -30,16 +30,16 @@ pub struct FileOptions {
     pub direct: bool,
     /// How long to try again while it is in use: the kernel closes the files of a killed process's rings some
     /// milliseconds after the process is gone.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl FileOptions {
-    /// The defaults: io_uring unless the environment variable `FOREBAY_NO_IO_URING` is 1, direct I/O, a second of
-    /// patience.
+    /// The defaults: io_uring unless the environment variable `FOREBAY_NO_IO_URING` is 1, direct I/O, a timeout of
+    /// one second.
     #[must_use]
     pub fn new(mode: OpenMode) -> Self {
         let forbidden = std::env::var_os("FOREBAY_NO_IO_URING").is_some_and(|value| value == "1");
-        Self { mode, ring: !forbidden, direct: true, patience: Duration::from_secs(1) }
+        Self { mode, ring: !forbidden, direct: true, timeout: Duration::from_secs(1) }
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Opened {
 const LOGICAL_BLOCK_MAX_BYTES: u32 = 4096;
 
 pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
-    patiently(options.patience, || open_once(path, options, true))
+    retry_while_in_use(options.timeout, || open_once(path, options, true))
 }
 
 /// As [`open`], and keeps nobody away: the caller has what [`open_holder`] gave and has locked it.
@@ -102,14 +102,14 @@ pub(crate) fn open_holder(path: &Path, mode: OpenMode) -> Result<File, OpenError
 }
 
 /// Tries again for a while where somebody else has it.
-pub(crate) fn patiently<T>(
-    patience: Duration,
+pub(crate) fn retry_while_in_use<T>(
+    timeout: Duration,
     mut attempt: impl FnMut() -> Result<T, OpenError>,
 ) -> Result<T, OpenError> {
     let started = Instant::now();
     loop {
         match attempt() {
-            Err(OpenError::InUse { .. }) if started.elapsed() < patience => {
+            Err(OpenError::InUse { .. }) if started.elapsed() < timeout => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             result => return result,
@@ -238,10 +238,10 @@ impl Default for Alignment {
 
 /// Alignment for direct I/O; `None` where it does not work.
 fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
-    if let Some(told) = kernel::direct_alignment(file.as_fd()) {
-        let block_bytes = told.offset_bytes.max(512);
-        let memory_bytes = told.memory_bytes.max(1);
-        return (told.offset_bytes > 0).then_some(Alignment { memory_bytes, block_bytes });
+    if let Some(direct) = kernel::direct_alignment(file.as_fd()) {
+        let block_bytes = direct.offset_bytes.max(512);
+        let memory_bytes = direct.memory_bytes.max(1);
+        return (direct.offset_bytes > 0).then_some(Alignment { memory_bytes, block_bytes });
     }
     // Older kernels do not tell: the smallest read that works is the answer, for the block and, as the strictest rule
     // that was ever in force, for memory too.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Requests that may be in flight. The completion queue is twice as long, so that it cannot overflow.
 pub(super) const QUEUE_LIMIT: usize = 256;
 /// How long dropping a device waits for the kernel to let go of its buffers.
-const DROP_PATIENCE: Duration = Duration::from_secs(30);
+const DROP_TIMEOUT: Duration = Duration::from_secs(30);
 /// `BLOCK_URING_CMD_DISCARD`, `_IO(0x12, 0)`: Linux 6.12, include/uapi/linux/blkdev.h. Offset in `addr`, length in
 /// `addr3`, which is the first word of the command area (block/ioctl.c, blkdev_uring_cmd).
 const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
@@ -214,7 +214,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         let started = Instant::now();
-        while self.in_ring > 0 && started.elapsed() < DROP_PATIENCE {
+        while self.in_ring > 0 && started.elapsed() < DROP_TIMEOUT {
             // Continuations and what was never submitted are given up; the kernel's own must come back.
             self.pending.clear();
             self.wait(100_000_000);

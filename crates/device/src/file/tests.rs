@@ -1,4 +1,4 @@
-//! Files in all modes against a model in memory, and the manners around opening.
+//! Files in all modes against a model in memory, and what opening does.
 
 use super::*;
 use crate::blocking;
@@ -20,7 +20,7 @@ fn file(directory: &TempDir, size_bytes: u64) -> std::path::PathBuf {
 }
 
 fn options(ring: bool, direct: bool) -> FileOptions {
-    FileOptions { mode: OpenMode::ReadWrite, ring, direct, patience: std::time::Duration::ZERO }
+    FileOptions { mode: OpenMode::ReadWrite, ring, direct, timeout: std::time::Duration::ZERO }
 }
 
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn the_mode_is_told() {
+fn the_mode_is_reported() {
     let directory = directory();
     let path = file(&directory, 1 << 20);
     let device = FileDevice::open(&path, &options(false, false)).unwrap();
@@ -286,9 +286,9 @@ fn dropping_with_requests_in_flight_is_harmless() {
     }
 }
 
-/// Needs root and loop devices; passes without a word elsewhere, which the assertion on files above makes up for.
+/// Needs root and loop devices; is skipped silently elsewhere, which the assertion on files above makes up for.
 #[test]
-fn a_block_device_is_exclusive_and_discards_just_what_it_is_told() {
+fn a_block_device_is_exclusive_and_discards_just_the_given_range() {
     let directory = directory();
     let backing = file(&directory, 16 << 20);
     let Ok(output) = std::process::Command::new("losetup").args(["--find", "--show"]).arg(&backing).output() else {

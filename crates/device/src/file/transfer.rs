@@ -54,7 +54,7 @@ enum Work {
     Range { method: Method, discard: bool },
 }
 
-/// A request under way. It owns the memory that its vectors point to until it ends.
+/// A request in flight. It owns the memory that its vectors point to until it ends.
 #[derive(Debug)]
 pub(super) struct Transfer {
     tag: u64,

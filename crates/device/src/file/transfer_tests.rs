@@ -112,7 +112,7 @@ fn read() -> Op {
 }
 
 #[test]
-fn errors_are_told_apart_and_say_where() {
+fn errors_are_distinguished_and_say_where() {
     let kind = |answers: &[i32]| ends_with(read(), medium(true, false), answers).unwrap().unwrap_err();
     assert_eq!(kind(&[-libc::EIO]).kind, IoErrorKind::Medium);
     assert_eq!(kind(&[-libc::ENODEV]).kind, IoErrorKind::Gone);

@@ -16,7 +16,7 @@ pub struct ExportInfo {
     pub size_bytes: u64,
     /// Transmission flags, as sent (doc/proto.md, "Transmission flags").
     pub flags: u16,
-    /// Minimum, preferred and maximum block size in bytes, where told.
+    /// Minimum, preferred and maximum block size in bytes, where the server names them.
     pub block_sizes_bytes: Option<(u32, u32, u32)>,
     /// Whether replies are structured.
     pub structured: bool,
@@ -123,7 +123,7 @@ fn go(channel: &mut Channel, export: &str, info: &mut ExportInfo) -> Result<(), 
     let mut data = name(export);
     data.extend_from_slice(&1u16.to_be_bytes());
     data.extend_from_slice(&wire::INFO_BLOCK_SIZE.to_be_bytes());
-    let mut told = false;
+    let mut has_size = false;
     let answer = option(channel, wire::OPT_GO, "the export", &data, |kind, payload| {
         if kind != wire::REP_INFO {
             return Ok(());
@@ -134,7 +134,7 @@ fn go(channel: &mut Channel, export: &str, info: &mut ExportInfo) -> Result<(), 
             wire::INFO_EXPORT => {
                 info.size_bytes = payload.u64().ok_or_else(short)?;
                 info.flags = payload.u16().ok_or_else(short)?;
-                told = true;
+                has_size = true;
             }
             wire::INFO_BLOCK_SIZE => {
                 let mut next = || payload.u32().ok_or_else(short);
@@ -149,7 +149,7 @@ fn go(channel: &mut Channel, export: &str, info: &mut ExportInfo) -> Result<(), 
         let _ = send_option(channel, wire::OPT_ABORT, &[]);
         return Err(refusal);
     }
-    if told { Ok(()) } else { Err(protocol("it accepts the export without telling its size")) }
+    if has_size { Ok(()) } else { Err(protocol("it accepts the export without telling its size")) }
 }
 
 fn name(text: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! A command under way and the pieces of its reply.
+//! A command in flight and the pieces of its reply.
 
 use super::error::NbdError;
 use super::wire::{self, Cursor};

@@ -224,7 +224,7 @@ fn what_breaks_the_protocol_ends_the_connection() {
 }
 
 #[test]
-fn an_error_of_the_server_is_told_with_its_message() {
+fn an_error_of_the_server_is_reported_with_its_message() {
     let payload = [&28u32.to_be_bytes()[..], &6u16.to_be_bytes(), b"full\x1b!"].concat();
     let reply = read_from([good_handshake(true), chunk(1, 0x8001, 1, &payload)].concat(), true).unwrap();
     let error = reply.result.unwrap_err();

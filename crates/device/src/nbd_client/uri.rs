@@ -82,7 +82,7 @@ fn address(authority: &str) -> Option<SocketAddr> {
 }
 
 fn decode(text: &str) -> Option<String> {
-    String::from_utf8(crate::target::unescape(text)?).ok()
+    String::from_utf8(crate::escape::unescape(text)?).ok()
 }
 
 #[cfg(test)]

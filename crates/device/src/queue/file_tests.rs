@@ -111,7 +111,7 @@ fn what_direct_io_cannot_do_fails_as_the_kernel_says() {
 }
 
 #[test]
-fn errors_of_the_medium_are_told_and_the_queue_lives_on() {
+fn errors_of_the_medium_are_reported_and_the_queue_lives_on() {
     let queues = || -> [Box<dyn Queue>; 2] {
         [
             Box::new(ring_on(read_write("/dev/full"), TaskWork::Deferred, true)),
@@ -251,9 +251,9 @@ impl Drop for Loop {
     }
 }
 
-/// Passes without a word where there are no loop devices.
+/// Skipped silently where there are no loop devices.
 #[test]
-fn a_block_device_is_exclusive_and_trims_just_what_it_is_told() {
+fn a_block_device_is_exclusive_and_trims_just_the_given_range() {
     let directory = TempDir::new().unwrap();
     let Some((_loop, target)) = Loop::over(&file(directory.path())) else { return };
     for calls in [Calls::Ring { polled: false }, Calls::Sync { hipri: false }] {

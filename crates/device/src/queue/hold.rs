@@ -43,14 +43,14 @@ impl Hold {
         &self.path
     }
 
-    /// Holds it for `mode` at least, and gives the file by which it is held. Asks again for as long as `patience`.
+    /// Holds it for `mode` at least, and gives the file by which it is held. Asks again for as long as `timeout`.
     ///
     /// # Errors
     /// [`OpenError::InUse`] where others have it; or what opening it failed with.
-    pub(super) fn take(&self, mode: OpenMode, patience: Duration) -> Result<Arc<File>, OpenError> {
+    pub(super) fn take(&self, mode: OpenMode, timeout: Duration) -> Result<Arc<File>, OpenError> {
         // A thread that panicked has left a holder that says what it has.
         let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
-        open::patiently(patience, || self.take_once(&mut holder, mode))
+        open::retry_while_in_use(timeout, || self.take_once(&mut holder, mode))
     }
 
     fn take_once(&self, holder: &mut Option<Holder>, mode: OpenMode) -> Result<Arc<File>, OpenError> {

@@ -35,7 +35,7 @@ pub(super) struct Facts {
     pub(super) block_bytes: u32,
 }
 
-/// A medium and what else opening it has told.
+/// A medium and what else is known since it was opened.
 pub(super) struct Opened {
     pub(super) medium: Medium,
     pub(super) size_bytes: u64,
@@ -72,14 +72,14 @@ pub(super) fn open_medium(hold: &Arc<Hold>, options: &QueueOptions) -> Result<Op
     let path = hold.path();
     let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let file_options = FileOptions { direct: !options.buffered, ..FileOptions::new(mode) };
-    let told = |error| match error {
+    let explained = |error| match error {
         crate::OpenError::Open { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
             OpenError::Missing { path }
         }
         other => OpenError::Target(other),
     };
-    let held = hold.take(mode, file_options.patience).map_err(told)?;
-    let opened = open::open_unlocked(path, &file_options).map_err(told)?;
+    let held = hold.take(mode, file_options.timeout).map_err(explained)?;
+    let opened = open::open_unlocked(path, &file_options).map_err(explained)?;
     if !is_same_file(&held, &opened.file) {
         return Err(OpenError::Replaced { path: path.to_owned() });
     }
@@ -108,7 +108,7 @@ pub(super) fn open_medium(hold: &Arc<Hold>, options: &QueueOptions) -> Result<Op
 
 /// Whether two descriptors lead to one file, and to one device where it is a device's.
 fn is_same_file(one: &File, other: &File) -> bool {
-    let identity = |file: &File| file.metadata().ok().map(|told| (told.dev(), told.ino(), told.rdev()));
+    let identity = |file: &File| file.metadata().ok().map(|known| (known.dev(), known.ino(), known.rdev()));
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 

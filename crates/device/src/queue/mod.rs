@@ -1,5 +1,5 @@
 //! Queues for load generation ([`forebay_block::Queue`]): io_uring, plain calls, NBD, any device, nothing. Each has
-//! fixed buffers, so that an I/O costs no allocation, and sends what it is told as it is told: no bounce buffers, no
+//! fixed buffers, so that an I/O costs no allocation, and sends each I/O as it was submitted: no bounce buffers, no
 //! rounding, so that what a target refuses is seen as refused.
 
 #![allow(unsafe_code)]

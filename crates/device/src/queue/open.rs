@@ -116,13 +116,13 @@ pub(super) fn open_nbd(uri: &NbdUri, options: &QueueOptions, count: usize) -> Re
     let mut queues: Queues = Vec::with_capacity(count);
     let mut info = crate::nbd_client::ExportInfo::default();
     for _ in 0..count {
-        let (stream, told) = nbd::connect(uri).map_err(failed)?;
-        if told.is_read_only() && !options.read_only {
+        let (stream, export) = nbd::connect(uri).map_err(failed)?;
+        if export.is_read_only() && !options.read_only {
             return Err(OpenError::ReadOnly { uri: uri.to_string() });
         }
         let arena = Arena::new(options.slots, options.buffer_bytes, true)?;
-        info.clone_from(&told);
-        queues.push(Box::new(NbdQueue::new(stream, told, arena, options.read_only, options.dsync)));
+        info.clone_from(&export);
+        queues.push(Box::new(NbdQueue::new(stream, export, arena, options.read_only, options.dsync)));
     }
     let mut notes = Vec::new();
     if count > 1 && !info.can_multi_conn() {

@@ -10,7 +10,7 @@ use forebay_block::{Buf, Completion, Done, Io, IoErrorKind, Op, OpKind, Queue, R
 use std::time::Duration;
 
 /// How long dropping a queue waits for what it has in flight.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One of the queues over a device; each may be used by a thread of its own.
 pub struct DeviceQueue {
@@ -159,6 +159,6 @@ impl Queue for DeviceQueue {
 impl Drop for DeviceQueue {
     fn drop(&mut self) {
         let given = self.outstanding as usize - self.gathered.len();
-        self.handle.leave(self.number, given, DROP_PATIENCE);
+        self.handle.leave(self.number, given, DROP_TIMEOUT);
     }
 }

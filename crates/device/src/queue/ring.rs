@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long dropping a queue waits for the kernel to let go of its buffers.
-const DROP_PATIENCE: Duration = Duration::from_secs(30);
-/// Calls that one hand-over may take: each takes entries or ends it.
+const DROP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Calls that one submission may take: each takes entries or ends it.
 const ENTERS_MAX: u32 = 64;
 /// `IORING_ENTER_GETEVENTS` (linux/io_uring.h).
 const GETEVENTS: u32 = 1;
@@ -241,7 +241,7 @@ impl RingQueue {
         done.append(&mut self.finished);
     }
 
-    /// Carries out what only a call can, one I/O in each look, so that its time lies between hand-over and reaping as
+    /// Carries out what only a call can, one I/O in each look, so that its time lies between submission and reaping as
     /// that of any other.
     #[cold]
     fn call_one(&mut self, done: &mut Vec<Done>) {
@@ -404,7 +404,7 @@ impl Drop for RingQueue {
                 self.flights[slot as usize].busy = false;
             }
             forgotten.clear();
-            if started.elapsed() > DROP_PATIENCE {
+            if started.elapsed() > DROP_TIMEOUT {
                 self.broken = Some(libc::ETIMEDOUT);
             }
         }

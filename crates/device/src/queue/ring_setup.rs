@@ -75,7 +75,7 @@ fn build(slots: u32, task_work: TaskWork, polled: bool) -> io::Result<IoUring> {
         builder.setup_iopoll();
     }
     match task_work {
-        // The thread that enables the ring is the one that may use it; it is made elsewhere, where errors can be told.
+        // The thread that enables the ring is the one that may use it; it is made elsewhere, where errors can be reported.
         TaskWork::Deferred => {
             builder.setup_submit_all().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
             builder.setup_r_disabled();

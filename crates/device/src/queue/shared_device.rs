@@ -84,8 +84,8 @@ impl Handle {
 
     /// A queue goes, with so many of its requests `outstanding`. Those that the device has not got yet never start; for
     /// the others it stays until they have ended, so that none of them meets the I/O of queues to come, or for as long
-    /// as `patience`.
-    pub(super) fn leave(&self, number: QueueNumber, outstanding: usize, patience: Duration) {
+    /// as `timeout`.
+    pub(super) fn leave(&self, number: QueueNumber, outstanding: usize, timeout: Duration) {
         let started = Instant::now();
         let mut left = {
             let mut shared = self.lock();
@@ -94,7 +94,7 @@ impl Handle {
             outstanding.saturating_sub(before - shared.backlog.len())
         };
         let mut forgotten = Vec::new();
-        while left > 0 && started.elapsed() < patience {
+        while left > 0 && started.elapsed() < timeout {
             self.take(number, &mut forgotten);
             left = left.saturating_sub(forgotten.len());
             if left > 0 && forgotten.is_empty() {

@@ -64,7 +64,7 @@ fn sets_of_queues_write_one_file_at_once() {
     share(&Target::Path(file(directory.path())));
 }
 
-/// Passes without a word where there are no loop devices.
+/// Skipped silently where there are no loop devices.
 #[test]
 fn sets_of_queues_write_one_block_device_at_once() {
     let directory = TempDir::new().unwrap();
@@ -349,8 +349,8 @@ fn what_a_queue_did_not_stay_for_is_dropped_when_it_comes() {
     handle.give(&mut requests);
     let started = Instant::now();
     handle.leave(gone, 20, Duration::from_millis(50));
-    let patience = started.elapsed();
-    assert!((50..2000).contains(&patience.as_millis()), "{patience:?}");
+    let waited = started.elapsed();
+    assert!((50..2000).contains(&waited.as_millis()), "{waited:?}");
     assert_eq!(handle.queues(), 0);
 
     let later = handle.enter().unwrap();

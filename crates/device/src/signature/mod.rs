@@ -6,58 +6,17 @@
 //! a false alarm costs a question and a miss costs data.
 
 mod places;
+mod probe;
 mod table;
+
+pub use probe::Signature;
 
 use crate::blocking;
 use forebay_block::{Device, IoError};
-use std::fmt;
-
-/// Something recognised on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Signature {
-    /// What it is, for people.
-    pub name: &'static str,
-    /// Where its magic is, in bytes.
-    pub offset_bytes: u64,
-}
-
-impl fmt::Display for Signature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.name, self.offset_bytes)
-    }
-}
+use probe::Probe;
 
 /// Bytes at the start of the device within which most magics lie; one read serves them all.
 const HEAD_BYTES: u64 = 68 << 10;
-
-/// A device being looked at.
-struct Probe<'a> {
-    device: &'a mut dyn Device,
-    size_bytes: u64,
-    head: Vec<u8>,
-    found: Vec<Signature>,
-}
-
-impl Probe<'_> {
-    /// Bytes at any place; `None` where they do not lie on the device.
-    fn bytes(&mut self, offset_bytes: u64, len_bytes: usize) -> Result<Option<Vec<u8>>, IoError> {
-        let Some(end) = offset_bytes.checked_add(len_bytes as u64).filter(|&end| end <= self.size_bytes) else {
-            return Ok(None);
-        };
-        if end <= self.head.len() as u64 {
-            return Ok(Some(self.head[offset_bytes as usize..end as usize].to_vec()));
-        }
-        Ok(Some(blocking::read_any(self.device, offset_bytes, len_bytes)?.to_vec()))
-    }
-
-    fn matches(&mut self, offset_bytes: u64, magic: &[u8]) -> Result<bool, IoError> {
-        Ok(self.bytes(offset_bytes, magic.len())?.is_some_and(|bytes| bytes == magic))
-    }
-
-    fn report(&mut self, name: &'static str, offset_bytes: u64) {
-        self.found.push(Signature { name, offset_bytes });
-    }
-}
 
 /// Looks for everything known, in the order of offsets. The device must be idle. Nothing found means that all places
 /// were read and none held anything known.

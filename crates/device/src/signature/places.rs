@@ -1,6 +1,6 @@
 //! Magics whose place depends on the device's size, or that are too short to be believed alone.
 
-use super::Probe;
+use super::probe::Probe;
 use forebay_block::IoError;
 
 pub(super) const FOREBAY_NAME: &str = "Forebay pool";
@@ -28,7 +28,7 @@ fn le16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]))
 }
 
-/// ext.c: superblock at 1 KiB, two bytes of magic 0x38 into it, told apart by features as libblkid does.
+/// ext.c: superblock at 1 KiB, two bytes of magic 0x38 into it, distinguished by features as libblkid does.
 fn ext(probe: &mut Probe<'_>) -> Result<(), IoError> {
     let Some(superblock) = probe.bytes(0x400, 0x400)? else { return Ok(()) };
     // Sixteen bits of magic are little; an empty file system or a block above 64 KiB is none.

@@ -66,7 +66,7 @@ fn places_that_depend_on_the_size_are_found() {
 }
 
 #[test]
-fn boot_sectors_are_told_apart() {
+fn boot_sectors_are_distinguished() {
     let mut table = [0u8; 512];
     table[446 + 4] = 0x83;
     table[510..].copy_from_slice(&[0x55, 0xaa]);

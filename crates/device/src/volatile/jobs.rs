@@ -1,42 +1,10 @@
 //! Work on the inner device, one job at a time: two jobs that wrote one sector together could leave the older
 //! version durable after the newer one was.
 
-use super::cache::Covered;
-use super::leak::Part;
+use super::job::{Active, Job};
 use super::{VolatileDevice, pieces};
-use forebay_block::{Completion, Device, IoError, Op, Request};
+use forebay_block::{Completion, Device, Op, Request};
 use std::collections::BTreeMap;
-use std::ops::Range;
-
-/// Something to be made durable, or at least written back.
-#[derive(Debug)]
-pub(super) enum Job {
-    /// A client's flush.
-    Flush { tag: u64, covered: Covered },
-    /// A client's FUA write.
-    Fua { tag: u64, id: u64, sectors: Range<u64> },
-    /// A discard or write-zeroes too long to be recorded.
-    Through { request: Request, id: u64, sectors: Range<u64> },
-    /// Part of a write leaks early.
-    Leak(Part),
-    /// The cache is full.
-    Evict { covered: Covered },
-}
-
-/// The job under way.
-#[derive(Debug)]
-pub(super) struct Active {
-    /// The client's tag, where one waits.
-    tag: Option<u64>,
-    /// The operation number that completes with the job, where it is a write.
-    id: Option<u64>,
-    /// Inner tags not yet back, and what each settles: sectors and operation numbers.
-    outstanding: BTreeMap<u64, Vec<(u64, u64)>>,
-    settles_range: Option<(Range<u64>, u64)>,
-    flush_after: bool,
-    evicts: bool,
-    result: Result<(), IoError>,
-}
 
 impl<D: Device> VolatileDevice<D> {
     /// Moves everything forward as far as it goes without waiting.

@@ -9,21 +9,19 @@
 //! Discards and write-zeroes are unflushed like writes up to 16 MiB; longer ones go to the inner device at once,
 //! because a per-sector record of terabytes would not fit memory.
 
-mod cache;
+mod job;
 mod jobs;
-mod leak;
 mod pieces;
-mod survival;
-
-pub use survival::Pattern;
 
 use crate::image::{Image, ImageDevice};
 use crate::request::{error, finish, validate};
-use cache::{Content, Covered, SectorCache, Version};
 use forebay_block::Random;
 use forebay_block::{Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
-use jobs::{Active, Job};
-use leak::Leak;
+use forebay_proof::cache::{Covered, SectorCache, Version};
+use forebay_proof::leak::Leak;
+use forebay_proof::survival::{self, Pattern};
+use job::{Active, Job};
+use pieces::Content;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -64,7 +62,7 @@ pub struct VolatileDevice<D> {
     name: String,
     geometry: Geometry,
     inner: D,
-    cache: SectorCache,
+    cache: SectorCache<Content>,
     leak: Option<Leak>,
     next_id: u64,
     /// Numbers of operations whose completion was not handed out yet.

@@ -1,10 +1,31 @@
 //! Cutting requests into sectors and joining sectors into requests.
 
-use super::cache::{Content, Version};
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
+use forebay_proof::cache::Version;
 
 /// Longest request that joined sectors make, in bytes.
 const PIECE_MAX_BYTES: usize = 256 << 10;
+
+/// What a sector holds after an operation.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// Written bytes, one sector long.
+    Data(SharedBuf),
+    /// Zeros that were asked for.
+    Zeroes,
+    /// No longer needed; reads as zeros here.
+    Discarded,
+}
+
+impl Content {
+    /// Copies the sector's bytes.
+    pub(super) fn copy_to(&self, into: &mut [u8]) {
+        match self {
+            Self::Data(bytes) => into.copy_from_slice(bytes),
+            Self::Zeroes | Self::Discarded => into.fill(0),
+        }
+    }
+}
 
 /// Adjacent sectors of like content as one operation, and what becomes durable with it.
 #[derive(Debug)]
@@ -64,7 +85,12 @@ fn scatter(bufs: &mut [Buf], mut at: usize, mut bytes: &[u8]) {
 }
 
 /// Joins adjacent sectors (given in ascending order) into operations on the inner device.
-pub(super) fn coalesce(versions: Vec<(u64, Version)>, unit_bytes: u64, discards: bool, fua: bool) -> Vec<Piece> {
+pub(super) fn coalesce(
+    versions: Vec<(u64, Version<Content>)>,
+    unit_bytes: u64,
+    discards: bool,
+    fua: bool,
+) -> Vec<Piece> {
     let sectors_max = (PIECE_MAX_BYTES / unit_bytes as usize).max(1);
     let mut pieces = Vec::new();
     let mut versions = versions.into_iter().peekable();
@@ -76,7 +102,7 @@ pub(super) fn coalesce(versions: Vec<(u64, Version)>, unit_bytes: u64, discards:
         data.extend(bytes_of(first.content));
         while settles.len() < sectors_max {
             let next_sector = start + settles.len() as u64;
-            let joins = |(sector, version): &(u64, Version)| {
+            let joins = |(sector, version): &(u64, Version<Content>)| {
                 *sector == next_sector && std::mem::discriminant(&version.content) == kind
             };
             let Some((sector, version)) = versions.next_if(joins) else { break };

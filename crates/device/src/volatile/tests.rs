@@ -1,8 +1,10 @@
-//! The wrapper against an oracle that knows, for each sector, which values a power cut may leave.
+//! The wrapper against the oracle, which knows for each sector what a power cut may leave.
 
 use super::*;
 use crate::reorder::ReorderDevice;
 use crate::{RamDevice, blocking};
+use forebay_proof::oracle::{Made, Oracle};
+use forebay_proof::stamp;
 use proptest::prelude::*;
 
 const SECTORS: u64 = 24;
@@ -32,106 +34,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// A mutation as the oracle remembers it: what it wrote is its number, 0 for zeros.
-#[derive(Clone, Copy, Debug)]
-struct Mutation {
-    tag: u64,
-    value: u64,
-}
-
-/// For each sector all values since the last one that must be durable, which comes first.
-#[derive(Debug)]
-struct Oracle {
-    sectors: Vec<Vec<Mutation>>,
-    completed: BTreeSet<u64>,
-    flushes: BTreeMap<u64, BTreeSet<u64>>,
-    fua: BTreeSet<u64>,
-    reads: BTreeMap<u64, (u64, Vec<u64>)>,
-}
-
-impl Oracle {
-    fn new() -> Self {
-        Self {
-            sectors: vec![vec![Mutation { tag: 0, value: 0 }]; SECTORS as usize],
-            completed: BTreeSet::from([0]),
-            flushes: BTreeMap::new(),
-            fua: BTreeSet::new(),
-            reads: BTreeMap::new(),
-        }
-    }
-
-    fn mutate(&mut self, tag: u64, at: u64, len: u64, value: u64) {
-        for sector in at..at + len {
-            self.sectors[sector as usize].push(Mutation { tag, value });
-        }
-    }
-
-    /// All up to the newest of `durable` cannot come back, except that one itself.
-    fn settle(&mut self, durable: &BTreeSet<u64>) {
-        for versions in &mut self.sectors {
-            let newest = versions.iter().rposition(|version| durable.contains(&version.tag)).unwrap_or(0);
-            versions.drain(..newest);
-        }
-    }
-
-    fn read(&mut self, tag: u64, at: u64, len: u64) {
-        let newest = (at..at + len).filter_map(|sector| self.sectors[sector as usize].last());
-        self.reads.insert(tag, (at, newest.map(|version| version.tag).collect()));
-    }
-
-    fn complete(&mut self, completion: &Completion) {
-        assert_eq!(completion.result, Ok(()));
-        if let Some(covered) = self.flushes.remove(&completion.tag) {
-            self.settle(&covered);
-        }
-        if self.fua.remove(&completion.tag) {
-            self.settle(&BTreeSet::from([completion.tag]));
-        }
-        if let Some((at, floor)) = self.reads.remove(&completion.tag) {
-            let Some(Vectored::One(buf)) = &completion.bufs else { panic!("a read without its buffer") };
-            for (index, (bytes, newest_tag)) in buf.chunks(512).zip(floor).enumerate() {
-                let value = value_of(bytes);
-                let versions = &self.sectors[at as usize + index];
-                let fresh = |version: &&Mutation| version.tag >= newest_tag;
-                assert!(
-                    versions.iter().filter(fresh).any(|version| version.value == value),
-                    "read {value} of sector {}, allowed {versions:?} from {newest_tag}",
-                    at as usize + index
-                );
-            }
-        }
-        self.completed.insert(completion.tag);
-    }
-
-    /// Checks an image after a cut and starts anew from it.
-    fn cut(&mut self, image: &[u8]) {
-        for (sector, versions) in self.sectors.iter_mut().enumerate() {
-            let value = value_of(&image[sector * 512..][..512]);
-            assert!(
-                versions.iter().any(|version| version.value == value),
-                "sector {sector} holds {value}, allowed are {versions:?}"
-            );
-            *versions = vec![Mutation { tag: 0, value }];
-        }
-        self.flushes.clear();
-        self.fua.clear();
-        self.reads.clear();
-    }
-}
-
-fn bytes_of(value: u64, len: u64) -> Buf {
+fn bytes_of(tag: u32, len: u64) -> Buf {
     let mut buf = Buf::new((len * 512) as usize);
-    for word in buf.chunks_exact_mut(8) {
-        word.copy_from_slice(&value.to_le_bytes());
-    }
+    stamp::fill(tag, &mut buf);
     buf
-}
-
-/// The value of a sector; a sector that holds two is torn within, which is never allowed.
-fn value_of(sector: &[u8]) -> u64 {
-    let value = u64::from_le_bytes(sector[..8].try_into().unwrap());
-    assert!(sector.chunks_exact(8).all(|word| word == value.to_le_bytes()), "torn inside a sector");
-    value
 }
 
 type Volatile = VolatileDevice<ImageDevice>;
@@ -155,13 +61,21 @@ impl Cuttable for ReorderDevice<Volatile> {
     }
 }
 
-/// A history under way.
+/// What a request in flight is to the oracle.
+enum Flight {
+    Change { made: Vec<Made>, fua: bool },
+    Flush { event: u64 },
+    Read { at: u64, since: Vec<usize> },
+}
+
+/// A history under way. To the oracle each sector is a block of which only the first sector is used: a device promises no
+/// more than whole sectors.
 struct History<D> {
     device: D,
     oracle: Oracle,
-    /// Sectors of requests in flight. A device that reorders may carry out overlapping requests either way round, so
-    /// that its users, and this one, never have two at once.
-    busy: BTreeMap<u64, Range<u64>>,
+    /// Requests in flight and their sectors. A device that reorders may carry out overlapping requests either way round,
+    /// so that its users, and this one, never have two at once.
+    flights: BTreeMap<u64, (Range<u64>, Flight)>,
     overlaps: bool,
 }
 
@@ -169,37 +83,47 @@ impl<D: Cuttable> History<D> {
     fn poll(&mut self) {
         let mut done = Vec::new();
         self.device.poll(&mut done);
-        for completion in done {
-            self.busy.remove(&completion.tag);
-            self.oracle.complete(&completion);
+        for Completion { tag, result, bufs } in done {
+            assert_eq!(result, Ok(()));
+            match self.flights.remove(&tag).unwrap().1 {
+                Flight::Change { made, fua } => made.iter().for_each(|made| self.oracle.acknowledge(made, fua)),
+                Flight::Flush { event } => self.oracle.flushed(event),
+                Flight::Read { at, since } => {
+                    let Some(Vectored::One(buf)) = &bufs else { panic!("a read without its buffer") };
+                    for (sector, (bytes, since)) in (at..).zip(buf.chunks(512).zip(since)) {
+                        self.oracle.saw((0, sector), 0, stamp::tag_of(bytes), since).unwrap();
+                    }
+                }
+            }
         }
     }
 
     fn submit(&mut self, tag: u64, at: u64, len: u64, op: Op) {
-        while !self.overlaps && self.busy.values().any(|range| range.start < at + len && at < range.end) {
+        let touches = |range: &Range<u64>| range.start < at + len && at < range.end;
+        while !self.overlaps && self.flights.values().any(|(range, _)| touches(range)) {
             self.poll();
         }
-        self.busy.insert(tag, at..at + len);
-        match &op {
-            Op::Read { .. } => self.oracle.read(tag, at, len),
-            Op::Write { fua, .. } => {
-                self.oracle.mutate(tag, at, len, tag);
-                if *fua {
-                    self.oracle.fua.insert(tag);
-                }
+        let mut change = |tag: u32, fua: bool| {
+            let made = (at..at + len).map(|sector| self.oracle.change(0, sector * 8, &[tag])).collect();
+            Flight::Change { made, fua }
+        };
+        let flight = match &op {
+            Op::Read { .. } => {
+                // Writes take effect when they are submitted.
+                Flight::Read { at, since: (at..at + len).map(|sector| self.oracle.newest((0, sector))).collect() }
             }
-            Op::Flush => {
-                self.oracle.flushes.insert(tag, self.oracle.completed.clone());
-            }
-            Op::Discard { .. } | Op::WriteZeroes { .. } => self.oracle.mutate(tag, at, len, 0),
-        }
+            Op::Write { fua, .. } => change(tag as u32, *fua),
+            Op::Flush => Flight::Flush { event: self.oracle.flush_begins() },
+            Op::Discard { .. } | Op::WriteZeroes { .. } => change(0, false),
+        };
+        self.flights.insert(tag, (at..at + len, flight));
         self.device.submit(Request { tag, offset_bytes: at * 512, stream: 0, op });
     }
 
     fn step(&mut self, tag: u64, step: &Step) {
         match *step {
             Step::Write { at, len, fua } => {
-                let bufs = Vectored::One(bytes_of(tag, len).freeze());
+                let bufs = Vectored::One(bytes_of(tag as u32, len).freeze());
                 self.submit(tag, at, len, Op::Write { bufs, fua });
             }
             Step::Discard { at, len } => self.submit(tag, at, len, Op::Discard { len_bytes: len * 512 }),
@@ -212,8 +136,12 @@ impl<D: Cuttable> History<D> {
             Step::Poll => self.poll(),
             Step::Cut { seed } => {
                 let image = self.device.cut(seed);
-                self.oracle.cut(&image);
-                self.busy.clear();
+                for (sector, bytes) in (0..).zip(image.chunks(512)) {
+                    let content = stamp::tag_of(bytes).map(|tag| [tag, 0, 0, 0, 0, 0, 0, 0]);
+                    self.oracle.survived((0, sector), content).unwrap();
+                }
+                self.oracle.restarted();
+                self.flights.clear();
                 assert_eq!(self.device.in_flight(), 0);
             }
         }
@@ -221,7 +149,7 @@ impl<D: Cuttable> History<D> {
 }
 
 fn run<D: Cuttable>(device: D, overlaps: bool, steps: &[Step]) {
-    let mut history = History { device, oracle: Oracle::new(), busy: BTreeMap::new(), overlaps };
+    let mut history = History { device, oracle: Oracle::default(), flights: BTreeMap::new(), overlaps };
     for (index, step) in steps.iter().enumerate() {
         history.step(index as u64 + 1, step);
     }

@@ -6,7 +6,7 @@ use forebay_block::{Buf, ClassId, DiskId};
 use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, Request, RequestError};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Granularity in which the state of a disk is told, in bytes.
+/// Granularity in which the state of a disk is reported, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl MemoryBackend {
         self.disks.insert(disk, Disk::new(size_bytes));
     }
 
-    /// Requests are carried out that many polls after they were submitted, so that several are under way at once.
+    /// Requests are carried out that many polls after they were submitted, so that several are in flight at once.
     pub fn delay_polls(&mut self, polls: u64) {
         self.delay_polls = polls;
     }

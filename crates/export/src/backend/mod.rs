@@ -23,7 +23,7 @@ pub trait Backend {
     /// Called about every 50 ms with a monotonic time in nanoseconds, for periodic work.
     fn tick(&mut self, now_ns: u64);
 
-    /// Whether something is under way that only [`Backend::poll`] can finish and no descriptor announces. The server
+    /// Whether something is in progress that only [`Backend::poll`] can finish and no descriptor announces. The server
     /// does not sleep then.
     fn in_flight(&self) -> bool;
 }

@@ -68,7 +68,7 @@ impl Answer {
         }
     }
 
-    /// Extents, one chunk per context. `limit_bytes`: length of the request, beyond which nothing is told;
+    /// Extents, one chunk per context. `limit_bytes`: length of the request, beyond which nothing is reported;
     /// `one`: a single extent each. `scratch` is working space.
     ///
     /// The caller makes sure that there is an extent of some length, that structured replies were agreed, and with

@@ -23,7 +23,7 @@ use forebay_volume::{Op, Outcome, Request, RequestError};
 /// After a write of at least this many bytes the next one is expected to be as large: little is received into the
 /// common buffer then, so that its payload goes straight where it belongs.
 const DIRECT_BYTES_MIN: usize = 32 << 10;
-/// Told to requests that come while the server stops.
+/// The error of requests that come while the server stops.
 const SHUTTING_DOWN: &str = "the server is shutting down";
 /// What is received into the common buffer in that case: a header and some.
 const DIRECT_STAGING_BYTES: usize = 4096;
@@ -34,7 +34,7 @@ const _: () = assert!(RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX, "an option m
 enum Phase {
     Handshake(Box<Handshake>),
     Transmission,
-    /// The client asked for the end, or the export is gone: nothing more is read, what is under way is answered.
+    /// The client asked for the end, or the export is gone: nothing more is read, what is in flight is answered.
     Ending,
 }
 
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Whether bytes should be received: not while the client has too much under way, nor after the end.
+    /// Whether bytes should be received: not while the client has too much in flight, nor after the end.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         !matches!(self.phase, Phase::Ending) && !self.stalled
@@ -176,14 +176,14 @@ impl Session {
         self.stopping = true;
     }
 
-    /// Ends the session: nothing more is read; what is under way is still answered.
+    /// Ends the session: nothing more is read; what is in flight is still answered.
     pub fn end(&mut self) {
         self.phase = Phase::Ending;
         self.stalled = false;
         self.partial = None;
     }
 
-    /// The client is gone: forgets what was to be sent. Requests under way still complete.
+    /// The client is gone: forgets what was to be sent. Requests in flight still complete.
     pub fn abandon(&mut self) {
         self.end();
         self.out.clear();
@@ -393,7 +393,7 @@ impl Session {
         })
     }
 
-    /// Answers the request that had `token`. A token that is not under way is ignored.
+    /// Answers the request that had `token`. A token that is not in flight is ignored.
     pub fn complete(&mut self, token: u64, result: Result<Outcome, RequestError>) {
         let Ok(slot) = u16::try_from(token) else {
             return;
@@ -440,7 +440,7 @@ enum Found {
     Nothing,
 }
 
-/// What a request counts against the limit of bytes under way.
+/// What a request counts against the limit of bytes in flight.
 fn reserve_of(kind: Kind, len_bytes: u64) -> usize {
     match kind {
         // Both were checked against the maximum payload, 32 bits.

@@ -65,7 +65,7 @@ impl Connections {
         self.places.get(usize::from(index)).map_or(0, |place| place.generation)
     }
 
-    /// Frees the place of a connection that is closed and has nothing under way.
+    /// Frees the place of a connection that is closed and has nothing in flight.
     pub fn vacate(&mut self, index: u16) -> Option<Connection> {
         let place = self.places.get_mut(usize::from(index))?;
         let connection = place.connection.take()?;

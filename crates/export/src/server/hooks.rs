@@ -4,12 +4,12 @@ use crate::exports::Exports;
 use crate::nbd::session::SessionStats;
 use crate::server::connection::CloseReason;
 
-/// A descriptor that hooks want to be told about.
+/// A descriptor whose events hooks want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     /// The descriptor; stays open until it is no longer named by [`Hooks::watch`].
     pub fd: i32,
-    /// Tell when it can be read (hang-up and errors are told always).
+    /// Report when it can be read (hang-up and errors are always reported).
     pub read: bool,
     /// Tell when it can be written.
     pub write: bool,
@@ -48,7 +48,7 @@ impl<B> Hooks<B> for NoHooks {
 pub struct ServerStats {
     /// Connections now.
     pub connections: usize,
-    /// Requests under way now.
+    /// Requests in flight now.
     pub in_flight: usize,
     /// Connections accepted since the start.
     pub accepted: u64,
@@ -74,12 +74,12 @@ impl ServerControl<'_> {
         self.exports
     }
 
-    /// Stops the server cleanly: no new connections, what is under way is answered, a flush, end.
+    /// Stops the server cleanly: no new connections, what is in flight is answered, a flush, end.
     pub fn stop(&mut self) {
         *self.stop = true;
     }
 
-    /// Numbers as of this turn of the loop.
+    /// Numbers as of this iteration of the loop.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.stats

@@ -1,5 +1,5 @@
-//! The loop. One turn: receive from every readable socket, hand all requests to the backend, poll it once, answer
-//! with one send per connection. A request on an idle server is received, carried out and answered within one turn,
+//! The event loop. One iteration: receive from every readable socket, hand all requests to the backend, poll it once, answer
+//! with one send per connection. A request on an idle server is received, carried out and answered within one iteration,
 //! without a change of threads.
 
 use super::address::Listen;
@@ -19,12 +19,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Between two ticks.
 const TICK_NS: u64 = 50_000_000;
-/// Connections that are looked at directly; for others epoll is asked.
+/// Connections that are polled directly; the others wait for events of epoll.
 const SPIN_CONNECTIONS_MAX: usize = 4;
-/// Rounds of looking in vain between two questions to epoll (listeners, hooks, other connections).
-const ROUNDS_UNASKED_MAX: u32 = 64;
-/// Turns of finding requests by looking between two questions to epoll.
-const TURNS_UNASKED_MAX: u32 = 64;
+/// Polls that find nothing between two calls of `epoll_wait` (listeners, hooks, other connections).
+const EMPTY_POLLS_MAX: u32 = 64;
+/// Iterations of the loop that find requests by polling between two calls of `epoll_wait`.
+const ITERATIONS_WITHOUT_EPOLL_MAX: u32 = 64;
 /// Longest sleep while stopping, whose steps no descriptor announces.
 const STOPPING_SLEEP_NS: u64 = 1_000_000;
 
@@ -46,14 +46,14 @@ pub struct Reactor {
 pub(super) struct Run<'a, B: Backend> {
     pub(super) backend: &'a mut B,
     pub(super) hooks: &'a mut dyn Hooks<B>,
-    /// Connections to look after at the end of the turn.
+    /// Connections to look after at the end of the iteration.
     pub(super) listed: Vec<u16>,
     done: Vec<Completion>,
     ready: Vec<Ready>,
     pub(super) now_ns: u64,
     /// Requests were submitted after the backend was polled.
     submitted_late: bool,
-    /// Something came from a client in this turn.
+    /// Something came from a client in this iteration.
     busy: bool,
 }
 
@@ -102,7 +102,7 @@ impl Reactor {
         Ok(bound)
     }
 
-    /// Serves until a hook asks to stop; then stops accepting, finishes what is under way, flushes every disk that
+    /// Serves until a hook asks to stop; then stops accepting, finishes what is in flight, flushes every disk that
     /// is exported, answers and closes.
     ///
     /// # Errors
@@ -122,18 +122,18 @@ impl Reactor {
         let mut shutdown: Option<Shutdown> = None;
         let mut next_tick_ns = run.now_ns;
         let mut spin = Spin::default();
-        let mut turns_unasked = 0u32;
+        let mut iterations_without_epoll = 0u32;
         loop {
             if run.now_ns >= next_tick_ns {
                 self.tick(&mut run);
                 next_tick_ns = run.now_ns + TICK_NS;
             }
             if self.stop_asked && shutdown.is_none() {
-                shutdown = Some(Shutdown::begin(self, run.now_ns));
+                shutdown = Some(Shutdown::begin(&mut self.connections, run.now_ns, self.config.stop_timeout_ns));
                 self.stop_listening();
             }
             if let Some(shutdown) = &mut shutdown {
-                let over = shutdown.advance(self, run.backend, run.now_ns)?;
+                let over = shutdown.advance(&self.connections, &self.exports, run.backend, run.now_ns)?;
                 if over {
                     for index in self.connections.indices() {
                         self.close(&mut run, index, CloseReason::Stopped);
@@ -145,10 +145,10 @@ impl Reactor {
             run.submitted_late = false;
             run.busy = false;
             let found = !hurry && self.look(&mut run, &mut spin, next_tick_ns);
-            turns_unasked = if found { turns_unasked + 1 } else { 0 };
+            iterations_without_epoll = if found { iterations_without_epoll + 1 } else { 0 };
             let mut slept_ns = 0;
-            if !found || turns_unasked >= TURNS_UNASKED_MAX {
-                turns_unasked = 0;
+            if !found || iterations_without_epoll >= ITERATIONS_WITHOUT_EPOLL_MAX {
+                iterations_without_epoll = 0;
                 let may_sleep = !hurry && !found;
                 let limit_ns = if shutdown.is_some() { STOPPING_SLEEP_NS } else { TICK_NS };
                 let timeout_ns = if may_sleep { next_tick_ns.saturating_sub(run.now_ns).min(limit_ns) } else { 0 };
@@ -453,7 +453,7 @@ impl Reactor {
             }
             run.backend.poll(&mut run.done);
             found |= !run.done.is_empty();
-            if !found && (!all_direct || round.is_multiple_of(ROUNDS_UNASKED_MAX)) {
+            if !found && (!all_direct || round.is_multiple_of(EMPTY_POLLS_MAX)) {
                 // A failure shows again when the loop asks.
                 found = self.poller.wait(0, &mut run.ready).is_ok() && !run.ready.is_empty();
             }

@@ -1,9 +1,9 @@
-//! A clean stop: finish what is under way, flush every exported disk, let clients take their answers.
+//! A clean stop: finish what is in flight, flush every exported disk, let clients take their answers.
 
 use super::config::ServerError;
 use super::connections::Connections;
-use super::reactor::Reactor;
 use crate::backend::Backend;
+use crate::exports::Exports;
 use forebay_volume::{Completion, Op, Request, RequestError};
 use std::collections::BTreeSet;
 
@@ -11,20 +11,21 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub struct Shutdown {
     deadline_ns: u64,
+    timeout_ns: u64,
     /// Flushes not yet completed; `None` before they were submitted.
     flushes: Option<usize>,
     failure: Option<RequestError>,
 }
 
 impl Shutdown {
-    /// Starts to stop: from now on clients are told so.
-    pub fn begin(reactor: &mut Reactor, now_ns: u64) -> Self {
-        for index in reactor.connections.indices() {
-            if let Some(connection) = reactor.connections.get_mut(index) {
+    /// Starts to stop: from now on clients get an error that says so.
+    pub fn begin(connections: &mut Connections, now_ns: u64, timeout_ns: u64) -> Self {
+        for index in connections.indices() {
+            if let Some(connection) = connections.get_mut(index) {
                 connection.session.begin_shutdown();
             }
         }
-        Self { deadline_ns: now_ns.saturating_add(reactor.config.stop_timeout_ns), flushes: None, failure: None }
+        Self { deadline_ns: now_ns.saturating_add(timeout_ns), timeout_ns, flushes: None, failure: None }
     }
 
     /// Does the next step; returns whether all is done and connections can be closed.
@@ -33,16 +34,17 @@ impl Shutdown {
     /// Where the flush failed, or requests did not finish in time.
     pub fn advance<B: Backend>(
         &mut self,
-        reactor: &mut Reactor,
+        connections: &Connections,
+        exports: &Exports,
         backend: &mut B,
         now_ns: u64,
     ) -> Result<bool, ServerError> {
-        let in_flight: usize = reactor.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        let in_flight: usize = connections.iter().map(|(_, c)| c.session.in_flight()).sum();
         let late = now_ns >= self.deadline_ns;
         match self.flushes {
             None if in_flight == 0 => {
                 let disks: BTreeSet<_> =
-                    reactor.exports().iter().filter(|(_, e)| !e.read_only).map(|(index, e)| (e.disk, index)).collect();
+                    exports.iter().filter(|(_, e)| !e.read_only).map(|(index, e)| (e.disk, index)).collect();
                 let mut last = None;
                 let mut submitted = 0u16;
                 for (disk, export) in disks {
@@ -71,15 +73,13 @@ impl Shutdown {
                     return Err(ServerError::FinalFlush { source });
                 }
                 // Answers that clients do not take are no reason to wait for ever.
-                let answered = reactor
-                    .connections
-                    .iter()
-                    .all(|(_, c)| c.session.in_flight() == 0 && c.session.outgoing().is_empty());
+                let answered =
+                    connections.iter().all(|(_, c)| c.session.in_flight() == 0 && c.session.outgoing().is_empty());
                 Ok(answered || late)
             }
             _ if late => Err(ServerError::StopTimedOut {
                 requests: in_flight + self.flushes.unwrap_or(0),
-                timeout_ns: reactor.config.stop_timeout_ns,
+                timeout_ns: self.timeout_ns,
             }),
             _ => Ok(false),
         }

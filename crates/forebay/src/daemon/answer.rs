@@ -1,6 +1,6 @@
 //! Answers to control requests.
 
-use super::jobs::{Checkpoint, Job};
+use super::jobs::{Checkpoint, Job, Publish};
 use super::snapshot::{Fixed, classes, disks, snapshot};
 use crate::control::Question;
 use crate::evidence::Wanted;
@@ -103,6 +103,7 @@ impl Answerer {
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
     ) -> Result<Job, String> {
+        let mut publish = None;
         let now_ns = now_ns();
         let engine = &mut backend.pool.engine;
         let checkpoint = Checkpoint::after_change(engine);
@@ -133,37 +134,22 @@ impl Answerer {
                 }
                 let disk = engine.add_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
                 info!("disk {name} was added");
-                if export {
-                    let export = Export {
+                publish = export.then(|| {
+                    Publish::Add(Export {
                         name: name.clone(),
                         disk,
                         size_bytes,
                         read_only: false,
                         tag: None,
                         description: String::new(),
-                    };
-                    server.exports().add(export).map_err(|error| error.to_string())?;
-                    let names: Vec<(u16, String)> =
-                        server.exports().iter().map(|(index, e)| (index, e.name.clone())).collect();
-                    engine.prism_mut().set_exports(&names);
-                }
+                    })
+                });
                 json!({ "disks": disks(backend) })
             }
             Question::DiskResize { name, size_bytes } => {
                 engine.resize_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
-                let id = engine.disk_named(&name).map(|disk| disk.id);
-                let names: Vec<String> = server
-                    .exports()
-                    .iter()
-                    .filter(|(_, export)| Some(export.disk) == id)
-                    .map(|(_, export)| export.name.clone())
-                    .collect();
-                for export in names {
-                    server.exports().resize(&export, size_bytes).map_err(|error| error.to_string())?;
-                }
-                if let Some(id) = id {
-                    backend.evidence.resized(id, size_bytes);
-                }
+                let disk = engine.disk_named(&name).map(|disk| disk.id);
+                publish = disk.map(|disk| Publish::Resize { disk, size_bytes });
                 info!("disk {name} has {size_bytes} bytes now");
                 json!({ "disks": disks(backend) })
             }
@@ -181,14 +167,14 @@ impl Answerer {
                 return Err("not a change".to_owned());
             }
         };
-        Ok(Job::durable(client, checkpoint, answer, now_ns))
+        Ok(Job::durable(client, checkpoint, answer, now_ns, publish))
     }
 
     /// Lets jobs go on.
-    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, _server: &mut ServerControl<'_>) {
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let mut at = 0;
         while at < self.jobs.len() {
-            let Some(ended) = self.jobs[at].advance(now_ns, backend) else {
+            let Some(ended) = self.jobs[at].advance(now_ns, backend, server) else {
                 at += 1;
                 continue;
             };

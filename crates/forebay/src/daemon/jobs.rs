@@ -2,7 +2,7 @@
 
 use crate::pool::PoolBackend;
 use forebay_block::DiskId;
-use forebay_export::ServerControl;
+use forebay_export::{Export, ServerControl};
 use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::Value;
 
@@ -54,12 +54,46 @@ pub struct Job {
     step: Step,
     answer: Value,
     deadline_ns: u64,
+    /// What is shown to clients of exports once the change is durable.
+    publish: Option<Publish>,
+}
+
+/// A change of the exports that follows a change of the disks: a client must not write to a disk, or to a part of it,
+/// that a power cut would take back.
+pub enum Publish {
+    /// A new disk is exported.
+    Add(Export),
+    /// A disk has another size.
+    Resize { disk: DiskId, size_bytes: u64 },
+}
+
+impl Publish {
+    fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>) -> Result<(), String> {
+        match self {
+            Self::Add(export) => {
+                server.exports().add(export).map_err(|error| error.to_string())?;
+                let names: Vec<(u16, String)> =
+                    server.exports().iter().map(|(index, e)| (index, e.name.clone())).collect();
+                backend.pool.engine.prism_mut().set_exports(&names);
+            }
+            Self::Resize { disk, size_bytes } => {
+                let all = server.exports().iter();
+                let names: Vec<String> =
+                    all.filter(|(_, export)| export.disk == disk).map(|(_, export)| export.name.clone()).collect();
+                for export in names {
+                    server.exports().resize(&export, size_bytes).map_err(|error| error.to_string())?;
+                }
+                backend.evidence.resized(disk, size_bytes);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Job {
-    /// Waits for a checkpoint, then answers.
-    pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64) -> Self {
-        Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + PATIENCE_NS }
+    /// Waits for a checkpoint, then publishes and answers.
+    pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64, publish: Option<Publish>) -> Self {
+        Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + PATIENCE_NS, publish }
     }
 
     /// Ends a disk's exports, discards its data and removes it.
@@ -76,7 +110,7 @@ impl Job {
         if let Some(reason) = backend.pool.engine.read_only_reason() {
             return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
         }
-        let (id, len_bytes) = (disk.id, disk.size_bytes);
+        let (id, len_bytes) = (disk.id, disk.served_bytes());
         let exports: Vec<String> = server
             .exports()
             .iter()
@@ -104,17 +138,27 @@ impl Job {
             step: Step::Discard { disk: id, name: name.to_owned(), token },
             answer,
             deadline_ns: now_ns + PATIENCE_NS,
+            publish: None,
         })
     }
 
     /// Goes on as far as possible. `Some`: the job has ended.
-    pub fn advance(&mut self, now_ns: u64, backend: &mut PoolBackend) -> Option<Result<Value, String>> {
+    pub fn advance(
+        &mut self,
+        now_ns: u64,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+    ) -> Option<Result<Value, String>> {
         loop {
             match &self.step {
                 Step::Durable(checkpoint) => {
                     let reached = checkpoint.reached(&backend.pool.engine);
                     if let Some(result) = reached {
-                        return Some(result.map(|()| std::mem::take(&mut self.answer)));
+                        let published = result.and_then(|()| match self.publish.take() {
+                            Some(publish) => publish.now(backend, server),
+                            None => Ok(()),
+                        });
+                        return Some(published.map(|()| std::mem::take(&mut self.answer)));
                     }
                 }
                 Step::Discard { disk, name, token } => {

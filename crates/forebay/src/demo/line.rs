@@ -1,11 +1,13 @@
-//! One connection with its part of the disk, the model of that part, and what it measured.
+//! One connection with its part of the disk, what that may hold, and what was measured.
 
-use super::content::fill;
-use super::model::{Region, Verdict};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_block::BLOCK_BYTES;
-use forebay_device::nbd_client::{ClientOptions, Command, NbdClient, NbdUri};
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use forebay_proof::oracle::{Made, Oracle, Place};
+use forebay_proof::stamp::{BLOCK_SECTORS, content_of, fill_all};
+use forebay_proof::tally::Tally;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Latencies in nanoseconds, by kind of request.
@@ -28,31 +30,26 @@ impl Latencies {
     }
 }
 
-/// What a check of the whole part found.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Checked {
-    /// Blocks that could only hold one thing, and did.
-    pub durable: u64,
-    /// Blocks with unflushed writes that hold the flushed state.
-    pub old: u64,
-    /// Blocks with unflushed writes that hold one of them.
-    pub new: u64,
-    /// Blocks that hold what they must not.
-    pub wrong: u64,
+/// A command under way, as the oracle sees it.
+enum Sent {
+    Change { made: Made, fua: bool, is_trim: bool },
+    Flush { event: u64 },
 }
 
 /// A connection and its part of the disk.
 pub struct Line {
     /// Name of the class that the part is for.
     pub class: &'static str,
-    /// Model of the part.
-    pub region: Region,
+    /// The part, in blocks of the disk.
+    pub blocks: Range<u64>,
     /// Everything measured.
     pub latencies: Latencies,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Of this part alone: no line claims what another one's flush has made durable.
+    oracle: Oracle,
     client: Option<NbdClient>,
-    sent: BTreeMap<u64, (Instant, bool)>,
+    sent: BTreeMap<u64, (Instant, Sent)>,
 }
 
 const READ_BLOCKS: usize = 256;
@@ -60,8 +57,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Line {
     /// A part of the disk, not connected yet.
-    pub fn new(class: &'static str, region: Region) -> Self {
-        Self { class, region, latencies: Latencies::default(), written_bytes: 0, client: None, sent: BTreeMap::new() }
+    pub fn new(class: &'static str, blocks: Range<u64>) -> Self {
+        let (oracle, sent) = (Oracle::default(), BTreeMap::new());
+        Self { class, blocks, latencies: Latencies::default(), written_bytes: 0, oracle, client: None, sent }
+    }
+
+    /// Blocks of the part.
+    pub fn len(&self) -> usize {
+        (self.blocks.end - self.blocks.start) as usize
     }
 
     /// Connects, anew where it was connected.
@@ -84,33 +87,40 @@ impl Line {
         self.client.as_mut().context("not connected")
     }
 
+    /// A block of the part to the oracle.
+    fn place(&self, index: usize) -> Place {
+        (0, self.blocks.start + index as u64)
+    }
+
     fn offset(&self, index: usize) -> u64 {
-        (self.region.first_block() + index as u64) * BLOCK_BYTES as u64
+        self.place(index).1 * BLOCK_BYTES as u64
+    }
+
+    fn change(&mut self, index: usize, tags: &[u32]) -> Made {
+        let (disk, block) = self.place(index);
+        self.oracle.change(disk, block * BLOCK_SECTORS as u64, tags)
     }
 
     /// Sends a write of new versions.
     pub fn write(&mut self, index: usize, blocks: usize, fua: bool) -> Result<()> {
+        let tags = self.oracle.new_tags(blocks * BLOCK_SECTORS);
         let mut bytes = vec![0; blocks * BLOCK_BYTES];
-        for (i, block) in bytes.chunks_exact_mut(BLOCK_BYTES).enumerate() {
-            let version = self.region.issue(index + i, false);
-            fill(block, self.region.first_block() + (index + i) as u64, version);
-        }
+        fill_all(&tags, &mut bytes);
+        let made = self.change(index, &tags);
         let offset_bytes = self.offset(index);
         let cookie = self.client()?.submit_write(offset_bytes, &bytes, fua)?;
         self.written_bytes += bytes.len() as u64;
-        self.sent.insert(cookie, (Instant::now(), fua));
+        self.sent.insert(cookie, (Instant::now(), Sent::Change { made, fua, is_trim: false }));
         Ok(())
     }
 
     /// Sends a discard.
     pub fn trim(&mut self, index: usize, blocks: usize) -> Result<()> {
-        for i in 0..blocks {
-            self.region.issue(index + i, true);
-        }
+        let made = self.change(index, &vec![0; blocks * BLOCK_SECTORS]);
         let offset_bytes = self.offset(index);
         let len = u32::try_from(blocks * BLOCK_BYTES)?;
         let cookie = self.client()?.submit_trim(offset_bytes, len, false)?;
-        self.sent.insert(cookie, (Instant::now(), false));
+        self.sent.insert(cookie, (Instant::now(), Sent::Change { made, fua: false, is_trim: true }));
         Ok(())
     }
 
@@ -118,17 +128,25 @@ impl Line {
     pub fn settle(&mut self, left: usize) -> Result<()> {
         while self.sent.len() > left {
             let reply = self.client()?.wait()?;
-            let Some((sent, durable)) = self.sent.remove(&reply.cookie) else {
+            let Some((at, sent)) = self.sent.remove(&reply.cookie) else {
                 bail!("a reply to nothing");
             };
-            let ns = sent.elapsed().as_nanos() as u64;
-            match reply.command {
-                Command::Write if !durable => self.latencies.write.push(ns),
-                Command::Write | Command::Flush => self.latencies.flush.push(ns),
-                Command::Read => self.latencies.read.push(ns),
-                _ => {}
-            }
+            let ns = at.elapsed().as_nanos() as u64;
             reply.result.map_err(|error| anyhow!("a {:?} failed: {error}", reply.command))?;
+            match sent {
+                Sent::Change { made, fua, is_trim } => {
+                    self.oracle.acknowledge(&made, fua);
+                    match (is_trim, fua) {
+                        (true, _) => {}
+                        (false, true) => self.latencies.flush.push(ns),
+                        (false, false) => self.latencies.write.push(ns),
+                    }
+                }
+                Sent::Flush { event } => {
+                    self.oracle.flushed(event);
+                    self.latencies.flush.push(ns);
+                }
+            }
         }
         Ok(())
     }
@@ -136,73 +154,53 @@ impl Line {
     /// Makes everything durable.
     pub fn flush(&mut self) -> Result<()> {
         self.settle(0)?;
+        let event = self.oracle.flush_begins();
         let cookie = self.client()?.submit_flush()?;
-        self.sent.insert(cookie, (Instant::now(), true));
-        self.settle(0)?;
-        self.region.flushed();
-        Ok(())
+        self.sent.insert(cookie, (Instant::now(), Sent::Flush { event }));
+        self.settle(0)
     }
 
-    /// Writes a block that is durable when this returns.
+    /// Writes blocks that are durable when this returns.
     pub fn write_durably(&mut self, index: usize, blocks: usize) -> Result<()> {
         self.settle(0)?;
         self.write(index, blocks, true)?;
-        self.settle(0)?;
-        for i in 0..blocks {
-            self.region.durable(index + i);
-        }
-        Ok(())
+        self.settle(0)
     }
 
     /// Reads a block and checks that it is the newest.
     pub fn read(&mut self, index: usize) -> Result<()> {
         self.settle(0)?;
-        let offset_bytes = self.offset(index);
+        let (place, offset_bytes) = (self.place(index), self.offset(index));
         let sent = Instant::now();
         let client = self.client()?;
         let cookie = client.submit_read(offset_bytes, BLOCK_BYTES as u32)?;
         let reply = client.wait_for(cookie)?;
         self.latencies.read.push(sent.elapsed().as_nanos() as u64);
         reply.result.map_err(|error| anyhow!("a read failed: {error}"))?;
-        if !self.region.is_newest(index, &reply.data) {
-            bail!("class {}: a read at byte {offset_bytes} did not return what was written last", self.class);
-        }
-        Ok(())
+        let seen = self.oracle.saw_block(place, content_of(&reply.data), self.oracle.read_begins(place));
+        seen.map_err(|objection| {
+            anyhow!("class {}: a read did not return what was written last: {objection}", self.class)
+        })
     }
 
     /// Reads everything and judges each block; complaints are appended to `wrong`, a few at most.
-    pub fn check(&mut self, wrong: &mut Vec<String>) -> Result<Checked> {
+    pub fn check(&mut self, wrong: &mut Vec<String>) -> Result<Tally> {
         const COMPLAINTS_MAX: usize = 10;
-        let mut checked = Checked::default();
-        let mut at = 0;
-        while at < self.region.len() {
-            let blocks = READ_BLOCKS.min(self.region.len() - at);
+        let mut tally = Tally::default();
+        for at in (0..self.len()).step_by(READ_BLOCKS) {
+            let blocks = READ_BLOCKS.min(self.len() - at);
             let offset_bytes = self.offset(at);
             let client = self.client()?;
             let cookie = client.submit_read(offset_bytes, (blocks * BLOCK_BYTES) as u32)?;
             let reply = client.wait_for(cookie)?;
             reply.result.map_err(|error| anyhow!("a read at byte {offset_bytes} failed: {error}"))?;
-            for (i, bytes) in reply.data.chunks_exact(BLOCK_BYTES).enumerate() {
-                let expected = self.region.describe(at + i);
-                match self.region.judge(at + i, bytes) {
-                    Verdict::Durable => checked.durable += 1,
-                    Verdict::OldKept => checked.old += 1,
-                    Verdict::NewKept => checked.new += 1,
-                    Verdict::Wrong(content) => {
-                        checked.wrong += 1;
-                        if wrong.len() < COMPLAINTS_MAX {
-                            let block = self.region.first_block() + (at + i) as u64;
-                            wrong.push(format!(
-                                "class {}, block {block}: {content:?} instead of {expected}",
-                                self.class
-                            ));
-                        }
-                    }
-                }
+            for (index, bytes) in (at..).zip(reply.data.chunks_exact(BLOCK_BYTES)) {
+                let objection = tally.count(self.oracle.survived(self.place(index), content_of(bytes)));
+                let told = objection.filter(|_| wrong.len() < COMPLAINTS_MAX);
+                wrong.extend(told.map(|objection| format!("class {}, {objection}", self.class)));
             }
-            at += blocks;
         }
-        self.region.settled();
-        Ok(checked)
+        self.oracle.restarted();
+        Ok(tally)
     }
 }

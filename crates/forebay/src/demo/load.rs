@@ -57,7 +57,7 @@ pub fn run(line: &mut Line, position: &mut Position, random: &mut Random, phase:
 fn log(line: &mut Line, position: &mut Position, random: &mut Random, phase: &Phase, before: &mut u64) -> Result<()> {
     while phase.goes_on() {
         let blocks = 1 + random.index(4);
-        if position.next + blocks > line.region.len() {
+        if position.next + blocks > line.len() {
             position.next = 0;
         }
         if random.chance(1, 4) {
@@ -74,7 +74,7 @@ fn log(line: &mut Line, position: &mut Position, random: &mut Random, phase: &Ph
 
 /// Metadata: a few blocks are rewritten again and again, one here, one there; a flush now and then.
 fn metadata(line: &mut Line, random: &mut Random, phase: &Phase, before: &mut u64) -> Result<()> {
-    let len = line.region.len();
+    let len = line.len();
     let mut batch = 0u64;
     while phase.goes_on() {
         for _ in 0..8 {
@@ -96,7 +96,7 @@ fn metadata(line: &mut Line, random: &mut Random, phase: &Phase, before: &mut u6
 
 /// Temporary files, as compactions and sorts make them: written in one go, and discarded two files later.
 fn temp(line: &mut Line, position: &mut Position, phase: &Phase, before: &mut u64) -> Result<()> {
-    let places = (line.region.len() / TEMP_BLOCKS) as u64;
+    let places = (line.len() / TEMP_BLOCKS) as u64;
     while phase.goes_on() {
         let start = (position.files % places) as usize * TEMP_BLOCKS;
         for at in (0..TEMP_BLOCKS).step_by(LARGE_BLOCKS) {
@@ -121,7 +121,7 @@ fn cold(line: &mut Line, position: &mut Position, random: &mut Random, phase: &P
     let started = Instant::now();
     let first = line.written_bytes;
     while phase.goes_on() {
-        if position.next + LARGE_BLOCKS <= line.region.len() {
+        if position.next + LARGE_BLOCKS <= line.len() {
             line.write(position.next, LARGE_BLOCKS, false)?;
             position.next += LARGE_BLOCKS;
             line.settle(4)?;

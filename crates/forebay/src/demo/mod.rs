@@ -1,10 +1,8 @@
 //! `forebay demo`: a pool over two files, a database-shaped load through NBD, a power cut in the middle, recovery, the
 //! proof that everything flushed is there, and what went where.
 
-mod content;
 mod line;
 mod load;
-mod model;
 mod progress;
 mod report;
 mod server;
@@ -17,7 +15,8 @@ use crate::output::Format;
 use anyhow::{Context, Result, bail};
 use forebay_block::Random;
 use forebay_device::nbd_client::NbdUri;
-use line::{Checked, Line};
+use forebay_proof::tally::Tally;
+use line::Line;
 use load::{Phase, Position};
 use progress::Progress;
 use report::Report;
@@ -66,11 +65,11 @@ pub fn run(options: &DemoOptions, format: Format) -> Result<()> {
     progress.keep(&format!(
         "back after {:.2} s; {} blocks checked: {} wrong",
         restart.as_secs_f64(),
-        after_cut.durable + after_cut.old + after_cut.new + after_cut.wrong,
+        after_cut.blocks(),
         after_cut.wrong
     ));
 
-    let (mut at_end, mut status) = (Checked::default(), recovered.clone());
+    let (mut at_end, mut status) = (Tally::default(), recovered.clone());
     if wrong.is_empty() {
         progress.step("second load");
         let server = work.phase(server, setting.phase, false, &progress)?;
@@ -183,16 +182,12 @@ impl Work<'_> {
     }
 
     /// Reads everything back.
-    fn check(&mut self, server: &Server, wrong: &mut Vec<String>) -> Result<Checked> {
+    fn check(&mut self, server: &Server, wrong: &mut Vec<String>) -> Result<Tally> {
         let uri: NbdUri = server.uri.parse()?;
-        let mut sum = Checked::default();
+        let mut sum = Tally::default();
         for line in self.lines.iter_mut() {
             line.connect(&uri)?;
-            let checked = line.check(wrong)?;
-            sum.durable += checked.durable;
-            sum.old += checked.old;
-            sum.new += checked.new;
-            sum.wrong += checked.wrong;
+            sum += line.check(wrong)?;
             if self.interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }

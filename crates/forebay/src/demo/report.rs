@@ -1,8 +1,9 @@
 //! What the demo tells at its end.
 
-use super::line::{Checked, Latencies, Line};
+use super::line::{Latencies, Line};
 use crate::output::{self, Format};
 use anyhow::Result;
+use forebay_proof::tally::Tally;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ pub struct Report<'a> {
     /// Time from the start of the process until clients could connect.
     pub restart: Duration,
     /// The check after the power cut.
-    pub after_cut: Checked,
+    pub after_cut: Tally,
     /// The check at the end.
-    pub at_end: Checked,
+    pub at_end: Tally,
     /// Complaints.
     pub wrong: &'a [String],
     /// Time in all.
@@ -47,11 +48,11 @@ impl Report<'_> {
 
     fn value(&self, lines: &mut [Line]) -> Value {
         let (host, capacity) = self.sums();
-        let checked = |checked: &Checked| {
+        let checked = |checked: &Tally| {
             json!({
-                "flushed_blocks": checked.durable,
+                "flushed_blocks": checked.certain,
                 "unflushed_blocks_old": checked.old,
-                "unflushed_blocks_new": checked.new,
+                "unflushed_blocks_new": checked.new + checked.between,
                 "wrong_blocks": checked.wrong,
             })
         };
@@ -90,11 +91,11 @@ impl Report<'_> {
         let mut text = format!(
             "Power cut: {} flushed blocks checked, {} wrong. Of {} blocks with unflushed writes {} kept the flushed state and {} a \
              whole newer one.\nRecovery: {:.2} s from start to ready, {} read, {} blocks dropped that were never durable.\n",
-            after.durable,
+            after.certain,
             after.wrong,
-            after.old + after.new,
+            after.old + after.new + after.between,
             after.old,
-            after.new,
+            after.new + after.between,
             self.restart.as_secs_f64(),
             output::size(number(self.recovery, "read_bytes")),
             number(self.recovery, "dropped_blocks"),
@@ -104,7 +105,7 @@ impl Report<'_> {
         }
         text.push_str(&format!(
             "At the end: {} blocks checked, {} wrong.\n\n",
-            self.at_end.durable + self.at_end.old + self.at_end.new + self.at_end.wrong,
+            self.at_end.blocks(),
             self.at_end.wrong
         ));
         text.push_str(&crate::verbs::class_table(self.status));

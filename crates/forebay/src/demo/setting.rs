@@ -1,7 +1,6 @@
 //! The pool of the demo: files, configuration, and which part of its disk is for what.
 
 use super::line::Line;
-use super::model::Region;
 use crate::cli::DemoOptions;
 use crate::config::{self, Config};
 use crate::pool;
@@ -94,9 +93,9 @@ impl Setting {
             .into_iter()
             .map(|(class, mib)| {
                 let blocks = mib * MIB / forebay_block::BLOCK_BYTES as u64;
-                let region = Region::new(first, blocks as usize);
+                let start = first;
                 first += blocks;
-                Line::new(class, region)
+                Line::new(class, start..first)
             })
             .collect()
     }

@@ -1,7 +1,7 @@
 //! What can be known to be wrong is said before anything runs: files that cannot be written, options without an effect.
 
-use super::experiments::Named;
-use crate::cli::BenchOptions;
+use super::named::Named;
+use super::options::BenchOptions;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{DepthHistogram, Experiment};
 use rustix::fs::{Access, access};

@@ -1,7 +1,9 @@
 //! What is told of the I/Os of a load: percentiles, intervals, a record of each.
 
-use super::{SessionOptions, check_new_files, time_ns};
-use crate::cli::TelemetryOptions;
+use super::beforehand::check_new_files;
+use super::options::TelemetryOptions;
+use super::session::SessionOptions;
+use super::time_ns;
 use anyhow::{Context, Result, bail};
 use forebay_bench::output::summary::Reporting;
 use forebay_bench::stats::percentile::Level;

@@ -195,10 +195,10 @@ impl VirtualPool {
 
     /// What its drives and the pool have counted up to now.
     pub fn wear(&self) -> Wear {
-        let classes = lock(&self.world).pool.engine.status().classes;
-        let host_written_bytes = classes.iter().map(|class| class.host_written_bytes).sum();
+        let status = lock(&self.world).pool.engine.status();
+        let host_written_bytes = status.classes.iter().map(|class| class.host_written_bytes).sum();
         let drives = self.drives.iter().map(|(role, drive)| wear::DriveState::of(*role, drive)).collect();
-        Wear { drives, pool_written_bytes: Some(host_written_bytes) }
+        Wear { drives, pool_written_bytes: Some(host_written_bytes), fast: Some(wear::FastTier::of(&status)) }
     }
 
     /// Queues for as many threads, each with `slots` buffers of `buffer_bytes`.

@@ -58,7 +58,7 @@ impl VirtualTarget {
                     life: drive.life(),
                     counters: drive.counters(),
                 };
-                Wear { drives: vec![state], pool_written_bytes: None }
+                Wear { drives: vec![state], pool_written_bytes: None, fast: None }
             }
             Self::Pool(pool) => pool.wear(),
         }

@@ -5,6 +5,7 @@ use crate::output::{self, size};
 use forebay_device::Drive;
 use forebay_model::endurance::{self, Effective, EnduranceError, Life, Limit, Tier};
 use forebay_model::ssd::Counters;
+use forebay_volume::Status;
 use serde_json::{Value, json};
 
 /// What a drive is in its target.
@@ -73,6 +74,35 @@ pub struct Wear {
     pub drives: Vec<DriveState>,
     /// What the hosts of a pool wrote.
     pub pool_written_bytes: Option<u64>,
+    /// What lies on a pool's fast tier at that moment, not between two.
+    pub fast: Option<FastTier>,
+}
+
+/// The fast tier of a pool at a moment: its room behind journal and roots, and what takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastTier {
+    /// Room for data and map.
+    pub total_bytes: u64,
+    /// Taken by data, map and what is not yet free again.
+    pub used_bytes: u64,
+    /// Data of hosts.
+    pub live_bytes: u64,
+}
+
+impl FastTier {
+    /// As the engine tells it.
+    pub fn of(status: &Status) -> Self {
+        let tier = &status.fast;
+        Self { total_bytes: tier.total_bytes, used_bytes: tier.used_bytes, live_bytes: tier.live_bytes }
+    }
+
+    fn json(self) -> Value {
+        json!({
+            "total_bytes": self.total_bytes,
+            "used_bytes": self.used_bytes,
+            "live_bytes": self.live_bytes,
+        })
+    }
 }
 
 impl Wear {
@@ -82,7 +112,7 @@ impl Wear {
         let drives = self.drives.iter().zip(&before.drives).map(|(now, then)| now.since(then)).collect();
         let pool_written_bytes =
             self.pool_written_bytes.zip(before.pool_written_bytes).map(|(now, then)| now.saturating_sub(then));
-        Self { drives, pool_written_bytes }
+        Self { drives, pool_written_bytes, fast: self.fast }
     }
 
     /// All drives of a role as one; none where one of them is not rated.
@@ -125,6 +155,7 @@ impl Wear {
                 "epbw_pb": finite(effective.map(|effective| effective.epbw)),
                 "edpwd": finite(effective.map(|effective| effective.edpwd)),
                 "worn_first": effective.map(|effective| limit(effective.limit)),
+                "fast_tier": self.fast.map(FastTier::json),
             })
         });
         json!({ "drives": drives, "pool": pool })

@@ -1,9 +1,11 @@
 //! Traces by name: a file of any format, a generator, a directory of many.
 
 mod levels;
+mod read;
 mod rules;
 
 pub use levels::Levels;
+pub use read::{Read, read};
 pub use rules::{Loaded, load as load_rules};
 
 use anyhow::{Context, Result, anyhow, bail};

@@ -3,14 +3,13 @@
 use crate::finding::finding;
 use crate::measure;
 use crate::output::{self, Format};
-use crate::traces::{self, Levels, Loaded, Named};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::traces::{self, Levels, Loaded, Named, Read, read};
+use anyhow::{Result, anyhow, bail};
 use forebay_block::size::parse_size_bytes;
 use forebay_prism::Need;
+use forebay_trace::Faults;
 use forebay_trace::analysis::{Analysis, By, Options, Report};
-use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::{Figures, Wanted, curves_path, write_figures};
-use forebay_trace::{Faults, Knows, Names, Request};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -87,80 +86,6 @@ impl ReadingOptions {
     pub fn rules(&self) -> Result<Loaded> {
         Ok(self.rules.as_deref().map(traces::load_rules).transpose()?.unwrap_or_default())
     }
-}
-
-/// A trace read to its end.
-pub struct Read {
-    pub faults: Faults,
-    pub knows: Knows,
-    pub requests: u64,
-    pub names: Names,
-    /// Why nothing could be read from some point on.
-    pub cut: Option<anyhow::Error>,
-}
-
-impl Read {
-    /// Of no use in part.
-    ///
-    /// # Errors
-    /// Where the trace was cut.
-    pub fn whole(mut self) -> Result<Self> {
-        self.cut.take().map_or(Ok(self), Err)
-    }
-}
-
-/// Reads a trace in batches, to its end or until `take` says `false`.
-///
-/// # Errors
-/// What makes it unreadable, with its name.
-pub fn read(
-    trace: &Named,
-    format: Option<TraceFormat>,
-    wanted: Wanted,
-    volume: Option<&str>,
-    mut take: impl FnMut(&[Request], &Names, Knows) -> bool,
-) -> Result<Read> {
-    let about = || format!("trace {}", trace.name);
-    let mut names = Names::default();
-    let (mut faults, mut knows, mut requests, mut cut) = (Faults::default(), Knows::default(), 0, None);
-    let mut batch = Vec::new();
-    for mut source in trace.open(format, wanted).with_context(about)? {
-        let wants_more = loop {
-            batch.clear();
-            let read = source.read(&mut batch, &mut names).with_context(about);
-            let goes_on = match read {
-                Err(error) if requests == 0 && batch.is_empty() => return Err(error),
-                // What was read before is what there is.
-                Err(error) => {
-                    cut = Some(error);
-                    false
-                }
-                Ok(goes_on) => goes_on,
-            };
-            if let Some(volume) = volume {
-                batch.retain(|request: &Request| names.volumes.name(request.volume) == volume);
-            }
-            knows = source.knows();
-            requests += batch.len() as u64;
-            let wants_more = take(&batch, &names, knows);
-            if !wants_more || !goes_on {
-                break wants_more && cut.is_none();
-            }
-        };
-        let found = source.faults();
-        faults.by_line = found.by_line;
-        faults.count += found.count;
-        let room = 8_usize.saturating_sub(faults.first.len());
-        faults.first.extend(found.first.iter().take(room).cloned());
-        if !wants_more {
-            break;
-        }
-    }
-    if let (Some(volume), 0) = (volume, requests) {
-        let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
-        bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
-    }
-    Ok(Read { faults, knows, requests, names, cut })
 }
 
 struct Analysed {

@@ -1,7 +1,7 @@
 //! `forebay bench`.
 
-use crate::cli::BenchOptions;
 use crate::finding::finding;
+use crate::measure::BenchOptions;
 use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, report_table, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};

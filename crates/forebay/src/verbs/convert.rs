@@ -1,8 +1,8 @@
 //! `forebay convert`: a trace of any format, or a generator, as Parquet, fio's log or blktrace's binary.
 
-use super::analyze::{ReadingOptions, faults_json, read};
+use super::analyze::{ReadingOptions, faults_json};
 use crate::output::{self, Format};
-use crate::traces::{self, Named};
+use crate::traces::{self, Named, read};
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
 use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, Format as TraceFormat, PartialFile};

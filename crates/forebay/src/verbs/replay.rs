@@ -1,7 +1,7 @@
 //! `forebay replay`.
 
 use super::bench::{counters_json, counters_table, from_settings, verdict};
-use crate::cli::TelemetryOptions;
+use crate::measure::TelemetryOptions;
 use crate::measure::{self, Session, TraceReader, Wear, job_table, time_ns};
 use crate::output::{self, Format, size, time};
 use anyhow::{Context, Result, bail};

@@ -1,8 +1,8 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
-use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, read, untold, wanted, warn_of_levels};
+use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, untold, wanted, warn_of_levels};
 use crate::output::{self, Format, ratio, size, table};
-use crate::traces::{self, Loaded};
+use crate::traces::{self, Loaded, read};
 use anyhow::{Context, Result, bail};
 use forebay_block::size::parse_size_bytes;
 use forebay_model::endurance::{self, Life, Limit, Tier};

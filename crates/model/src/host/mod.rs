@@ -16,7 +16,7 @@ use forebay_block::Random;
 
 /// One application thread on a core of its own, in virtual time.
 ///
-/// The caller asks in the order of its times: [`Thread::submit`] when the application wants to hand over an I/O, and
+/// The caller asks in the order of its times: [`Thread::submit`] when the application wants to submit an I/O, and
 /// [`Thread::sees`] once for each I/O, in the order in which the drive completed them.
 #[derive(Clone, Debug)]
 pub struct Thread {
@@ -64,7 +64,7 @@ impl Thread {
         self.work(now_ns.max(self.free_ns), work_ns)
     }
 
-    /// The application hands over an I/O at `now_ns`, or as soon as the thread is free. Returns when it arrives at the
+    /// The application submits an I/O at `now_ns`, or as soon as the thread is free. Returns when it arrives at the
     /// drive.
     pub fn submit(&mut self, now_ns: u64) -> u64 {
         self.work(now_ns.max(self.free_ns), self.submit_ns)

@@ -1,90 +1,11 @@
 //! Garbage collection and folding: which rows are read and where they go, paced by what the host writes.
 
 use super::Nand;
+use super::collector::{Collector, Move};
 use super::config::UNIT_BYTES;
 use super::flash::{Op as FlashOp, OpKind};
 use super::ftl::Purpose;
 use super::shape::NONE;
-
-/// Collection of one group.
-#[derive(Clone, Copy)]
-pub(super) struct Collector {
-    /// The block that is being emptied, its next row, and the valid units it had.
-    victim: u32,
-    row: u32,
-    victim_units: u32,
-    /// Units that collection owes for what the host wrote; below 0 it is ahead.
-    pub debt: i64,
-    /// Units read and not yet handed to a program.
-    head: u32,
-    tail: u32,
-    gathered: u32,
-    reading: u32,
-    rows: u32,
-    /// Rows of the host on their way.
-    pub host_rows: u32,
-    /// Whether the victim, or the last one, was chosen for its wear.
-    levels: bool,
-}
-
-impl Default for Collector {
-    fn default() -> Self {
-        Self {
-            victim: NONE,
-            row: 0,
-            victim_units: 0,
-            debt: 0,
-            head: NONE,
-            tail: NONE,
-            gathered: 0,
-            reading: 0,
-            rows: 0,
-            host_rows: 0,
-            levels: false,
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Move {
-    logical: u32,
-    from: u32,
-    next: u32,
-}
-
-/// Units on their way from a victim to another block.
-pub(super) struct Moves {
-    list: Vec<Move>,
-    free: u32,
-}
-
-impl Default for Moves {
-    fn default() -> Self {
-        Self { list: Vec::new(), free: NONE }
-    }
-}
-
-impl Moves {
-    fn add(&mut self, logical: u32, from: u32, next: u32) -> u32 {
-        let item = Move { logical, from, next };
-        if self.free == NONE {
-            self.list.push(item);
-            (self.list.len() - 1) as u32
-        } else {
-            let at = self.free;
-            self.free = self.list[at as usize].next;
-            self.list[at as usize] = item;
-            at
-        }
-    }
-
-    fn release(&mut self, at: u32) -> Move {
-        let item = self.list[at as usize];
-        self.list[at as usize].next = self.free;
-        self.free = at;
-        item
-    }
-}
 
 impl Nand {
     /// The host has written a row into a group: collection owes as many units as a victim's share says, more of them

@@ -1,41 +1,16 @@
 //! Commands of the host on their way through the drive.
 
+use super::Nand;
 use super::cache::{Ahead, PIECE_ENTRIES};
+use super::command::{Active, Flush, Stage, has_data};
 use super::config::UNIT_BYTES;
 use super::events::Event;
 use super::flash::{Op as FlashOp, OpKind, transfer_ns};
 use super::shape::{BUFFERED, NONE};
-use super::{Flush, Nand, has_data};
 use crate::ssd::{Command, Done, Op};
 
-/// Flash reads of one command under way at once.
+/// Flash reads of one command in flight at once.
 const WINDOW: u32 = 64;
-
-/// How far a command has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Pieces of the map are looked up.
-    Map,
-    /// Units that are written in part are read.
-    Edges,
-    /// Data move.
-    Data,
-}
-
-/// A command that was handed over and has not ended.
-#[derive(Clone, Copy)]
-pub(super) struct Active {
-    command: Command,
-    stage: Stage,
-    /// The next unit to be dealt with, and the end.
-    cursor: u32,
-    end: u32,
-    /// Flash reads and other things that are waited for.
-    parts: u32,
-    /// When the last byte so far is at the host.
-    ready_ns: u64,
-    next: u32,
-}
 
 impl Nand {
     /// A place for a command.

@@ -2,8 +2,6 @@
 
 use serde::Deserialize;
 
-use super::shape::Shape;
-
 /// Bytes of a logical unit: what one entry of the map stands for.
 pub const UNIT_BYTES: u64 = 4096;
 
@@ -268,25 +266,14 @@ fn within(key: &'static str, value: u64, low: u64, high: u64, why: &'static str)
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
 
 impl Config {
-    /// Reads and checks a preset.
-    ///
-    /// # Errors
-    /// [`ConfigError`] where it is not TOML of this form, or a value is out of range.
-    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|e| ConfigError::Syntax(e.to_string()))?;
-        config.validate()?;
-        Ok(config)
-    }
-
-    /// Checks every value and that they fit together.
+    /// Checks every value by itself.
     ///
     /// # Errors
     /// [`ConfigError::Range`] with the key, its value and what is allowed.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub(super) fn validate_values(&self) -> Result<(), ConfigError> {
         self.validate_geometry()?;
         self.validate_times()?;
-        self.validate_parts()?;
-        Shape::new(self).map(|_| ())
+        self.validate_parts()
     }
 
     fn validate_geometry(&self) -> Result<(), ConfigError> {

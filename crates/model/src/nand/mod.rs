@@ -12,6 +12,8 @@ mod age;
 mod buffer;
 mod cache;
 mod collect;
+mod collector;
+mod command;
 mod commands;
 pub mod config;
 mod events;
@@ -27,11 +29,11 @@ mod zones;
 
 use std::collections::VecDeque;
 
-use crate::ssd::{Command, Counters, Done, Op, Past, Ssd};
+use crate::ssd::{Command, Counters, Done, Past, Ssd};
 use buffer::WriteBuffer;
 use cache::{MapCache, Prefetched};
-use collect::{Collector, Moves};
-use commands::Active;
+use collector::{Collector, Moves};
+use command::{Active, Flush};
 pub use config::{Config, ConfigError, UNIT_BYTES};
 use events::{Event, Events};
 use flash::{Flash, OpKind};
@@ -39,14 +41,6 @@ use ftl::Ftl;
 pub use preset::PRESETS;
 use shape::{NONE, Shape};
 pub use zones::{ZoneError, Zoned};
-
-/// A flush that waits until what came before it is on the media.
-#[derive(Clone, Copy)]
-struct Flush {
-    command: u32,
-    epoch: u32,
-    remaining: u32,
-}
 
 /// A NAND flash drive.
 pub struct Nand {
@@ -225,9 +219,4 @@ impl Ssd for Nand {
     fn age(&mut self, past: Past) {
         self.live_through(past);
     }
-}
-
-/// Whether an operation moves data of the host.
-fn has_data(op: Op) -> bool {
-    matches!(op, Op::Read | Op::Write)
 }

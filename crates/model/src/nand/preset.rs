@@ -18,6 +18,16 @@ pub const PRESETS: [(&str, &str); 11] = [
 ];
 
 impl Config {
+    /// Reads and checks a preset.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where it is not TOML of this form, or a value is out of range.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|e| ConfigError::Syntax(e.to_string()))?;
+        config.validate()?;
+        Ok(config)
+    }
+
     /// A preset by its name.
     ///
     /// # Errors

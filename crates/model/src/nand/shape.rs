@@ -138,6 +138,15 @@ impl Shape {
 }
 
 impl Config {
+    /// Checks every value and that they fit together.
+    ///
+    /// # Errors
+    /// [`ConfigError::Range`] with the key, its value and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_values()?;
+        Shape::new(self).map(|_| ())
+    }
+
     /// Bytes of flash behind the drive.
     #[must_use]
     pub fn physical_bytes(&self) -> u64 {

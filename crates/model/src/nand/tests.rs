@@ -5,6 +5,7 @@ mod figures;
 mod levelling;
 
 use super::*;
+use crate::ssd::Op;
 use forebay_block::Random;
 
 /// A small drive: 8 dies on 4 channels, two page types, blocks of 512 units a group.

@@ -1,8 +1,24 @@
 //! What happens next in the drive: a heap of small events, in the order of their times, then of their making.
 
-use super::media::Direction;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Which way a block's data goes over the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Direction {
+    /// To the controller.
+    Read,
+    /// To the controller, to be written back with a part replaced.
+    ReadToModify,
+    /// To the dies.
+    Write,
+}
+
+impl Direction {
+    pub(super) fn is_read(self) -> bool {
+        self != Self::Write
+    }
+}
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,26 +1,9 @@
 //! Sets of dies and the buses to them.
 
 use super::config::Config;
-use super::event::{Events, What};
+use super::event::{Direction, Events, What};
 use forebay_block::Random;
 use std::collections::VecDeque;
-
-/// Which way a block's data goes over the bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Direction {
-    /// To the controller.
-    Read,
-    /// To the controller, to be written back with a part replaced.
-    ReadToModify,
-    /// To the dies.
-    Write,
-}
-
-impl Direction {
-    fn is_read(self) -> bool {
-        self != Self::Write
-    }
-}
 
 /// Dies that work together on one block.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ mod tests;
 pub use config::{BLOCK_BYTES, Config, ConfigError, Endurance, Levelling, Refresh};
 
 use crate::ssd::{Command, Counters, Done, Op, Past, Ssd};
-use event::{Events, What};
-use media::{Direction, Media};
+use event::{Direction, Events, What};
+use media::Media;
 use std::collections::VecDeque;
 
 /// A command inside the drive.

@@ -150,7 +150,7 @@ fn levelling_holds_a_set_after_so_many_writes_and_counts_as_wear() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_nanosecond_and_order_of_handing_over_does_not_matter() {
+fn the_same_seed_is_the_same_nanosecond_and_order_of_submission_does_not_matter() {
     let mut random = forebay_block::Random::new(5);
     let mut at_ns = 0;
     let commands: Vec<_> = (0..2000)

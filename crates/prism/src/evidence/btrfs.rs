@@ -4,8 +4,7 @@
 //! Tree nodes are recognised by the file system's id in their header and their checksum, without the chunk map: their
 //! own address field is logical and says nothing about the disk. Nodes of log trees (what fsync writes) are journal.
 
-use super::disk::Found;
-use super::{BLOCK, Role};
+use super::kind::{BLOCK, Found, Role};
 use crate::bytes::{le16, le32, le64, uuid};
 use forebay_block::checksum::crc32c;
 

@@ -2,9 +2,9 @@
 
 use super::btrfs::{Btrfs, SUPERBLOCK_OFFSET as BTRFS_OFFSET};
 use super::ext4::Ext4;
+use super::kind::{BLOCK, Evidence, Role, System};
 use super::partition::{self, Partition, Table};
 use super::xfs::Xfs;
-use super::{BLOCK, Evidence, Role, System};
 
 /// One file system.
 #[derive(Debug)]
@@ -45,9 +45,6 @@ impl Kind {
         }
     }
 }
-
-/// What one file system says of a block: its role, and how many bytes from here on share it.
-pub(super) type Found = (Role, u64);
 
 /// The rest of a structure whose head came with an earlier request.
 #[derive(Clone, Copy, Debug, Default)]

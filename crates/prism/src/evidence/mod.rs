@@ -14,8 +14,11 @@ mod codec;
 mod crc;
 mod disk;
 mod ext4;
+mod kind;
 mod partition;
 mod xfs;
+
+pub use kind::{Evidence, Role, System};
 
 use disk::Disk;
 use forebay_block::DiskId;
@@ -28,48 +31,6 @@ pub const PARTITIONS_LIMIT: usize = 512;
 
 /// Most disks of which anything is remembered.
 pub const DISKS_LIMIT: usize = 256;
-
-/// 4 KiB as the data path counts.
-const BLOCK: u64 = forebay_block::BLOCK_BYTES as u64;
-
-/// Whose structure a block is, or in whose space it lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
-    /// XFS version 5.
-    Xfs,
-    /// ext2, ext3 or ext4, or their external journal.
-    Ext4,
-    /// btrfs.
-    Btrfs,
-    /// Linux swap space.
-    Swap,
-    /// MBR or GPT.
-    PartitionTable,
-}
-
-/// What a block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A superblock or a copy of one.
-    Superblock,
-    /// Other metadata.
-    Metadata,
-    /// Journal or log, btrfs's log trees included.
-    Journal,
-    /// Swapped pages.
-    Swap,
-    /// Nothing but a block within the system's space.
-    Data,
-}
-
-/// What is known of one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Evidence {
-    /// Whose.
-    pub system: System,
-    /// What.
-    pub role: Role,
-}
 
 /// A file system that was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! that start on a 4 KiB boundary are followed (older tools began at sector 63); logical partitions inside an extended
 //! one are not.
 
-use super::BLOCK;
 use super::crc::crc32_ieee;
+use super::kind::BLOCK;
 use crate::bytes::{le16, le32, le64};
 
 /// One partition.

@@ -4,8 +4,7 @@
 //! and a CRC32C (computed with the CRC field as zero, stored little-endian): all three must agree. The log is known by
 //! its address, because most of its sectors hold nothing that would tell.
 
-use super::disk::Found;
-use super::{BLOCK, Role};
+use super::kind::{BLOCK, Found, Role};
 use crate::bytes::{be16, be32, be64, uuid};
 use forebay_block::checksum::crc32c;
 

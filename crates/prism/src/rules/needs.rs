@@ -1,6 +1,7 @@
 //! What predicates must be told to be anything but unknown.
 
-use super::{EvidenceTest, Facts, HostBit, HostName, Number, Predicate};
+use super::expression::{EvidenceTest, HostBit, HostName, Number, Predicate};
+use super::facts::Facts;
 
 /// A fact that not every source of requests has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

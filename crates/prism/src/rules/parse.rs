@@ -1,7 +1,8 @@
 //! Recursive descent with a depth limit; no input makes it panic.
 
+use super::error::{DEPTH_LIMIT, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
+use super::expression::{Comparison, Expression, Number, Predicate};
 use super::predicates::{Shape, find, nearest};
-use super::{Comparison, DEPTH_LIMIT, Expression, Number, Predicate, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
 use crate::{Direction, Lifetime};
 
 pub(super) fn parse(text: &str) -> Result<Expression, RuleError> {

@@ -1,6 +1,6 @@
 //! The names the rule language knows, and the nearest one to a misspelt name.
 
-use super::{EvidenceTest, HostBit, HostName, Number};
+use super::expression::{EvidenceTest, HostBit, HostName, Number};
 
 /// What a predicate's argument looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

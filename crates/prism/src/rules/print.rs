@@ -1,7 +1,7 @@
 //! Printing: the text parses back to the same expression.
 
-use super::{Comparison, EvidenceTest, Expression, HostBit, HostName, Number, Predicate};
-use crate::Direction;
+use super::expression::{Comparison, EvidenceTest, Expression, HostBit, HostName, Number, Predicate};
+use crate::direction::Direction;
 use std::fmt::{self, Display};
 
 /// Characters that end a bare word.

@@ -2,8 +2,7 @@
 
 use super::SimDevice;
 use crate::fault::FaultKind;
-use crate::medium::SECTOR_BYTES;
-use crate::oracle::tag_of;
+use crate::stamp::{SECTOR_BYTES, tag_of};
 use forebay_block::{Buf, Random};
 
 /// Flips a bit of byte `at` of what was read.

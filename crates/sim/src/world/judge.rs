@@ -1,7 +1,7 @@
 //! What the pool answers, held against the oracle and against what must be true at any time.
 
 use super::{Flight, Halt, SURVEY_DEPTH, UnderWay, World, broken, harmful_strikes};
-use crate::oracle::{Content, tag_of};
+use crate::stamp::{content_of, tag_of};
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, RequestError};
 use std::collections::BTreeMap;
@@ -24,16 +24,7 @@ impl World<'_> {
             for (place, result, is_misread) in std::mem::take(&mut self.surveyed) {
                 match result {
                     Ok(data) => {
-                        let mut content: Content = [0; 8];
-                        let mut is_whole = true;
-                        for (sector, tag) in data.chunks_exact(512).zip(&mut content) {
-                            match tag_of(sector) {
-                                Some(found) => *tag = found,
-                                None => is_whole = false,
-                            }
-                        }
-                        let content = is_whole.then_some(content);
-                        self.memory.oracle.survived(place, content).map_err(|what| broken(&what))?;
+                        self.memory.oracle.survived(place, content_of(&data)).map_err(|what| broken(&what))?;
                     }
                     Err(error) => {
                         let is_damage = self.memory.oracle.may_survive_unreadable(place);

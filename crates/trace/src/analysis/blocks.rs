@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Blocks of a volume that can be told apart: 64 PiB.
+/// Blocks of a volume that can be distinguished: 64 PiB.
 pub const VOLUME_BLOCKS: u64 = 1 << 44;
 /// Memory of a block that is followed, in bytes, about: its entry at the table's worst load, and its marks.
 pub const FOLLOWED_BYTES: u64 = 112;
@@ -30,7 +30,7 @@ struct Block {
     row: u16,
 }
 
-/// What an access to a followed block was, for those who keep books.
+/// What an access to a followed block was, for those who keep statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Nanoseconds since the block was last accessed.

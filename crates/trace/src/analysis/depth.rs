@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 const IN_FLIGHT_MAX: usize = 1 << 16;
 /// So many later ends are passed over to put one in its place; what belongs further ahead goes to the heap.
 const PASSED_MAX: usize = 32;
-/// Depths told apart; larger ones count as the last.
+/// Depths distinguished; larger ones count as the last.
 pub const DEPTHS: usize = 1025;
 /// Processes with depths of their own; others share the last.
 const PROCESSES_MAX: usize = 256;

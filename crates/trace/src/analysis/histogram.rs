@@ -125,8 +125,8 @@ mod tests {
             values.sort_unstable();
             let rank = (share * values.len() as f64).ceil() as usize;
             let exact = values[rank.saturating_sub(1)];
-            let told = histogram.quantile(share).unwrap();
-            prop_assert!(told >= exact && told as f64 <= exact as f64 * 1.008 + 1.0, "{told} for {exact}");
+            let reported = histogram.quantile(share).unwrap();
+            prop_assert!(reported >= exact && reported as f64 <= exact as f64 * 1.008 + 1.0, "{reported} for {exact}");
         }
     }
 

@@ -4,7 +4,6 @@
 //! counted by requests (bytes, sizes, depths, times) is exact always.
 
 mod blocks;
-mod books;
 mod bursts;
 mod classes;
 mod depth;
@@ -16,8 +15,8 @@ mod sampling;
 mod shapes;
 mod sizing;
 mod stack;
+mod statistics;
 
-pub use books::Book;
 pub use bursts::{Bursts, WINDOWS_NS, Window};
 pub use classes::Classes;
 pub use depth::{DEPTHS, Depths};
@@ -27,6 +26,7 @@ pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, 
 pub use rows::By;
 pub use shapes::Shapes;
 pub use sizing::{Pinned, Sized, Sizes, Sizing};
+pub use statistics::RowStatistics;
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
 use blocks::{BLOCK_BYTES, Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};
@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 
 /// Largest request that is believed, in bytes; discards may be larger.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
-/// Volumes that can be told apart.
+/// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 
 /// Whether a request gives or takes a range without moving its bytes.
@@ -88,7 +88,7 @@ pub struct Count {
 /// A trace being analysed.
 pub struct Analysis {
     rows: Rows,
-    books: Vec<Book>,
+    statistics: Vec<RowStatistics>,
     blocks: Blocks,
     depth: DepthMeter,
     reads: Shapes,
@@ -117,7 +117,7 @@ impl Analysis {
         let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX);
         Self {
             rows: Rows::new(options.by, &options.rules),
-            books: Vec::new(),
+            statistics: Vec::new(),
             blocks: Blocks::new(limit, options.sample_halvings),
             depth: DepthMeter::default(),
             reads: Shapes::default(),
@@ -189,18 +189,18 @@ impl Analysis {
             let is_last = index + 1 == parts.len();
             let bytes = if is_last { left_bytes } else { end_bytes - request.offset_bytes.max(at * BLOCK_BYTES) };
             left_bytes -= bytes.min(left_bytes);
-            let book = book_of(&mut self.books, part.row);
-            book.writes += u64::from(index == 0);
-            book.written_bytes += bytes;
+            let row_statistics = statistics_of(&mut self.statistics, part.row);
+            row_statistics.writes += u64::from(index == 0);
+            row_statistics.written_bytes += bytes;
             if index == 0 && request.latency_ns != NOT_KNOWN {
-                book.write_latency_ns.add(request.latency_ns);
+                row_statistics.write_latency_ns.add(request.latency_ns);
             }
             if let Some(behaviour) = part.behaviour {
                 *self.agreement.entry((part.row, behaviour)).or_default() += bytes;
             }
             self.clock_bytes = self.clock_bytes.saturating_add(bytes);
-            let (books, overwrite_ns, overwrite_bytes) =
-                (&mut self.books, &mut self.overwrite_ns, &mut self.overwrite_bytes);
+            let (statistics, overwrite_ns, overwrite_bytes) =
+                (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes);
             self.blocks.write(
                 request.volume,
                 at,
@@ -209,9 +209,9 @@ impl Analysis {
                 part.row,
                 |seen, weight| {
                     if let Some((row, life_ns, life_bytes)) = seen.since_write {
-                        let book = book_of(books, row);
-                        book.life_ns.add_weighted(life_ns, weight as f64);
-                        book.life_bytes.add_weighted(life_bytes, weight as f64);
+                        let row_statistics = statistics_of(statistics, row);
+                        row_statistics.life_ns.add_weighted(life_ns, weight as f64);
+                        row_statistics.life_bytes.add_weighted(life_bytes, weight as f64);
                         overwrite_ns.add_weighted(life_ns, weight as f64);
                         overwrite_bytes.add_weighted(life_bytes, weight as f64);
                     }
@@ -236,11 +236,11 @@ impl Analysis {
         });
         // Of a sample, only what is followed tells who wrote it: those requests stand for the others.
         let Some(weight) = (if sure.is_some() { Some(1) } else { followed }) else { return };
-        let book = book_of(&mut self.books, sure.or(writer).unwrap_or(Rows::UNWRITTEN));
-        book.reads = book.reads.saturating_add(weight);
-        book.read_bytes = book.read_bytes.saturating_add(request.len_bytes.saturating_mul(weight));
+        let row_statistics = statistics_of(&mut self.statistics, sure.or(writer).unwrap_or(Rows::UNWRITTEN));
+        row_statistics.reads = row_statistics.reads.saturating_add(weight);
+        row_statistics.read_bytes = row_statistics.read_bytes.saturating_add(request.len_bytes.saturating_mul(weight));
         if request.latency_ns != NOT_KNOWN {
-            book.read_latency_ns.add_weighted(request.latency_ns, weight as f64);
+            row_statistics.read_latency_ns.add_weighted(request.latency_ns, weight as f64);
         }
     }
 
@@ -249,15 +249,16 @@ impl Analysis {
         self.rows.discard(request);
         let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
         let Some(blocks) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
-        let (books, overwrite_ns, overwrite_bytes) =
-            (&mut self.books, &mut self.overwrite_ns, &mut self.overwrite_bytes);
+        let (statistics, overwrite_ns, overwrite_bytes) =
+            (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes);
         let at = (self.now_ns, self.clock_bytes);
         self.blocks.discard(request.volume, first, blocks, at, |seen, weight| {
             if let Some((row, life_ns, life_bytes)) = seen.since_write {
-                let book = book_of(books, row);
-                book.discarded_bytes = book.discarded_bytes.saturating_add(weight.saturating_mul(BLOCK_BYTES));
-                book.life_ns.add_weighted(life_ns, weight as f64);
-                book.life_bytes.add_weighted(life_bytes, weight as f64);
+                let row_statistics = statistics_of(statistics, row);
+                row_statistics.discarded_bytes =
+                    row_statistics.discarded_bytes.saturating_add(weight.saturating_mul(BLOCK_BYTES));
+                row_statistics.life_ns.add_weighted(life_ns, weight as f64);
+                row_statistics.life_bytes.add_weighted(life_bytes, weight as f64);
                 overwrite_ns.add_weighted(life_ns, weight as f64);
                 overwrite_bytes.add_weighted(life_bytes, weight as f64);
             }
@@ -265,12 +266,12 @@ impl Analysis {
     }
 }
 
-fn book_of(books: &mut Vec<Book>, row: u16) -> &mut Book {
+fn statistics_of(statistics: &mut Vec<RowStatistics>, row: u16) -> &mut RowStatistics {
     let row = usize::from(row);
-    if books.len() <= row {
-        books.resize_with(row + 1, Book::default);
+    if statistics.len() <= row {
+        statistics.resize_with(row + 1, RowStatistics::default);
     }
-    &mut books[row]
+    &mut statistics[row]
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use super::depth::Depths;
 use super::histogram::Histogram;
 use super::rows::Rows;
 use super::shapes::Shapes;
-use super::{Analysis, Book};
+use super::{Analysis, RowStatistics};
 use crate::{Names, Op};
 use serde::Serialize;
 
-/// Percent of the footprint at which miss ratios are told.
+/// Percent of the footprint at which miss ratios are reported.
 const PERCENTS: [u64; 6] = [1, 10, 20, 40, 80, 100];
 /// Smallest cache of the curves, in bytes.
 const CURVE_FIRST_BYTES: u64 = 1 << 20;
@@ -281,30 +281,30 @@ fn letter(beta: Option<f64>, reads_over: f64) -> Option<char> {
 }
 
 impl Analysis {
-    fn row(&self, number: u16, name: &str, book: &Book, written_bytes: u64) -> Row {
+    fn row(&self, number: u16, name: &str, row_statistics: &RowStatistics, written_bytes: u64) -> Row {
         let occupancy_bytes = self.blocks.peak_bytes(number);
-        let beta = (occupancy_bytes > 0).then(|| book.written_bytes as f64 / occupancy_bytes as f64);
-        let reads_over = book.read_bytes as f64 / occupancy_bytes.max(1) as f64;
+        let beta = (occupancy_bytes > 0).then(|| row_statistics.written_bytes as f64 / occupancy_bytes as f64);
+        let reads_over = row_statistics.read_bytes as f64 / occupancy_bytes.max(1) as f64;
         Row {
             name: name.to_owned(),
             occupancy_bytes,
-            written_bytes: book.written_bytes,
-            alpha: share(book.written_bytes, written_bytes),
+            written_bytes: row_statistics.written_bytes,
+            alpha: share(row_statistics.written_bytes, written_bytes),
             beta,
             letter: match number {
                 Rows::UNWRITTEN => None,
                 _ => self.rows.letter(number).or_else(|| letter(beta, reads_over)),
             },
-            writes: book.writes,
-            reads: book.reads,
-            read_bytes: book.read_bytes,
-            discarded_bytes: book.discarded_bytes,
+            writes: row_statistics.writes,
+            reads: row_statistics.reads,
+            read_bytes: row_statistics.read_bytes,
+            discarded_bytes: row_statistics.discarded_bytes,
             latency: Latency {
-                read_ns: Spread::of(&book.read_latency_ns),
-                write_ns: Spread::of(&book.write_latency_ns),
+                read_ns: Spread::of(&row_statistics.read_latency_ns),
+                write_ns: Spread::of(&row_statistics.write_latency_ns),
             },
-            life_ns: Spread::of(&book.life_ns),
-            life_bytes: Spread::of(&book.life_bytes),
+            life_ns: Spread::of(&row_statistics.life_ns),
+            life_bytes: Spread::of(&row_statistics.life_bytes),
         }
     }
 
@@ -356,11 +356,13 @@ impl Analysis {
     pub fn finish(mut self, names: &Names) -> Report {
         let written_bytes = self.counts[Op::Write as usize].bytes;
         let mut rows: Vec<Row> = self
-            .books
+            .statistics
             .iter()
             .enumerate()
-            .filter(|(_, book)| book.writes + book.reads > 0 || book.written_bytes > 0)
-            .map(|(at, book)| self.row(at as u16, &self.rows.names()[at], book, written_bytes))
+            .filter(|(_, row_statistics)| {
+                row_statistics.writes + row_statistics.reads > 0 || row_statistics.written_bytes > 0
+            })
+            .map(|(at, row_statistics)| self.row(at as u16, &self.rows.names()[at], row_statistics, written_bytes))
             .collect();
         rows.sort_by(|a, b| (b.written_bytes, &a.name).cmp(&(a.written_bytes, &b.name)));
         let fast = rows.iter().filter(|row| row.letter.is_some_and(|letter| letter != 'X'));
@@ -413,7 +415,7 @@ impl Analysis {
             bursts: if self.knows.time { self.bursts() } else { Vec::new() },
             agreement,
             back_in_time: self.back_in_time,
-            untold: self.rows.untold().map(str::to_owned).collect(),
+            untold: self.rows.unknown().map(str::to_owned).collect(),
             absurd: self.absurd,
         }
     }

@@ -81,8 +81,8 @@ pub struct Rows {
     names: Vec<String>,
     /// What rows are by the class that they stand for, by their numbers.
     letters: Vec<Option<char>>,
-    /// Facts that rules ask for, and that no request has told yet, with the predicates.
-    untold: Vec<(Need, String)>,
+    /// Facts that rules ask for, and that no request has carried yet, with the predicates.
+    unknown: Vec<(Need, String)>,
     numbers: HashMap<String, u16>,
     /// Rows of the names' numbers, as far as asked, of the first [`ANSWERS_MAX`].
     known: Vec<Option<u16>>,
@@ -106,7 +106,7 @@ impl Rows {
             answers: HashMap::new(),
             names: Vec::new(),
             letters: Vec::new(),
-            untold: Vec::new(),
+            unknown: Vec::new(),
             numbers: HashMap::new(),
             known: Vec::new(),
             swap: None,
@@ -121,8 +121,8 @@ impl Rows {
             let row = rows.class(class, letter_of_class(class));
             rows.rules.push((row, rule.clone()));
             for asked in rule.needs() {
-                if !rows.untold.contains(&asked) {
-                    rows.untold.push(asked);
+                if !rows.unknown.contains(&asked) {
+                    rows.unknown.push(asked);
                 }
             }
         }
@@ -151,9 +151,9 @@ impl Rows {
         self.letters.get(usize::from(row)).copied().flatten()
     }
 
-    /// Predicates of the rules for which no request told what they ask for, as they are written.
-    pub fn untold(&self) -> impl Iterator<Item = &str> {
-        self.untold.iter().map(|(_, predicate)| predicate.as_str())
+    /// Predicates of the rules for which no request carried what they ask for, as they are written.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        self.unknown.iter().map(|(_, predicate)| predicate.as_str())
     }
 
     /// The row of a class that is known for what it is.
@@ -365,7 +365,7 @@ impl Rows {
                 ..HostFacts::default()
             },
         };
-        self.untold.retain(|(need, _)| !facts.tell(*need));
+        self.unknown.retain(|(need, _)| !facts.tell(*need));
         let answer = self.rules.iter().find(|(_, rule)| rule.matches(&facts)).map(|(row, _)| *row);
         if !self.rules_use_request && self.answers.len() < ANSWERS_MAX {
             self.answers.insert(asked, answer);

@@ -344,7 +344,7 @@ fn letters_follow_from_classes_not_from_beginnings_of_names() {
 }
 
 #[test]
-fn rows_are_levels_where_these_are_told() {
+fn rows_are_levels_where_these_are_reported() {
     let mut names = Names::default();
     let mut write = |at: u64, path: &str| Request {
         path: names.paths.number(path),
@@ -399,7 +399,7 @@ fn what_rules_ask_for_and_no_request_tells_is_named() {
     let texts =
         ["path:a", "ext:log & !(sequential>=1MiB | fs.journal)", "cgroup:x | sequential>=1MiB", "!export:0", "wlth:1"];
     let rules = texts.map(|text| ("it".to_owned(), forebay_prism::Rule::parse(text).unwrap())).to_vec();
-    let untold = |requests: &[Request], knows| {
+    let unknown = |requests: &[Request], knows| {
         let mut analysis = Analysis::new(&Options { rules: rules.clone(), ..Options::default() });
         analysis.add(requests, &names, knows);
         let report = analysis.finish(&names);
@@ -409,7 +409,7 @@ fn what_rules_ask_for_and_no_request_tells_is_named() {
     let (file, hints) =
         (Knows { op: true, file: true, ..Knows::default() }, Knows { lifetime: true, ..Knows::default() });
     let never = ["sequential:ge:1048576", "fs.journal", "cgroup:x", "export:0"];
-    assert_eq!(untold(&requests, file), [&never[..], &["wlth:eq:1"]].concat());
-    assert_eq!(untold(&requests, hints), never);
-    assert_eq!(untold(&requests[..1], hints), [&["path:a", "extension:log"][..], &never[..]].concat());
+    assert_eq!(unknown(&requests, file), [&never[..], &["wlth:eq:1"]].concat());
+    assert_eq!(unknown(&requests, hints), never);
+    assert_eq!(unknown(&requests[..1], hints), [&["path:a", "extension:log"][..], &never[..]].concat());
 }

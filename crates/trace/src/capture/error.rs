@@ -116,7 +116,7 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
-    /// The mounts are not told.
+    /// The mounts cannot be read.
     #[error("the mounts cannot be read")]
     Mounts(#[from] crate::files::FilesError),
 }

@@ -2,7 +2,7 @@
 //! so that files that live for a moment only have names too.
 
 use super::disk::{Disk, Target};
-use super::output::Output;
+use super::output::{FileId, Output};
 use crate::files::{Change, Mount, Watch, WatchOptions, WatchState, mounts};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -20,15 +20,6 @@ const TURN_CHANGES: usize = 1 << 14;
 const END_MAX: Duration = Duration::from_secs(5);
 /// It has ended when nothing has come for so long: longer than between two looks into a LOG of RocksDB.
 const QUIET: Duration = Duration::from_millis(700);
-
-/// A file for as long as it exists, by its file system (`major << 20 | minor`), inode and generation. Generation 0 is of file
-/// systems that tell none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FileId {
-    pub file_system: u32,
-    pub inode: u64,
-    pub generation: u32,
-}
 
 /// The watches of a capture.
 #[derive(Debug)]

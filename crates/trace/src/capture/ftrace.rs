@@ -136,7 +136,7 @@ impl Ftrace {
         self.set_path(self.folder.join(name), to, before)
     }
 
-    /// Writes a setting, to be put back to what it was `before`, where that is told.
+    /// Writes a setting, to be put back to what it was `before`, where that is known.
     fn set_path(&mut self, path: PathBuf, to: &str, before: &str) -> Result<(), CaptureError> {
         let written = fs::write(&path, to);
         written.map_err(|error| CaptureError::NoFtrace { why: format!("{}: {error}", path.display()) })?;
@@ -146,7 +146,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Hands over the events that are in the ring, at most about `limit`; how many there were.
+    /// Drains the events that are in the ring, at most about `limit`; how many there were.
     pub fn read(&mut self, limit: usize, mut each: impl FnMut(&Event)) -> usize {
         let mut count = 0;
         while let Some(pipe) = self.pipe.as_mut().filter(|_| count < limit) {
@@ -281,7 +281,7 @@ impl Ftrace {
         Complete { key, disk, op, failed: record.error != 0, len_bytes, time_ns }
     }
 
-    /// These have completed, and no event told so: the next completion at their place is another's.
+    /// These have completed, and no event said so: the next completion at their place is another's.
     pub fn forget(&mut self, keys: &[u64]) {
         if keys.is_empty() {
             return;

@@ -38,11 +38,11 @@ pub struct Filter {
 /// What the matcher has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests handed over.
+    /// Requests handed out.
     pub requests: u64,
     /// Times a device gave a request back.
     pub requeues: u64,
-    /// Requests that have completed without a word of the probes.
+    /// Requests that have completed without a completion event.
     pub lost_completions: u64,
     /// For each disk: flushes without data, which the kernel counts as writes but never issues as such.
     pub empty_flushes: Vec<u64>,
@@ -97,7 +97,7 @@ pub struct Matcher {
     /// Requests whose end a flush of theirs will tell a second time.
     in_flush: HashSet<u64>,
     in_flight: Vec<u32>,
-    /// Depths that are too high by one, before they are handed over.
+    /// Depths that are too high by one, before they are handed out.
     overcounted: Vec<Overcounted>,
     /// Requests that were at the disk before the probes were.
     unseen: Vec<u32>,
@@ -256,7 +256,7 @@ impl Matcher {
         }
     }
 
-    /// A request that is at its disk has completed, and no event told so. When is not known, only that it did before now:
+    /// A request that is at its disk has completed, and no event said so. When is not known, only that it did before now:
     /// those issued after it are counted as though it had not been there any more, so their depth is a lower bound instead of
     /// one too high.
     fn completed_unheard(&mut self, number: u64) {
@@ -305,7 +305,7 @@ impl Matcher {
     }
 
     /// The disk had nothing to do at `idle_ns` of the monotonic clock, and every event since then has been taken: what was
-    /// issued before has completed. Gives the keys of those of which nobody told.
+    /// issued before has completed. Gives the keys of those whose completion no event reported.
     pub fn was_idle(&mut self, disk: u8, idle_ns: u64) -> Vec<u64> {
         let idle_ns = idle_ns.saturating_sub(self.begin_ns);
         let slow = self.slow.iter().map(|(number, waiting)| (*number, waiting));
@@ -345,8 +345,8 @@ impl Matcher {
         }
     }
 
-    /// Hands over what is whole, in the order of issue, but for requests that took long. `now_ns` is the monotonic clock.
-    pub fn hand_over(&mut self, now_ns: u64, into: &mut Vec<Matched>) {
+    /// Hands out what is whole, in the order of issue, but for requests that took long. `now_ns` is the monotonic clock.
+    pub fn drain(&mut self, now_ns: u64, into: &mut Vec<Matched>) {
         let now_ns = now_ns.saturating_sub(self.begin_ns);
         if now_ns > UNSEEN_NS {
             self.unseen.fill(0);
@@ -382,7 +382,7 @@ impl Matcher {
         }
     }
 
-    /// Hands over everything, also what has not completed.
+    /// Hands out everything, also what has not completed.
     pub fn finish(&mut self, into: &mut Vec<Matched>) {
         self.correct_depths();
         for (_, waiting) in std::mem::take(&mut self.slow) {

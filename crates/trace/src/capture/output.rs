@@ -2,7 +2,6 @@
 
 use super::error::CaptureError;
 use super::event::COMM_BYTES;
-use super::files::FileId;
 use super::matcher::Matched;
 use crate::format::segments::{CaptureId, Captured, Header, Name, SegmentWriter, Volume, rotated_path};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -16,7 +15,7 @@ const SEGMENT_RECORDS: usize = 65_536;
 const SEGMENT_AGE: Duration = Duration::from_secs(1);
 /// Most paths that are remembered, and most files whose path is waited for.
 const PATHS_MAX: usize = 1 << 20;
-/// A file's path is remembered so long after its end: requests are told when they have completed.
+/// A file's path is remembered so long after its end: requests are reported when they have completed.
 const GONE_FOR: Duration = Duration::from_secs(10);
 
 /// Where a capture goes.
@@ -28,6 +27,15 @@ pub struct OutputOptions {
     pub rotate_bytes: Option<u64>,
     /// A new file is begun after so long.
     pub rotate_every: Option<Duration>,
+}
+
+/// A file for as long as it exists, by its file system (`major << 20 | minor`), inode and generation. Generation 0 is of file
+/// systems that tell none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
+    pub file_system: u32,
+    pub inode: u64,
+    pub generation: u32,
 }
 
 /// What is known of a file.

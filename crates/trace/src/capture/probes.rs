@@ -139,7 +139,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Hands over the events that are in the ring, at most `limit`; how many there were.
+    /// Drains the events that are in the ring, at most `limit`; how many there were.
     pub fn read(&mut self, limit: usize, mut each: impl FnMut(&Event)) -> usize {
         for count in 0..limit {
             let Some(item) = self.ring.next() else { return count };

@@ -266,7 +266,7 @@ impl Recorder {
         matches!(self.source, Source::Ftrace(_))
     }
 
-    /// Why eBPF was refused, where ftrace stands in for it; told once.
+    /// Why eBPF was refused, where ftrace stands in for it; reported once.
     pub fn take_refusal(&mut self) -> Option<CaptureError> {
         self.refused.take()
     }
@@ -286,7 +286,7 @@ impl Recorder {
             self.look_for_overdue(now_ns);
         }
         self.turn.clear();
-        self.matcher.hand_over(nanoseconds(clock(ClockId::Monotonic)), &mut self.turn);
+        self.matcher.drain(nanoseconds(clock(ClockId::Monotonic)), &mut self.turn);
         self.keep()?;
         Ok(&self.turn)
     }

@@ -1,13 +1,13 @@
-//! What is known of a mount, and what of it was told: events, walks and looks change it, and it says what is to be told. Does
+//! What is known of a mount, and what of it was reported: events, walks and looks change it, and it says what is to be reported. Does
 //! no I/O.
 
 use super::events::Event;
 use super::extents::Layout;
 use super::handle::{Handle, Id};
 use super::look::Found;
-use super::rocksdb::{Levels, is_sign, table_number};
 use super::schedule::{Schedule, Timing};
 use super::shared::{CHANGES_MAX, EXTENTS_MAX};
+use super::table::{LateTable, Levels, is_sign, table_number};
 use super::tree::{Linked, Name, Removed, Tree};
 use super::{Change, FileFacts, Lifetime, WatchOptions};
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub(super) struct File {
     extents: u32,
     fingerprint: Option<u64>,
     is_cut: bool,
-    is_told: bool,
+    is_reported: bool,
     /// Whether it is in [`Book::stale`].
     is_stale: bool,
     misses: u8,
@@ -47,17 +47,6 @@ pub enum Todo {
     Table(u64, u64),
 }
 
-/// A table of RocksDB that is gone.
-#[derive(Clone, Debug)]
-pub struct LateTable {
-    /// Its folder.
-    pub folder: u64,
-    /// The number in its name.
-    pub number: u64,
-    /// What was known of it.
-    pub facts: FileFacts,
-}
-
 /// Most tables that are gone and wait to be taken up.
 const LATE_MAX: usize = 4096;
 
@@ -70,12 +59,12 @@ pub struct Book {
     subvolume: u64,
     pub(super) tree: Tree<File>,
     pub(super) schedule: Schedule,
-    /// Told, and not handed over yet.
+    /// Reported, and not handed out yet.
     outbox: Vec<Change>,
     outbox_extents: usize,
-    /// What waited when it was handed over last.
+    /// What waited when it was handed out last.
     waiting: (usize, usize),
-    /// Files to be told when there is room.
+    /// Files to be reported when there is room.
     stale: VecDeque<u64>,
     hash: RandomState,
     /// Tables that went before anybody said for which level they had been written.
@@ -173,7 +162,7 @@ impl Book {
         }
     }
 
-    /// A name that an event told.
+    /// A name of an event.
     fn name(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, now: Instant, todo: &mut Vec<Todo>) {
         match self.link(folder, name, id, is_folder, todo) {
             Linked::New if is_folder => todo.push(Todo::Scan(id.inode, true)),
@@ -184,7 +173,7 @@ impl Book {
 
     fn no_name(&mut self, folder: u64, name: &[u8], inode: Option<u64>, todo: &mut Vec<Todo>) {
         let mut removed = Vec::new();
-        let table = self.untold_table(folder, name);
+        let table = self.unreported_table(folder, name);
         if let Some(inode) = self.tree.unlink(folder, name, inode, &mut removed) {
             self.tell(inode);
         }
@@ -196,13 +185,13 @@ impl Book {
 
     /// The table of this name, if nobody has said yet for which level it was written. Where places on the disk are wanted it
     /// does not matter any more once it is gone; and without a generation its number may be another file's by then.
-    fn untold_table(&self, folder: u64, name: &[u8]) -> Option<LateTable> {
+    fn unreported_table(&self, folder: u64, name: &[u8]) -> Option<LateTable> {
         if self.options.with_extents || self.late.len() >= LATE_MAX {
             return None;
         }
         let number = table_number(name)?;
         let inode = *self.tree.entries(folder)?.get(name)?;
-        self.tree.file(inode).filter(|file| file.is_told && file.levels.written.is_none())?;
+        self.tree.file(inode).filter(|file| file.is_reported && file.levels.written.is_none())?;
         let facts = self.facts(inode).filter(|facts| facts.generation != 0)?;
         Some(LateTable { folder, number, facts })
     }
@@ -219,7 +208,7 @@ impl Book {
         self.outbox.push(Change::Gone { inode, generation });
     }
 
-    /// A file or folder has this name: what an event has told, or a walk has found.
+    /// A file or folder has this name: what an event has named, or a walk has found.
     pub fn link(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, todo: &mut Vec<Todo>) -> Linked {
         let mut removed = Vec::new();
         let before = if is_folder { self.first_name(id.inode) } else { None };
@@ -269,8 +258,8 @@ impl Book {
             self.schedule.forget(id.inode, &mut file.timing);
             self.extents -= file.extents as usize;
             self.cut_files -= usize::from(file.is_cut);
-            if file.is_told {
-                // Bounded by what was told.
+            if file.is_reported {
+                // Bounded by what was reported.
                 self.outbox.push(Change::Gone { inode: id.inode, generation: id.generation });
             } else {
                 self.left_out_files += 1;
@@ -317,12 +306,12 @@ impl Book {
         self.outbox_extents += extents.as_ref().map_or(0, Vec::len);
         self.outbox.push(Change::File { facts, extents, seen_ns });
         if let Some(file) = self.tree.file_mut(inode) {
-            file.is_told = true;
+            file.is_reported = true;
         }
     }
 
     /// Hands the changes to `put`, which says what waits then.
-    pub fn hand_over(&mut self, put: impl FnOnce(&mut Vec<Change>) -> (usize, usize)) {
+    pub fn drain(&mut self, put: impl FnOnce(&mut Vec<Change>) -> (usize, usize)) {
         while self.has_room() {
             let Some(inode) = self.stale.pop_front() else { break };
             if let Some(file) = self.tree.file_mut(inode).filter(|file| file.is_stale) {
@@ -363,7 +352,7 @@ impl Book {
         let mut is_news = (file.size_bytes, file.lifetime) != (found.size_bytes, found.lifetime);
         file.size_bytes = found.size_bytes;
         file.lifetime = found.lifetime;
-        let mut told = None;
+        let mut changed = None;
         if let Some(layout) = found.layout {
             let Layout { extents, left_out, .. } = &layout;
             self.extents = self.extents - file.extents as usize + extents.len();
@@ -374,11 +363,11 @@ impl Book {
             if file.fingerprint != Some(fingerprint) {
                 file.fingerprint = Some(fingerprint);
                 is_news = true;
-                told = Some(layout.extents);
+                changed = Some(layout.extents);
             }
         }
         if is_news {
-            self.push(id.inode, told, since(begun));
+            self.push(id.inode, changed, since(begun));
         }
     }
 

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_its_folder_and_its_file_are_told() {
+    fn a_name_its_folder_and_its_file_are_reported() {
         let mut bytes = event(0x100, &[info(INFO_DFID_NAME, 5, Some("wal.log")), info(INFO_FID, 6, None)]);
         bytes.extend(event(
             0x1000_0000,

@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_reserved_is_told_apart() {
+    fn what_is_only_reserved_is_distinguished() {
         let mut layout = Layout::default();
         for (at, flags) in [(0, 0), (4096, UNWRITTEN), (8192, UNWRITTEN), (12288, 0)] {
             layout.add(&raw(at, at, 4096, flags), 0, 1 << 20, 10);
         }
-        let told: Vec<_> = layout.extents.iter().map(|extent| (extent.len_bytes, extent.is_written)).collect();
-        assert_eq!(told, [(4096, true), (8192, false), (4096, true)]);
+        let found: Vec<_> = layout.extents.iter().map(|extent| (extent.len_bytes, extent.is_written)).collect();
+        assert_eq!(found, [(4096, true), (8192, false), (4096, true)]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod rocksdb;
 mod scan;
 mod schedule;
 mod shared;
+mod table;
 mod tree;
 mod watch;
 
@@ -78,12 +79,12 @@ pub struct FileFacts {
 /// Something has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A file is there, or differs from what was told.
+    /// A file is there, or differs from what was reported.
     File {
         /// The facts, all of them.
         facts: FileFacts,
-        /// Its extents in place of those told before; `None`: those told before still hold. By their place in the file; blocks
-        /// that files share are told for each of them.
+        /// Its extents in place of those reported before; `None`: those reported before still hold. By their place in the file; blocks
+        /// that files share are reported for each of them.
         extents: Option<Vec<Extent>>,
         /// When it was looked at for its extents, in nanoseconds of the monotonic clock; 0 without.
         seen_ns: u64,
@@ -107,7 +108,7 @@ pub struct WatchOptions {
     pub with_extents: bool,
     /// Most files (some 300 bytes each); and most folders.
     pub files_max: usize,
-    /// Most extents told in all.
+    /// Most extents reported in all.
     pub extents_max: usize,
 }
 
@@ -131,7 +132,7 @@ pub struct WatchState {
     pub told: Told,
     /// Files known.
     pub files: usize,
-    /// Extents told, of those files.
+    /// Extents reported, of those files.
     pub extents: usize,
     /// Whether the first walk is complete, and every file it has met was looked at.
     pub is_walked: bool,
@@ -145,13 +146,13 @@ pub struct WatchState {
     pub lost: u64,
     /// How often a file or folder was left out for the limits.
     pub left_out_files: u64,
-    /// Files of which not all extents are told, for the limit.
+    /// Files of which not all extents are reported, for the limit.
     pub cut_files: usize,
     /// Changes that wait to be taken.
     pub waiting: usize,
     /// CPU time of the thread.
     pub cpu: Duration,
-    /// Why places on the disk are not told although they are wanted.
+    /// Why places on the disk are not reported although they are wanted.
     pub no_extents: Option<String>,
     /// What failed last.
     pub last_error: Option<String>,

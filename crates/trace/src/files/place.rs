@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_told() {
+    fn what_is_no_disk_is_reported() {
         let place = Place::of(Path::new("/proc")).unwrap();
         assert!(place.device.as_ref().unwrap_err().contains("proc does not tell"), "{place:?}");
         assert!(place.is_mounted());

@@ -4,9 +4,10 @@
 //! `LOG.old.MICROSECONDS`; what was not read of it then is read by that name.
 
 use super::FileFacts;
-use super::book::{Book, LateTable};
+use super::book::Book;
 use super::handle::Id;
 use super::look::read_at;
+use super::table::{LateTable, Levels, table_number};
 use crate::rocksdb_log::RocksdbLog;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -46,27 +47,6 @@ struct Database {
     /// Those that are gone meanwhile, and since when.
     gone: BTreeMap<u64, (FileFacts, Instant)>,
     due: Instant,
-}
-
-/// The levels of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Levels {
-    /// Where it is, or is probably being written to.
-    pub now: Option<u8>,
-    /// For which its bytes were written.
-    pub written: Option<u8>,
-}
-
-/// The number of a table's name, `000012.sst`.
-pub fn table_number(name: &[u8]) -> Option<u64> {
-    let digits = name.strip_suffix(b".sst")?;
-    let is_number = digits.len() >= 6 && digits.iter().all(u8::is_ascii_digit);
-    if is_number { str::from_utf8(digits).ok()?.parse().ok() } else { None }
-}
-
-/// Whether a folder with a file of this name may be a database.
-pub fn is_sign(name: &[u8]) -> bool {
-    name == b"CURRENT" || name == b"LOG" || name.starts_with(b"MANIFEST-")
 }
 
 impl Databases {
@@ -195,6 +175,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::super::handle::Handle;
+    use super::super::table::is_sign;
     use super::super::{Change, WatchOptions};
     use super::*;
 
@@ -203,9 +184,9 @@ mod tests {
         FileFacts { inode, generation: 1, path, size_bytes: 5, lifetime: None, level: None, level_written: None }
     }
 
-    /// The flush that made table 12 is told after the table is gone; nothing is ever told of 13.
+    /// The flush that made table 12 is logged after the table is gone; nothing is ever logged of 13.
     #[test]
-    fn levels_of_tables_that_are_gone_are_told_or_given_up() {
+    fn levels_of_tables_that_are_gone_are_reported_or_given_up() {
         let options = WatchOptions { mount: "/m".into(), with_extents: false, files_max: 100, extents_max: 0 };
         let root = Handle { id: Id { inode: 1, generation: 1 }, subvolume: 0 };
         let mut book = Book::new(options, "/m".into(), root);
@@ -218,16 +199,16 @@ mod tests {
             gone: BTreeMap::from([(12, (facts(5, 12), begun)), (13, (facts(6, 13), begun))]),
             due: begun,
         };
-        let told = |book: &mut Book| {
+        let reported = |book: &mut Book| {
             let mut all = Vec::new();
-            book.hand_over(|changes| {
+            book.drain(|changes| {
                 all.append(changes);
                 (0, 0)
             });
             all
         };
         database.tell(&mut book, 1, begun);
-        assert_eq!((told(&mut book), database.gone.len()), (vec![], 2));
+        assert_eq!((reported(&mut book), database.gone.len()), (vec![], 2));
         database.log.feed(
             b"2026/11/22-09:43:34.162409 7 EVENT_LOG_v1 {\"job\": 2, \"event\": \"flush_started\"}\n\
               2026/11/22-09:43:34.186798 7 EVENT_LOG_v1 {\"job\": 2, \"event\": \"table_file_creation\", \
@@ -237,9 +218,9 @@ mod tests {
         let late = FileFacts { level_written: Some(0), ..facts(5, 12) };
         let expected =
             [Change::File { facts: late, extents: None, seen_ns: 0 }, Change::Gone { inode: 5, generation: 1 }];
-        assert_eq!((told(&mut book), database.gone.len()), (expected.to_vec(), 1));
+        assert_eq!((reported(&mut book), database.gone.len()), (expected.to_vec(), 1));
         database.tell(&mut book, 1, begun + GONE_FOR);
-        assert_eq!((told(&mut book), database.gone.len()), (vec![], 0));
+        assert_eq!((reported(&mut book), database.gone.len()), (vec![], 0));
     }
 
     #[test]

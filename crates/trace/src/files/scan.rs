@@ -88,7 +88,7 @@ pub struct Scans {
     queue: VecDeque<(u64, bool)>,
     queued: HashSet<u64>,
     current: Option<Current>,
-    /// Begin of the walk of all that is under way, whether it must be followed by another one.
+    /// Begin of the walk of all that is in progress, whether it must be followed by another one.
     walk: Option<(Instant, bool)>,
 }
 
@@ -119,7 +119,7 @@ impl Scans {
         self.push(folder, is_deep);
     }
 
-    /// Walks all from the root, after the walk that is under way where there is one.
+    /// Walks all from the root, after the walk that is in progress where there is one.
     pub fn walk(&mut self, root: u64, now: Instant) {
         match &mut self.walk {
             Some((_, again)) => *again = true,

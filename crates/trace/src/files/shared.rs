@@ -64,7 +64,7 @@ impl Shared {
         self.held().state.clone_from(state);
     }
 
-    /// The state as it was told last, with what waits now.
+    /// The state as it was reported last, with what waits now.
     pub fn state(&self) -> WatchState {
         let held = self.held();
         WatchState { waiting: held.changes.len(), ..held.state.clone() }

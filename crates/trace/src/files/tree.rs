@@ -1,6 +1,6 @@
 //! The names of a mounted file system: folders and files by inode, as far as they can be reached from its root.
 //!
-//! A file may have several names (hard links); the first is the one that is told, and where it is removed another one.
+//! A file may have several names (hard links); the first is the one that is reported, and where it is removed another one.
 
 use super::handle::Id;
 use std::collections::HashMap;

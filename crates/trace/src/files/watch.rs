@@ -31,7 +31,7 @@ const SLICE: Duration = Duration::from_millis(10);
 const REST_FACTOR: u32 = 3;
 const REST_FACTOR_IDLE: u32 = 19;
 /// Rests between walks for certainty: what is written through a mapping or by io_submit(2), or moved by the file system, is
-/// told by no event. In between: so many times as long as the walk took.
+/// reported by no event. In between: so many times as long as the walk took.
 const WALK_EVERY: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(600)];
 const WALK_FACTOR: u32 = 20;
 /// Shortest rest between walks where there are no events.
@@ -345,7 +345,7 @@ impl Watcher {
 
     fn publish(&mut self) {
         let shared = &self.shared;
-        self.book.hand_over(|changes| shared.put(changes));
+        self.book.drain(|changes| shared.put(changes));
         let state = &mut self.state;
         state.files = self.book.tree.files();
         state.extents = self.book.extents;

@@ -94,7 +94,7 @@ impl LineFormat for Biosnoop {
         let (mut op, flags) = rwbs::parse(letters, len_bytes)?;
         let mut offset_bytes = 0;
         if len_bytes == 0 {
-            // Flushes are told as reads or writes of nothing, at a sector without meaning.
+            // Flushes are reported as reads or writes of nothing, at a sector without meaning.
             op = Op::Flush;
         } else {
             (offset_bytes, _) = sectors(sector, 0)?;

@@ -1,6 +1,8 @@
 //! Which format a trace has, from its first bytes.
 
-use super::{Format, blktrace, oracle_general, text, vscsi};
+use super::kind::Format;
+use super::readers::lines;
+use super::{blktrace, oracle_general, text, vscsi};
 use crate::Names;
 
 /// Bytes that are looked at.
@@ -50,7 +52,7 @@ fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
         return None;
     }
     let sensible = |format: Format| {
-        let mut lines = format.lines()?;
+        let mut lines = lines(format)?;
         let (mut requests, mut names, mut count) = (Vec::new(), Names::default(), 0);
         for (at, line) in text.split(|&byte| byte == b'\n').take(LINES_MAX).enumerate() {
             if at == 0 && text::is_header(&*lines, line) {

@@ -14,7 +14,7 @@ const FIRST_LINE_BEGIN: &[u8] = b"fio version ";
 const NS_PER_MS: u64 = 1_000_000;
 
 pub(super) struct FioLog {
-    /// 0 until the first line has told it.
+    /// 0 until the first line has given it.
     version: u8,
     clock: Clock,
     /// Where the last wait of a log of version 2 has led.

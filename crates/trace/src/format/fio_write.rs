@@ -34,7 +34,7 @@ pub struct FioLogWriter<W: Write> {
     open: HashSet<u32>,
     last_ns: u64,
     is_begun: bool,
-    handed_over: u64,
+    received: u64,
     refused: Faults,
 }
 
@@ -47,7 +47,7 @@ impl<W: Write> FioLogWriter<W> {
             open: HashSet::new(),
             last_ns: 0,
             is_begun: false,
-            handed_over: 0,
+            received: 0,
             refused: Faults { by_line: true, ..Faults::default() },
         }
     }
@@ -84,10 +84,10 @@ impl<W: Write> FioLogWriter<W> {
     fn try_write(&mut self, requests: &[Request], names: &Names) -> std::io::Result<()> {
         self.begin()?;
         for request in requests {
-            self.handed_over += 1;
+            self.received += 1;
             let is_flush = request.op == Op::Flush;
             if !is_flush && request.len_bytes > PIECES_MAX * PIECE_BYTES_MAX {
-                self.refused.note(self.handed_over, || format!("{} bytes are more than 2 TiB", request.len_bytes));
+                self.refused.note(self.received, || format!("{} bytes are more than 2 TiB", request.len_bytes));
                 continue;
             }
             let file = file_name(names.volumes.name(request.volume), request.volume);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_told_and_passed() {
+    fn long_lines_are_reported_and_passed() {
         for long in [LINE_BYTES_MAX + 1, CHUNK_BYTES - 1, CHUNK_BYTES, 3 * CHUNK_BYTES + 17] {
             for step in [4099, 1 << 20] {
                 let mut text = b"first\n".to_vec();

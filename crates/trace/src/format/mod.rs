@@ -4,8 +4,8 @@ mod alibaba;
 mod biosnoop;
 mod blkparse;
 mod blktrace;
-mod books;
 mod clock;
+mod counters;
 mod detect;
 mod disksim;
 mod fields;
@@ -13,6 +13,7 @@ mod fio_log;
 mod fio_write;
 mod iotrace;
 mod json;
+mod kind;
 mod lines;
 mod msr;
 mod namer;
@@ -20,6 +21,7 @@ mod open;
 mod oracle_general;
 pub mod parquet;
 mod partial;
+mod readers;
 mod records;
 mod rwbs;
 pub mod segments;
@@ -32,108 +34,8 @@ mod vscsi;
 pub use blktrace::BlktraceWriter;
 pub(crate) use blktrace::wire as blktrace_wire;
 pub use fio_write::{FioLogVersion, FioLogWriter};
+pub use kind::Format;
 pub use open::{from_reader, open};
 pub use partial::PartialFile;
 pub use segments::Segments;
 pub use vscsi::Vscsi;
-
-/// A format that traces can be read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// VMware's vscsiStats records, as the CloudPhysics traces have them.
-    Vscsi,
-    /// Microsoft Research Cambridge, CSV.
-    Msr,
-    /// Alibaba's block traces, CSV.
-    Alibaba,
-    /// Tencent's cloud block storage, CSV.
-    Tencent,
-    /// The virtual desktops of Systor '17, CSV.
-    Systor,
-    /// The Storage Performance Council's, CSV.
-    Spc,
-    /// libCacheSim's records with the time of the next access; operations are not told.
-    OracleGeneral,
-    /// DiskSim's ASCII, as MQSim has it.
-    DiskSim,
-    /// What blktrace records, binary.
-    Blktrace,
-    /// The text that blkparse makes of it.
-    Blkparse,
-    /// fio's I/O logs, versions 2 and 3.
-    FioLog,
-    /// The text of bcc's biosnoop.
-    Biosnoop,
-    /// JSON lines of Open CAS's iotrace.
-    Iotrace,
-    /// Parquet, by the schema of `docs/trace-parquet.md`.
-    Parquet,
-    /// What `forebay record` writes.
-    Record,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::Vscsi,
-        Self::Msr,
-        Self::Alibaba,
-        Self::Tencent,
-        Self::Systor,
-        Self::Spc,
-        Self::OracleGeneral,
-        Self::DiskSim,
-        Self::Blktrace,
-        Self::Blkparse,
-        Self::FioLog,
-        Self::Biosnoop,
-        Self::Iotrace,
-        Self::Parquet,
-        Self::Record,
-    ];
-
-    /// Its name on the command line and in messages.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vscsi => "vscsi",
-            Self::Msr => "msr",
-            Self::Alibaba => "alibaba",
-            Self::Tencent => "tencent",
-            Self::Systor => "systor",
-            Self::Spc => "spc",
-            Self::OracleGeneral => "oracle-general",
-            Self::DiskSim => "disksim",
-            Self::Blktrace => "blktrace",
-            Self::Blkparse => "blkparse",
-            Self::FioLog => "fio-log",
-            Self::Biosnoop => "biosnoop",
-            Self::Iotrace => "iotrace",
-            Self::Parquet => "parquet",
-            Self::Record => "record",
-        }
-    }
-
-    /// The format of a name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name() == name)
-    }
-
-    /// What its lines say, if it is a text.
-    fn lines(self) -> Option<Box<dyn text::LineFormat>> {
-        Some(match self {
-            Self::Msr => Box::new(msr::Msr::new()),
-            Self::Alibaba => Box::new(alibaba::Alibaba::new()),
-            Self::Tencent => Box::new(tencent::Tencent::new()),
-            Self::Systor => Box::new(systor::Systor::new()),
-            Self::Spc => Box::new(spc::Spc::new()),
-            Self::DiskSim => Box::new(disksim::DiskSim::new()),
-            Self::Blkparse => Box::new(blkparse::Blkparse::new()),
-            Self::FioLog => Box::new(fio_log::FioLog::new()),
-            Self::Biosnoop => Box::new(biosnoop::Biosnoop::new()),
-            Self::Iotrace => Box::new(iotrace::Iotrace::new()),
-            Self::Vscsi | Self::OracleGeneral | Self::Blktrace | Self::Parquet | Self::Record => return None,
-        })
-    }
-}

@@ -2,11 +2,13 @@
 
 use super::blktrace::Blktrace;
 use super::detect::{self, HEAD_BYTES};
+use super::kind::Format;
 use super::oracle_general::OracleGeneral;
 use super::parquet::{ParquetTrace, Wanted};
+use super::readers::lines;
 use super::segments::{self, Capture};
 use super::text::Text;
-use super::{Format, Vscsi};
+use super::vscsi::Vscsi;
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -27,7 +29,7 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// How a frame that holds no data begins, which some packers write first; the low half of its first byte is free (RFC
 /// 8878, 3.1.2).
 const ZSTD_SKIPPABLE: (u8, &[u8]) = (0x50, &[0x2a, 0x4d, 0x18]);
-/// The largest window that a Zstandard frame may ask for, 128 MiB: what every decoder takes without being told, up to
+/// The largest window that a Zstandard frame may ask for, 128 MiB: what every decoder takes without an option, up to
 /// `zstd --ultra -22`, and not more `--long`.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
@@ -140,7 +142,7 @@ fn from_unpacked(
         None => detect::detect(from.head(), from.is_whole())
             .map_err(|why| TraceError::UnknownFormat { path: path.to_owned(), why })?,
     };
-    if let Some(lines) = format.lines() {
+    if let Some(lines) = lines(format) {
         return Ok(Box::new(Text::new(from, format.name(), lines)));
     }
     match format {

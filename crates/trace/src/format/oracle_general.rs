@@ -1,11 +1,11 @@
 //! libCacheSim's oracleGeneral: packed records of 24 bytes, little-endian `u32 seconds; u64 id; u32 bytes; i64 next`
 //! (libCacheSim, `traceReader/generalReader/oracleGeneral.h`).
 //!
-//! Operations are not told, and neither is what an id means: it is taken as a sector, which is what traces converted
+//! Operations are not recorded, and neither is what an id means: it is taken as a sector, which is what traces converted
 //! from vscsi have there. Ids that are hashes keep their low 54 bits, so that they stay within a device of 2^64 bytes.
 
-use super::books::Books;
 use super::clock::Clock;
+use super::counters::Counters;
 use super::fields::{Bad, SECTOR_BYTES, range};
 use super::records::Records;
 use crate::{Faults, Knows, Names, Op, Request, Source, TraceError};
@@ -22,12 +22,12 @@ const NEXT_MIN: i64 = -2;
 pub(super) struct OracleGeneral<R> {
     records: Records<R, RECORD_BYTES>,
     clock: Clock,
-    books: Books,
+    counters: Counters,
 }
 
 impl<R: Read> OracleGeneral<R> {
     pub fn new(from: R, name: &'static str) -> Self {
-        Self { records: Records::new(from), clock: Clock::from_first(), books: Books::of_binary(name) }
+        Self { records: Records::new(from), clock: Clock::from_first(), counters: Counters::of_binary(name) }
     }
 }
 
@@ -62,12 +62,12 @@ pub(super) fn looks_right(head: &[u8]) -> bool {
 
 impl<R: Read> Source for OracleGeneral<R> {
     fn read(&mut self, into: &mut Vec<Request>, _names: &mut Names) -> Result<bool, TraceError> {
-        let Self { records, clock, books } = self;
-        records.read_batch(books, into, |record| request(record, clock))
+        let Self { records, clock, counters } = self;
+        records.read_batch(counters, into, |record| request(record, clock))
     }
 
     fn faults(&self) -> &Faults {
-        self.books.faults()
+        self.counters.faults()
     }
 
     fn knows(&self) -> Knows {

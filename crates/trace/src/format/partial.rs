@@ -75,7 +75,7 @@ impl PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Half a file is of no use (Parquet has its index last); why it is half has been told.
+            // Half a file is of no use (Parquet has its index last); why it is half has been reported.
             let _ = fs::remove_file(&self.at);
         }
     }

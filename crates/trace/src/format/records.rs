@@ -1,6 +1,6 @@
 //! Binary traces of records of one size.
 
-use super::books::Books;
+use super::counters::Counters;
 use super::fields::Bad;
 use crate::{BATCH_REQUESTS, Request, TraceError};
 use std::io::Read;
@@ -17,7 +17,7 @@ pub(super) struct Records<R, const N: usize> {
     /// Where in the chunk the next record begins.
     at: usize,
     is_over: bool,
-    /// Why reading ended, told once everything before it has been handed out.
+    /// Why reading ended, reported once everything before it has been handed out.
     failed: Option<TraceError>,
 }
 
@@ -48,27 +48,27 @@ impl<R: Read, const N: usize> Records<R, N> {
         (self.is_over && rest > 0 && rest < N).then(|| (self.offset_bytes + self.at as u64, rest))
     }
 
-    /// Appends the requests of the next records, as [`crate::Source::read`] does; what is wrong goes into the books.
+    /// Appends the requests of the next records, as [`crate::Source::read`] does; what is wrong goes into the statistics.
     pub fn read_batch(
         &mut self,
-        books: &mut Books,
+        counters: &mut Counters,
         into: &mut Vec<Request>,
         mut request: impl FnMut(&[u8; N]) -> Result<Request, Bad>,
     ) -> Result<bool, TraceError> {
         for _ in 0..BATCH_REQUESTS {
             let Some((place, record)) = self.next()? else {
                 if let Some((place, bytes)) = self.rest() {
-                    books.bad(place, place, || format!("{bytes} bytes at the end are no whole record of {N}"))?;
+                    counters.bad(place, place, || format!("{bytes} bytes at the end are no whole record of {N}"))?;
                 }
-                books.end()?;
+                counters.end()?;
                 return Ok(false);
             };
             match request(record) {
                 Ok(request) => {
-                    books.good();
+                    counters.good();
                     into.push(request);
                 }
-                Err(bad) => books.bad(place, place, || bad.to_owned())?,
+                Err(bad) => counters.bad(place, place, || bad.to_owned())?,
             }
         }
         Ok(true)

@@ -1,6 +1,6 @@
 //! Traces that are texts, an entry a line.
 
-use super::books::Books;
+use super::counters::Counters;
 use super::fields::Bad;
 use super::lines::{LINE_BYTES_MAX, Lines};
 use crate::{BATCH_REQUESTS, Faults, Knows, Names, Request, Source, TraceError};
@@ -11,7 +11,7 @@ const QUOTED_BYTES: usize = 60;
 
 /// What the lines of a format say.
 pub(super) trait LineFormat: Send {
-    /// Appends the requests that a line tells, or that it lets be told.
+    /// Appends the requests that a line tells, or that it completes.
     ///
     /// # Errors
     /// What is wrong with the line; then nothing is appended.
@@ -38,12 +38,12 @@ pub(super) trait LineFormat: Send {
 pub(super) struct Text<R> {
     lines: Lines<R>,
     format: Box<dyn LineFormat>,
-    books: Books,
+    counters: Counters,
 }
 
 impl<R: Read> Text<R> {
     pub fn new(from: R, name: &'static str, format: Box<dyn LineFormat>) -> Self {
-        Self { lines: Lines::new(from, name), format, books: Books::of_text(name) }
+        Self { lines: Lines::new(from, name), format, counters: Counters::of_text(name) }
     }
 }
 
@@ -63,21 +63,21 @@ impl<R: Read> Source for Text<R> {
         for _ in 0..BATCH_REQUESTS {
             let Some(line) = self.lines.next()? else {
                 self.format.end(into);
-                self.books.end()?;
+                self.counters.end()?;
                 return Ok(false);
             };
             let Some(bytes) = line.bytes else {
                 let what = || format!("the line is longer than {LINE_BYTES_MAX} bytes");
-                self.books.bad(line.number, line.offset_bytes, what)?;
+                self.counters.bad(line.number, line.offset_bytes, what)?;
                 continue;
             };
             if bytes.trim_ascii().is_empty() || line.number == 1 && is_header(&*self.format, bytes) {
                 continue;
             }
             match self.format.line(bytes, into, names) {
-                Ok(()) => self.books.good(),
+                Ok(()) => self.counters.good(),
                 Err(bad) => {
-                    self.books.bad(line.number, line.offset_bytes, || format!("{bad}: {}", quoted(bytes)))?;
+                    self.counters.bad(line.number, line.offset_bytes, || format!("{bad}: {}", quoted(bytes)))?;
                 }
             }
         }
@@ -85,7 +85,7 @@ impl<R: Read> Source for Text<R> {
     }
 
     fn faults(&self) -> &Faults {
-        self.books.faults()
+        self.counters.faults()
     }
 
     fn knows(&self) -> Knows {

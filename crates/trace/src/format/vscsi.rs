@@ -1,8 +1,8 @@
 //! VMware's vscsiStats records, version 1, as the CloudPhysics traces have them: 32 bytes, little-endian
 //! `u32 sn, len, nSG; u16 cmd, ver; u64 lbn, us` (libCacheSim, `traceReader/customizedReader/vscsi.h`).
 
-use super::books::Books;
 use super::clock::Clock;
+use super::counters::Counters;
 use super::fields::{Bad, range, sectors};
 use super::records::Records;
 use crate::{Faults, Knows, Names, Op, Request, Source, TraceError};
@@ -16,13 +16,13 @@ const VERSION: u16 = 1;
 pub struct Vscsi<R> {
     records: Records<R, RECORD_BYTES>,
     clock: Clock,
-    books: Books,
+    counters: Counters,
 }
 
 impl<R: Read> Vscsi<R> {
     /// Reads `from`, the unpacked bytes.
     pub fn new(from: R) -> Self {
-        Self { records: Records::new(from), clock: Clock::from_first(), books: Books::of_binary("vscsi") }
+        Self { records: Records::new(from), clock: Clock::from_first(), counters: Counters::of_binary("vscsi") }
     }
 }
 
@@ -69,12 +69,12 @@ fn request(record: &[u8; RECORD_BYTES], clock: &mut Clock) -> Result<Request, Ba
 
 impl<R: Read> Source for Vscsi<R> {
     fn read(&mut self, into: &mut Vec<Request>, _names: &mut Names) -> Result<bool, TraceError> {
-        let Self { records, clock, books } = self;
-        records.read_batch(books, into, |record| request(record, clock))
+        let Self { records, clock, counters } = self;
+        records.read_batch(counters, into, |record| request(record, clock))
     }
 
     fn faults(&self) -> &Faults {
-        self.books.faults()
+        self.counters.faults()
     }
 
     fn knows(&self) -> Knows {

@@ -4,7 +4,8 @@
 //! that changed go to new offsets of the collection's file; what they replace is free for the next checkpoint, and is
 //! reused, not discarded.
 
-use super::{BLOCK_BYTES, GB, GenerateError, Parameters, REQUEST_BYTES, fraction, jittered_ns, poisson_gap_ns};
+use super::parts::{BLOCK_BYTES, GB, REQUEST_BYTES, fraction, jittered_ns, poisson_gap_ns};
+use super::{GenerateError, Parameters};
 use crate::{BATCH_REQUESTS, Faults, Flags, Knows, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 

@@ -3,7 +3,8 @@
 //! Mixes and distributions are those of YCSB's `workloads/workloada` to `workloadf`; keys are chosen as
 //! `CoreWorkload.nextKeynum` does.
 
-use super::{BLOCK_BYTES, GenerateError, Latest, Parameters, REQUEST_BYTES, ScrambledZipfian, poisson_gap_ns};
+use super::parts::{BLOCK_BYTES, REQUEST_BYTES, poisson_gap_ns};
+use super::{GenerateError, Latest, Parameters, ScrambledZipfian};
 use crate::{BATCH_REQUESTS, Faults, Knows, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 

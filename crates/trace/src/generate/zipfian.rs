@@ -4,7 +4,7 @@
 //! `generator/ScrambledZipfianGenerator.java`, `generator/SkewedLatestGenerator.java`, `Utils.java` (`fnvhash64`) and
 //! `workloads/CoreWorkload.java`.
 
-use super::fraction;
+use super::parts::fraction;
 use forebay_block::Random;
 
 /// The skew.

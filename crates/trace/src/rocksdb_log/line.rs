@@ -3,12 +3,12 @@
 use memchr::memmem::find;
 use serde_json::Value;
 
-/// Levels that are believed; RocksDB has 7 unless told otherwise.
+/// Levels that are believed; RocksDB has 7 unless configured otherwise.
 const LEVELS_MAX: u64 = 64;
 
 /// One thing that matters here.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Entry {
     /// The database is opened.
     Opens,
     /// A job begins that writes tables of a level.
@@ -35,7 +35,7 @@ type Bad = &'static str;
 /// What a line tells, and when that was, in microseconds of a calendar of its own; `None` where it tells nothing.
 ///
 /// Lines of a log buffer come late, with the time at which they were noted.
-pub(super) fn told(line: &[u8]) -> Result<Option<(u64, Told)>, Bad> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<(u64, Entry)>, Bad> {
     // Other lines are the rest of a table of statistics, or of options.
     let Some((mut at, mut rest)) = time(line) else { return Ok(None) };
     if let Some(original) = find(rest, b"(Original Log Time ").and_then(|begin| rest.get(begin + 19..))
@@ -43,11 +43,11 @@ pub(super) fn told(line: &[u8]) -> Result<Option<(u64, Told)>, Bad> {
     {
         (at, rest) = (noted, behind);
     }
-    let told = match find(rest, b"EVENT_LOG_v1 ") {
+    let entry = match find(rest, b"EVENT_LOG_v1 ") {
         Some(begin) => event(rest.get(begin + 13..).unwrap_or_default())?,
         None => text(rest)?,
     };
-    Ok(told.map(|told| (at, told)))
+    Ok(entry.map(|entry| (at, entry)))
 }
 
 /// `2026/11/22-09:43:34.162409` and what is behind it.
@@ -73,7 +73,7 @@ fn time(line: &[u8]) -> Option<(u64, &[u8])> {
     Some((((hours * 60 + minute) * 60 + second) * 1_000_000 + microsecond, rest))
 }
 
-fn text(rest: &[u8]) -> Result<Option<Told>, Bad> {
+fn text(rest: &[u8]) -> Result<Option<Entry>, Bad> {
     if let Some(begin) = find(rest, b"[JOB ") {
         let (job, rest) = number(&rest[begin + 5..])?;
         return match rest.strip_prefix(b"] ") {
@@ -83,12 +83,12 @@ fn text(rest: &[u8]) -> Result<Option<Told>, Bad> {
     }
     if let Some(rest) = behind(rest, b"[WriteLevel0TableForRecovery] Level-0 table #") {
         let (number, rest) = number(rest)?;
-        return Ok((rest == b": started").then_some(Told::Writes { job: None, number, level: 0 }));
+        return Ok((rest == b": started").then_some(Entry::Writes { job: None, number, level: 0 }));
     }
     if let Some(rest) = behind(rest, b"] Moving #") {
         let (number, rest) = number(rest)?;
         let Some(rest) = rest.strip_prefix(b" to level-") else { return Ok(None) };
-        return Ok(Some(Told::Moves { number, level: level(rest)?.0 }));
+        return Ok(Some(Entry::Moves { number, level: level(rest)?.0 }));
     }
     if let Some(rest) = behind(rest, b"[AddFile] External SST file ")
         && let Some(rest) = behind(rest, b" was ingested in L")
@@ -97,26 +97,26 @@ fn text(rest: &[u8]) -> Result<Option<Told>, Bad> {
         let Some(path) = rest.strip_prefix(b" with path ") else { return Ok(None) };
         let path = find(path, b" (global_seqno=").map_or(path, |end| &path[..end]);
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        return Ok(Some(Told::Ingests { number: number(name)?.0, level }));
+        return Ok(Some(Entry::Ingests { number: number(name)?.0, level }));
     }
-    Ok(find(rest, b"Recovering from manifest file:").map(|_| Told::Opens))
+    Ok(find(rest, b"Recovering from manifest file:").map(|_| Entry::Opens))
 }
 
 /// What stands behind `[JOB n] `.
-fn of_job(job: u64, rest: &[u8]) -> Result<Option<Told>, Bad> {
+fn of_job(job: u64, rest: &[u8]) -> Result<Option<Entry>, Bad> {
     if let Some(rest) = rest.strip_prefix(b"Compacting ")
         && let Some(rest) = behind(rest, b" files to L")
     {
-        return Ok(Some(Told::Begins { job, level: level(rest)?.0 }));
+        return Ok(Some(Entry::Begins { job, level: level(rest)?.0 }));
     }
     if let Some(rest) = rest.strip_prefix(b"Level-0 flush table #") {
         let (number, rest) = number(rest)?;
-        return Ok((rest == b": started").then_some(Told::Writes { job: Some(job), number, level: 0 }));
+        return Ok((rest == b": started").then_some(Entry::Writes { job: Some(job), number, level: 0 }));
     }
     if let Some(rest) = rest.strip_prefix(b"Generated table #") {
         let (table, rest) = number(rest)?;
         let Some(rest) = behind(rest, b" keys, ") else { return Ok(None) };
-        return Ok(Some(Told::Wrote { job, number: table, bytes: number(rest)?.0 }));
+        return Ok(Some(Entry::Wrote { job, number: table, bytes: number(rest)?.0 }));
     }
     Ok(None)
 }
@@ -143,7 +143,7 @@ fn believed(level: u64) -> Result<u8, Bad> {
     if level >= LEVELS_MAX { Err(BAD) } else { u8::try_from(level).map_err(|_| BAD) }
 }
 
-fn event(json: &[u8]) -> Result<Option<Told>, Bad> {
+fn event(json: &[u8]) -> Result<Option<Entry>, Bad> {
     let Ok(Value::Object(members)) = serde_json::from_slice(json) else {
         return Err("an event that is no JSON object; a cut one, perhaps");
     };
@@ -151,8 +151,8 @@ fn event(json: &[u8]) -> Result<Option<Told>, Bad> {
     let needed = |key: &str| of(key).ok_or("an event without a number that belongs to it");
     let Some(Value::String(event)) = members.get("event") else { return Ok(None) };
     Ok(match event.as_str() {
-        "recovery_started" | "flush_started" => Some(Told::Begins { job: needed("job")?, level: 0 }),
-        "recovery_finished" | "flush_finished" => Some(Told::Ends { job: needed("job")?, level: Some(0) }),
+        "recovery_started" | "flush_started" => Some(Entry::Begins { job: needed("job")?, level: 0 }),
+        "recovery_finished" | "flush_finished" => Some(Entry::Ends { job: needed("job")?, level: Some(0) }),
         "compaction_started" => {
             let mut inputs = Vec::new();
             for (key, files) in &members {
@@ -161,17 +161,17 @@ fn event(json: &[u8]) -> Result<Option<Told>, Bad> {
                 let files = files.as_array().map(Vec::as_slice).unwrap_or_default();
                 inputs.extend(files.iter().filter_map(Value::as_u64).map(|number| (at, number)));
             }
-            Some(Told::Are { inputs })
+            Some(Entry::Are { inputs })
         }
         "compaction_finished" => {
             let level = of("output_level").map(believed).transpose()?;
-            Some(Told::Ends { job: needed("job")?, level })
+            Some(Entry::Ends { job: needed("job")?, level })
         }
         "table_file_creation" => {
             let bytes = of("file_size").unwrap_or(0);
-            Some(Told::Wrote { job: needed("job")?, number: needed("file_number")?, bytes })
+            Some(Entry::Wrote { job: needed("job")?, number: needed("file_number")?, bytes })
         }
-        "table_file_deletion" => Some(Told::Deletes { number: needed("file_number")? }),
+        "table_file_deletion" => Some(Entry::Deletes { number: needed("file_number")? }),
         _ => None,
     })
 }

@@ -4,7 +4,7 @@
 //! level. It is read as bytes in any portions, so a file that is still written can be followed. Numbers count for one
 //! database, whatever its column families: one [`RocksdbLog`] for each.
 //!
-//! Lines are told as RocksDB 7.8 and 9.10 write them (`db/flush_job.cc`, `db/compaction/compaction_job.cc`,
+//! Lines are understood as RocksDB 7.8 and 9.10 write them (`db/flush_job.cc`, `db/compaction/compaction_job.cc`,
 //! `db/db_impl/db_impl_open.cc`, `db/db_impl/db_impl_compaction_flush.cc`, `db/external_sst_file_ingestion_job.cc`,
 //! `db/event_helpers.cc`); all others are passed over.
 //!
@@ -13,11 +13,13 @@
 
 mod line;
 mod tables;
+
+pub use tables::Created;
 #[cfg(test)]
 mod tests;
 
 use crate::Faults;
-use line::{Told, told};
+use line::{Entry, parse};
 use memchr::memchr;
 use std::collections::BTreeMap;
 use tables::Tables;
@@ -28,15 +30,6 @@ const LINE_BYTES_MAX: usize = 256 << 10;
 const JOBS_MAX: usize = 1 << 12;
 /// Tables of one job that may wait for its level.
 const WAITING_MAX: usize = 1 << 16;
-
-/// Tables that were written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Created {
-    /// How many.
-    pub tables: u64,
-    /// Bytes of their files.
-    pub bytes: u64,
-}
 
 /// A job that writes tables.
 #[derive(Clone, Debug, Default)]
@@ -172,39 +165,39 @@ impl RocksdbLog {
 
     fn line(&mut self, line: &[u8]) {
         self.lines += 1;
-        match told(line) {
+        match parse(line) {
             Ok(None) => {}
-            Ok(Some((at, told))) => self.take_in(at, told),
+            Ok(Some((at, entry))) => self.take_in(at, entry),
             Err(what) => self.faults.note(self.lines, || what.to_owned()),
         }
     }
 
-    fn take_in(&mut self, at: u64, told: Told) {
-        match told {
+    fn take_in(&mut self, at: u64, entry: Entry) {
+        match entry {
             // Jobs are numbered anew when the database is opened.
-            Told::Opens => self.jobs.clear(),
-            Told::Begins { job, level } => self.begins(job, level),
-            Told::Writes { job, number, level } => {
+            Entry::Opens => self.jobs.clear(),
+            Entry::Begins { job, level } => self.begins(job, level),
+            Entry::Writes { job, number, level } => {
                 if let Some(job) = job {
                     self.begins(job, level);
                     self.jobs.entry(job).and_modify(|job| job.is_named = true);
                 }
                 self.tables.wrote(at, number, Some(level), 0);
             }
-            Told::Wrote { job, number, bytes } => self.wrote(at, job, number, bytes),
-            Told::Ends { job, level } => {
+            Entry::Wrote { job, number, bytes } => self.wrote(at, job, number, bytes),
+            Entry::Ends { job, level } => {
                 let Some(job) = self.jobs.remove(&job) else { return };
                 for number in job.waiting {
                     self.tables.wrote(at, number, level, 0);
                 }
             }
-            Told::Are { inputs } => {
+            Entry::Are { inputs } => {
                 for (level, number) in inputs {
                     self.tables.is_at(at, number, level);
                 }
             }
-            Told::Moves { number, level } | Told::Ingests { number, level } => self.tables.is_at(at, number, level),
-            Told::Deletes { number } => self.tables.deletes(number),
+            Entry::Moves { number, level } | Entry::Ingests { number, level } => self.tables.is_at(at, number, level),
+            Entry::Deletes { number } => self.tables.deletes(number),
         }
     }
 

@@ -1,17 +1,25 @@
 //! What is known of tables, by number.
 
-use super::Created;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Tables that are kept, deleted ones included.
 const TABLES_MAX: usize = 1 << 20;
 
+/// Tables that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Created {
+    /// How many.
+    pub tables: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {
     level: Option<u8>,
     created: Option<u8>,
-    /// When the level was told.
-    told_at: u64,
+    /// When the level was logged.
+    reported_at: u64,
     bytes: u64,
     deleted: bool,
 }
@@ -67,7 +75,7 @@ impl Tables {
         std::mem::take(&mut self.changed)
     }
 
-    /// Greater than every number that was told.
+    /// Greater than every number that was logged.
     pub fn next_number(&self) -> u64 {
         self.next_number
     }
@@ -76,15 +84,15 @@ impl Tables {
         self.forgotten
     }
 
-    /// A table was written, or (0 bytes) is about to be; what was told before stays.
+    /// A table was written, or (0 bytes) is about to be; what was logged before stays.
     pub fn wrote(&mut self, at: u64, number: u64, level: Option<u8>, bytes: u64) {
         let Some(table) = self.entry(number) else { return };
         let before = *table;
         table.created = table.created.or(level);
-        // A later move is told before a compaction's end, which may come late.
+        // A later move is logged before a compaction's end, which may come late.
         if table.level.is_none() && !table.deleted && level.is_some() {
             table.level = level;
-            table.told_at = at;
+            table.reported_at = at;
         }
         if table.bytes == 0 {
             table.bytes = bytes;
@@ -99,11 +107,11 @@ impl Tables {
     /// A table is at a level now.
     pub fn is_at(&mut self, at: u64, number: u64, level: u8) {
         let Some(table) = self.entry(number) else { return };
-        // Lines of a log buffer come late: a later move may have been told before.
-        if table.deleted || at < table.told_at {
+        // Lines of a log buffer come late: a later move may have been logged before.
+        if table.deleted || at < table.reported_at {
             return;
         }
-        table.told_at = at;
+        table.reported_at = at;
         if table.level != Some(level) {
             table.level = Some(level);
             self.changed.insert(number);
@@ -170,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_is_told_late_does_not_undo_a_later_one() {
+    fn a_move_that_is_reported_late_does_not_undo_a_later_one() {
         let mut tables = Tables::default();
         tables.wrote(10, 7, Some(1), 100);
         tables.is_at(30, 7, 3);

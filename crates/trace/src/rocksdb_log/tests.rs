@@ -59,7 +59,7 @@ fn tables_have_the_levels_of_the_jobs_that_wrote_them() {
 }
 
 #[test]
-fn levels_are_told_as_early_as_the_log_does() {
+fn levels_are_reported_as_early_as_the_log_does() {
     let log = up_to("2026/11/22-09:43:34.186798");
     assert_eq!((log.level(10), log.level_created(10)), (Some(0), Some(0)));
     assert_eq!(log.created().count(), 0);
@@ -73,7 +73,7 @@ fn levels_are_told_as_early_as_the_log_does() {
 }
 
 #[test]
-fn changes_are_told_once() {
+fn changes_are_reported_once() {
     let mut log = fed(LOG);
     assert_eq!(log.take_changed().collect::<Vec<_>>(), [3, 9, 10, 19, 20, 21, 33]);
     assert_eq!(log.take_changed().count(), 0);

@@ -1,8 +1,8 @@
 //! The generators against the published tables, and what must hold of any stream of theirs.
 
-mod books;
+mod counters;
 
-use books::{BLOCK_BYTES, Books, Classify, MONGODB, Published, ROCKSDB, mongodb_row, published, rocksdb_row};
+use counters::{BLOCK_BYTES, Classify, Counters, MONGODB, Published, ROCKSDB, mongodb_row, published, rocksdb_row};
 use forebay_trace::generate::{self, GenerateError, Mongodb, MongodbOptions, Rocksdb, RocksdbOptions};
 use forebay_trace::generate::{Ycsb, YcsbOptions, YcsbWorkload};
 use forebay_trace::{Flags, Lifetime, Names, Op, Request, Source};
@@ -11,9 +11,9 @@ use proptest::prelude::*;
 /// Every alpha within a point, every beta within a tenth, and both sizes with it.
 fn hold_against(uri: &str, scale: f64, rows: &[Published], classify: Classify) {
     let mut source = generate::open(uri).expect("a generator").expect("its parameters");
-    let books = Books::of(&mut *source, rows.len(), classify);
+    let counters = Counters::of(&mut *source, rows.len(), classify);
     for (row, Published { name, .. }) in rows.iter().enumerate() {
-        let (is, should) = (books.figures(row), published(rows, row));
+        let (is, should) = (counters.figures(row), published(rows, row));
         assert!((is.alpha - should.alpha).abs() < 0.01, "{uri} {name}: alpha {} not {}", is.alpha, should.alpha);
         assert!((is.beta / should.beta - 1.0).abs() < 0.1, "{uri} {name}: beta {} not {}", is.beta, should.beta);
         let written = is.written_gb / scale / should.written_gb;

@@ -219,7 +219,8 @@ impl Engine {
         if self.stats.len() < classes {
             self.stats.resize(classes, Default::default());
         }
-        self.mover_policy_changed();
+        self.space_changed = true;
+        self.migrate_policy_changed();
         self.request_checkpoint(false);
     }
 }

@@ -3,12 +3,12 @@
 //! first.
 
 use super::clients::Fill;
-use super::{Engine, Freed, Pending};
-use crate::layout::band_summary;
+use super::{Counters, Engine, Freed, Pending};
 use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
-use crate::layout::root::{DiskRoot, Root, RootHeader};
+use crate::layout::root::{DiskRoot, KeptSection, Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::map::index::Disk;
+use crate::space::bands::GroupKey;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use std::collections::BTreeSet;
@@ -58,13 +58,17 @@ pub(crate) struct CheckpointState {
     pub bypass_debt: u64,
     /// See [`RootHeader::counts_due`], as this checkpoint began.
     counts_due: bool,
-    /// A band became full.
+    /// Sections of the root that this program does not know.
+    pub kept: Vec<KeptSection>,
+    /// Groups are complete and their summaries not written.
     pub summaries_due: bool,
-    /// Time before which no summary is written, after one failed.
-    summaries_not_before_ns: u64,
-    /// Bands to be trimmed once their summary is written.
+    /// Time before which no summary is written by itself, after one failed.
+    pub summaries_not_before_ns: u64,
+    /// Bands to be trimmed once no summary is on its way there.
     pub trims_waiting: Vec<u32>,
-    summarising: BTreeSet<u32>,
+    /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
+    /// their entries, so they come first.
+    summaries_awaited: BTreeSet<GroupKey>,
     phase: Phase,
     requested: bool,
     clean: bool,
@@ -91,6 +95,8 @@ pub(crate) struct CheckpointState {
     /// after the freeze used and gave up: replaying them would give up the page.
     page_slots: Vec<u64>,
     header: Option<RootHeader>,
+    /// Sizes of the disks that its root tells, in bytes.
+    disk_sizes_bytes: Vec<(u16, u64)>,
     /// Journal position where a recovery from this checkpoint would start.
     start: u64,
 }
@@ -99,6 +105,14 @@ impl CheckpointState {
     /// Whether a checkpoint is under way.
     pub fn is_active(&self) -> bool {
         self.phase != Phase::Idle
+    }
+
+    /// The summary of a group could not be written: where the checkpoint under way needs it, it is given up.
+    pub fn summary_failed(&mut self, key: GroupKey, error: String, counters: &mut Counters) {
+        if self.summaries_awaited.contains(&key) {
+            self.failed = true;
+            counters.last_checkpoint_error = Some(error);
+        }
     }
 
     /// Slots that the checkpoint under way holds twice: new pages reserved, or old ones not yet given up.
@@ -185,7 +199,7 @@ impl Engine {
     /// From where recovery would need the journal if the map were frozen now: position and batch.
     fn journal_needed_from(&self) -> (u64, u64) {
         let pieces = self.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
-        pieces.chain(self.mover_journal_at()).fold(self.journal.head(), Ord::min)
+        pieces.chain(self.migrate_journal_at()).fold(self.journal.head(), Ord::min)
     }
 
     /// Moves the checkpoint on as far as it goes without waiting.
@@ -224,8 +238,10 @@ impl Engine {
         }
         match self.checkpoint.phase {
             Phase::Blob if self.checkpoint.failed => self.abort_checkpoint(),
+            Phase::Blob if self.awaits_summaries() => {}
             Phase::Header if self.checkpoint.failed => self.retry_headers(),
             Phase::Blob => {
+                self.checkpoint.summaries_awaited.clear();
                 self.checkpoint.phase = Phase::FlushPages;
                 self.flush.checkpoint_wants = true;
             }
@@ -242,6 +258,11 @@ impl Engine {
             }
             _ => {}
         }
+    }
+
+    /// Whether summaries that the root under way relies on are still to be written.
+    fn awaits_summaries(&self) -> bool {
+        self.checkpoint.summaries_awaited.iter().any(|&key| self.bands.is_unwritten(key))
     }
 
     /// The flush that the checkpoint asked for ended.
@@ -285,8 +306,10 @@ impl Engine {
                 }
             }
         }
-        unapplied.extend(self.mover_unapplied());
-        for freed in self.freed.iter().chain(self.mover_deferred()) {
+        unapplied.extend(self.migrate_unapplied());
+        unapplied.sort_unstable();
+        unapplied.dedup();
+        for freed in self.freed.iter().chain(self.migrate_deferred()).chain(self.lost.iter().copied()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);
@@ -300,7 +323,7 @@ impl Engine {
             shadow.clear(slot);
         }
         self.disks.values_mut().for_each(Disk::take_counts);
-        let counts_due = !self.mover_has_swept();
+        let counts_due = !self.migrate_has_surveyed();
         let state = &mut self.checkpoint;
         state.counts_due = counts_due;
         state.generation += 1;
@@ -330,11 +353,15 @@ impl Engine {
             evidence: self.prism.save(),
             band_clock: self.bands.clock(),
             bands: self.bands.table().to_vec(),
-            summaries: self.bands.summaries().map(|(band, entries)| (*band, entries.clone())).collect(),
+            open_groups: self.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
             slots: Vec::new(),
+            kept: state.kept.clone(),
         };
         state.shadow = Some(shadow);
         state.start = start.0;
+        state.summaries_awaited = self.bands.unwritten();
+        state.summaries_not_before_ns = 0;
+        self.write_summaries();
         self.reserve_page_slots();
         self.reserve_for_map();
     }
@@ -524,6 +551,8 @@ impl Engine {
                     .collect(),
             })
             .collect();
+        let sizes = self.disks.values().map(|disk| (disk.id.0, disk.size_bytes));
+        self.checkpoint.disk_sizes_bytes = sizes.collect();
         let Some(shadow) = self.checkpoint.shadow.take() else {
             return;
         };
@@ -588,6 +617,11 @@ impl Engine {
             return;
         };
         self.checkpoint.number = header.checkpoint;
+        for (id, size_bytes) in std::mem::take(&mut self.checkpoint.disk_sizes_bytes) {
+            if let Some(disk) = self.disks.get_mut(&id) {
+                disk.durable_bytes = size_bytes;
+            }
+        }
         self.checkpoint.failures = 0;
         self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, header.checkpoint);
@@ -608,6 +642,7 @@ impl Engine {
         self.release_page_slots();
         self.checkpoint.header = None;
         self.checkpoint.shadow = None;
+        self.checkpoint.summaries_awaited.clear();
         self.checkpoint.requested = true;
         self.checkpoint.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
         self.checkpoint.failures = self.checkpoint.failures.saturating_add(1);
@@ -619,49 +654,6 @@ impl Engine {
         let generation = self.checkpoint.generation;
         for page in self.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
             page.dirty |= page.reference.generation == generation;
-        }
-    }
-
-    /// Writes the summaries of bands that are full and whose last blocks have arrived.
-    pub(crate) fn write_summaries(&mut self) {
-        if self.now_ns < self.checkpoint.summaries_not_before_ns {
-            return;
-        }
-        self.checkpoint.summaries_due = false;
-        for band in self.bands.closing() {
-            if self.bands.unsettled(band) > 0 {
-                self.checkpoint.summaries_due = true;
-                continue;
-            }
-            if !self.checkpoint.summarising.insert(band) {
-                continue;
-            }
-            let Some(entries) = self.bands.summary(band) else {
-                continue;
-            };
-            let (_, blocks) = band_summary::split(self.superblock.band_bytes / 4096);
-            let mut buf = Buf::zeroed(blocks as usize * 4096);
-            let generation = self.bands.get(band).generation;
-            band_summary::encode(&self.superblock.pool, band, generation, entries, &mut buf);
-            let location = self.extents.band_location(band, self.bands.data_blocks());
-            if let Some((device, offset_bytes)) = self.extents.place(location) {
-                let stream = self.bands.get(band).stream;
-                let op = Op::Write { bufs: Vectored::One(buf.freeze()), fua: false };
-                self.command(device, offset_bytes, stream, op, Pending::Summary { band });
-            }
-        }
-    }
-
-    pub(crate) fn summary_written(&mut self, band: u32, result: Result<(), IoError>) {
-        self.checkpoint.summarising.remove(&band);
-        if result.is_ok() {
-            self.bands.drop_summary(band);
-            self.retry_trims();
-        } else {
-            // It stays in memory and in the root; while there are many of these, no band is opened.
-            self.checkpoint.summaries_due = true;
-            self.checkpoint.summaries_not_before_ns = self.now_ns.saturating_add(1_000_000_000);
-            self.counters.summary_errors += 1;
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use super::Engine;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::map::index::Disk;
 use crate::request::{Completion, Extent, Op, Outcome, Request, RequestError, ToldParts};
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 const BLOCK: u64 = 4096;
 /// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
@@ -82,12 +84,38 @@ pub(crate) enum Wants {
     /// Its turn in its range.
     #[default]
     Turn,
-    /// Slots or bands.
-    Space,
     /// Room in the journal.
     Journal,
     /// A checkpoint: too many leaves are dirty.
     Checkpoint,
+    /// Slots or bands.
+    Space,
+}
+
+/// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    queues: [VecDeque<u32>; 4],
+}
+
+impl Waiting {
+    /// In the order in which they are tried again: those who only waited for their turn first.
+    pub const REASONS: [Wants; 4] = [Wants::Turn, Wants::Journal, Wants::Checkpoint, Wants::Space];
+
+    /// The queue of a reason.
+    pub fn queue(&mut self, wants: Wants) -> &mut VecDeque<u32> {
+        &mut self.queues[wants as usize]
+    }
+
+    /// The first who waits for a reason.
+    pub fn first(&self, wants: Wants) -> Option<u32> {
+        self.queues[wants as usize].front().copied()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
 }
 
 /// One run of a piece that got one kind of new entry.
@@ -133,6 +161,10 @@ pub(crate) struct Piece {
     pub error: Option<RequestError>,
     pub frame: Option<u32>,
     pub locked: bool,
+    /// Data and records go past volatile caches: it is durable when they have arrived.
+    pub fua: bool,
+    /// Part of a long sequential stream.
+    pub streams: bool,
     pub segments: SmallVec<[Segment; 2]>,
     pub checksums: SmallVec<[u32; 4]>,
     /// Locations a read was sent to, one per block, to tell a move from damage.
@@ -140,6 +172,8 @@ pub(crate) struct Piece {
     pub buf: Option<Buf>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
+    /// How often in a row the same data at the same place could not be read.
+    pub failures_in_place: u8,
     /// Batches that hold its records.
     pub batches: SmallVec<[u64; 2]>,
     /// Where recovery would have to start to see them.
@@ -170,12 +204,15 @@ impl Piece {
             error: None,
             frame: None,
             locked: false,
+            fua: false,
+            streams: false,
             segments: SmallVec::new(),
             checksums: SmallVec::new(),
             locations: SmallVec::new(),
             buf: None,
             parts: SmallVec::new(),
             attempts: 0,
+            failures_in_place: 0,
             batches: SmallVec::new(),
             journal_at: None,
             cancels: SmallVec::new(),
@@ -202,7 +239,8 @@ impl Engine {
     pub fn submit(&mut self, request: Request) {
         let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told } = request;
         let answer = |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
-        let Some(size_bytes) = self.disk(disk).map(|d| d.size_bytes) else {
+        // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
+        let Some(size_bytes) = self.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
         let is_flush = matches!(op, Op::Flush);
@@ -295,6 +333,9 @@ impl Engine {
 
     fn start_write(&mut self, client: u32, disk: DiskId, offset_bytes: u64, data: Buf) {
         let data = data.freeze();
+        let fua = self.clients.get(client as usize).is_some_and(|client| client.fua);
+        let blocks = (data.len() / BLOCK as usize) as u64;
+        let streams = self.streams.write(disk.0, offset_bytes / BLOCK, blocks) >= self.stream_min_blocks();
         let mut done = 0;
         while done < data.len() {
             let offset = offset_bytes + done as u64;
@@ -313,7 +354,7 @@ impl Engine {
                 }
                 (PieceKind::Write { data: slice }, blocks, len)
             };
-            self.launch_change(Piece::new(client, kind, disk, block, blocks, 0));
+            self.launch_change(Piece { fua, streams, ..Piece::new(client, kind, disk, block, blocks, 0) });
             done += len;
         }
     }
@@ -342,7 +383,7 @@ impl Engine {
             if let Some(piece) = self.pieces.get_mut(other as usize) {
                 piece.locked = true;
             }
-            self.stalled.push_back(other);
+            self.waiting.queue(Wants::Turn).push_back(other);
         }
         self.woken = woken;
     }
@@ -408,11 +449,7 @@ impl Engine {
                 ClientKind::Sweep { next_block, end_block, .. } if next_block < end_block => {
                     return self.next_sweep_pieces(id);
                 }
-                ClientKind::Status { next_block, end_block, extents, max_extents }
-                    if next_block < end_block && extents.len() <= *max_extents =>
-                {
-                    return self.next_status_piece_again(id);
-                }
+                ClientKind::Status { .. } => return self.next_status_pieces(id),
                 _ => {}
             }
         }
@@ -422,9 +459,18 @@ impl Engine {
     /// All pieces of a client are done: what must be durable is made so, then it is answered.
     pub(crate) fn end_client(&mut self, id: u32) {
         let Some(client) = self.clients.get_mut(id as usize) else { return };
-        let changes = matches!(client.kind, ClientKind::Write | ClientKind::Sweep { .. });
-        if client.error.is_none() && changes && std::mem::take(&mut client.fua) {
-            return self.client_flush(id);
+        if client.error.is_none() && client.fua {
+            match client.kind {
+                // Its pieces went past the caches. Not where a flush has failed meanwhile: the journal before them may
+                // be lost then, and it is a restart that finds out.
+                ClientKind::Write if self.flush.failed => client.error = Some(RequestError::FlushFailed),
+                // What a sweep found cleared already may have been cleared a moment ago, and not durably.
+                ClientKind::Sweep { .. } => {
+                    client.fua = false;
+                    return self.client_flush(id);
+                }
+                _ => {}
+            }
         }
         self.answer(id);
     }

@@ -3,11 +3,12 @@
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::{Counters, Engine, EngineOptions};
 use crate::journal::{Journal, JournalGeometry};
+use crate::layout::page::LEAF_ENTRIES;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
 use crate::map::index::{Disk, index_memory_bytes};
-use crate::space::bands::{Bands, UNSUMMARISED_MAX};
+use crate::space::bands::{Bands, ENTRIES_MEMORY_BYTES};
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
 use forebay_prism::Prism;
@@ -18,6 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 const BASE_MEMORY_BYTES: u64 = 28 << 20;
 /// A frame with its bookkeeping.
 const FRAME_BYTES: u64 = 4096 + 160;
+/// Bytes of a disk that a leaf maps.
+const LEAF_SPAN_BYTES: u64 = LEAF_ENTRIES as u64 * 4096;
 /// Fewest frames that let every kind of work go on.
 const FRAMES_MIN: u64 = 64;
 
@@ -54,12 +57,17 @@ pub fn memory_needed_bytes(superblock: &Superblock, extents: &Extents, disk_size
 }
 
 fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
-    let index: u64 = disk_sizes.map(index_memory_bytes).sum();
+    let (mut index, mut disk_bytes) = (0, 0);
+    for size_bytes in disk_sizes {
+        index += index_memory_bytes(size_bytes);
+        disk_bytes += size_bytes;
+    }
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
     let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
-    let summaries = bands.min(UNSUMMARISED_MAX as u64) * (superblock.band_bytes / 4096) * 24 * 2;
-    BASE_MEMORY_BYTES + index + tables + summaries
+    // The queue of leaves with staged blocks, by age, with what a vector keeps in hand.
+    let queue = 2 * 8 * (disk_bytes / LEAF_SPAN_BYTES + 1).min(superblock.slots);
+    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue
 }
 
 impl Engine {
@@ -84,7 +92,7 @@ impl Engine {
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let slots = Slots::from_words(root.slots, superblock.slots);
-        let bands = Bands::new(root.bands, root.summaries, root.band_clock, superblock.band_bytes, &extents);
+        let bands = Bands::new(root.bands, root.open_groups, root.band_clock, superblock.band_bytes, &extents);
         let mut engine = Self {
             extents,
             names,
@@ -105,12 +113,18 @@ impl Engine {
             pending: Slab::new(),
             commands: VecDeque::new(),
             completions: VecDeque::new(),
-            stalled: VecDeque::new(),
+            waiting: Default::default(),
             frame_waiters: VecDeque::new(),
             freed: Default::default(),
+            lost: Vec::new(),
             flush: Default::default(),
             checkpoint: Default::default(),
-            mover: Default::default(),
+            migrate: Default::default(),
+            space_changed: true,
+            streams: Default::default(),
+            writes_in_flight: [0; 2],
+            written_blocks: 0,
+            slots_taken: 0,
             executing: 0,
             copies: Default::default(),
             runs: Vec::new(),
@@ -123,8 +137,11 @@ impl Engine {
             superblock,
         };
         engine.stats.resize(engine.prism.table().classes().len().max(engine.stats.len()), Default::default());
+        engine.written_blocks = engine.stats.iter().map(|class| class.host_written_bytes / 4096).sum();
+        engine.enqueue_all_leaves();
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
+        engine.checkpoint.kept = root.kept;
         engine.reserve_for_map();
         engine.checkpoint.summaries_due = true;
         engine.tell_prism_disks();

@@ -3,6 +3,7 @@
 
 use super::{Engine, Pending};
 use crate::layout::page::Entry;
+use crate::space::bands::stream_hint;
 use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
 use forebay_prism::Place;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +117,7 @@ impl Engine {
             if let Some((device, offset_bytes)) = self.extents.place(self.extents.slot_location(slot)) {
                 let bufs = Vectored::One(data.slice(i * BLOCK, BLOCK));
                 let pending = Pending::Copy { disk, block: key.1, slot };
-                self.command(device, offset_bytes, class.0 + 1, Op::Write { bufs, fua: false }, pending);
+                self.command(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua: false }, pending);
             }
         }
     }

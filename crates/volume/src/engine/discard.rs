@@ -9,6 +9,8 @@ use crate::request::{Extent, ExtentState};
 use smallvec::smallvec;
 
 const BLOCK: u64 = 4096;
+/// Leaves of one sweep that are changed at once.
+const SWEEP_PIECES_MAX: usize = 64;
 
 impl Engine {
     /// Takes the whole range of a sweep, so that what comes later takes effect later, and starts
@@ -52,43 +54,56 @@ impl Engine {
         }
     }
 
-    /// Goes on with the next leaves of a sweep, until one has to wait. Called when all pieces so far
-    /// are done.
+    /// Goes on with the next leaves of a sweep: some at once, so that their records share a batch. Called when all pieces
+    /// so far are done.
     pub(crate) fn next_sweep_pieces(&mut self, id: u32) {
+        let at_once = (self.frames.limit() / 8).clamp(1, SWEEP_PIECES_MAX);
         loop {
-            let Some(client) = self.clients.get_mut(id as usize) else { return };
-            let disk_id = client.disk;
-            let ClientKind::Sweep { next_block, end_block, what } = &mut client.kind else { return };
-            let what = *what;
-            if what != Sweep::Zero
-                && let Some(disk) = self.disks.get(&disk_id.0)
-            {
-                // Skip what is not mapped at all.
-                let leaf = *next_block / LEAF_ENTRIES as u64;
-                match disk.next_leaf(leaf) {
-                    Some(next) if next > leaf => *next_block = (next * LEAF_ENTRIES as u64).min(*end_block),
-                    Some(_) => {}
-                    None => *next_block = *end_block,
-                }
+            // One for this loop: pieces that end at once must not come back here.
+            match self.clients.get_mut(id as usize) {
+                Some(client) => client.remaining = 1,
+                None => return,
             }
-            if *next_block >= *end_block {
-                return self.end_client(id);
+            let mut launched = 0;
+            while launched < at_once && self.launch_next_sweep_piece(id) {
+                launched += 1;
             }
-            let (block, left) = (*next_block, *end_block - *next_block);
-            let piece = Self::piece_within_leaf(id, PieceKind::Sweep(what), disk_id, block, left);
-            *next_block += u64::from(piece.blocks);
-            // One for this loop: a piece that ends at once must not come back here.
-            client.remaining = 1;
-            self.launch_in_range(piece);
             let Some(client) = self.clients.get_mut(id as usize) else { return };
             client.remaining -= 1;
             if client.remaining > 0 {
                 return;
             }
-            if client.error.is_some() {
+            if client.error.is_some() || launched == 0 {
                 return self.end_client(id);
             }
         }
+    }
+
+    /// Starts the next leaf of a sweep; false where there is none.
+    fn launch_next_sweep_piece(&mut self, id: u32) -> bool {
+        let Some(client) = self.clients.get_mut(id as usize) else { return false };
+        let disk_id = client.disk;
+        let ClientKind::Sweep { next_block, end_block, what } = &mut client.kind else { return false };
+        let what = *what;
+        if what != Sweep::Zero
+            && let Some(disk) = self.disks.get(&disk_id.0)
+        {
+            // Skip what is not mapped at all.
+            let leaf = *next_block / LEAF_ENTRIES as u64;
+            match disk.next_leaf(leaf) {
+                Some(next) if next > leaf => *next_block = (next * LEAF_ENTRIES as u64).min(*end_block),
+                Some(_) => {}
+                None => *next_block = *end_block,
+            }
+        }
+        if *next_block >= *end_block || client.error.is_some() {
+            return false;
+        }
+        let (block, left) = (*next_block, *end_block - *next_block);
+        let piece = Self::piece_within_leaf(id, PieceKind::Sweep(what), disk_id, block, left);
+        *next_block += u64::from(piece.blocks);
+        self.launch_in_range(piece);
+        true
     }
 
     /// Does it to the blocks of one leaf; only runs that change get a record.
@@ -101,7 +116,7 @@ impl Engine {
         let (disk, block) = (piece.disk, piece.block());
         // At most every second block starts a run; or each, where neighbours may get different classes.
         let runs = if what == Sweep::Reclass { blocks } else { blocks.div_ceil(2) };
-        if !self.journal.accepts(write_bytes(0) * runs, false) {
+        if !self.journal.accepts(write_bytes(0) * runs, false) || self.freed.is_full() {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {
@@ -160,13 +175,24 @@ impl Engine {
         }
     }
 
-    /// The same when all pieces so far are done.
-    pub(crate) fn next_status_piece_again(&mut self, id: u32) {
-        if let Some(client) = self.clients.get_mut(id as usize) {
+    /// Goes on with the next leaves when all pieces so far are done, until one has to wait: a loop, because a range of
+    /// one state may have any number of leaves.
+    pub(crate) fn next_status_pieces(&mut self, id: u32) {
+        loop {
+            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            let ClientKind::Status { next_block, end_block, extents, max_extents } = &client.kind else { return };
+            if client.error.is_some() || next_block >= end_block || extents.len() > *max_extents {
+                return self.end_client(id);
+            }
+            // One for this loop: a piece that ends at once must not come back here.
             client.remaining = 1;
+            self.next_status_piece(id);
+            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            client.remaining -= 1;
+            if client.remaining > 0 {
+                return;
+            }
         }
-        self.next_status_piece(id);
-        self.piece_of_client_done(id, None);
     }
 
     pub(crate) fn status_piece(&mut self, id: u32) {

@@ -5,6 +5,7 @@ use super::{Engine, Pending};
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use crate::request::RequestError;
 use forebay_block::{Buf, IoError, Op, Vectored};
+use std::collections::BTreeMap;
 
 /// How long a changed watermark may stay unwritten, in nanoseconds.
 const WATERMARK_EVERY_NS: u64 = 1_000_000_000;
@@ -22,8 +23,9 @@ pub(crate) struct FlushState {
     pub checkpoint_wants: bool,
     /// The flush under way.
     active: Option<Active>,
-    /// Devices with a flush of the mover under way, one bit each.
-    pub mover_devices: u32,
+    /// Flushes of jobs under way: number and device.
+    move_flushes: BTreeMap<u64, usize>,
+    next_move_flush: u64,
     submitted: u64,
     /// Data written since the last flush was submitted.
     pub unflushed_bytes: u64,
@@ -35,8 +37,10 @@ pub(crate) struct FlushState {
 #[derive(Debug)]
 struct Active {
     number: u64,
+    /// Devices whose flush has not ended, one bit each.
     devices: u32,
-    remaining: u32,
+    /// Flushes of jobs that were under way beside it on the same devices.
+    beside: Vec<u64>,
     failed: bool,
     clients: Vec<u32>,
     checkpoint: bool,
@@ -66,6 +70,25 @@ impl FlushState {
         self.watermark.busy = false;
         if !good {
             self.watermark.written_batch = 0;
+        }
+    }
+
+    /// A job flushes a device; returns the number of the flush.
+    pub fn move_flush_begins(&mut self, device: usize) -> u64 {
+        self.next_move_flush += 1;
+        let number = self.next_move_flush;
+        self.move_flushes.insert(number, device);
+        if let Some(active) = self.active.as_mut().filter(|active| active.devices & 1 << device != 0) {
+            active.beside.push(number);
+        }
+        number
+    }
+
+    /// A job's flush has ended.
+    pub fn move_flush_ended(&mut self, number: u64) {
+        self.move_flushes.remove(&number);
+        if let Some(active) = &mut self.active {
+            active.beside.retain(|&other| other != number);
         }
     }
 
@@ -124,17 +147,19 @@ impl Engine {
         if self.flush.failed {
             return self.fail_flush_waiters();
         }
-        let all = (1u32 << self.extents.devices()) - 1;
-        let devices = self.volatile & if self.flush.checkpoint_wants { all } else { self.flush.dirty };
+        let devices =
+            self.volatile & if self.flush.checkpoint_wants { self.extents.all_devices() } else { self.flush.dirty };
         self.flush.wanted = false;
         self.flush.unflushed_bytes = 0;
         self.flush.dirty &= !devices;
         let number = self.flush.submitted;
         self.flush.submitted += 1;
+        let on_these = |&(_, device): &(&u64, &usize)| devices & 1 << *device != 0;
+        let beside = self.flush.move_flushes.iter().filter(on_these).map(|(&number, _)| number).collect();
         self.flush.active = Some(Active {
             number,
             devices,
-            remaining: devices.count_ones() + 1,
+            beside,
             failed: false,
             clients: std::mem::take(&mut self.flush.waiting),
             checkpoint: std::mem::take(&mut self.flush.checkpoint_wants),
@@ -145,7 +170,7 @@ impl Engine {
                 self.command(device, 0, 0, Op::Flush, Pending::Flush { device });
             }
         }
-        self.flush_part_done();
+        self.finish_flush();
     }
 
     fn fail_flush_waiters(&mut self) {
@@ -160,28 +185,33 @@ impl Engine {
     }
 
     pub(crate) fn device_flushed(&mut self, device: usize, result: Result<(), IoError>) {
-        if let Err(error) = result {
-            self.flush.failed = true;
-            self.counters.flush_errors += 1;
-            self.counters.last_flush_error = Some(format!("{}: {error}", self.names[device]));
-            if let Some(active) = &mut self.flush.active {
-                active.failed = true;
-            }
-        }
-        self.flush_part_done();
-    }
-
-    fn flush_part_done(&mut self) {
         if let Some(active) = &mut self.flush.active {
-            active.remaining -= 1;
-            self.finish_flush();
+            active.devices &= !(1 << device);
+            active.failed |= result.is_err();
         }
+        if let Err(error) = result {
+            self.flush_failed(device, &error);
+        }
+        self.finish_flush();
     }
 
-    /// Ends the flush under way where all its parts are done. A device tells of a lost write once: a flush of the
-    /// mover beside this one may be the one that hears of it, so its end is waited for.
+    /// A device flush failed: what it covered may be lost, and a device tells of that once. No later flush may claim
+    /// success for it, and no more writes are taken that would only be refused their flush.
+    pub(crate) fn flush_failed(&mut self, device: usize, error: &IoError) {
+        self.flush.failed = true;
+        self.counters.flush_errors += 1;
+        let what = format!("{}: {error}", self.names[device]);
+        self.set_read_only(&format!(
+            "a flush failed ({what}); what was written since the last good flush may be lost: check the device, then \
+             restart the server, which recovers to what is durable"
+        ));
+        self.counters.last_flush_error = Some(what);
+    }
+
+    /// Ends the flush under way where all its parts are done. A device tells of a lost write once: a flush of a job
+    /// beside this one may be the one that hears of it, so its end is waited for.
     pub(crate) fn finish_flush(&mut self) {
-        let open = |active: &Active| active.remaining > 0 || active.devices & self.flush.mover_devices != 0;
+        let open = |active: &Active| active.devices != 0 || !active.beside.is_empty();
         if self.flush.active.as_ref().is_none_or(open) {
             return;
         }

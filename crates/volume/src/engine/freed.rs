@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+/// Runs of freed space that wait at most, but for those of changes under way: 2 MiB.
+const ENTRIES_MAX: usize = 65_536;
+
 /// Space that is free once a batch is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
@@ -28,6 +31,12 @@ impl FreedQueue {
     /// Bands waiting.
     pub fn bands(&self) -> usize {
         self.bands
+    }
+
+    /// Whether changes have to wait until some of it is free: discards of single blocks free one slot each, and would
+    /// grow the queue beyond the memory limit.
+    pub fn is_full(&self) -> bool {
+        self.queue.len() >= ENTRIES_MAX
     }
 
     pub fn is_empty(&self) -> bool {

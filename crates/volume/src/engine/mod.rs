@@ -13,7 +13,7 @@ mod copies;
 mod discard;
 mod flush;
 mod freed;
-mod mover;
+mod migrate;
 mod options;
 mod paging;
 mod place;
@@ -21,6 +21,8 @@ mod ranges;
 mod read;
 mod reclass;
 mod status;
+mod streams;
+mod summaries;
 mod write;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
@@ -30,7 +32,7 @@ pub(crate) use freed::{Freed, FreedQueue};
 pub use options::{EngineOptions, Faults};
 pub use status::{Activity, Counters, Status, TierStatus};
 
-use crate::journal::Journal;
+use crate::journal::{Journal, Sealed};
 use crate::layout::page::PageRef;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
@@ -59,9 +61,9 @@ pub(crate) enum Pending {
     /// Old content of a block that is partly overwritten.
     Merge { piece: u32 },
     /// Data of a write piece on a device.
-    Write { piece: u32, device: usize },
-    /// A journal batch; the bytes for another attempt.
-    Batch { batch: u64, offset_bytes: u64, bytes: forebay_block::SharedBuf, attempts: u8 },
+    Write { piece: u32, device: usize, groups: summaries::Groups },
+    /// A journal batch, for another attempt.
+    Batch { sealed: Sealed, attempts: u8 },
     /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
     PageIn { frame: u32, reference: PageRef, again: bool },
     /// A leaf being written.
@@ -72,24 +74,23 @@ pub(crate) enum Pending {
     RootOut,
     /// A device flush of the flush under way.
     Flush { device: usize },
-    /// A device flush that the mover needs.
-    MoverFlush,
-    /// Source blocks of the mover: position of the first candidate.
-    MoverRead { first: usize },
-    /// Destination blocks of the mover.
-    MoverWrite,
-    /// The summary of the band being collected.
-    MoverSummary,
-    /// The summary of a full band.
-    Summary { band: u32 },
+    /// A device flush that a job needs, by its number.
+    MoveFlush { job: u32, number: u64 },
+    /// Source blocks of a job, by their number in its list.
+    MoveRead { job: u32, candidates: Vec<u32> },
+    /// One source block that was not what it should be at the first reading.
+    MoveReadAgain { job: u32, candidate: u32 },
+    /// Destination blocks of a job.
+    MoveWrite { job: u32, groups: summaries::Groups },
+    /// The summary of a group of the band being collected.
+    MoveSummary { job: u32, group: u32 },
+    /// The summary of a complete group.
+    Summary { device: usize, key: crate::space::bands::GroupKey },
     /// A freed band being trimmed.
     Trim { band: u32 },
     /// The lazily written watermark block.
     Watermark,
 }
-
-/// Who waits for a leaf: a piece, or the mover.
-pub(crate) const MOVER: u32 = u32::MAX;
 
 /// The engine. See the module's documentation.
 pub struct Engine {
@@ -116,15 +117,25 @@ pub struct Engine {
     pending: Slab<Pending>,
     commands: VecDeque<(usize, DeviceRequest)>,
     completions: VecDeque<Completion>,
-    /// Pieces that wait for space or for the journal.
-    stalled: VecDeque<u32>,
-    /// Pieces (or the mover) that wait for a frame.
+    waiting: clients::Waiting,
+    /// Pieces and jobs that wait for a frame.
     frame_waiters: VecDeque<u32>,
     /// Space to be freed, by batch.
     pub(crate) freed: FreedQueue,
+    /// Slots of writes whose records may be on the device or not: a batch could not be written.
+    lost: Vec<Freed>,
     pub(crate) flush: flush::FlushState,
     pub(crate) checkpoint: checkpoint::CheckpointState,
-    pub(crate) mover: mover::MoverState,
+    pub(crate) migrate: migrate::Migrate,
+    /// Space was taken or freed since migration last looked whether a job is due.
+    space_changed: bool,
+    streams: streams::Streams,
+    /// Requests of hosts' writes in flight on the fast device, and on all others.
+    writes_in_flight: [u32; 2],
+    /// Blocks of data that hosts have written, over the pool's life: its clock.
+    written_blocks: u64,
+    /// Slots that writes have taken since the start.
+    slots_taken: u64,
     /// Pieces that hold a leaf which they will change.
     executing: usize,
     /// Reused scratch space: no allocation per request.
@@ -159,16 +170,16 @@ impl Engine {
         self.now_ns = self.now_ns.saturating_add(passed_ns);
         self.patience_ns = self.patience_ns.saturating_add(passed_ns.min(PATIENCE_STEP_NS));
         self.lazy_watermark();
-        self.mover_tick();
+        self.migrate_tick();
     }
 
     /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
     pub fn pump(&mut self) {
         self.release_durable();
         self.retry_frame_waiters();
-        self.retry_stalled();
+        self.retry_waiting();
         self.checkpoint_step();
-        self.mover_step();
+        self.migrate_step();
         self.seal_batch(false);
         self.flush_step();
     }
@@ -229,21 +240,26 @@ impl Engine {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Copy { disk, block, slot } => self.copy_written(disk, block, slot, result),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
-            Pending::Write { piece, device } => self.data_written(piece, device, result),
-            Pending::Batch { batch, offset_bytes, bytes, attempts } => {
-                self.batch_written(batch, offset_bytes, bytes, attempts, result);
+            Pending::Write { piece, device, groups } => {
+                self.summaries_written(&groups, result.is_ok());
+                self.data_written(piece, device, result);
             }
+            Pending::Batch { sealed, attempts } => self.batch_written(sealed, attempts, result),
             Pending::PageIn { frame, reference, again } => {
                 self.page_in_done(frame, reference, again, result, bufs);
             }
             Pending::PageOut { frame, location } => self.page_out_done(frame, location, result),
             Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
             Pending::Flush { device } => self.device_flushed(device, result),
-            Pending::MoverFlush => self.mover_flushed(device, result),
-            Pending::MoverRead { first } => self.mover_read_done(first, device, result, bufs),
-            Pending::MoverWrite => self.mover_write_done(device, result),
-            Pending::MoverSummary => self.mover_summary_done(device, result, bufs),
-            Pending::Summary { band } => self.summary_written(band, result),
+            Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
+            Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
+            Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
+            Pending::MoveWrite { job, groups } => {
+                self.summaries_written(&groups, result.is_ok());
+                self.destination_written(job, result);
+            }
+            Pending::MoveSummary { job, group } => self.summary_read(job, group, result, bufs),
+            Pending::Summary { device, key } => self.summary_written(device, key, &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.
                 if result.is_err() {

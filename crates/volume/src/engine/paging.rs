@@ -1,6 +1,7 @@
 //! Leaves between the map's frames and the fast tier. A miss is asynchronous, always.
 
-use super::{Engine, MOVER, Pending};
+use super::migrate::job_of_waiter;
+use super::{Engine, Pending};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
@@ -17,7 +18,7 @@ pub(crate) enum Leaf {
 }
 
 impl Engine {
-    /// Asks for a leaf on behalf of a piece (or the mover). With `create`, a hole becomes an empty resident leaf.
+    /// Asks for a leaf on behalf of a piece (or a job). With `create`, a hole becomes an empty resident leaf.
     pub(crate) fn require_leaf(&mut self, disk: DiskId, leaf: u64, asker: u32, create: bool) -> Leaf {
         let Some(entry) = self.disk(disk) else {
             return Leaf::Hole;
@@ -107,14 +108,15 @@ impl Engine {
                 self.frames.get_mut(frame).page.copy_from_slice(&buf);
                 None
             }
-            (Err(source), _) => Some(self.device_error(0, source)),
-            (Ok(()), _) if !again => {
-                // What follows gives the mapping up: only where the medium, and not one transfer, is damaged.
+            (_, _) if !again => {
+                // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
+                // is bad.
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));
                 let (device, offset_bytes) = self.extents.place(reference.location).unwrap_or_default();
                 let pending = Pending::PageIn { frame, reference, again: true };
                 return self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
             }
+            (Err(source), _) => Some(self.device_error(0, source)),
             (Ok(()), _) => {
                 // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
                 self.counters.damaged_pages += 1;
@@ -134,13 +136,15 @@ impl Engine {
             if let Some(entry) = self.disk_mut(disk) {
                 entry.set_stageable(leaf, stageable);
             }
+            self.enqueue_leaf(disk, leaf);
         }
         for waiter in waiters {
-            match (&error, waiter) {
-                (None, MOVER) => self.mover_resume(),
-                (None, piece) => self.resume(piece),
-                (Some(_), MOVER) => self.mover_leaf_failed(),
-                (Some(error), piece) => {
+            match (&error, job_of_waiter(waiter)) {
+                (None, None) => self.resume(waiter),
+                (None, Some(job)) => self.resume_job(job),
+                (Some(_), Some(job)) => self.job_leaf_failed(job),
+                (Some(error), None) => {
+                    let piece = waiter;
                     if let Some(entry) = self.pieces.get_mut(piece as usize) {
                         entry.error = Some(error.clone());
                         self.finish_piece(piece);
@@ -190,10 +194,9 @@ impl Engine {
                 return;
             };
             let before = self.frame_waiters.len();
-            if waiter == MOVER {
-                self.mover_resume();
-            } else {
-                self.resume(waiter);
+            match job_of_waiter(waiter) {
+                Some(job) => self.resume_job(job),
+                None => self.resume(waiter),
             }
             // It queued again at the end: there is still no frame, and the others would only do the same.
             if self.frame_waiters.len() > before {

@@ -1,10 +1,17 @@
 //! Where the blocks of a write go: class, policy, and how full the tiers are.
 
 use super::{ClassStats, Engine};
+use crate::layout::page::LEAF_ENTRIES;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::Place;
 use smallvec::SmallVec;
+
+/// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
+const STREAM_MIN_BLOCKS: u64 = 16_384;
+/// Writes in flight on the fast device from which on it is saturated: the knee of an Optane-class drive lies near 6, and
+/// each write has a journal batch beside it.
+const FAST_QUEUE: u32 = 16;
 
 /// Runs of (location, blocks).
 pub(crate) type Runs = SmallVec<[(u64, u32); 2]>;
@@ -13,8 +20,9 @@ impl Engine {
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free.
     pub(crate) fn meta_reserve(&self) -> u64 {
         let pages: u64 = self.disks.values().map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
-        // What is dirtied before a checkpoint, and what while it is written.
-        (2 * self.dirty_limit() as u64 + pages + 16).min(self.slots.total() / 2)
+        let leaves: u64 = self.disks.values().map(|d| d.blocks().div_ceil(LEAF_ENTRIES as u64)).sum();
+        // What is dirtied before a checkpoint, and what while it is written; each leaf is written once in a checkpoint.
+        ((2 * self.dirty_limit() as u64).min(leaves) + pages + 16).min(self.slots.total() / 2)
     }
 
     /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must
@@ -83,9 +91,10 @@ impl Engine {
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now; what was taken is given back.
-    pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32) -> Option<Runs> {
+    pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32, streams: bool) -> Option<Runs> {
+        self.space_changed = true;
         let mut runs = Runs::new();
-        let fast_first = self.prefers_fast(class, blocks);
+        let fast_first = self.prefers_fast(class, blocks, streams);
         let mut left = blocks;
         for fast in [fast_first, !fast_first] {
             while left > 0 {
@@ -124,12 +133,13 @@ impl Engine {
         }
         let wanted = u64::from(wanted).min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;
+        self.slots_taken += got;
         Some((self.extents.slot_location(slot), got as u32))
     }
 
     fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
         let grant = self.bands.grant(class.0, wanted)?;
-        if self.bands.has_closing() {
+        if self.bands.has_due() {
             self.checkpoint.summaries_due = true;
         }
         Some((self.extents.band_location(grant.band, grant.first), grant.blocks))
@@ -142,9 +152,22 @@ impl Engine {
         share >= 1.0 || held as f64 <= share * self.slots.total().max(1) as f64
     }
 
-    /// Whether a write of this class goes to the fast tier first. Below a threshold of free slots a growing share of
-    /// staged writes goes past it, so that the pool slows down in proportion and never stops.
-    fn prefers_fast(&mut self, class: ClassId, blocks: u32) -> bool {
+    /// A sequential stream of so many blocks goes past the fast tier: it is nobody's log or table any more.
+    pub(crate) fn stream_min_blocks(&self) -> u64 {
+        (self.slots.total() / 8).max(STREAM_MIN_BLOCKS)
+    }
+
+    /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more
+    /// than on the capacity tier.
+    fn fast_is_behind(&self) -> bool {
+        let [fast, capacity] = self.writes_in_flight;
+        fast >= FAST_QUEUE && capacity < fast
+    }
+
+    /// Whether a write of this class goes to the fast tier first. Long sequential streams do not, nor does what would wait
+    /// there for longer. Below a threshold of free slots a growing share of staged writes goes past it, so that the pool
+    /// slows down in proportion and never stops.
+    fn prefers_fast(&mut self, class: ClassId, blocks: u32, streams: bool) -> bool {
         let Some(spec) = self.prism.table().get(class) else {
             return true;
         };
@@ -156,8 +179,11 @@ impl Engine {
         match place {
             Place::Fast => true,
             Place::Capacity | Place::Both => false,
+            Place::Stage if streams || self.fast_is_behind() => false,
             Place::Stage => {
-                let threshold = total * self.options.bypass_below_percent / 100;
+                // Half of what should be free for hosts is gone: destage does not keep up.
+                let threshold =
+                    (total * self.options.bypass_below_percent / 100).min(self.free_slots_wanted().div_ceil(2));
                 let free = self.data_slots_free();
                 if free >= threshold || threshold == 0 {
                     return true;

@@ -1,6 +1,6 @@
 //! Ranges of blocks being changed: overlapping changes take effect in the order they came.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Clone, Copy, Debug)]
 struct Range {
@@ -15,10 +15,14 @@ impl Range {
     }
 }
 
-/// Exclusive ranges, first come first served.
+/// Exclusive ranges, first come first served. Where nobody waits, taking and giving up a range costs the logarithm of
+/// their number.
 #[derive(Debug, Default)]
 pub struct Ranges {
-    active: Vec<Range>,
+    /// By their first block; they do not overlap.
+    active: BTreeMap<u64, Range>,
+    /// First block of each owner's range.
+    starts: BTreeMap<u32, u64>,
     waiting: VecDeque<Range>,
 }
 
@@ -31,30 +35,40 @@ impl Ranges {
     /// Takes the range for `owner`, or queues it behind what overlaps; true where it was taken at once.
     pub fn lock(&mut self, disk: u16, block: u64, blocks: u64, owner: u32) -> bool {
         let range = Range { start: key(disk, block), end: key(disk, block + blocks), owner };
-        if self.active.iter().chain(&self.waiting).any(|other| other.overlaps(&range)) {
+        if self.is_taken(&range) || self.waiting.iter().any(|other| other.overlaps(&range)) {
             self.waiting.push_back(range);
             return false;
         }
-        self.active.push(range);
+        self.take(range);
         true
+    }
+
+    /// Whether a part of it is taken: of ranges that do not overlap, the last one that begins before its end decides.
+    fn is_taken(&self, range: &Range) -> bool {
+        self.active.range(..range.end).next_back().is_some_and(|(_, other)| other.overlaps(range))
+    }
+
+    fn take(&mut self, range: Range) {
+        self.starts.insert(range.owner, range.start);
+        self.active.insert(range.start, range);
     }
 
     /// Gives up the range of `owner`; the owners whose turn has come are appended to `woken`.
     pub fn unlock(&mut self, owner: u32, woken: &mut Vec<u32>) {
-        if let Some(at) = self.active.iter().position(|range| range.owner == owner) {
-            self.active.swap_remove(at);
-        }
+        let Some(range) = self.starts.remove(&owner).and_then(|start| self.active.remove(&start)) else { return };
         let mut i = 0;
         while i < self.waiting.len() {
             let candidate = self.waiting[i];
-            let blocked = self.active.iter().any(|range| range.overlaps(&candidate))
-                || self.waiting.iter().take(i).any(|range| range.overlaps(&candidate));
-            if blocked {
-                i += 1;
-            } else {
+            // Those who did not wait for this one wait for another still.
+            let goes_on = candidate.overlaps(&range)
+                && !self.is_taken(&candidate)
+                && !self.waiting.iter().take(i).any(|earlier| earlier.overlaps(&candidate));
+            if goes_on {
                 self.waiting.remove(i);
-                self.active.push(candidate);
+                self.take(candidate);
                 woken.push(candidate.owner);
+            } else {
+                i += 1;
             }
         }
     }
@@ -63,6 +77,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn overlapping_owners_go_in_order_and_strangers_pass() {
@@ -78,5 +93,33 @@ mod tests {
         woken.clear();
         ranges.unlock(2, &mut woken);
         assert_eq!(woken, [3]);
+    }
+
+    proptest! {
+        /// Against a list in the order of arrival: a range is held when nothing before it in the list overlaps it.
+        #[test]
+        fn behaves_like_a_list(steps in proptest::collection::vec((any::<bool>(), 0u64..40, 1u64..12), 1..80)) {
+            let (mut ranges, mut list, mut held) = (Ranges::default(), Vec::<Range>::new(), Vec::<u32>::new());
+            for (owner, (locks, start, len)) in (0u32..).zip(steps) {
+                let mut woken = Vec::new();
+                if locks || held.is_empty() {
+                    let taken = ranges.lock(0, start, len, owner);
+                    list.push(Range { start, end: start + len, owner });
+                    woken.extend(taken.then_some(owner));
+                } else {
+                    let released = held.remove(start as usize % held.len());
+                    ranges.unlock(released, &mut woken);
+                    list.retain(|range| range.owner != released);
+                }
+                held.extend(woken);
+                held.sort_unstable();
+                let mut expected: Vec<u32> = (0..list.len())
+                    .filter(|&i| !list[..i].iter().any(|earlier| earlier.overlaps(&list[i])))
+                    .map(|i| list[i].owner)
+                    .collect();
+                expected.sort_unstable();
+                prop_assert_eq!(&held, &expected);
+            }
+        }
     }
 }

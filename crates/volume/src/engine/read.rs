@@ -58,8 +58,11 @@ impl Engine {
         }
         let piece = &mut self.pieces[id as usize];
         if piece.attempts > 0 {
-            // Looked up again after a failure: where the map still names the same data, the failure is real.
-            if (locations == piece.locations && checksums == piece.checksums) || piece.attempts > ATTEMPTS_MAX {
+            // Looked up again after a failure. Where the map still names the same data it is read once more, for one
+            // transfer may go wrong; then the failure is real.
+            let is_same = locations == piece.locations && checksums == piece.checksums;
+            piece.failures_in_place = if is_same { piece.failures_in_place + 1 } else { 0 };
+            if piece.failures_in_place > 1 || piece.attempts > ATTEMPTS_MAX {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) {
                     self.counters.damaged_reads += 1;
                 }

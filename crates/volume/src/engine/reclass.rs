@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::clients::Fill;
-use crate::layout::page::{self, Entry};
+use crate::layout::page::Entry;
 use crate::request::{ToldPart, ToldParts};
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Direction, HostFacts, Intent, Run};
@@ -97,28 +97,6 @@ impl Engine {
             last: None,
             granted: SmallVec::new(),
         }
-    }
-
-    /// Gives an entry another class; what it names stays. Returns the change in blocks that may be destaged. The mover may
-    /// have moved it meanwhile, or found it damaged: what is there now counts.
-    pub(crate) fn reclass_entry(&mut self, frame: u32, at: usize, class: ClassId) -> i32 {
-        let leaf = &mut self.frames.get_mut(frame).page;
-        let (Entry::Data { location, class: before }, checksum) = page::leaf_entry(leaf, at) else { return 0 };
-        if before == class {
-            return 0;
-        }
-        page::set_leaf_entry(leaf, at, Entry::Data { location, class }, checksum);
-        let is_fast = self.extents.is_fast(location);
-        let (fast, capacity) = (u64::from(is_fast), u64::from(!is_fast));
-        let books = self.books(before);
-        books.fast_blocks = books.fast_blocks.saturating_sub(fast);
-        books.capacity_blocks = books.capacity_blocks.saturating_sub(capacity);
-        books.reclassed_out_bytes += BLOCK;
-        let books = self.books(class);
-        books.fast_blocks += fast;
-        books.capacity_blocks += capacity;
-        books.reclassed_in_bytes += BLOCK;
-        if is_fast { i32::from(self.may_destage(class)) - i32::from(self.may_destage(before)) } else { 0 }
     }
 }
 

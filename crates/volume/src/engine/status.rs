@@ -198,15 +198,15 @@ impl Engine {
             destage,
             collection,
             checkpoint: self.checkpoint.is_active(),
-            stalled: !self.stalled.is_empty(),
-            sweep: !self.mover_has_swept(),
+            stalled: !self.waiting.is_empty(),
+            sweep: !self.migrate_has_surveyed(),
             ..Activity::default()
         };
         for (_, pending) in &self.pending {
             match pending {
                 Pending::PageIn { .. } => found.page_in = true,
                 Pending::PageOut { .. } => found.page_out = true,
-                Pending::Flush { .. } | Pending::MoverFlush => found.flush = true,
+                Pending::Flush { .. } | Pending::MoveFlush { .. } => found.flush = true,
                 Pending::Trim { .. } => found.trim = true,
                 _ => {}
             }
@@ -227,10 +227,10 @@ impl Engine {
             (fast <= used, "blocks on the fast tier are more than slots in use", fast, used),
             (capacity <= room, "blocks on the capacity tier are more than bands hold", capacity, room),
             (
-                self.bands.valid_blocks() <= room,
-                "valid blocks are more than bands hold",
-                self.bands.valid_blocks(),
-                room,
+                self.bands.valid_sectors() <= 8 * room,
+                "valid sectors are more than bands hold",
+                self.bands.valid_sectors(),
+                8 * room,
             ),
             (
                 self.frames.resident() <= self.frames.limit(),
@@ -255,8 +255,8 @@ impl Engine {
     fn audit_leaf(&self) -> Result<(), String> {
         let made = self.frames.made().max(1) as u64;
         let at = (self.now_ns / 1000 % made) as u32;
-        // Where classes have changed their places, counts are made anew when the mover comes by.
-        if self.frames.made() == 0 || !self.mover_has_swept() {
+        // Where classes have changed their places, counts are made anew when migration comes by.
+        if self.frames.made() == 0 || !self.migrate_has_surveyed() {
             return Ok(());
         }
         let frame = self.frames.get(at);
@@ -294,10 +294,10 @@ impl Engine {
             })
             .collect();
         format!(
-            "ranges {:?}\npending {:?}\nstalled {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
+            "ranges {:?}\npending {:?}\nwaiting {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
             self.ranges,
             self.pending.iter().map(|(_, p)| p).collect::<Vec<_>>(),
-            self.stalled,
+            self.waiting,
             self.frame_waiters,
             self.freed.len(),
             self.executing,
@@ -322,7 +322,7 @@ impl Engine {
             capacity: TierStatus {
                 total_bytes: self.bands.count() as u64 * band_bytes,
                 used_bytes: used_bands * band_bytes,
-                live_bytes: self.bands.valid_blocks() * 4096,
+                live_bytes: self.bands.valid_sectors() * 512,
             },
             classes: self.stats.clone(),
             counters: self.counters.clone(),

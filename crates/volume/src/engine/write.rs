@@ -1,12 +1,17 @@
 //! Writes: classify, take space, send data and record out in parallel, change the map when both have arrived.
 
-use super::clients::{Fill, PieceKind, Segment, Sweep, Wants};
+use super::clients::{Fill, PieceKind, Segment, Sweep, Waiting, Wants};
+use super::migrate::job_of_waiter;
 use super::paging::Leaf;
-use super::{Engine, Pending};
-use crate::layout::batch::{Record, put_write, write_bytes};
+use super::summaries::Append;
+use super::{Engine, Freed, Pending};
+use crate::journal::Sealed;
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::{Record, Target, put_write, write_bytes};
 use crate::layout::page::{self, Entry};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
+use crate::space::bands::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
 use smallvec::SmallVec;
@@ -17,7 +22,7 @@ const RECORD_BYTES_PER_BLOCK: usize = 28;
 /// Further attempts at writing a journal batch that failed.
 const BATCH_ATTEMPTS_MAX: u8 = 3;
 
-/// How long a write waits for space at least while the mover achieves nothing.
+/// How long a write waits for space at least while migration achieves nothing.
 const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Blocks of `data` that need space: those of zeros need none.
@@ -76,7 +81,7 @@ impl Engine {
     pub(crate) fn stall(&mut self, id: u32, wants: Wants) {
         self.counters.stalls += 1;
         self.pieces[id as usize].wants = wants;
-        self.stalled.push_back(id);
+        self.waiting.queue(wants).push_back(id);
     }
 
     /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
@@ -94,8 +99,8 @@ impl Engine {
 
     /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
     pub(crate) fn space_wanted(&self) -> u64 {
-        let first = self.stalled.front().and_then(|&id| self.pieces.get(id as usize));
-        first.filter(|piece| piece.wants == Wants::Space).map_or(0, |piece| u64::from(piece.blocks))
+        let first = self.waiting.first(Wants::Space).and_then(|id| self.pieces.get(id as usize));
+        first.map_or(0, |piece| u64::from(piece.blocks))
     }
 
     /// Whether there is no space for a write now, whatever its leaf says.
@@ -112,39 +117,41 @@ impl Engine {
         self.disk(disk).is_some_and(|disk| disk.frame(leaf) == NO_FRAME && disk.leaf(leaf).0.location != 0)
     }
 
-    /// Tries parked pieces again, in order, as long as they get on.
-    pub(crate) fn retry_stalled(&mut self) {
-        for _ in 0..self.stalled.len() {
-            let Some(id) = self.stalled.pop_front() else { return };
-            let before = self.stalled.len();
-            self.resume(id);
-            if self.stalled.len() > before && self.stalled.back() == Some(&id) {
-                // Still no room: keep its place, and let the others wait behind it.
-                self.stalled.pop_back();
-                self.stalled.push_front(id);
-                self.make_room();
-                return;
+    /// Tries parked pieces again: those of each reason in order, as long as they get on.
+    pub(crate) fn retry_waiting(&mut self) {
+        for reason in Waiting::REASONS {
+            for _ in 0..self.waiting.queue(reason).len() {
+                let Some(id) = self.waiting.queue(reason).pop_front() else { break };
+                let before = self.waiting.queue(reason).len();
+                self.resume(id);
+                let queue = self.waiting.queue(reason);
+                if queue.len() > before && queue.back() == Some(&id) {
+                    // Still no room: it keeps its place, and the others of its reason wait behind it.
+                    queue.pop_back();
+                    queue.push_front(id);
+                    self.make_room(reason, id);
+                    break;
+                }
             }
         }
     }
 
-    /// Writes wait: start what frees space, or tell the first of them that nothing will.
-    fn make_room(&mut self) {
+    /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
+    fn make_room(&mut self, wants: Wants, id: u32) {
+        self.space_changed = true;
         if self.volatile != 0 && (!self.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
             self.want_flush();
         }
-        let Some(&id) = self.stalled.front() else { return };
-        let wants = self.pieces.get(id as usize).map(|piece| piece.wants);
         let hopeless = self.checkpoint_hopeless();
         let error = if self.flush.failed {
             // Nothing can be freed any more: neither journal nor space.
             RequestError::FlushFailed
-        } else if matches!(wants, Some(Wants::Journal | Wants::Checkpoint))
+        } else if matches!(wants, Wants::Journal | Wants::Checkpoint)
             && let Some(why) = hopeless
         {
             RequestError::ReadOnly(why)
-        } else if wants == Some(Wants::Space)
-            && !self.mover_may_free()
+        } else if wants == Wants::Space
+            && !self.migrate_may_free()
             && (self.waited_too_long(id)
                 || self.freed.is_empty()
                     && self.pending.is_empty()
@@ -156,7 +163,7 @@ impl Engine {
         } else {
             return;
         };
-        self.stalled.pop_front();
+        self.waiting.queue(wants).pop_front();
         self.fail_piece(id, error);
     }
 
@@ -191,8 +198,10 @@ impl Engine {
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
                 };
                 let piece = &mut self.pieces[id as usize];
-                let seen = (piece.locations.first(), piece.checksums.first());
-                if piece.attempts > 0 && seen == (Some(&location), Some(&checksum)) {
+                let is_same = (piece.locations.first(), piece.checksums.first()) == (Some(&location), Some(&checksum));
+                piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
+                // Once more from the same place: one transfer may go wrong.
+                if piece.failures_in_place > 1 {
                     let error = piece.error.take();
                     let damaged =
                         RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };
@@ -243,6 +252,7 @@ impl Engine {
         piece.kind = PieceKind::Write { data: block.freeze() };
         piece.error = None;
         piece.attempts = 0;
+        piece.failures_in_place = 0;
         piece.locations.clear();
         piece.checksums.clear();
         self.change_piece(id);
@@ -256,7 +266,7 @@ impl Engine {
         let data = data.clone();
         let (disk, first_block, client) = (piece.disk, piece.block(), piece.client);
         let record_bytes = usize::from(piece.blocks) * RECORD_BYTES_PER_BLOCK;
-        if !self.journal.accepts(record_bytes, false) {
+        if !self.journal.accepts(record_bytes, false) || self.freed.is_full() {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {
@@ -271,7 +281,8 @@ impl Engine {
         if runs.is_empty() {
             self.classify(client, disk, first_block, &data, &mut runs);
         }
-        let segments = self.cut_segments(&data, &runs);
+        let streams = self.pieces[id as usize].streams;
+        let segments = self.cut_segments(&data, &runs, streams);
         if segments.is_none() {
             self.pieces[id as usize].runs = SmallVec::from_slice(&runs);
         }
@@ -290,7 +301,12 @@ impl Engine {
     }
 
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
-    fn cut_segments(&mut self, data: &SharedBuf, runs: &[forebay_prism::Run]) -> Option<SmallVec<[Segment; 2]>> {
+    fn cut_segments(
+        &mut self,
+        data: &SharedBuf,
+        runs: &[forebay_prism::Run],
+        streams: bool,
+    ) -> Option<SmallVec<[Segment; 2]>> {
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
         if self.room() < (data.len() / BLOCK) as u64 && !self.has_room(blocks_to_store(data)) {
@@ -309,7 +325,7 @@ impl Engine {
                 if zero {
                     segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
                 } else {
-                    let Some(space) = self.take_space(run.class, len as u32) else {
+                    let Some(space) = self.take_space(run.class, len as u32, streams) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.give_back(&[(location, u32::from(segment.blocks))]);
@@ -335,6 +351,7 @@ impl Engine {
         // One of each for the issuing itself, so that what completes at once does not end the piece early.
         self.pieces[id as usize].outstanding = 1;
         self.pieces[id as usize].data_outstanding = 1;
+        let mut append: Option<Append> = None;
         for index in 0..self.pieces[id as usize].segments.len() {
             let piece = &self.pieces[id as usize];
             let segment = piece.segments[index];
@@ -354,7 +371,8 @@ impl Engine {
                 Fill::Data { location, class } => {
                     let checksums = &self.pieces[id as usize].checksums[range.clone()];
                     target = self.extents.place(location).map(|(device, offset)| (device, offset, class));
-                    self.journal.append(|out| put_write(out, disk, block, class, location, checksums))
+                    let to = Target { location, generation: self.record_generation(location) };
+                    self.journal.append(|out| put_write(out, disk, block, class, to, checksums))
                 }
                 Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
                 Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
@@ -370,13 +388,24 @@ impl Engine {
                 piece.batches.push(batch);
                 piece.outstanding += 1;
             }
-            self.journal.join(id, target.map_or(0, |(device, ..)| 1 << device), first);
+            // Past the cache where there is one: a device without pays nothing for FUA, but may be asked in a dearer way.
+            let fua = piece.fua;
+            let cached = target.map_or(0, |(device, ..)| 1 << device);
+            self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
-                piece.data_outstanding += 1;
-                self.flush.unflushed_bytes += (range.len() * BLOCK) as u64;
-                let bufs = Vectored::One(data.slice(range.start * BLOCK, range.len() * BLOCK));
-                let pending = Pending::Write { piece: id, device };
-                self.command(device, offset_bytes, class.0 + 1, Op::Write { bufs, fua: false }, pending);
+                let fua = fua && self.volatile & 1 << device != 0;
+                self.flush.unflushed_bytes += if fua { 0 } else { (range.len() * BLOCK) as u64 };
+                let hint = stream_hint(class.0);
+                // Runs that follow each other in a band are one request, with the summaries between them.
+                if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
+                    self.send_append(id, before);
+                }
+                let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint, fua));
+                append.push(data.slice(range.start * BLOCK, range.len() * BLOCK));
+                if let Fill::Data { location, .. } = segment.fill {
+                    self.note_written(id, segment, sequence);
+                    self.append_summary(append, location, blocks);
+                }
                 if device != 0 && self.goes_to_both(class) {
                     let checksums = self.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
@@ -384,12 +413,43 @@ impl Engine {
                 }
             }
         }
+        if let Some(append) = append {
+            self.send_append(id, append);
+        }
         self.data_part_done(id);
         self.change_part_done(id);
     }
 
+    /// Sends data of a piece.
+    fn send_append(&mut self, id: u32, append: Append) {
+        self.pieces[id as usize].data_outstanding += 1;
+        self.writes_in_flight[append.device.min(1)] += 1;
+        let Append { device, offset_bytes, hint, .. } = append;
+        let (op, groups) = append.into_op();
+        self.command(device, offset_bytes, hint, op, Pending::Write { piece: id, device, groups });
+    }
+
+    /// Notes for the summaries who is in a segment that goes to a band.
+    fn note_written(&mut self, id: u32, segment: Segment, origin: u64) {
+        let Fill::Data { location, class } = segment.fill else { return };
+        if self.extents.is_fast(location) {
+            return;
+        }
+        let piece = &self.pieces[id as usize];
+        let (disk, first) = (piece.disk, piece.block());
+        for i in 0..usize::from(segment.blocks) {
+            let within = usize::from(segment.first) + i;
+            let checksum = self.pieces[id as usize].checksums[within];
+            let block = first + within as u64;
+            let entry = SummaryEntry { disk, class, checksum, block, origin, ..SummaryEntry::NONE };
+            self.note(location + 8 * i as u64, entry);
+        }
+    }
+
     pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {
+        self.writes_in_flight[device.min(1)] -= 1;
         match result {
+            Ok(()) if self.pieces[id as usize].fua => {}
             Ok(()) => self.flush.written(device),
             Err(source) => {
                 let error = self.device_error(device, source);
@@ -414,6 +474,14 @@ impl Engine {
         if piece.journal_lost {
             return;
         }
+        if !self.journal.accepts(write_bytes(0) * piece.segments.len(), true) {
+            // Without a cancellation nothing says that these records are void but their data, which is not what they
+            // name: their batches never count as durable, and recovery looks at each block.
+            let why = piece.error.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.pieces[id as usize].journal_lost = true;
+            self.set_read_only(&format!("data could not be written while the journal was full: {why}"));
+            return;
+        }
         let sequences: SmallVec<[u64; 4]> = piece.segments.iter().map(|segment| segment.sequence).collect();
         for sequence in sequences {
             if !self.journal.fits(write_bytes(0)) {
@@ -426,7 +494,7 @@ impl Engine {
                 piece.cancels.push(batch);
                 piece.outstanding += 1;
             }
-            self.journal.join(id, 0, first);
+            self.journal.join(id, 0, first, false);
         }
     }
 
@@ -458,6 +526,16 @@ impl Engine {
             // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
             let frame = self.pieces[id as usize].frame.map(|frame| self.frames.get(frame));
             self.checkpoint.dirtied += usize::from(frame.is_some_and(|frame| !frame.dirty || frame.frozen));
+        } else {
+            // Whether its records are on the device is not known, so neither may its space be used again nor may a root
+            // that ends the journal before them take it for used.
+            let fast = piece.segments.iter().filter_map(|segment| match segment.fill {
+                Fill::Data { location, .. } if self.extents.is_fast(location) => {
+                    Some(Freed::Slots { first: self.extents.slot(location), count: u64::from(segment.blocks) })
+                }
+                _ => None,
+            });
+            self.lost.extend(fast);
         }
         self.finish_piece(id);
     }
@@ -465,30 +543,24 @@ impl Engine {
     /// Seals the open batch and sends it.
     pub(crate) fn seal_batch(&mut self, force: bool) {
         if let Some(sealed) = self.journal.seal(force) {
-            let (batch, offset_bytes, bytes) = (sealed.batch, sealed.offset_bytes, sealed.bytes);
-            self.counters.journal_bytes += bytes.len() as u64;
-            self.send_batch(batch, offset_bytes, bytes, 0);
+            self.counters.journal_bytes += sealed.bytes.len() as u64;
+            self.send_batch(sealed, 0);
         }
     }
 
-    fn send_batch(&mut self, batch: u64, offset_bytes: u64, bytes: SharedBuf, attempts: u8) {
-        let op = Op::Write { bufs: Vectored::One(bytes.clone()), fua: false };
-        self.command(0, offset_bytes, 0, op, Pending::Batch { batch, offset_bytes, bytes, attempts });
+    fn send_batch(&mut self, sealed: Sealed, attempts: u8) {
+        let (offset_bytes, fua) = (sealed.offset_bytes, sealed.fua);
+        let op = Op::Write { bufs: Vectored::One(sealed.bytes.clone()), fua };
+        self.command(0, offset_bytes, 0, op, Pending::Batch { sealed, attempts });
     }
 
-    pub(crate) fn batch_written(
-        &mut self,
-        batch: u64,
-        offset_bytes: u64,
-        bytes: SharedBuf,
-        attempts: u8,
-        result: Result<(), IoError>,
-    ) {
+    pub(crate) fn batch_written(&mut self, sealed: Sealed, attempts: u8, result: Result<(), IoError>) {
+        let (batch, fua) = (sealed.batch, sealed.fua);
         let error = match result {
             Ok(()) => None,
             Err(_) if attempts < BATCH_ATTEMPTS_MAX => {
                 // The same bytes to the same place: whatever of the first attempt arrived, the end is the same.
-                return self.send_batch(batch, offset_bytes, bytes, attempts + 1);
+                return self.send_batch(sealed, attempts + 1);
             }
             Err(source) => Some(self.device_error(0, source)),
         };
@@ -496,12 +568,14 @@ impl Engine {
         if let Some(error) = &error {
             self.set_read_only(&format!("the journal cannot be written: {error}"));
         } else {
-            self.flush.written(0);
+            if !fua {
+                self.flush.written(0);
+            }
             self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
         }
         for waiter in waiters {
-            if waiter == super::MOVER {
-                self.mover_batch_written(error.is_none());
+            if let Some(job) = job_of_waiter(waiter) {
+                self.move_batch_written(job, error.is_none());
                 continue;
             }
             let Some(piece) = self.pieces.get_mut(waiter as usize) else {

@@ -18,6 +18,8 @@ pub struct Sealed {
     pub offset_bytes: u64,
     /// Its bytes.
     pub bytes: SharedBuf,
+    /// To be written past volatile caches: somebody who waits for it wants to be durable.
+    pub fua: bool,
 }
 
 /// A batch that is not yet known durable.
@@ -26,8 +28,10 @@ struct Live {
     position: u64,
     /// Parts (its own write, data of its records) that are not complete.
     remaining: u32,
-    /// Devices that hold part of it, one bit each.
+    /// Devices that hold part of it in a cache, if they have one, one bit each.
     devices: u32,
+    /// See [`Sealed::fua`].
+    fua: bool,
     /// Number of flushes submitted when it became complete.
     complete_at: Option<u64>,
     durable: bool,
@@ -78,7 +82,8 @@ pub struct Journal {
 }
 
 fn new_live() -> Live {
-    Live { position: 0, remaining: 1, devices: 1, complete_at: None, durable: false, waiters: SmallVec::new() }
+    let waiters = SmallVec::new();
+    Live { position: 0, remaining: 1, devices: 0, fua: false, complete_at: None, durable: false, waiters }
 }
 
 impl Journal {
@@ -200,10 +205,12 @@ impl Journal {
         (self.open_batch, sequence)
     }
 
-    /// The last record appended belongs to `waiter`, with data in flight to `devices`. With `first`, the waiter is new
-    /// to the open batch: it will be told when the batch is written, and owes it one completed part.
-    pub fn join(&mut self, waiter: u32, devices: u32, first: bool) {
+    /// The last record appended belongs to `waiter`, with data in flight to the caches of `devices`. With `first`, the
+    /// waiter is new to the open batch: it will be told when the batch is written, and owes it one completed part. With
+    /// `fua` the batch is to be durable when it is written.
+    pub fn join(&mut self, waiter: u32, devices: u32, first: bool, fua: bool) {
         self.open_live.devices |= devices;
+        self.open_live.fua |= fua;
         if first {
             self.open_live.waiters.push(waiter);
             self.open_live.remaining += 1;
@@ -238,8 +245,11 @@ impl Journal {
         let offset_bytes = self.geometry.offset_bytes + self.position % self.geometry.len_bytes;
         let mut live = std::mem::replace(&mut self.open_live, new_live());
         live.position = self.position;
+        let fua = live.fua;
+        // The batch itself lies on the first device.
+        live.devices |= u32::from(!fua);
         self.live.push_back(live);
-        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes: buf.freeze() };
+        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes: buf.freeze(), fua };
         self.position += len as u64;
         self.open_batch += 1;
         self.open.bytes.truncate(0);

@@ -15,6 +15,8 @@ struct Ring<'a> {
     chunk: Buf,
     /// Position of the chunk's first byte.
     at: u64,
+    /// The chunk was read for the second time.
+    is_again: bool,
 }
 
 impl Ring<'_> {
@@ -31,8 +33,22 @@ impl Ring<'_> {
             let offset_bytes = self.geometry.offset_bytes + start % self.geometry.len_bytes;
             self.chunk = self.devices.read(0, offset_bytes, len as usize)?;
             self.at = start;
+            self.is_again = false;
         }
         Ok(&self.chunk[(position - self.at) as usize..])
+    }
+
+    /// Reads the chunk once more, where that was not done yet; true where it holds something else now. A batch that is
+    /// missed is taken for one that was never written: one bad transfer must not decide that.
+    fn has_changed(&mut self) -> Result<bool, IoError> {
+        if std::mem::replace(&mut self.is_again, true) {
+            return Ok(false);
+        }
+        let offset_bytes = self.geometry.offset_bytes + self.at % self.geometry.len_bytes;
+        let again = self.devices.read(0, offset_bytes, self.chunk.len())?;
+        let has_changed = again[..] != self.chunk[..];
+        self.chunk = again;
+        Ok(has_changed)
     }
 }
 
@@ -48,7 +64,7 @@ pub struct ScanStart {
 }
 
 /// Where a scan ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanEnd {
     /// Position behind the last batch.
     pub position: u64,
@@ -67,7 +83,7 @@ pub fn scan(
     start: ScanStart,
     mut visit: impl FnMut(&mut Devices, BatchHeader, Vec<Record>) -> Result<(), IoError>,
 ) -> Result<ScanEnd, IoError> {
-    let mut ring = Ring { devices, geometry, chunk: Buf::empty(), at: 0 };
+    let mut ring = Ring { devices, geometry, chunk: Buf::empty(), at: 0, is_again: false };
     let mut end = ScanEnd { position: start.position, batch: start.batch };
     let mut position = start.position;
     // The batch after the last one found may lie anywhere in the window, also beyond the end of the lap.
@@ -76,13 +92,19 @@ pub fn scan(
     {
         let bytes = ring.bytes(position)?;
         let plausible = batch::peek(bytes, pool).is_some_and(|header| {
-            header.position == position && header.batch >= end.batch && header.epoch == start.epoch
+            // Each batch that is missing before it takes a sector at least: a number cannot claim more.
+            let missing_max = (position - end.position) / geometry.sector_bytes;
+            header.position == position
+                && header.batch >= end.batch
+                && header.batch - end.batch <= missing_max
+                && header.epoch == start.epoch
+                && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
         });
         if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
             visit(ring.devices, header, records)?;
             position += u64::from(header.len_bytes);
             end = ScanEnd { position, batch: header.batch + 1 };
-        } else {
+        } else if !ring.has_changed()? {
             position += geometry.sector_bytes;
         }
     }

@@ -6,6 +6,7 @@ pub mod codec;
 pub mod page;
 pub mod plan;
 pub mod root;
+mod sections;
 pub mod superblock;
 pub mod watermark;
 

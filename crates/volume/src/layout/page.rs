@@ -16,11 +16,52 @@ const INDEX_MAGIC: [u8; 4] = *b"FBMI";
 const LOCATION_BITS: u32 = 38;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
 const CODE_SHIFT: u32 = 41;
+const SPAN_MASK: u64 = (1 << CODE_SHIFT) - 1;
 const CODE_ZERO: u64 = 1;
 const CODE_DAMAGED: u64 = 2;
 const CODE_DATA: u64 = 8;
 /// Most sectors a pool may have (38 bits).
 pub const SECTORS_MAX: u64 = 1 << LOCATION_BITS;
+/// Sectors of a block that is stored as it is.
+pub const BLOCK_SECTORS: u64 = 8;
+
+/// Where a block is stored: its first sector, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// First sector in the pool's linear space.
+    pub location: u64,
+    /// Stored length in sectors, 1 to 8.
+    pub sectors: u8,
+}
+
+impl Span {
+    /// A block stored as it is.
+    #[must_use]
+    pub const fn whole(location: u64) -> Self {
+        Self { location, sectors: BLOCK_SECTORS as u8 }
+    }
+
+    /// Whether the block is stored as it is.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.sectors as u64 == BLOCK_SECTORS
+    }
+
+    /// The location in the low bits, the length minus 1 above them.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        (self.location & LOCATION_MASK) | ((self.sectors.wrapping_sub(1) & 7) as u64) << LOCATION_BITS
+    }
+
+    /// What was packed; `None` where there are bits beyond it.
+    #[must_use]
+    pub const fn unpack(bits: u64) -> Option<Self> {
+        if bits >> CODE_SHIFT != 0 {
+            return None;
+        }
+        Some(Self { location: bits & LOCATION_MASK, sectors: (bits >> LOCATION_BITS) as u8 + 1 })
+    }
+}
 
 /// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +87,8 @@ impl Entry {
             Self::Unmapped => 0,
             Self::Zero => CODE_ZERO << CODE_SHIFT,
             Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
-            // Stored length 8 sectors is packed as 7 (sectors - 1).
             Self::Data { location, class } => {
-                (location & LOCATION_MASK) | 7 << LOCATION_BITS | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
+                Span::whole(location).pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
             }
         }
     }
@@ -57,7 +97,8 @@ impl Entry {
         match bits >> CODE_SHIFT {
             0 => Self::Unmapped,
             CODE_ZERO => Self::Zero,
-            code @ CODE_DATA.. => {
+            // Shorter ones are compressed, which this version does not write and could not read.
+            code @ CODE_DATA.. if Span::unpack(bits & SPAN_MASK).is_some_and(Span::is_whole) => {
                 Self::Data { location: bits & LOCATION_MASK, class: ClassId((code - CODE_DATA) as u8) }
             }
             // Codes 3..=7 are reserved: nothing this version may interpret as data.
@@ -102,7 +143,6 @@ fn stamp(page: &mut [u8], magic: [u8; 4], name: PageName) -> u32 {
     page[10..16].fill(0);
     page[16..24].copy_from_slice(&name.number.to_le_bytes());
     page[24..28].copy_from_slice(&name.generation.to_le_bytes());
-    page[28..HEADER_BYTES].fill(0);
     seal(page)
 }
 
@@ -113,8 +153,40 @@ fn is_named(page: &[u8], magic: [u8; 4], name: PageName) -> bool {
         && is_sealed(page, magic)
 }
 
+/// Blocks of a leaf that share a clock.
+pub const CLOCK_BLOCKS: usize = 8;
+const CLOCKS: usize = LEAF_ENTRIES / CLOCK_BLOCKS;
+const NEWEST_EPOCH_OFFSET: usize = 28;
+const AGES_OFFSET: usize = 32;
+const CLOCK_END: usize = AGES_OFFSET + CLOCKS;
+
+fn newest_epoch(page: &[u8]) -> u32 {
+    let mut epoch = [0; 4];
+    epoch.copy_from_slice(&page[NEWEST_EPOCH_OFFSET..AGES_OFFSET]);
+    u32::from_le_bytes(epoch)
+}
+
+/// The epoch in which block `i` of a leaf or one of its neighbours was last written by a host; of what is older than 255
+/// epochs before the newest of the leaf, that.
+#[must_use]
+pub fn written_epoch(page: &[u8], i: usize) -> u32 {
+    newest_epoch(page).saturating_sub(u32::from(page[AGES_OFFSET + i / CLOCK_BLOCKS]))
+}
+
+/// Notes that a host wrote block `i` of a leaf in this epoch.
+pub fn set_written(page: &mut [u8], i: usize, epoch: u32) {
+    let newest = newest_epoch(page);
+    if epoch > newest {
+        let passed = u8::try_from(epoch - newest).unwrap_or(u8::MAX);
+        page[AGES_OFFSET..CLOCK_END].iter_mut().for_each(|age| *age = age.saturating_add(passed));
+        page[NEWEST_EPOCH_OFFSET..AGES_OFFSET].copy_from_slice(&epoch.to_le_bytes());
+    }
+    page[AGES_OFFSET + i / CLOCK_BLOCKS] = 0;
+}
+
 /// Completes a leaf for writing; returns its CRC for the parent.
 pub fn seal_leaf(page: &mut [u8], name: PageName) -> u32 {
+    page[CLOCK_END..HEADER_BYTES].fill(0);
     stamp(page, LEAF_MAGIC, name)
 }
 
@@ -192,6 +264,39 @@ mod tests {
         page[4095] ^= 1;
         assert!(!is_leaf(&page, name, crc));
         assert_eq!(leaf_entry(&page, 0), (data, 7), "the header does not overlap the entries");
+    }
+
+    #[test]
+    fn spans_of_every_length_round_trip() {
+        for sectors in 1..=8 {
+            for location in [0, 1, 7, SECTORS_MAX - 1] {
+                let span = Span { location, sectors };
+                assert_eq!(Span::unpack(span.pack()), Some(span));
+            }
+        }
+        assert_eq!(Span::unpack(1 << CODE_SHIFT), None);
+        // An entry of a length that this version does not write is no data.
+        let mut page = vec![0u8; PAGE_BYTES];
+        set_leaf_entry(&mut page, 0, Entry::Data { location: 64, class: ClassId(1) }, 7);
+        page[HEADER_BYTES + 4] ^= 1 << (LOCATION_BITS - 32);
+        assert_eq!(leaf_entry(&page, 0).0, Entry::Damaged);
+        assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
+    }
+
+    #[test]
+    fn clocks_tell_when_neighbours_were_written() {
+        let mut page = vec![0u8; PAGE_BYTES];
+        set_written(&mut page, 0, 10);
+        set_written(&mut page, 399, 12);
+        set_written(&mut page, 8, 100);
+        let name = PageName { disk: DiskId(1), number: 0, generation: 9 };
+        let crc = seal_leaf(&mut page, name);
+        assert!(is_leaf(&page, name, crc));
+        let epochs = [0, 7, 8, 16, 392, 399].map(|i| written_epoch(&page, i));
+        assert_eq!(epochs, [10, 10, 100, 0, 12, 12]);
+        set_written(&mut page, 16, 1000);
+        assert_eq!([0, 8, 16].map(|i| written_epoch(&page, i)), [745, 745, 1000], "an age has one byte");
+        assert_eq!(leaf_entry(&page, 0), (Entry::Unmapped, 0), "the clocks do not overlap the entries");
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Where everything goes on the devices of a new pool.
 
 use super::Id;
-use super::band_summary;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
-use super::superblock::{DEVICES_MAX, Member, Role, Superblock};
+use super::superblock::{BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, Member, Role, Superblock};
 use forebay_block::{Geometry, SECTOR_BYTES};
 use thiserror::Error;
 
@@ -51,8 +50,16 @@ pub enum PlanError {
         needed_bytes: u64,
     },
     /// The band size is impossible.
-    #[error("band of {0} bytes: use a multiple of 4096 from 8192 on")]
+    #[error("band of {0} bytes: use a multiple of 4096 from 8192 to {BAND_BYTES_MAX}")]
     Band(u64),
+    /// Too many bands.
+    #[error("{bands} bands of {band_bytes} bytes are more than the {BANDS_MAX} that this format has: use larger ones")]
+    Bands {
+        /// How many there would be.
+        bands: u64,
+        /// Of this size.
+        band_bytes: u64,
+    },
     /// More than 128 TiB.
     #[error("the devices together exceed 128 TiB, the most this format can address")]
     TooLarge,
@@ -81,7 +88,7 @@ pub fn plan(
     let total: u64 = capacity.iter().map(|g| g.size_bytes).sum();
     let told = capacity.iter().filter_map(|g| g.optimal_band_bytes).max();
     let band_bytes = options.band_bytes.or(told).unwrap_or_else(|| default_band_bytes(total));
-    if band_bytes < 8192 || !band_bytes.is_multiple_of(4096) {
+    if !(8192..=BAND_BYTES_MAX).contains(&band_bytes) || !band_bytes.is_multiple_of(4096) {
         return Err(PlanError::Band(band_bytes));
     }
     let block = 4096;
@@ -101,7 +108,6 @@ pub fn plan(
         bands += mine;
         members.push((start, mine * band_bytes, geometry.size_bytes));
     }
-    let (band_data, _) = band_summary::split(band_bytes / block);
     let journal_sector_bytes = fast.logical_block_bytes.max(512);
     let journal_len_bytes = options
         .journal_bytes
@@ -112,7 +118,7 @@ pub fn plan(
     // Twice the pages of a full capacity tier, and room for small disks: every disk has at least one page.
     let index_pages = 2 * total / index_span + 4096;
     let fast_blocks = fast.size_bytes / block;
-    let blob = Root::size_bound_bytes(fast_blocks, bands, band_data, index_pages);
+    let blob = Root::size_bound_bytes(fast_blocks, bands, index_pages);
     let root_len_bytes = (blob + 2 * block).next_multiple_of(block);
     let journal_offset_bytes = HEAD_BYTES + 2 * root_len_bytes;
     let slots_offset = journal_offset_bytes + journal_len_bytes;
@@ -146,7 +152,12 @@ pub fn plan(
     if first_sector > SECTORS_MAX {
         return Err(PlanError::TooLarge);
     }
+    if bands > BANDS_MAX {
+        return Err(PlanError::Bands { bands, band_bytes });
+    }
     Ok(Superblock {
+        compatible: 0,
+        read_only_compatible: 0,
         pool,
         index: 0,
         serving: false,

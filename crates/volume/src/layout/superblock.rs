@@ -12,7 +12,13 @@ pub const SIZE_BYTES: usize = 4096;
 /// Most devices a pool may have.
 pub const DEVICES_MAX: usize = 32;
 /// Version written and understood.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Counters of the format stay below this, so that whoever adds to one need not look.
+pub const COUNTER_LIMIT: u64 = 1 << 62;
+/// Largest band in bytes.
+pub const BAND_BYTES_MAX: u64 = 1 << 40;
+/// Most bands of a pool.
+pub const BANDS_MAX: u64 = 1 << 31;
 const TABLE_OFFSET: usize = 512;
 const NAME_BYTES: usize = 64;
 
@@ -56,6 +62,10 @@ pub struct Member {
 /// A decoded superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// Compatible features, the unknown ones among them: kept when the superblock is written again.
+    pub compatible: u64,
+    /// Read-only-compatible features, likewise.
+    pub read_only_compatible: u64,
     /// Pool id.
     pub pool: Id,
     /// This device's index in `members`.
@@ -95,17 +105,25 @@ pub enum SuperblockError {
     /// Checksum or a field is wrong.
     #[error("damaged superblock")]
     Damaged,
-    /// Written by a newer version.
-    #[error("format version {0} is newer than this program understands ({VERSION})")]
+    /// Written by another version.
+    #[error("{}", version_text(*.0))]
     Version(u32),
     /// Uses features this program does not know.
     #[error("uses unknown incompatible features {0:#x}")]
     Features(u64),
 }
 
-/// Incompatible feature: the journal may hold records that change classes, the root says how much changed. Set by whoever
-/// opens a pool for writing; pools that were last served before lack it.
-const RECLASS: u64 = 1;
+/// What to say of a format version that is not this program's.
+fn version_text(found: u32) -> String {
+    if found < VERSION {
+        format!(
+            "format version {found} was never released and is not read any more: this program reads version {VERSION} only; \
+             copy the data off with the program that wrote it and format the devices anew"
+        )
+    } else {
+        format!("format version {found} is newer than this program understands ({VERSION})")
+    }
+}
 
 /// Where the copies lie on a device of `size_bytes`.
 #[must_use]
@@ -120,6 +138,13 @@ impl Superblock {
         &self.members[usize::from(self.index)]
     }
 
+    /// Read-only-compatible features that this program does not know: with any of them it must not write.
+    #[must_use]
+    pub fn unknown_read_only(&self) -> u64 {
+        // This version defines none.
+        self.read_only_compatible
+    }
+
     /// Encodes for writing.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -128,7 +153,7 @@ impl Superblock {
         w.bytes.extend_from_slice(&MAGIC);
         w.u32(0);
         w.u32(VERSION);
-        for features in [0, 0, RECLASS] {
+        for features in [self.compatible, self.read_only_compatible, 0] {
             w.u64(features);
         }
         w.bytes.extend_from_slice(&self.pool);
@@ -190,9 +215,9 @@ impl Superblock {
     }
 
     fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
-        let (_compatible, _read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        if incompatible & !RECLASS != 0 {
-            return Some(Err(SuperblockError::Features(incompatible & !RECLASS)));
+        let (compatible, read_only_compatible, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
+        if incompatible != 0 {
+            return Some(Err(SuperblockError::Features(incompatible)));
         }
         let pool = r.id()?;
         let _device = r.id()?;
@@ -217,9 +242,12 @@ impl Superblock {
             || usize::from(count) > DEVICES_MAX
             || index >= count
             || !matches!(journal_sector_bytes, 512 | 4096)
-            || band_bytes < 2 * 4096
+            || !(2 * 4096..=BAND_BYTES_MAX).contains(&band_bytes)
             || band_bytes % 4096 != 0
-            || journal_len_bytes == 0
+            || journal_len_bytes < super::plan::JOURNAL_MIN_BYTES
+            || journal_len_bytes % u64::from(journal_sector_bytes) != 0
+            || generation >= COUNTER_LIMIT
+            || epoch >= COUNTER_LIMIT
         {
             return None;
         }
@@ -242,22 +270,28 @@ impl Superblock {
             });
             table.u64()?;
         }
-        let mut next_sector = 0u64;
+        let (mut next_sector, mut bands) = (0u64, 0u64);
         for (i, member) in members.iter().enumerate() {
             let fits = member.sectors.checked_mul(512).and_then(|len| len.checked_add(member.data_offset_bytes));
+            let band_sectors = band_bytes / 512;
             if (i == 0) != (member.role == Role::Fast)
+                || member.data_offset_bytes % 4096 != 0
+                || i > 0 && (member.sectors == 0 || member.sectors % band_sectors != 0)
                 || member.first_sector != next_sector
                 || fits.is_none_or(|end| end > member.size_bytes.saturating_add(4096))
             {
                 return None;
             }
             next_sector = next_sector.checked_add(member.sectors)?;
+            bands += if i == 0 { 0 } else { member.sectors / band_sectors };
         }
         let fast = members.first()?;
         let areas = [root_offsets_bytes[0], root_offsets_bytes[1], journal_offset_bytes];
         if root_len_bytes < 3 * 4096
+            || [areas[0], areas[1], areas[2], root_len_bytes].iter().any(|bytes| bytes % 4096 != 0)
             || next_sector > super::page::SECTORS_MAX
-            || (slots + 1).checked_mul(8)? != fast.sectors
+            || bands > BANDS_MAX
+            || slots.checked_add(1)?.checked_mul(8)? != fast.sectors
             || areas
                 .iter()
                 .any(|at| at.checked_add(root_len_bytes.min(journal_len_bytes)).is_none_or(|end| end > fast.size_bytes))
@@ -267,6 +301,8 @@ impl Superblock {
             return None;
         }
         Some(Ok(Self {
+            compatible,
+            read_only_compatible,
             pool,
             index,
             serving,
@@ -282,5 +318,74 @@ impl Superblock {
             name,
             members,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{PoolOptions, plan};
+    use super::*;
+    use forebay_block::Geometry;
+
+    fn superblock() -> Superblock {
+        let options = PoolOptions { name: "p".to_owned(), band_bytes: Some(65536), journal_bytes: None };
+        let device = |size_bytes| Geometry {
+            size_bytes,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: true,
+            discards: true,
+        };
+        let (fast, slow) = (device(8 << 20), device(16 << 20));
+        plan(&options, &fast, &[slow], [1; 16], &[[2; 16], [3; 16]]).unwrap()
+    }
+
+    /// Changes bytes of an encoded superblock under a right checksum.
+    fn forged(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut block = superblock().encode();
+        block[at..at + bytes.len()].copy_from_slice(bytes);
+        let crc = crc32c(&block[12..]);
+        block[8..12].copy_from_slice(&crc.to_le_bytes());
+        block
+    }
+
+    #[test]
+    fn feature_words_that_are_unknown_and_harmless_survive_a_rewrite() {
+        let mut block = forged(16, &0xf00d_u64.to_le_bytes());
+        let read = Superblock::decode(&block).unwrap();
+        assert_eq!((read.compatible, read.unknown_read_only()), (0xf00d, 0));
+        assert_eq!(read.encode(), block);
+        block = forged(24, &0x8000_0000_0000_0001_u64.to_le_bytes());
+        let read = Superblock::decode(&block).unwrap();
+        assert_eq!(read.unknown_read_only(), 0x8000_0000_0000_0001);
+        assert_eq!(Superblock { epoch: read.epoch, ..read }.encode(), block);
+    }
+
+    #[test]
+    fn other_versions_and_unknown_incompatible_features_are_refused_by_name() {
+        let error = Superblock::decode(&forged(32, &4u64.to_le_bytes())).unwrap_err();
+        assert_eq!(error, SuperblockError::Features(4));
+        let error = Superblock::decode(&forged(12, &1u32.to_le_bytes())).unwrap_err();
+        assert_eq!(error, SuperblockError::Version(1));
+        assert!(error.to_string().contains("version 1 was never released"), "{error}");
+        let error = Superblock::decode(&forged(12, &3u32.to_le_bytes())).unwrap_err();
+        assert!(error.to_string().contains("newer"), "{error}");
+    }
+
+    #[test]
+    fn impossible_geometry_is_damage() {
+        // Slots, epoch, band size, journal length.
+        for (at, value) in [
+            (168, u64::MAX),
+            (88, u64::MAX),
+            (112, 1 << 41),
+            (112, 4096),
+            (112, 65536 + 4096),
+            (120, 131_073),
+            (152, 512),
+        ] {
+            let error = Superblock::decode(&forged(at, &u64::to_le_bytes(value))).unwrap_err();
+            assert_eq!(error, SuperblockError::Damaged, "{at} {value}");
+        }
     }
 }

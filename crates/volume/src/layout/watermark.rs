@@ -2,6 +2,7 @@
 
 use super::Id;
 use super::codec::{Reader, Writer};
+use super::superblock::COUNTER_LIMIT;
 
 /// Offsets of the two copies on the fast device, written in turn.
 pub const OFFSETS_BYTES: [u64; 2] = [4096, 8192];
@@ -44,6 +45,7 @@ impl Watermark {
         if r.id()? != *pool {
             return None;
         }
-        Some(Self { epoch: r.u64()?, batch: r.u64()?, serial: r.u64()? })
+        let mark = Self { epoch: r.u64()?, batch: r.u64()?, serial: r.u64()? };
+        [mark.epoch, mark.batch, mark.serial].iter().all(|&counter| counter < COUNTER_LIMIT).then_some(mark)
     }
 }

@@ -11,6 +11,8 @@ pub const NO_FRAME: u32 = u32::MAX;
 pub struct IndexPage {
     references: Vec<PageRef>,
     frames: Vec<u32>,
+    /// Leaves that stand in the queue of those with something to destage, one bit each.
+    queued: [u64; INDEX_ENTRIES.div_ceil(64)],
     /// Changed since it was written.
     pub dirty: bool,
     /// Counts of what may be destaged are not as they were written: the next checkpoint takes them along.
@@ -24,7 +26,8 @@ impl IndexPage {
     #[must_use]
     pub fn new(mut references: Vec<PageRef>, reference: PageRef) -> Self {
         references.resize(INDEX_ENTRIES, PageRef::default());
-        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, counted: false, reference }
+        let queued = [0; INDEX_ENTRIES.div_ceil(64)];
+        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], queued, dirty: false, counted: false, reference }
     }
 
     /// The references, for writing the page.
@@ -49,6 +52,9 @@ pub struct Disk {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
+    /// Size that a durable root tells, in bytes: what lies beyond it would be gone after a power cut, with all that was
+    /// written there.
+    pub durable_bytes: u64,
     /// Index pages that exist.
     pub pages: Vec<Option<Box<IndexPage>>>,
 }
@@ -68,10 +74,16 @@ fn split(leaf: u64) -> (usize, usize) {
 }
 
 impl Disk {
-    /// An empty disk.
+    /// Bytes that hosts may use: of a disk that was added or has grown, what a durable root knows of.
+    #[must_use]
+    pub fn served_bytes(&self) -> u64 {
+        self.size_bytes.min(self.durable_bytes)
+    }
+
+    /// An empty disk that no durable root knows of.
     #[must_use]
     pub fn new(id: DiskId, name: String, size_bytes: u64) -> Self {
-        let mut disk = Self { id, name, size_bytes, pages: Vec::new() };
+        let mut disk = Self { id, name, size_bytes, durable_bytes: 0, pages: Vec::new() };
         disk.resize(size_bytes);
         disk
     }
@@ -174,12 +186,21 @@ impl Disk {
         None
     }
 
-    /// The next leaf from `from` on with blocks that may be destaged; with `all`, any leaf.
+    /// Notes whether a leaf stands in the queue of those with something to destage; true where that is new.
+    pub fn mark_queued(&mut self, leaf: u64, queued: bool) -> bool {
+        let (page, at) = self.page_mut(leaf);
+        let (word, bit) = (&mut page.queued[at / 64], 1 << (at % 64));
+        let was_queued = *word & bit != 0;
+        *word = if queued { *word | bit } else { *word & !bit };
+        was_queued != queued
+    }
+
+    /// The next leaf from `from` on with blocks that may be destaged.
     #[must_use]
-    pub fn next_stageable(&self, from: u64, all: bool) -> Option<u64> {
+    pub fn next_stageable(&self, from: u64) -> Option<u64> {
         let mut leaf = self.next_leaf(from)?;
         loop {
-            if all || self.leaf(leaf).0.stageable > 0 {
+            if self.leaf(leaf).0.stageable > 0 {
                 return Some(leaf);
             }
             leaf = self.next_leaf(leaf + 1)?;

@@ -6,6 +6,7 @@ use crate::io::Devices;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::pool::drive;
+use crate::space::extents::device_bits;
 use forebay_block::IoError;
 use forebay_prism::{ClassTable, Prism};
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ pub fn format(
     let mut engine = Engine::new(Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
-        volatile: (1 << devices.list.len()) - 1,
+        volatile: device_bits(devices.list.len()),
         discards: 0,
         options,
         root: Root { next_disk: 1, ..Root::default() },

@@ -5,8 +5,9 @@ use super::replay::{self, MissingBatches};
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
+use crate::layout::batch::RECORD_BYTES;
 use crate::layout::page::{self, PAGE_BYTES, PageName, PageRef};
-use crate::layout::root::{HEADER_BYTES, Root, RootHeader};
+use crate::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
 use crate::overlay::Overlay;
@@ -60,6 +61,12 @@ pub enum OpenError {
         batch: u64,
         /// Watermark.
         durable: u64,
+    },
+    /// A record that no engine writes.
+    #[error("journal batch {batch} is whole, but names space where no data can be")]
+    Record {
+        /// The batch.
+        batch: u64,
     },
     /// The memory limit is too low.
     #[error(
@@ -142,7 +149,8 @@ fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootH
 fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHeader, Root), OpenError> {
     let header = newest_header(devices, superblock)?;
     let checkpoint = header.checkpoint;
-    let room = superblock.root_len_bytes - 2 * 4096;
+    let bounds = RootBounds::of(superblock);
+    let room = (superblock.root_len_bytes - 2 * 4096).min(bounds.blob_bytes_max());
     if header.blob_len_bytes > room {
         return Err(root_error(checkpoint, "its length is impossible"));
     }
@@ -151,9 +159,15 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     let mut blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
     blob.truncate(header.blob_len_bytes as usize);
     if crc32c(&blob) != header.blob_crc {
+        // Once more: one transfer may go wrong.
+        blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
+        blob.truncate(header.blob_len_bytes as usize);
+    }
+    if crc32c(&blob) != header.blob_crc {
         return Err(root_error(checkpoint, "its checksum does not match"));
     }
-    let root = Root::decode(&blob).ok_or_else(|| root_error(checkpoint, "it cannot be decoded"))?;
+    let decoded = Root::decode(&blob, &bounds);
+    let root = decoded.map_err(|error| root_error(checkpoint, &error.to_string()))?;
     Ok((header, root))
 }
 
@@ -163,6 +177,7 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
     let mut disks = BTreeMap::new();
     for entry in &root.disks {
         let mut disk = Disk::new(DiskId(entry.id), entry.name.clone(), entry.size_bytes);
+        disk.durable_bytes = entry.size_bytes;
         for group in entry.pages.chunks(INDEX_READS_AT_ONCE) {
             let damaged = |page| OpenError::Index { disk: entry.name.clone(), page };
             let mut reads = Vec::new();
@@ -178,6 +193,10 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                 };
                 let name = PageName { disk: disk.id, number: u64::from(*number), generation: reference.generation };
                 let references = page::decode_index(&bytes, name, reference.crc).ok_or_else(|| damaged(*number))?;
+                let is_page = |location| location == 0 || extents.is_fast(location) && extents.holds_data(location, 1);
+                if !references.iter().all(|reference| is_page(reference.location)) {
+                    return Err(damaged(*number));
+                }
                 let slot = disk.pages.get_mut(*number as usize).ok_or_else(|| damaged(*number))?;
                 *slot = Some(Box::new(IndexPage::new(references, PageRef { stageable: 0, ..*reference })));
             }
@@ -214,7 +233,7 @@ pub fn salvage(
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     Overlay::over_all(devices);
     let (mut engine, report) = open_with(devices, fast, classes, options, MissingBatches::Skip)?;
-    engine.mover.paused = true;
+    engine.migrate.paused = true;
     engine.set_read_only("opened for salvage");
     Ok((engine, report))
 }
@@ -227,14 +246,19 @@ fn open_with(
     missing_batches: MissingBatches,
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     let superblocks = assemble(devices, fast)?;
+    let unknown = superblocks.iter().fold(0, |bits, superblock| bits | superblock.unknown_read_only());
+    if unknown != 0 {
+        // A newer program keeps something on these devices that a write of this one would make wrong.
+        Overlay::over_all(devices);
+    }
     let read_before = devices.read_bytes;
     for device in 0..devices.list.len() {
         devices.flush(device).map_err(io_error(devices, device))?;
     }
     let (header, root) = load_root(devices, &superblocks[0])?;
     check_epochs(devices, &superblocks, header.epoch)?;
+    check_memory(&superblocks[0], &root, &options)?;
     let disks = load_disks(devices, &superblocks[0], &root)?;
-    check_memory(&superblocks[0], &disks, &options)?;
     let mut table = ClassTable::decode(&root.classes)?;
     let places = |table: &ClassTable| table.classes().iter().map(|class| class.place).collect::<Vec<_>>();
     let before = places(&table);
@@ -258,6 +282,9 @@ fn open_with(
     }
     let unfenced = options.faults.epoch_not_fenced();
     let epoch = if unfenced { header.epoch } else { header.epoch + 1 };
+    // Sequences of records that were lost are not given to others: so many the journal could have held beyond what was found.
+    let lost_max = superblock.journal_len_bytes / RECORD_BYTES as u64;
+    let next_sequence = scanned.next_sequence.max(root.next_sequence) + lost_max;
     let mut engine = Engine::new(Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
@@ -269,10 +296,10 @@ fn open_with(
         prism,
         epoch,
         checkpoint: header.checkpoint,
-        journal_head: (scanned.end.position, scanned.end.batch, scanned.next_sequence.max(root.next_sequence)),
+        journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
     });
     if has_moved || header.counts_due {
-        engine.mover_policy_changed();
+        engine.migrate_policy_changed();
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
@@ -287,10 +314,7 @@ fn open_with(
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = true;
-    engine.write_summaries();
-    // The root has room for a few summaries only; replay may have closed many bands.
-    drive(&mut engine, devices, |engine| !engine.bands.has_closing());
+    engine.migrate.paused = true;
     engine.request_checkpoint(false);
     drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == header.checkpoint {
@@ -301,7 +325,10 @@ fn open_with(
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
-    engine.mover.paused = false;
+    engine.migrate.paused = unknown != 0;
+    if unknown != 0 {
+        engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
+    }
     Ok((engine, report))
 }
 
@@ -320,13 +347,9 @@ fn check_epochs(devices: &Devices, superblocks: &[Superblock], epoch: u64) -> Re
     Ok(())
 }
 
-fn check_memory(
-    superblock: &Superblock,
-    disks: &BTreeMap<u16, Disk>,
-    options: &EngineOptions,
-) -> Result<(), OpenError> {
+fn check_memory(superblock: &Superblock, root: &Root, options: &EngineOptions) -> Result<(), OpenError> {
     let extents = crate::space::extents::Extents::new(&superblock.members, superblock.band_bytes);
-    let sizes = disks.values().map(|disk| disk.size_bytes);
+    let sizes = root.disks.iter().map(|disk| disk.size_bytes);
     let needed_bytes = crate::engine::memory_needed_bytes(superblock, &extents, sizes);
     if options.frames.is_none() && needed_bytes > options.memory_limit_bytes {
         return Err(OpenError::Limit { needed_bytes, limit_bytes: options.memory_limit_bytes });

@@ -5,16 +5,21 @@ use crate::engine::Engine;
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::{ScanEnd, ScanStart, scan};
-use crate::layout::batch::{EXCEPTIONS, Record};
-use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES};
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::{EXCEPTIONS, Moved, Record};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
 use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
+use crate::map::change::Change;
+use crate::space::extents::Extents;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeSet, VecDeque};
 
 const LEAVES_AT_ONCE: usize = 512;
+/// How often something is read before it is taken for lost or damaged: what recovery decides is for good.
+const READINGS: usize = 2;
 /// Blocks read at once to be verified: 2 MiB.
 const VERIFIED_AT_ONCE_BLOCKS: usize = 512;
 
@@ -93,14 +98,21 @@ pub(super) fn survey(
         watermark_serial: 0,
     };
     for offset_bytes in OFFSETS_BYTES {
-        let bytes = devices.read(0, offset_bytes, 4096).map_err(wrap(devices))?;
-        if let Some(mark) = Watermark::decode(&bytes, &superblock.pool) {
+        // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess.
+        let mut mark = None;
+        for _ in 0..READINGS {
+            let bytes = devices.read(0, offset_bytes, 4096).map_err(wrap(devices))?;
+            mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
+        }
+        if let Some(mark) = mark {
             survey.watermark_serial = survey.watermark_serial.max(mark.serial);
             if mark.epoch == header.epoch {
                 survey.durable = survey.durable.max(mark.batch);
             }
         }
     }
+    let extents = Extents::new(&superblock.members, superblock.band_bytes);
+    let mut impossible = None;
     let mut missing = Vec::new();
     // By batch, so that what a later header proves durable can be dropped: bounded by the unflushed window.
     let mut moves = VecDeque::new();
@@ -124,8 +136,13 @@ pub(super) fn survey(
                 survey.cancelled.insert(*sequence);
             }
             let sequence = batch.first_sequence + i as u64;
-            if !must_apply(sequence, root) {
+            if !root.must_apply(sequence) {
                 continue;
+            }
+            if let Some((location, blocks)) = data_of(record)
+                && !extents.holds_data(location, blocks as u32)
+            {
+                impossible.get_or_insert(batch.batch);
             }
             match record {
                 Record::Write { disk, block, checksums, .. } => {
@@ -133,7 +150,6 @@ pub(super) fn survey(
                 }
                 Record::Zero { disk, block, blocks }
                 | Record::Discard { disk, block, blocks }
-                | Record::Damage { disk, block, blocks }
                 | Record::Reclass { disk, block, blocks, .. } => {
                     leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
                 }
@@ -142,6 +158,9 @@ pub(super) fn survey(
                     moves.extend(
                         moved.iter().map(|m| (batch.batch, (m.source, m.disk.0, m.block, m.checksum, sequence))),
                     );
+                }
+                Record::Damage { blocks } => {
+                    blocks.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
                 }
                 Record::Cancel { .. } => {}
             }
@@ -155,24 +174,20 @@ pub(super) fn survey(
             what: format!("the journal proves that it existed, the newest root found is {}", header.checkpoint),
         });
     }
-    // A watermark beyond the last batch found: the end of the journal itself is gone.
-    if survey.durable >= end.batch {
-        missing.extend(end.batch..=survey.durable);
+    if let Some(batch) = impossible {
+        return Err(OpenError::Record { batch });
     }
-    let lost = missing.iter().find(|&&batch| survey.is_durable(batch));
-    if let (Some(&batch), MissingBatches::Refuse) = (lost, missing_batches) {
+    // A watermark beyond the last batch found: the end of the journal itself is gone.
+    let lost_end = (survey.durable >= end.batch).then_some(end.batch);
+    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
+    if let (Some(batch), MissingBatches::Refuse) = (lost, missing_batches) {
         return Err(OpenError::Journal { batch, durable: survey.durable });
     }
     let durable = survey.durable;
     survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
-    survey.holes = missing.len() as u64;
+    survey.holes = missing.len() as u64 + lost_end.map_or(0, |first| durable - first + 1);
     survey.end = end;
     Ok(survey)
-}
-
-/// Whether a record is not yet in the root's map.
-fn must_apply(sequence: u64, root: &Root) -> bool {
-    sequence >= root.next_sequence || root.unapplied.contains(&sequence)
 }
 
 /// Applies the records in order.
@@ -188,11 +203,13 @@ pub(super) fn replay(
     let pool = engine.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
+    let mut batches = 0;
+    let end = scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
+        batches += 1;
         let verify = !survey.is_durable(batch.batch);
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
         let mut left = numbered
-            .filter(|(sequence, _)| must_apply(*sequence, root) && !survey.cancelled.contains(sequence))
+            .filter(|(sequence, _)| root.must_apply(*sequence) && !survey.cancelled.contains(sequence))
             .peekable();
         while left.peek().is_some() {
             let mut group = Vec::new();
@@ -206,7 +223,7 @@ pub(super) fn replay(
             let mut data = if verify { read_data(devices, engine, &group) } else { Vec::new() }.into_iter();
             for (sequence, record) in group {
                 let keep = if verify {
-                    verified(engine, survey, (&record, sequence), data.next().flatten(), report)
+                    verified(devices, engine, survey, (&record, sequence), data.next().flatten(), report)
                 } else {
                     Vec::new()
                 };
@@ -217,6 +234,16 @@ pub(super) fn replay(
         Ok(())
     })
     .map_err(wrap(devices))?;
+    if (batches, end) != (survey.batches, survey.end) {
+        // A device that reads differently each time: nothing was written yet, and nothing may be decided by it.
+        let source = IoError {
+            kind: IoErrorKind::Medium,
+            operation: "read of the journal, twice, with different results,",
+            offset_bytes: geometry.offset_bytes,
+            os_error: 0,
+        };
+        return Err(wrap(devices)(source));
+    }
     engine.replay_finished(survey.watermark_serial);
     Ok(())
 }
@@ -260,6 +287,7 @@ fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) 
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
 /// was recorded, applies only while the map names its source.
 fn verified(
+    devices: &mut Devices,
     engine: &Engine,
     survey: &Survey,
     (record, sequence): (&Record, u64),
@@ -275,21 +303,24 @@ fn verified(
         _ => return Vec::new(),
     };
     let ignored = engine.options.faults.checksums_ignored();
-    let keep: Vec<bool> = match &data {
-        Some(data) => names
-            .iter()
-            .zip(data.chunks_exact(4096))
-            .enumerate()
-            .map(|(i, (&(disk, block, crc), bytes))| {
-                ignored
-                    || block_checksum(disk, block, bytes) == crc
-                    || survey.was_moved_on(location + 8 * i as u64, disk, block, crc, sequence)
-            })
-            .collect(),
-        None => vec![true; names.len()],
-    };
+    let is_block = |(disk, block, crc): (DiskId, u64, u32), bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
+    let mut keep = vec![true; names.len()];
+    for (i, bytes) in data.iter().flat_map(|data| data.chunks_exact(4096)).enumerate().take(names.len()) {
+        let (disk, block, crc) = names[i];
+        let at = location + 8 * i as u64;
+        keep[i] = ignored
+            || is_block(names[i], bytes)
+            || survey.was_moved_on(at, disk, block, crc, sequence)
+            || read_block(devices, engine, at).is_some_and(|again| is_block(names[i], &again));
+    }
     report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
     keep
+}
+
+/// One block; `None` where it cannot be read.
+fn read_block(devices: &mut Devices, engine: &Engine, location: u64) -> Option<Buf> {
+    let (device, offset_bytes) = engine.extents.place(location)?;
+    devices.read(device, offset_bytes, 4096).ok()
 }
 
 /// Brings all leaves that the journal touches into memory, in parallel.
@@ -321,7 +352,7 @@ fn load_leaves(
         for ((disk, leaf), completion) in wanted.into_iter().zip(devices.run(reads)) {
             report.leaves += 1;
             let page = match (completion.result, completion.bufs) {
-                (Ok(()), Some(Vectored::One(page))) => Some(page),
+                (Ok(()), Some(Vectored::One(page))) if engine.is_page_of(disk, leaf, &page) => Some(page),
                 _ => read_leaf_again(devices, engine, disk, leaf).map_err(wrap(devices))?,
             };
             if !engine.replay_leaf(disk, leaf, page.as_deref()) {
@@ -351,15 +382,11 @@ fn read_leaf_again(devices: &mut Devices, engine: &Engine, disk: DiskId, leaf: u
 impl Engine {
     /// Takes a leaf read for replay; one that is not what its parent names becomes all damaged. False then.
     fn replay_leaf(&mut self, disk: DiskId, leaf: u64, page: Option<&[u8]>) -> bool {
-        use crate::layout::page::{PageName, is_leaf, set_leaf_entry};
-        let Some((reference, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else {
-            return true;
-        };
+        use crate::layout::page::set_leaf_entry;
         let Some(frame) = self.replay_frame(disk, leaf) else {
             return false;
         };
-        let name = PageName { disk, number: leaf, generation: reference.generation };
-        let good = page.filter(|page| is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored());
+        let good = page.filter(|page| self.is_page_of(disk, leaf, page));
         let into = &mut self.frames.get_mut(frame).page;
         match good {
             Some(page) => into.copy_from_slice(page),
@@ -373,6 +400,13 @@ impl Engine {
             entry.set_stageable(leaf, stageable);
         }
         good.is_some()
+    }
+
+    /// Whether a page is the one that the index names for a leaf.
+    fn is_page_of(&self, disk: DiskId, leaf: u64, page: &[u8]) -> bool {
+        let Some((reference, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else { return false };
+        let name = PageName { disk, number: leaf, generation: reference.generation };
+        is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored()
     }
 
     /// The frame of a leaf, made where there is none.
@@ -390,61 +424,65 @@ impl Engine {
     fn replay_record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
         let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
         match record {
-            Record::Write { disk, block, class, location, checksums } => {
-                self.replay_band(*location, checksums.len() as u32, class.0);
+            Record::Write { disk, block, class, location, generation, checksums } => {
+                self.replay_band(*location, checksums.len() as u32, class.0, *generation);
+                for (i, &checksum) in checksums.iter().enumerate() {
+                    let (disk, class, block) = (*disk, *class, block + i as u64);
+                    let entry = SummaryEntry { disk, class, checksum, block, origin: sequence, ..SummaryEntry::NONE };
+                    self.replay_note(location + 8 * i as u64, entry);
+                }
                 for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
                     let location = location + 8 * i as u64;
                     self.replay_taken(location);
                     let entry = Entry::Data { location, class: *class };
-                    self.replay_block(*disk, block + i as u64, entry, checksum, sequence, None);
-                    let fast = self.extents.is_fast(location);
-                    let books = self.books(*class);
-                    books.host_written_bytes += 4096;
-                    books.bypassed_bytes += if fast { 0 } else { 4096 };
+                    self.replay_block((*disk, block + i as u64), Change::Set { entry, checksum });
+                    self.count_written(*class, location, 1);
                 }
             }
             Record::Zero { disk, block, blocks } => {
-                (0..u64::from(*blocks))
-                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Zero, 0, sequence, None));
+                let change = Change::Set { entry: Entry::Zero, checksum: 0 };
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i), change));
             }
             Record::Discard { disk, block, blocks } => {
-                (0..u64::from(*blocks))
-                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Unmapped, 0, sequence, None));
+                let change = Change::Set { entry: Entry::Unmapped, checksum: 0 };
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i), change));
             }
-            Record::Damage { disk, block, blocks } => {
-                (0..u64::from(*blocks))
-                    .for_each(|i| self.replay_block(*disk, block + i, Entry::Damaged, 0, sequence, None));
+            Record::Damage { blocks } => {
+                for m in blocks {
+                    let change = Change::Damage { source: m.source, checksum: m.checksum };
+                    self.replay_block((m.disk, m.block), change);
+                }
             }
-            Record::Move { class, location, moved } => {
-                self.replay_band(*location, moved.len() as u32, class.0);
+            Record::Move { stream, location, generation, moved } => {
+                self.replay_band(*location, moved.len() as u32, *stream, *generation);
+                for (i, m) in moved.iter().enumerate() {
+                    let Moved { disk, block, sectors, origin, checksum, class, group, .. } = *m;
+                    let entry = SummaryEntry { disk, class, group, sectors, checksum, block, origin };
+                    self.replay_note(location + 8 * i as u64, entry);
+                }
                 for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
-                    let entry = Entry::Data { location: location + 8 * i as u64, class: *class };
-                    self.replay_block(m.disk, m.block, entry, m.checksum, sequence, Some(m.source));
+                    let destination = location + 8 * i as u64;
+                    let change = Change::Move { source: m.source, checksum: m.checksum, destination };
+                    self.replay_block((m.disk, m.block), change);
                 }
             }
             Record::Reclass { disk, block, blocks, class } => {
-                (0..u64::from(*blocks)).for_each(|i| self.replay_reclass(*disk, block + i, *class));
+                let change = Change::Reclass { class: *class };
+                (0..u64::from(*blocks)).for_each(|i| self.replay_block((*disk, block + i), change));
             }
             Record::Cancel { .. } => {}
         }
     }
 
-    fn replay_reclass(&mut self, disk: DiskId, block: u64, class: ClassId) {
-        let leaf = block / LEAF_ENTRIES as u64;
-        if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
-            return;
+    fn replay_band(&mut self, location: u64, blocks: u32, stream: u8, generation: u16) {
+        if let Some((band, first)) = self.extents.band(location) {
+            self.bands.replay_write(band, first, blocks, stream, generation);
         }
-        let Some(frame) = self.replay_frame(disk, leaf) else {
-            return;
-        };
-        self.dirty_frame(frame);
-        let change = self.reclass_entry(frame, (block % LEAF_ENTRIES as u64) as usize, class);
-        self.adjust_stageable(disk, leaf, change);
     }
 
-    fn replay_band(&mut self, location: u64, blocks: u32, stream: u8) {
-        if let Some((band, first)) = self.extents.band(location) {
-            self.bands.replay_write(band, first, blocks, stream);
+    fn replay_note(&mut self, location: u64, entry: SummaryEntry) {
+        if let Some((band, block)) = self.extents.band(location) {
+            self.bands.replay_note(band, block, entry);
         }
     }
 
@@ -455,16 +493,9 @@ impl Engine {
         }
     }
 
-    /// Sets one entry; with `source`, only where the map still names it (the entry keeps its class).
-    fn replay_block(
-        &mut self,
-        disk: DiskId,
-        block: u64,
-        entry: Entry,
-        checksum: u32,
-        sequence: u64,
-        source: Option<u64>,
-    ) {
+    /// Does to one entry what a record says; `who` is (disk, block address).
+    fn replay_block(&mut self, who: (DiskId, u64), change: Change) {
+        let (disk, block) = who;
         let leaf = block / LEAF_ENTRIES as u64;
         if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
             return;
@@ -473,30 +504,13 @@ impl Engine {
             return;
         };
         let at = (block % LEAF_ENTRIES as u64) as usize;
-        let (old, _) = crate::layout::page::leaf_entry(&self.frames.get(frame).page, at);
-        let mut entry = entry;
-        if let Some(source) = source {
-            let Entry::Data { location, class } = old else {
-                return;
-            };
-            if location != source {
-                return;
-            }
-            if let Entry::Data { class: new_class, .. } = &mut entry {
-                *new_class = class;
-            }
-            if self.extents.is_fast(source) {
-                self.books(class).destaged_bytes += 4096;
-            } else {
-                self.books(class).collected_bytes += 4096;
-            }
-        }
-        if old == entry {
+        let old = leaf_entry(&self.frames.get(frame).page, at);
+        if change.apply(old).is_none_or(|new| new == old) {
             return;
         }
         self.dirty_frame(frame);
-        let change = self.replace(frame, at, (disk, block, sequence), entry, checksum, 0);
-        self.adjust_stageable(disk, leaf, change);
+        let stageable = self.change_entry(frame, at, who, change, 0).unwrap_or(0);
+        self.adjust_stageable(disk, leaf, stageable);
         // Later records may use the space again: it must be free before they are applied.
         self.replay_free();
     }

@@ -1,16 +1,27 @@
 //! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
 
 use super::extents::Extents;
-use crate::layout::band_summary::{self, SummaryEntry};
+use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName};
+use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most bands that may be open or waiting for their summary to reach the device.
-pub const UNSUMMARISED_MAX: usize = 12;
+/// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
+/// them in memory is bounded by this.
+const DUE_MAX: usize = 256;
+/// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
+pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX as u64 + 16) * 64 * size_of::<SummaryEntry>() as u64;
 /// Bands that replay may leave open.
 const OPEN_AFTER_REPLAY_MAX: usize = 6;
 /// Streams with this bit are written by garbage collection.
 pub const COLLECTED: u8 = 0x80;
+
+/// What a device is told of a stream, so that data which dies together carries the same number whether hosts or moves
+/// write it; 0 would be no hint.
+#[must_use]
+pub fn stream_hint(stream: u8) -> u8 {
+    (stream & COLLECTED) | ((stream & !COLLECTED) + 1)
+}
 
 /// A run granted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +34,43 @@ pub struct Grant {
     pub blocks: u32,
 }
 
+/// How far the summary of a group has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// More data will come into the group.
+    #[default]
+    Filling,
+    /// The group is complete: its summary is to be written.
+    Due,
+    /// It is on its way.
+    Writing,
+}
+
+/// Entries of a group whose summary is not on the device.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    entries: Vec<SummaryEntry>,
+    stage: Stage,
+}
+
+/// Band and number of a group.
+pub type GroupKey = (u32, u32);
+
 /// The band table.
 #[derive(Clone, Debug)]
 pub struct Bands {
     table: Vec<BandRoot>,
-    /// Blocks of a band that hold data.
-    data_blocks: u32,
+    shape: BandShape,
     free: BTreeSet<u32>,
     /// Open band of each stream.
     open: BTreeMap<u8, u32>,
-    /// Summaries of bands that are open or closing.
-    summaries: BTreeMap<u32, Vec<SummaryEntry>>,
+    /// Groups whose summary is not on the device.
+    groups: BTreeMap<GroupKey, Group>,
+    /// How many of them are due.
+    due: usize,
+    /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay
+    /// does not see all that was written into them.
+    complete: Vec<u32>,
     clock: u64,
     /// Bands kept back for garbage collection.
     reserve: usize,
@@ -42,26 +79,29 @@ pub struct Bands {
 }
 
 impl Bands {
-    /// From the root's tables. Bands that were open stay open with the summary the root carries.
+    /// From the root's tables. Bands that were open stay open with the entries the root carries.
     #[must_use]
     pub fn new(
         mut table: Vec<BandRoot>,
-        summaries: Vec<(u32, Vec<SummaryEntry>)>,
+        open_groups: Vec<(u32, u32, Vec<SummaryEntry>)>,
         clock: u64,
         band_bytes: u64,
         extents: &Extents,
     ) -> Self {
-        let (data_blocks, _) = band_summary::split(band_bytes / 4096);
+        let shape = BandShape::new(band_bytes);
         table.resize(extents.bands() as usize, BandRoot::default());
+        let filling = |entries| Group { entries, stage: Stage::Filling };
         let mut bands = Self {
-            table,
-            data_blocks: data_blocks as u32,
+            shape,
             free: BTreeSet::new(),
             open: BTreeMap::new(),
-            summaries: summaries.into_iter().collect(),
+            groups: open_groups.into_iter().map(|(band, group, entries)| ((band, group), filling(entries))).collect(),
+            due: 0,
+            complete: table.iter().map(|band| complete_groups(shape, band)).collect(),
             clock,
             reserve: 1,
             unsettled: BTreeMap::new(),
+            table,
         };
         for (i, band) in bands.table.iter().enumerate() {
             match band.state {
@@ -83,9 +123,17 @@ impl Bands {
         &self.table
     }
 
-    /// Summaries not yet on the device, for the root.
-    pub fn summaries(&self) -> impl Iterator<Item = (&u32, &Vec<SummaryEntry>)> {
-        self.summaries.iter()
+    /// Entries of groups that are not complete, for the root.
+    pub fn open_groups(&self) -> impl Iterator<Item = (u32, u32, &[SummaryEntry])> {
+        let filling =
+            self.groups.iter().filter(|(_, group)| group.stage == Stage::Filling && !group.entries.is_empty());
+        filling.map(|(&(band, number), group)| (band, number, group.entries.as_slice()))
+    }
+
+    /// How bands are cut into groups.
+    #[must_use]
+    pub fn shape(&self) -> BandShape {
+        self.shape
     }
 
     /// Bands closed so far.
@@ -97,7 +145,11 @@ impl Bands {
     /// Data blocks of a band.
     #[must_use]
     pub fn data_blocks(&self) -> u32 {
-        self.data_blocks
+        self.shape.data_blocks()
+    }
+
+    fn data_sectors(&self) -> u32 {
+        self.shape.data_blocks() * BLOCK_SECTORS as u32
     }
 
     /// Bands that may be opened.
@@ -112,9 +164,9 @@ impl Bands {
         self.table.len()
     }
 
-    /// Blocks named by the map, over all bands.
+    /// Sectors named by the map, over all bands.
     #[must_use]
-    pub fn valid_blocks(&self) -> u64 {
+    pub fn valid_sectors(&self) -> u64 {
         self.table.iter().map(|band| u64::from(band.valid)).sum()
     }
 
@@ -124,7 +176,13 @@ impl Bands {
         self.table[band as usize]
     }
 
-    /// Grants up to `wanted` blocks to `stream`, opening a band where needed. Streams share what is open when bands
+    /// Low bits of the generation of a band, as records have them.
+    #[must_use]
+    pub fn record_generation(&self, band: u32) -> u16 {
+        self.table[band as usize].generation as u16
+    }
+
+    /// Grants up to `wanted` blocks of one group to `stream`, opening a band where needed. Streams share what is open when bands
     /// are scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
     pub fn grant(&mut self, stream: u8, wanted: u32) -> Option<Grant> {
         let collecting = stream & COLLECTED != 0;
@@ -135,28 +193,42 @@ impl Bands {
                 None => *self.open.iter().find(|(other, _)| (**other & COLLECTED != 0) == collecting)?.1,
             },
         };
-        let entry = &mut self.table[band as usize];
-        let first = entry.written;
-        let blocks = wanted.min(self.data_blocks - first);
-        entry.written += blocks;
+        let first = self.frontier(band);
+        let group = self.shape.group_of(first);
+        let end = self.shape.summary_block(group);
+        let blocks = wanted.min(end - first);
+        let next = self.shape.skip_summary(first + blocks);
+        self.table[band as usize].written = next * BLOCK_SECTORS as u32;
         *self.unsettled.entry(band).or_default() += blocks;
-        if self.table[band as usize].written == self.data_blocks {
+        if first + blocks == end {
+            self.make_due((band, group));
+        }
+        if next == self.shape.blocks() {
             self.close(band);
         }
         Some(Grant { band, first, blocks })
+    }
+
+    /// The block that the next data of a band goes to.
+    fn frontier(&self, band: u32) -> u32 {
+        self.table[band as usize].written / BLOCK_SECTORS as u32
+    }
+
+    fn make_due(&mut self, key: GroupKey) {
+        self.groups.entry(key).or_default().stage = Stage::Due;
+        self.due += 1;
     }
 
     /// Blocks that streams of one kind could be granted now, all together.
     #[must_use]
     pub fn room(&self, collecting: bool) -> u64 {
         let same_kind = self.open.iter().filter(|(stream, _)| (**stream & COLLECTED != 0) == collecting);
-        let left: u64 =
-            same_kind.map(|(_, &band)| u64::from(self.data_blocks - self.table[band as usize].written)).sum();
+        let left: u64 = same_kind.map(|(_, &band)| u64::from(self.shape.data_left(self.frontier(band)))).sum();
         let keep = if collecting { 0 } else { self.reserve };
-        // No more can be opened until summaries of full ones are written.
-        let may_open = UNSUMMARISED_MAX.saturating_sub(self.summaries.len());
-        let free = self.free.len().saturating_sub(keep).min(may_open);
-        left + free as u64 * u64::from(self.data_blocks)
+        if self.due >= DUE_MAX {
+            return 0;
+        }
+        left + self.free.len().saturating_sub(keep) as u64 * u64::from(self.data_blocks())
     }
 
     fn open_for(&mut self, stream: u8, collecting: bool) -> Option<u32> {
@@ -168,19 +240,25 @@ impl Bands {
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
         let keep = if collecting { 0 } else { self.reserve + usize::from(same_kind > 0) };
-        if self.free.len() <= keep || self.summaries.len() >= UNSUMMARISED_MAX {
+        if self.free.len() <= keep {
             return None;
         }
         let band = self.free.pop_first()?;
-        self.mark_open(band, stream);
+        let generation = self.table[band as usize].generation.wrapping_add(1);
+        self.mark_open(band, stream, generation);
         Some(band)
     }
 
-    fn mark_open(&mut self, band: u32, stream: u8) {
-        let generation = self.table[band as usize].generation + 1;
-        self.table[band as usize] = BandRoot { state: BandState::Open, stream, generation, ..BandRoot::default() };
+    fn mark_open(&mut self, band: u32, stream: u8, generation: u32) {
+        // In replay the map may name old data here still, which is superseded further on in the journal.
+        let valid = self.table[band as usize].valid;
+        self.table[band as usize] =
+            BandRoot { state: BandState::Open, stream, generation, valid, ..BandRoot::default() };
         self.open.insert(stream, band);
-        self.summaries.insert(band, vec![SummaryEntry::NONE; self.data_blocks as usize]);
+        self.forget_groups(band);
+        if let Some(complete) = self.complete.get_mut(band as usize) {
+            *complete = 0;
+        }
     }
 
     fn close(&mut self, band: u32) {
@@ -194,12 +272,6 @@ impl Bands {
         }
     }
 
-    /// Bands that are full and whose summary is not yet on the device.
-    #[must_use]
-    pub fn closing(&self) -> Vec<u32> {
-        self.summaries.keys().copied().filter(|&b| self.table[b as usize].state == BandState::Closed).collect()
-    }
-
     /// Closed bands that the map does not name any more.
     #[must_use]
     pub fn empty_closed(&self) -> Vec<u32> {
@@ -207,27 +279,102 @@ impl Bands {
         (0u32..).zip(&self.table).filter(|(_, band)| is_empty(band)).map(|(i, _)| i).collect()
     }
 
-    /// Whether any band is.
+    /// Whether there are summaries to be written.
     #[must_use]
-    pub fn has_closing(&self) -> bool {
-        self.summaries.keys().any(|&band| self.table[band as usize].state == BandState::Closed)
+    pub fn has_due(&self) -> bool {
+        self.due > 0
     }
 
-    /// The summary of an open or closing band.
+    /// Groups whose summary is to be written, at most `limit`.
     #[must_use]
-    pub fn summary(&self, band: u32) -> Option<&[SummaryEntry]> {
-        self.summaries.get(&band).map(Vec::as_slice)
+    pub fn due(&self, limit: usize) -> Vec<GroupKey> {
+        if self.due == 0 {
+            return Vec::new();
+        }
+        let due = self.groups.iter().filter(|(_, group)| group.stage == Stage::Due);
+        due.map(|(&key, _)| key).take(limit).collect()
     }
 
-    /// The summary of `band` is on the device (or the band is gone).
-    pub fn drop_summary(&mut self, band: u32) {
-        self.summaries.remove(&band);
+    /// Complete groups whose summary has not reached the device.
+    #[must_use]
+    pub fn unwritten(&self) -> BTreeSet<GroupKey> {
+        let complete = self.groups.iter().filter(|(_, group)| group.stage != Stage::Filling);
+        complete.map(|(&key, _)| key).collect()
     }
 
-    /// Notes who was written into a block.
+    /// Whether the summary of a complete group has not reached the device.
+    #[must_use]
+    pub fn is_unwritten(&self, key: GroupKey) -> bool {
+        self.groups.get(&key).is_some_and(|group| group.stage != Stage::Filling)
+    }
+
+    fn groups_of(&self, band: u32) -> impl Iterator<Item = (&GroupKey, &Group)> {
+        self.groups.range((band, 0)..=(band, u32::MAX))
+    }
+
+    /// Whether a summary of the band is on its way to the device.
+    #[must_use]
+    pub fn is_summary_in_flight(&self, band: u32) -> bool {
+        self.groups_of(band).any(|(_, group)| group.stage == Stage::Writing)
+    }
+
+    /// The summary of a group that is due: from now on it counts as being on its way.
+    pub fn begin_summary(&mut self, key: GroupKey) -> Option<(SummaryName, &[SummaryEntry])> {
+        let generation = self.table.get(key.0 as usize)?.generation;
+        let group = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Due)?;
+        group.stage = Stage::Writing;
+        self.due -= 1;
+        Some((SummaryName { band: key.0, group: key.1, generation }, &group.entries))
+    }
+
+    /// The summary of a group reached the device, or not: then it is due again.
+    pub fn summary_written(&mut self, key: GroupKey, is_good: bool) {
+        if self.groups.get(&key).is_none_or(|group| group.stage != Stage::Writing) {
+            return;
+        }
+        if is_good {
+            self.groups.remove(&key);
+        } else {
+            self.make_due(key);
+        }
+    }
+
+    /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.
+    pub fn forget_groups(&mut self, band: u32) {
+        let keys: Vec<GroupKey> = self.groups_of(band).map(|(&key, _)| key).collect();
+        for key in keys {
+            match self.groups.get(&key).map(|group| group.stage) {
+                Some(Stage::Writing) | None => continue,
+                Some(Stage::Due) => self.due -= 1,
+                Some(Stage::Filling) => {}
+            }
+            self.groups.remove(&key);
+        }
+    }
+
+    /// Entries of a group whose summary is not on the device.
+    #[must_use]
+    pub fn entries(&self, key: GroupKey) -> Option<&[SummaryEntry]> {
+        self.groups.get(&key).map(|group| group.entries.as_slice())
+    }
+
+    /// Notes who is written into a block: when its data is sent, not when the map changes.
     pub fn note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
-        if let Some(slot) = self.summaries.get_mut(&band).and_then(|s| s.get_mut(block as usize)) {
-            *slot = entry;
+        let group = self.shape.group_of(block);
+        // Every block is stored whole, so that an entry's number is its block's.
+        let at = (block - self.shape.first_block(group)) as usize;
+        let entries = &mut self.groups.entry((band, group)).or_default().entries;
+        if entries.len() <= at {
+            entries.resize(at + 1, SummaryEntry::NONE);
+        }
+        entries[at] = entry;
+    }
+
+    /// The same in replay: groups that are complete in the root have their summary on the device.
+    pub fn replay_note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
+        let complete = self.complete.get(band as usize).copied().unwrap_or(0);
+        if self.shape.group_of(block) >= complete {
+            self.note(band, block, entry);
         }
     }
 
@@ -244,23 +391,24 @@ impl Bands {
         entry.valid == 0 && entry.state == BandState::Closed
     }
 
-    /// Granted blocks whose fate is not yet known.
-    #[must_use]
-    pub fn unsettled(&self, band: u32) -> u32 {
-        self.unsettled.get(&band).copied().unwrap_or(0)
+    /// The map now names so many more sectors of the band.
+    pub fn gain(&mut self, band: u32, sectors: u8) {
+        let most = self.data_sectors();
+        let entry = &mut self.table[band as usize];
+        entry.valid = entry.valid.saturating_add(u32::from(sectors));
+        if self.complete.is_empty() {
+            // More than lives there is counted where a damaged leaf hid what was given up. In replay the map may name what
+            // was there before and what is there now.
+            entry.valid = entry.valid.min(most);
+        }
     }
 
-    /// The map now names one more block of the band.
-    pub fn gain(&mut self, band: u32) {
-        self.table[band as usize].valid += 1;
-    }
-
-    /// The map names one block less; true where that was the last, the band is closed, and nothing is still being
+    /// The map names so many sectors less; true where these were the last, the band is closed, and nothing is still being
     /// written into it: it may be freed.
-    pub fn lose(&mut self, band: u32) -> bool {
+    pub fn lose(&mut self, band: u32, sectors: u8) -> bool {
         let busy = self.unsettled.contains_key(&band);
         let entry = &mut self.table[band as usize];
-        entry.valid = entry.valid.saturating_sub(1);
+        entry.valid = entry.valid.saturating_sub(u32::from(sectors));
         entry.valid == 0 && entry.state == BandState::Closed && !busy
     }
 
@@ -268,58 +416,72 @@ impl Bands {
     pub fn release(&mut self, band: u32) {
         let generation = self.table[band as usize].generation;
         self.table[band as usize] = BandRoot { generation, ..BandRoot::default() };
-        self.summaries.remove(&band);
+        self.forget_groups(band);
         self.free.insert(band);
     }
 
-    /// Replay: a record names blocks of this band, so it was open when it was written.
-    pub fn replay_write(&mut self, band: u32, first: u32, blocks: u32, stream: u8) {
-        let full = self.data_blocks;
-        if self.table[band as usize].state == BandState::Free {
+    /// Replay: a record names blocks of this band in a generation, whose low bits it has, so the band was open then.
+    pub fn replay_write(&mut self, band: u32, first: u32, blocks: u32, stream: u8, generation: u16) {
+        let entry = self.table[band as usize];
+        if entry.state == BandState::Free || entry.generation as u16 != generation {
+            // It was opened, or emptied, freed and opened again: replay need not have seen how.
             self.free.remove(&band);
+            if self.open.get(&entry.stream) == Some(&band) {
+                self.open.remove(&entry.stream);
+            }
             // Two bands of a stream may have been open one after the other: the older one is full by then.
             if let Some(&older) = self.open.get(&stream) {
                 self.close(older);
             }
-            self.mark_open(band, stream);
+            let ahead = match generation.wrapping_sub(entry.generation as u16) {
+                0 => 1 << 16,
+                ahead => u32::from(ahead),
+            };
+            self.mark_open(band, stream, entry.generation.wrapping_add(ahead));
         }
-        if self.table[band as usize].state == BandState::Closed && !self.summaries.contains_key(&band) {
-            // It was emptied, freed and opened again, but replay could not see that: a record that moved its last data
-            // away was dropped because what it moved to had been reused too. A new summary begins; old data that the
-            // map still names here is superseded further on in the journal.
-            self.table[band as usize].generation += 1;
-            self.summaries.insert(band, vec![SummaryEntry::NONE; full as usize]);
-        }
-        let end = first + blocks;
+        let next = self.shape.skip_summary((first + blocks).min(self.shape.blocks())) * BLOCK_SECTORS as u32;
         let entry = &mut self.table[band as usize];
-        entry.written = entry.written.max(end.min(full));
-        if entry.state == BandState::Open && entry.written == full {
+        entry.written = entry.written.max(next);
+        if entry.state == BandState::Open && entry.written == self.shape.sectors() {
             self.close(band);
         }
     }
 
-    /// Ends replay: of the bands left open only as many stay so as streams may have; the rest are closed half full.
+    /// Ends replay: of the bands left open only as many stay so as streams may have; the rest are closed half full. The
+    /// summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self) {
         while self.open.len() > OPEN_AFTER_REPLAY_MAX {
-            let Some((_, band)) = self.open.pop_last() else { return };
+            let Some((_, band)) = self.open.pop_last() else { break };
             self.close(band);
+        }
+        self.complete = Vec::new();
+        let most = self.data_sectors();
+        self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
+        let keys: Vec<GroupKey> = self.groups.keys().copied().collect();
+        for key in keys {
+            let band = &self.table[key.0 as usize];
+            if key.1 < complete_groups(self.shape, band) {
+                self.make_due(key);
+            }
         }
     }
 
     /// The closed band whose collection pays best: (1 - u) / 2u times its age in bands, u the share still valid
-    /// (Rosenblum and Ousterhout, 1992, section 3.5). Bands still waiting for their summary are passed over.
+    /// (Rosenblum and Ousterhout, 1992, section 3.5). Bands whose summaries are
+    /// not all on the device, or that data is on its way to, are passed over.
     #[must_use]
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(f64, u32)> = None;
+        let data_sectors = self.data_sectors();
         for (i, band) in self.table.iter().enumerate() {
             let i = i as u32;
-            if band.state != BandState::Closed || band.valid >= self.data_blocks || band.valid == 0 || excluded(i) {
+            if band.state != BandState::Closed || band.valid >= data_sectors || band.valid == 0 || excluded(i) {
                 continue;
             }
-            if self.summaries.contains_key(&i) {
+            if self.unsettled.contains_key(&i) || self.groups_of(i).next().is_some() {
                 continue;
             }
-            let u = f64::from(band.valid) / f64::from(self.data_blocks);
+            let u = f64::from(band.valid) / f64::from(data_sectors);
             let age = (self.clock.saturating_sub(band.closed_at) + 1) as f64;
             let score = (1.0 - u) / (2.0 * u) * age;
             if best.is_none_or(|(other, _)| score > other) {
@@ -327,5 +489,15 @@ impl Bands {
             }
         }
         best.map(|(_, band)| band)
+    }
+}
+
+/// Groups of a band, from its start, that nothing more is written into.
+fn complete_groups(shape: BandShape, band: &BandRoot) -> u32 {
+    let block = band.written / BLOCK_SECTORS as u32;
+    match band.state {
+        BandState::Free => 0,
+        BandState::Open => shape.group_of(block),
+        BandState::Closed => shape.groups(),
     }
 }

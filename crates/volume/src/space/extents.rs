@@ -1,9 +1,16 @@
 //! The pool's linear address space, cut into device extents.
 
+use crate::layout::band_summary::BandShape;
 use crate::layout::superblock::{Member, Role};
 
 const SECTOR: u64 = 512;
 const BLOCK_SECTORS: u64 = 8;
+
+/// One bit for each of the first `devices` devices; there are 1 to 32.
+#[must_use]
+pub fn device_bits(devices: usize) -> u32 {
+    u32::MAX.checked_shr(32u32.saturating_sub(devices as u32)).unwrap_or(0)
+}
 
 /// Translates locations to devices, slots and bands.
 #[derive(Clone, Debug)]
@@ -39,6 +46,12 @@ impl Extents {
     #[must_use]
     pub fn devices(&self) -> usize {
         self.members.len()
+    }
+
+    /// All devices, one bit each.
+    #[must_use]
+    pub fn all_devices(&self) -> u32 {
+        device_bits(self.members.len())
     }
 
     /// Whether a location lies on the fast tier.
@@ -86,6 +99,29 @@ impl Extents {
         }
         let band = self.band_base[i - 1] + (inside / self.band_sectors) as u32;
         Some((band, (inside % self.band_sectors / BLOCK_SECTORS) as u32))
+    }
+
+    /// Whether a run of blocks lies in slots, or in one group of a band beside its summary: where data can be.
+    #[must_use]
+    pub fn holds_data(&self, location: u64, blocks: u32) -> bool {
+        let Some(last) = u64::from(blocks).checked_sub(1).and_then(|more| location.checked_add(BLOCK_SECTORS * more))
+        else {
+            return false;
+        };
+        if !location.is_multiple_of(BLOCK_SECTORS) {
+            return false;
+        }
+        if self.is_fast(location) || self.is_fast(last) {
+            return location >= BLOCK_SECTORS && self.is_fast(last);
+        }
+        let shape = BandShape::new(self.band_sectors * SECTOR);
+        match (self.band(location), self.band(last)) {
+            (Some((band, first)), Some((same, last))) => {
+                let group = shape.group_of(first);
+                band == same && group == shape.group_of(last) && last < shape.summary_block(group)
+            }
+            _ => false,
+        }
     }
 
     /// Location of a block of a band.

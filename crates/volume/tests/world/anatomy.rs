@@ -3,11 +3,12 @@
 use forebay_block::DiskId;
 use forebay_device::Image;
 use forebay_device::instant::Store;
+use forebay_volume::layout::band_summary::BandShape;
 use forebay_volume::layout::batch::{BATCH_MAX_BYTES, decode_batch};
 use forebay_volume::layout::page::{
-    Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, leaf_entry,
+    BLOCK_SECTORS, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, leaf_entry,
 };
-use forebay_volume::layout::root::{BandState, HEADER_BYTES, Root, RootHeader};
+use forebay_volume::layout::root::{BandState, HEADER_BYTES, Root, RootBounds, RootHeader};
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::layout::watermark::OFFSETS_BYTES;
 use std::ops::Range;
@@ -78,7 +79,8 @@ impl Anatomy {
         let old = superblock.root_offsets_bytes[((header.checkpoint + 1) % 2) as usize];
         add(Part::OldRoot, 0, old, len);
         let blob = bytes(&images[0], &(area + 4096..area + 4096 + header.blob_len_bytes));
-        let root = Root::decode(&blob).unwrap();
+        let root = Root::decode(&blob, &RootBounds::of(&superblock)).unwrap();
+        let shape = BandShape::new(superblock.band_bytes);
 
         let journal = superblock.journal_offset_bytes..superblock.journal_offset_bytes + superblock.journal_len_bytes;
         let ring = bytes(&images[0], &journal);
@@ -124,9 +126,11 @@ impl Anatomy {
         }
         let bands = superblock.members[1].data_offset_bytes;
         for (band, state) in root.bands.iter().enumerate() {
-            if state.state == BandState::Closed {
-                // One summary block: the bands of these tests have fewer than 168 blocks.
-                add(Part::Summary, 1, bands + (band as u64 + 1) * superblock.band_bytes - 4096, 4096);
+            let written = state.written / BLOCK_SECTORS as u32;
+            let complete = if state.state == BandState::Closed { shape.blocks() } else { written };
+            for group in (0..shape.groups()).filter(|&group| shape.summary_block(group) < complete) {
+                let block = band as u64 * u64::from(shape.blocks()) + u64::from(shape.summary_block(group));
+                add(Part::Summary, 1, bands + block * 4096, 4096);
             }
         }
         let slots = superblock.members[0].data_offset_bytes;

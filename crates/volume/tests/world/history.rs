@@ -125,7 +125,6 @@ pub struct Aged {
     pub images: Vec<Image>,
     /// What may be read from them.
     pub oracle: Oracle,
-    pub next_tag: u32,
     /// What was on them at the end of each earlier epoch, oldest first.
     pub older: Vec<Vec<Image>>,
     /// What was on them in the middle of the last epoch.
@@ -140,19 +139,18 @@ pub fn age(seed: u64, shape: &Shape, clean: bool) -> Result<Aged, String> {
     let mut random = Random::new(seed);
     let mut images = shape.format();
     let mut oracle = Oracle::default();
-    let mut next_tag = 1;
     let mut older = Vec::new();
     for _ in 0..2 {
-        let mut world = open(shape, images, &mut random, oracle, next_tag)?;
+        let mut world = open(shape, images, &mut random, oracle)?;
         run(&mut world, &mut random, FULL, 60, 8)?;
         world.settle(0)?;
         if random.chance(1, 2) {
             stop(&mut world)?;
         }
-        (images, oracle, next_tag) = world.cut(&mut random);
+        (images, oracle) = world.cut(&mut random);
         older.push(images.clone());
     }
-    let mut world = open(shape, images, &mut random, oracle, next_tag)?;
+    let mut world = open(shape, images, &mut random, oracle)?;
     run(&mut world, &mut random, FULL, 40, 8)?;
     let middle = world.shared.iter().map(super::Shared::durable).collect();
     run(&mut world, &mut random, FULL, 60, 8)?;
@@ -165,19 +163,13 @@ pub fn age(seed: u64, shape: &Shape, clean: bool) -> Result<Aged, String> {
         let requests = random.below(24) as u32;
         run(&mut world, &mut random, VOLATILE, requests, 8)?;
     }
-    let (images, oracle, next_tag) = world.cut(&mut random);
-    Ok(Aged { shape: shape.clone(), images, oracle, next_tag, older, middle })
+    let (images, oracle) = world.cut(&mut random);
+    Ok(Aged { shape: shape.clone(), images, oracle, older, middle })
 }
 
-fn open(
-    shape: &Shape,
-    images: Vec<Image>,
-    random: &mut Random,
-    oracle: Oracle,
-    next_tag: u32,
-) -> Result<World, String> {
-    let mut world = World::open(shape, images, random.next_u64(), oracle, next_tag)
-        .map_err(|e| format!("cannot be opened: {e}"))?;
+fn open(shape: &Shape, images: Vec<Image>, random: &mut Random, oracle: Oracle) -> Result<World, String> {
+    let mut world =
+        World::open(shape, images, random.next_u64(), oracle).map_err(|e| format!("cannot be opened: {e}"))?;
     world.check_survivors()?;
     Ok(world)
 }

@@ -1,4 +1,4 @@
-//! A pool over devices that lose, tear, reorder and fail, and an oracle that knows what may be on its disk.
+//! A pool over devices that lose, tear, reorder and fail, and the oracle, which knows what may be on its disk.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod anatomy;
@@ -8,6 +8,10 @@ use forebay_block::Random;
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Request as DeviceRequest};
 use forebay_device::{FaultyDevice, Image, ReorderDevice, VolatileDevice, image::ImageDevice};
 use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_proof::oracle::Made;
+pub use forebay_proof::oracle::Oracle;
+pub use forebay_proof::stamp::content_of;
+use forebay_proof::stamp::{fill_all, tag_of};
 use forebay_volume::engine::Faults;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
@@ -156,124 +160,13 @@ impl Shape {
     }
 }
 
-/// Eight sectors of a block; each is filled with its tag, 0 is zeros.
-pub type Content = [u32; 8];
-
-pub fn sector_bytes(tag: u32, out: &mut [u8]) {
-    for chunk in out.chunks_exact_mut(4) {
-        chunk.copy_from_slice(&tag.to_le_bytes());
-    }
-}
-
-/// The tags of a block; `None` where a sector is not uniform (torn).
-pub fn tags(block: &[u8]) -> Option<Content> {
-    let mut content = [0; 8];
-    for (sector, tag) in block.chunks_exact(512).zip(&mut content) {
-        *tag = u32::from_le_bytes(sector[..4].try_into().unwrap());
-        if sector.chunks_exact(4).any(|word| word != tag.to_le_bytes()) {
-            return None;
-        }
-    }
-    Some(content)
-}
-
-/// What may be in one block.
-#[derive(Clone, Debug, Default)]
-struct Versions {
-    /// Contents in the order in which they take effect; the first is what was there at the start.
-    list: Vec<Content>,
-    /// Oldest that may still be seen after a power cut.
-    durable: usize,
-    /// Oldest that a read may see now.
-    acknowledged: usize,
-}
-
-/// Knows, for each block, every content it may have.
-#[derive(Clone, Debug, Default)]
-pub struct Oracle {
-    blocks: BTreeMap<u64, Versions>,
-}
-
-/// Versions a request made: (block, index into its list).
-pub type Made = Vec<(u64, usize)>;
-
-impl Oracle {
-    fn versions(&mut self, block: u64) -> &mut Versions {
-        self.blocks.entry(block).or_insert_with(|| Versions { list: vec![[0; 8]], durable: 0, acknowledged: 0 })
-    }
-    /// A request changes sectors; returns the versions it makes.
-    pub fn change(&mut self, sector: u64, tags: &[u32]) -> Made {
-        let mut made = Made::new();
-        let mut at = 0;
-        while at < tags.len() {
-            let block = (sector + at as u64) / 8;
-            let first = ((sector + at as u64) % 8) as usize;
-            let n = (8 - first).min(tags.len() - at);
-            let versions = self.versions(block);
-            let mut content = *versions.list.last().unwrap();
-            content[first..first + n].copy_from_slice(&tags[at..at + n]);
-            versions.list.push(content);
-            made.push((block, versions.list.len() - 1));
-            at += n;
-        }
-        made
-    }
-    pub fn acknowledge(&mut self, made: &Made) {
-        for &(block, version) in made {
-            let versions = self.versions(block);
-            versions.acknowledged = versions.acknowledged.max(version);
-        }
-    }
-    /// State of acknowledgement when a flush is submitted.
-    pub fn snapshot(&self) -> BTreeMap<u64, usize> {
-        self.blocks.iter().map(|(&block, versions)| (block, versions.acknowledged)).collect()
-    }
-    pub fn flushed(&mut self, snapshot: &BTreeMap<u64, usize>) {
-        for (&block, &version) in snapshot {
-            let versions = self.versions(block);
-            versions.durable = versions.durable.max(version);
-        }
-    }
-    pub fn durable(&mut self, made: &Made) {
-        for &(block, version) in made {
-            let versions = self.versions(block);
-            versions.durable = versions.durable.max(version);
-        }
-    }
-    pub fn blocks(&self) -> Vec<u64> {
-        self.blocks.keys().copied().collect()
-    }
-    pub fn acknowledged(&self, block: u64) -> usize {
-        self.blocks.get(&block).map_or(0, |versions| versions.acknowledged)
-    }
-    /// Whether a read that started when `since` was the acknowledged version may see this.
-    pub fn may_read(&self, block: u64, content: &Content, since: usize) -> bool {
-        match self.blocks.get(&block) {
-            Some(versions) => versions.list[since..].contains(content),
-            None => *content == [0; 8],
-        }
-    }
-    /// After a power cut: checks a block, and from now on it has just this content.
-    pub fn survive(&mut self, block: u64, content: Option<Content>) -> Result<(), String> {
-        let versions = self.versions(block);
-        let Some(content) = content else { return Err(format!("block {block}: torn inside a sector")) };
-        if !versions.list[versions.durable..].contains(&content) {
-            let older = versions.list[..versions.durable].contains(&content);
-            return Err(format!(
-                "block {block}: {content:x?} is {}; allowed {:x?}",
-                if older { "an OLDER version than what was flushed" } else { "never written" },
-                &versions.list[versions.durable..]
-            ));
-        }
-        *versions = Versions { list: vec![content], durable: 0, acknowledged: 0 };
-        Ok(())
-    }
-}
+/// The only disk, to the oracle.
+pub const DISK: u16 = 0;
 
 /// A request under way.
 enum Flight {
     Change { made: Made, fua: bool },
-    Flush { snapshot: BTreeMap<u64, usize> },
+    Flush { event: u64 },
     Read { sector: u64, sectors: u64, since: BTreeMap<u64, usize> },
 }
 
@@ -286,7 +179,6 @@ pub struct World {
     pub oracle: Oracle,
     flights: BTreeMap<u64, Flight>,
     next_token: u64,
-    pub next_tag: u32,
     pub now_ns: u64,
     pub errors: u64,
     /// Requests that failed, with their tokens.
@@ -300,22 +192,16 @@ pub fn boxed(shared: &[Shared]) -> Devices {
 
 impl World {
     /// Opens images.
-    pub fn open(
-        shape: &Shape,
-        images: Vec<Image>,
-        seed: u64,
-        oracle: Oracle,
-        next_tag: u32,
-    ) -> Result<Self, OpenError> {
+    pub fn open(shape: &Shape, images: Vec<Image>, seed: u64, oracle: Oracle) -> Result<Self, OpenError> {
         let shared: Vec<Shared> = images
             .into_iter()
             .enumerate()
             .map(|(i, image)| Shared::new(&format!("d{i}"), image, seed ^ (i as u64 + 1)))
             .collect();
-        Self::open_shared(shape, shared, oracle, next_tag)
+        Self::open_shared(shape, shared, oracle)
     }
 
-    pub fn open_shared(shape: &Shape, shared: Vec<Shared>, oracle: Oracle, next_tag: u32) -> Result<Self, OpenError> {
+    pub fn open_shared(shape: &Shape, shared: Vec<Shared>, oracle: Oracle) -> Result<Self, OpenError> {
         let mut devices = boxed(&shared);
         let (engine, report) = open(&mut devices, 1, &classes(), shape.options())?;
         let disk = engine.disk_named("disk").unwrap().id;
@@ -328,7 +214,6 @@ impl World {
             oracle,
             flights: BTreeMap::new(),
             next_token: 1,
-            next_tag,
             now_ns: 0,
             errors: 0,
             failures: Vec::new(),
@@ -363,31 +248,27 @@ impl World {
     }
 
     pub fn write(&mut self, sector: u64, sectors: u64, fua: bool, tag: Option<ClassId>) -> u64 {
-        let first = self.next_tag;
-        self.next_tag += sectors as u32;
-        let tags: Vec<u32> = (0..sectors as u32).map(|i| first + i).collect();
+        let tags = self.oracle.new_tags(sectors as usize);
         let mut buf = Buf::new(sectors as usize * 512);
-        for (chunk, &tag) in buf.chunks_exact_mut(512).zip(&tags) {
-            sector_bytes(tag, chunk);
-        }
-        let made = self.oracle.change(sector, &tags);
+        fill_all(&tags, &mut buf);
+        let made = self.oracle.change(DISK, sector, &tags);
         self.request(sector, sectors, Op::Write(buf), fua, tag, Flight::Change { made, fua })
     }
 
     pub fn clear(&mut self, sector: u64, sectors: u64, fua: bool, unmap: bool) -> u64 {
-        let made = self.oracle.change(sector, &vec![0; sectors as usize]);
+        let made = self.oracle.change(DISK, sector, &vec![0; sectors as usize]);
         let op = if unmap { Op::Discard } else { Op::WriteZeroes { may_unmap: false } };
         self.request(sector, sectors, op, fua, None, Flight::Change { made, fua })
     }
 
     pub fn flush(&mut self) -> u64 {
-        let snapshot = self.oracle.snapshot();
-        self.request(0, 0, Op::Flush, false, None, Flight::Flush { snapshot })
+        let event = self.oracle.flush_begins();
+        self.request(0, 0, Op::Flush, false, None, Flight::Flush { event })
     }
 
     pub fn read(&mut self, sector: u64, sectors: u64) -> u64 {
         let since = (sector / 8..(sector + sectors).div_ceil(8))
-            .map(|block| (block, self.oracle.acknowledged(block)))
+            .map(|block| (block, self.oracle.read_begins((DISK, block))))
             .collect();
         self.request(sector, sectors, Op::Read, false, None, Flight::Read { sector, sectors, since })
     }
@@ -409,32 +290,15 @@ impl World {
             };
             self.trace(|| format!("done {} {:?}", completion.token, completion.result.is_ok()));
             match (completion.result, flight) {
-                (Ok(_), Flight::Change { made, fua }) => {
-                    self.oracle.acknowledge(&made);
-                    if fua {
-                        self.oracle.durable(&made);
-                    }
-                }
-                (Ok(_), Flight::Flush { snapshot }) => self.oracle.flushed(&snapshot),
+                (Ok(_), Flight::Change { made, fua }) => self.oracle.acknowledge(&made, fua),
+                (Ok(_), Flight::Flush { event }) => self.oracle.flushed(event),
                 (Ok(Outcome::Data(data)), Flight::Read { sector, sectors, since }) => {
                     if data.len() as u64 != sectors * 512 {
                         return Err("short read".into());
                     }
-                    for i in 0..sectors {
-                        let at = sector + i;
-                        let bytes = &data[i as usize * 512..(i as usize + 1) * 512];
-                        let mut tag = [0; 4];
-                        tag.copy_from_slice(&bytes[..4]);
-                        let tag = u32::from_le_bytes(tag);
-                        let block = at / 8;
-                        let from = since[&block];
-                        let allowed = match self.oracle.blocks.get(&block) {
-                            Some(v) => v.list[from..].iter().any(|content| content[(at % 8) as usize] == tag),
-                            None => tag == 0,
-                        };
-                        if !allowed || bytes.chunks_exact(4).any(|word| word != tag.to_le_bytes()) {
-                            return Err(format!("read of sector {at}: {tag:x} was never there (or is gone)"));
-                        }
+                    for (at, bytes) in (sector..).zip(data.chunks_exact(512)) {
+                        let (block, within) = (at / 8, (at % 8) as usize);
+                        self.oracle.saw((DISK, block), within, tag_of(bytes), since[&block])?;
                     }
                 }
                 (Ok(other), _) => return Err(format!("unexpected {other:?}")),
@@ -482,18 +346,23 @@ impl World {
     }
 
     /// Cuts the power; gives what is on the devices afterwards and the oracle.
-    pub fn cut(self, random: &mut Random) -> (Vec<Image>, Oracle, u32) {
+    pub fn cut(self, random: &mut Random) -> (Vec<Image>, Oracle) {
         let images = self.shared.iter().map(|shared| shared.cut(random)).collect();
-        (images, self.oracle, self.next_tag)
+        (images, self.oracle)
     }
 
     /// Reads every block the oracle knows and checks it against what may have survived.
     pub fn check_survivors(&mut self) -> Result<(), String> {
-        for block in self.oracle.blocks() {
+        for (_, block) in self.oracle.places() {
             let data = self.read_block(block)?;
-            self.oracle.survive(block, tags(&data))?;
+            self.survived(block, &data)?;
         }
         Ok(())
+    }
+
+    /// A block was read after a power cut: that is what it holds from now on.
+    pub fn survived(&mut self, block: u64, data: &[u8]) -> Result<(), String> {
+        self.oracle.survived((DISK, block), content_of(data)).map(drop)
     }
 
     pub fn read_block(&mut self, block: u64) -> Result<Buf, String> {

@@ -1,8 +1,10 @@
 //! Which pieces of a region have headers.
 
-use super::map::MAP_BYTES_MAX;
 use crate::job::model::{Job, Pattern, SizeMix};
 use forebay_block::OpKind;
+
+/// Memory that a map may take: 32 Mi granules, which are 128 GiB in granules of 4096 bytes.
+pub const MAP_BYTES_MAX: u64 = 256 << 20;
 
 /// The longest unit: what has one header.
 const UNIT_BYTES_MAX: u64 = 4096;

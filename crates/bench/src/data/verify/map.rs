@@ -1,11 +1,8 @@
 //! What must be on the target: one atomic word for each granule, shared by all threads.
 
 use super::judge::{Judged, Mismatch, check, check_alone};
-use super::layout::{Layout, VerifyError};
+use super::layout::{Layout, MAP_BYTES_MAX, VerifyError};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Memory that a map may take: 32 Mi granules, which are 128 GiB in granules of 4096 bytes.
-pub const MAP_BYTES_MAX: u64 = 256 << 20;
 
 /// Bits of the generation. 2^44 writes are 20 days at ten million a second; granules written later are not judged.
 const GENERATION_MASK: u64 = (1 << 44) - 1;
@@ -35,7 +32,7 @@ pub struct WrittenMap {
     disturbances: AtomicU64,
 }
 
-/// The map as it was before a read was handed over. Reused from read to read: it keeps its memory.
+/// The map as it was before a read was submitted. Reused from read to read: it keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct ReadView {
     states: Vec<u64>,
@@ -72,7 +69,7 @@ impl WrittenMap {
         &self.layout
     }
 
-    /// Announces a write before it is handed over, and gives the generation for its headers.
+    /// Announces a write before it is submitted, and gives the generation for its headers.
     #[must_use]
     pub fn before_write(&self, offset_bytes: u64, len_bytes: u32) -> u64 {
         // First all granules are taken, then the generation is drawn: so generations grow from period to period.
@@ -113,7 +110,7 @@ impl WrittenMap {
         self.after_write(offset_bytes, len_bytes);
     }
 
-    /// Announces a trim before it is handed over: what is there is unknown until the next write.
+    /// Announces a trim before it is submitted: what is there is unknown until the next write.
     pub fn before_discard(&self, offset_bytes: u64, len_bytes: u32) {
         for touched in self.touched(offset_bytes, len_bytes) {
             self.begin(touched.index, true);
@@ -126,7 +123,7 @@ impl WrittenMap {
         self.after_write(offset_bytes, len_bytes);
     }
 
-    /// Takes the state before a read is handed over.
+    /// Takes the state before a read is submitted.
     pub fn before_read(&self, offset_bytes: u64, len_bytes: u32, view: &mut ReadView) {
         // Before the granules: see `failed_write`.
         view.disturbances = self.disturbances.load(Ordering::SeqCst);

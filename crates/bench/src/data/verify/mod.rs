@@ -1,11 +1,11 @@
 //! Verifying: what is read must be what was written, at the place it was written to, and the last that was.
 //!
 //! Each write gets a generation and each of its units a header ([`Header`]); [`WrittenMap`] remembers what of it must be
-//! on the target. A read is judged by the state of the map before it was handed over and after it came back.
+//! on the target. A read is judged by the state of the map before it was submitted and after it completed.
 //!
-//! **Order of calls.** Write: [`WrittenMap::before_write`], [`super::Content::stamp`] with the generation it gave, hand
-//! over, and on completion [`WrittenMap::after_write`] or [`WrittenMap::failed_write`]. Read:
-//! [`WrittenMap::before_read`], hand over, [`WrittenMap::check_read`]. Trim: [`WrittenMap::before_discard`], hand over,
+//! **Order of calls.** Write: [`WrittenMap::before_write`], [`super::Content::stamp`] with the generation it gave,
+//! submit, and on completion [`WrittenMap::after_write`] or [`WrittenMap::failed_write`]. Read:
+//! [`WrittenMap::before_read`], submit, [`WrittenMap::check_read`]. Trim: [`WrittenMap::before_discard`], submit,
 //! [`WrittenMap::after_discard`] whether or not it failed.
 //!
 //! **What is judged**, for each granule (the largest piece that every I/O of the job covers whole or not at all). Writes
@@ -33,7 +33,7 @@
 //! **Rules.** All sizes, the alignment and the stride of a job are multiples of 512 bytes ([`Layout::of`]); regions of
 //! jobs that run at once do not overlap, or share one map and one seed. The seed in the headers should belong to this
 //! run alone (the job's seed mixed with the time): with the seed of an earlier run, granules of the third kind cannot be
-//! told from that run's. A target whose addresses have shifted since an earlier run wrote to it is full of misdirected
+//! distinguished from that run's. A target whose addresses have shifted since an earlier run wrote to it is full of misdirected
 //! writes.
 
 mod header;
@@ -45,5 +45,5 @@ mod tests;
 
 pub use header::{HEADER_BYTES, Header};
 pub use judge::{Judged, Mismatch, MismatchKind, check, check_alone};
-pub use layout::{Layout, VerifyError};
-pub use map::{MAP_BYTES_MAX, ReadView, WrittenMap};
+pub use layout::{Layout, MAP_BYTES_MAX, VerifyError};
+pub use map::{ReadView, WrittenMap};

@@ -236,7 +236,7 @@ fn a_read_during_a_write_may_see_either_but_nothing_older() {
     bench.map.after_write(BASE, 4096);
     assert_eq!(judge(&second, &before), judged(0, 1, 0));
     assert_eq!(judge(&second, &during), judged(0, 1, 0));
-    // A read that is handed over from now on must see the third.
+    // A read that is submitted from now on must see the third.
     let after = bench.view(BASE, 4096);
     assert_eq!(judge(&third, &after), judged(1, 0, 0));
     assert_eq!(judge(&second, &after), Err(MismatchKind::Stale));

@@ -10,23 +10,14 @@ mod plan;
 mod tests;
 mod units;
 
+pub use plan::DiskSpdPlan;
+
 use super::error::JobError;
-use super::model::Plan;
 use super::validate::validate;
+use units::PLACE;
 
 /// Words of a command line; more were not typed by anybody.
 const MAX_WORDS: usize = 1000;
-
-/// What a command line of DiskSpd asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DiskSpdPlan {
-    /// The one job; what has no equal here is in its notes.
-    pub plan: Plan,
-    /// `-c`: the target is to be a new file of so many bytes.
-    pub create_bytes: Option<u64>,
-    /// `-R`: the output asked for is XML. There is none here; a note says so.
-    pub xml: bool,
-}
 
 /// Reads the words after `bench --target URI`.
 ///
@@ -45,10 +36,4 @@ pub fn parse(words: &[String]) -> Result<DiskSpdPlan, JobError> {
     let result = plan::make(options)?;
     validate(&result.plan)?;
     Ok(result)
-}
-
-const PLACE: &str = "DiskSpd options";
-
-fn wrong(option: &str, reason: impl Into<String>) -> JobError {
-    JobError::value(PLACE, option, reason)
 }

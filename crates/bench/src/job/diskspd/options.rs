@@ -1,7 +1,6 @@
 //! The options one by one.
 
-use super::units::{count, size_bytes};
-use super::{PLACE, wrong};
+use super::units::{PLACE, count, size_bytes, wrong};
 use crate::job::error::{JobError, quote};
 use crate::job::validate::MAX_CHOICES;
 

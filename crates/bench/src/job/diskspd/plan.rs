@@ -1,7 +1,7 @@
 //! From DiskSpd's options, with its defaults, to a plan.
 
 use super::options::{Distribution, Limit, Options};
-use super::{DiskSpdPlan, PLACE, wrong};
+use super::units::{PLACE, wrong};
 use crate::job::error::JobError;
 use crate::job::model::{
     Access, Arrival, Burst, Calls, Data, End, Extent, Job, Mix, Pattern, Plan, Region, SizeMix, Sizes, Zone,
@@ -9,6 +9,17 @@ use crate::job::model::{
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// What a command line of DiskSpd asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskSpdPlan {
+    /// The one job; what has no equal here is in its notes.
+    pub plan: Plan,
+    /// `-c`: the target is to be a new file of so many bytes.
+    pub create_bytes: Option<u64>,
+    /// `-R`: the output asked for is XML. There is none here; a note says so.
+    pub xml: bool,
+}
 
 /// DiskSpd's defaults: 64 KiB, sequential reads, one thread, two in flight, 5 s of warm-up, 10 s, caches on, seed 0.
 pub fn make(mut options: Options) -> Result<DiskSpdPlan, JobError> {
@@ -37,7 +48,7 @@ pub fn make(mut options: Options) -> Result<DiskSpdPlan, JobError> {
         cooldown_ns: u64::from(options.cooldown_s.unwrap_or(0)) * SECOND_NS,
         seed: seed(&mut options),
         access: access(&mut options),
-        // DiskSpd hands over each I/O with a call of its own.
+        // DiskSpd submits each I/O with a call of its own.
         single_submission: true,
         cpus: std::mem::take(&mut options.cpus),
         ..Job::default()

@@ -1,7 +1,14 @@
 //! DiskSpd's numbers: powers of 1024 behind one letter, and `b` for blocks.
 
-use super::wrong;
 use crate::job::error::{JobError, quote};
+
+/// What errors call the place of an option.
+pub const PLACE: &str = "DiskSpd options";
+
+/// A wrong value of an option.
+pub fn wrong(option: &str, reason: impl Into<String>) -> JobError {
+    JobError::value(PLACE, option, reason)
+}
 
 /// Bytes of `64K`, `1g`, `8b` (blocks of `block_bytes`).
 pub fn size_bytes(option: &str, text: &str, block_bytes: u64) -> Result<u64, JobError> {

@@ -65,7 +65,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
         cpus: access::cpus(&mut reader)?,
         wait,
         access,
-        // fio hands over each I/O alone unless it is told to gather them.
+        // fio submits each I/O alone unless an option makes it gather them.
         single_submission: reader.count("iodepth_batch")?.is_none_or(|batch| batch == 1),
     };
     let read_back = read_back(&mut reader, &job)?;

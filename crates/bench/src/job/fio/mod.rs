@@ -19,7 +19,7 @@ mod tests;
 mod units;
 
 use super::error::JobError;
-use super::load::check_length;
+use super::length::check_length;
 use super::model::{Job, Plan};
 use super::validate::{MAX_JOBS, validate};
 use expand::Surroundings;

@@ -152,7 +152,7 @@ pub struct JobText {
     pub buffered: Option<bool>,
     /// The file is opened with O_DSYNC. Default: false.
     pub dsync: Option<bool>,
-    /// Each I/O is handed over alone rather than all that are ready in one call, as
+    /// Each I/O is submitted alone rather than all that are ready in one call, as
     /// applications and fio do. Default: true.
     pub single_submission: Option<bool>,
 }

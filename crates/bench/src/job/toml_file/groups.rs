@@ -1,9 +1,16 @@
 //! Jobs in groups, in the order that `group` and `after` ask for.
 
-use super::Placed;
 use crate::job::error::JobError;
 use crate::job::model::Job;
 use std::collections::{BTreeMap, HashMap};
+
+/// A job, and what was said about its turn.
+pub(super) struct Placed {
+    pub job: Job,
+    pub place: String,
+    pub after: Option<String>,
+    pub group: Option<u32>,
+}
 
 /// Jobs of a file in groups by number; a job that comes after another is in the group after its. Numbers without jobs
 /// are skipped.

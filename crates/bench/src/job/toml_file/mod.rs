@@ -28,10 +28,11 @@ mod tests;
 pub mod value;
 
 use super::error::{JobError, nearest};
-use super::load::check_length;
-use super::model::{Job, Plan};
+use super::length::check_length;
+use super::model::Plan;
 use super::validate::{MAX_JOBS, validate};
 use format::{FileText, JobText};
+use groups::Placed;
 use std::collections::HashSet;
 
 /// Reads a job file; `name` stands for it in errors.
@@ -69,14 +70,6 @@ pub fn parse(text: &str, name: &str) -> Result<Plan, JobError> {
     let plan = Plan { groups: groups::in_order(jobs)?, notes: Vec::new() };
     validate(&plan)?;
     Ok(plan)
-}
-
-/// A job, and what was said about its turn.
-struct Placed {
-    job: Job,
-    place: String,
-    after: Option<String>,
-    group: Option<u32>,
 }
 
 fn read_job(text: JobText, defaults: &JobText, index: usize, place: &str) -> Result<Placed, JobError> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::model::{Access, Arrival, Burst, Calls, End, Extent, Pattern, Think, Zone};
+use crate::job::model::{Access, Arrival, Burst, Calls, End, Extent, Job, Pattern, Think, Zone};
 use forebay_block::{OpKind, WaitMethod};
 use proptest::prelude::*;
 

@@ -5,8 +5,8 @@ use crate::output::summary;
 use crate::stats::open_loop::Verdict;
 
 #[test]
-fn regression_the_rate_of_an_overload_is_what_was_handed_over_in_its_time() {
-    // Twice what the target can do: all of it is handed over, in twice the time.
+fn regression_the_rate_of_an_overload_is_what_was_submitted_in_its_time() {
+    // Twice what the target can do: all of it is submitted, in twice the time.
     let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(1, 5.0) };
     let result = run_on(open, fixed(2_000_000));
     let open = result.open.unwrap();

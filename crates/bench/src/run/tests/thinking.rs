@@ -44,7 +44,7 @@ fn the_longest_pause_is_no_hang_and_bursts_wait_for_it() {
 
 #[test]
 fn depths_at_issue_are_counted_in_fios_classes() {
-    // All that is in flight ends at once, and is handed over again, one after the other.
+    // All that is in flight ends at once, and is submitted again, one after the other.
     let together: Script = Box::new(|now, _| (1_000_000 - now % 1_000_000, None));
     let result = run_on(Job { warmup_ns: 0, ..job(70, 0.1) }, together);
     let rounds = result.ios() / 70;

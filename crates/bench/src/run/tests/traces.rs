@@ -36,7 +36,7 @@ fn regression_a_trace_is_measured_from_its_begin_to_its_end() {
 }
 
 #[test]
-fn regression_times_out_of_order_are_told() {
+fn regression_times_out_of_order_are_reported() {
     let (job, _directory) = traced("0.003\n0.001\n0.002\n# a remark\n0.004\n", "");
     let result = run_on(job, fixed(100_000));
     assert_eq!(result.ios(), 4);
@@ -44,7 +44,7 @@ fn regression_times_out_of_order_are_told() {
 }
 
 #[test]
-fn regression_a_trace_that_is_over_too_soon_is_told() {
+fn regression_a_trace_that_is_over_too_soon_is_reported() {
     let (job, _directory) = traced("0\n0.5\n", "warmup = \"1s\"\n");
     let result = run_on(job, fixed(100_000));
     assert!(!result.has_measured());

@@ -147,7 +147,7 @@ fn clustered_stalls_keep_a_percentile_open() {
 }
 
 #[test]
-fn reads_and_writes_are_told_apart_and_taken_together() {
+fn reads_and_writes_are_distinguished_and_taken_together() {
     let job = Job { mix: Mix::reads_percent(50), ..Job::default() };
     let mut at = 0_u64;
     let result = run(&job, 20, |_| {

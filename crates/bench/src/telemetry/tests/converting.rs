@@ -13,7 +13,7 @@ fn spill_to(path: &Path, chunk: u32, records: &[Record]) {
     let mut recorder = spill.recorder(1, 3).unwrap();
     records.iter().for_each(|r| recorder.push(*r));
     assert_eq!(recorder.finish().dropped, 0);
-    assert!(spill.finish(PATIENCE).is_clean);
+    assert!(spill.finish(TIMEOUT).is_clean);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_result_appears_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let file = small_file(4, 10);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let error = parquet::convert(Reader::new(&file[..]).unwrap(), full).unwrap_err();

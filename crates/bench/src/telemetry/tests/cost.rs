@@ -71,7 +71,7 @@ fn cost_of_push() {
             std::thread::sleep(Duration::from_micros(100));
         }
         println!("spill thread to {name}: {:.1} ns per record", begin.elapsed().as_nanos() as f64 / 4e6);
-        assert!(spill.finish(PATIENCE).is_clean || name == "/dev/null");
+        assert!(spill.finish(TIMEOUT).is_clean || name == "/dev/null");
     }
     // Paced at 20 M/s, which a null target reaches.
     let path = dir.path().join("cost.fbt");
@@ -91,7 +91,7 @@ fn cost_of_push() {
         paced.push(record(i));
     }
     println!("1 M/s for 3 s: {:?}", paced.finish());
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     println!("{report:?}");
     // Convert.
     let begin = Instant::now();

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn header() -> Header {
     Header {
@@ -81,7 +81,7 @@ fn small_file(segments: u64, chunk: u32) -> Vec<u8> {
     let mut recorder = spill.recorder(1, 3).unwrap();
     (0..segments * u64::from(chunk)).for_each(|i| recorder.push(record(i)));
     assert_eq!(recorder.finish().dropped, 0);
-    assert!(spill.finish(PATIENCE).is_clean);
+    assert!(spill.finish(TIMEOUT).is_clean);
     memory.content()
 }
 

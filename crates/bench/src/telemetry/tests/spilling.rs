@@ -61,7 +61,7 @@ fn every_record_arrives_in_the_order_of_its_thread() {
     for (t, thread) in threads.into_iter().enumerate() {
         assert_eq!(thread.join().unwrap(), RecorderReport { recorded: 5_000 + t as u64, dropped: 0 });
     }
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     assert!(report.is_clean && report.failure.is_none() && report.missing() == 0, "{report:?}");
     assert_eq!(report.status.bytes, memory.content().len() as u64);
 
@@ -80,17 +80,17 @@ fn every_record_arrives_in_the_order_of_its_thread() {
 }
 
 #[test]
-fn regression_a_chunk_that_is_not_full_can_be_handed_over() {
+fn regression_a_chunk_that_is_not_full_can_be_submitted() {
     let memory = Memory::new();
     let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header(), options(100, 8, 1)).unwrap();
     let mut recorder = spill.recorder(0, 0).unwrap();
-    // Nothing to hand over is no segment.
-    recorder.hand_over();
+    // Nothing to pass on is no segment.
+    recorder.submit();
     let mut made = 0;
     for count in [7, 1, 120] {
         (0..count).for_each(|i| recorder.push(record(made + i)));
         made += count;
-        recorder.hand_over();
+        recorder.submit();
         wait_until_written(&spill, made);
         // Nothing more has come, and the recorder goes on as before: this is what a kill would leave.
         let (segments, summary) = read_all(&memory.content());
@@ -99,7 +99,7 @@ fn regression_a_chunk_that_is_not_full_can_be_handed_over() {
         assert_eq!(records, (0..made).map(record).collect::<Vec<_>>());
     }
     assert_eq!(recorder.finish(), RecorderReport { recorded: made, dropped: 0 });
-    assert!(spill.finish(PATIENCE).is_clean);
+    assert!(spill.finish(TIMEOUT).is_clean);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_slow_spill_drops_exactly_what_has_no_chunk_and_says_where() {
     wait_until_written(&spill, 30);
     (57..62).for_each(|i| recorder.push(record(i)));
     assert_eq!(recorder.finish(), RecorderReport { recorded: 35, dropped: 27 });
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     assert!(report.is_clean, "{report:?}");
     assert_eq!((report.status.written, report.status.dropped, report.lost), (35, 27, 0));
 
@@ -160,7 +160,7 @@ fn whatever_the_timing_every_record_is_written_or_counted() {
         })
         .collect();
     let reports: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     assert!(report.is_clean);
     let (segments, summary) = read_all(&memory.content());
     let dropped: u64 = reports.iter().map(|r| r.dropped).sum();
@@ -196,7 +196,7 @@ fn a_full_disk_ends_the_file_and_not_the_run() {
             }
         }
         let counted = recorder.finish();
-        let report = spill.finish(PATIENCE);
+        let report = spill.finish(TIMEOUT);
         assert!(!report.is_clean);
         assert_eq!((report.status.written, report.status.segments), (20, 2));
         assert_eq!(report.status.written + report.missing(), 95, "{report:?}");
@@ -212,7 +212,7 @@ fn a_full_disk_ends_the_file_and_not_the_run() {
     // No room for the footer.
     let memory = Memory::limited(begin + 63);
     let spill = Spill::start(Box::new(memory.clone()), "disk", &header(), options(10, 4, 1)).unwrap();
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     assert!(!report.is_clean && report.failure.is_some());
     assert_eq!(read_all(&memory.content()).1.torn_tail_bytes, 63);
     // Not even for the header, on a real file.
@@ -257,7 +257,7 @@ fn nothing_follows_an_error_that_passes() {
     let mut recorder = spill.recorder(0, 0).unwrap();
     (0..100).for_each(|i| recorder.push(record(i)));
     assert_eq!(recorder.finish().dropped, 0);
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     assert!(!report.is_clean);
     assert_eq!((report.status.written, report.missing()), (10, 90));
     assert!(report.failure.unwrap().to_string().contains("a cable was loose"));
@@ -286,7 +286,7 @@ fn a_spill_thread_that_dies_is_survived_and_each_record_counted_once() {
     thread::sleep(Duration::from_millis(50));
     (11..100).for_each(|i| recorder.push(record(i)));
     let counted = recorder.finish();
-    let report = spill.finish(PATIENCE);
+    let report = spill.finish(TIMEOUT);
     assert!(!report.is_clean);
     assert_eq!((report.status.written, report.missing()), (0, 100), "{report:?}");
     assert_eq!(counted.recorded + counted.dropped, 100);
@@ -299,7 +299,7 @@ fn a_recorder_that_outlives_the_spill_counts_its_records() {
     let mut recorder = spill.recorder(0, 0).unwrap();
     (0..11).for_each(|i| recorder.push(record(i)));
     wait_until_written(&spill, 10);
-    assert!(spill.finish(PATIENCE).is_clean);
+    assert!(spill.finish(TIMEOUT).is_clean);
     // The inbox goes with the thread, a moment after it has answered.
     thread::sleep(Duration::from_millis(50));
     (11..100).for_each(|i| recorder.push(record(i)));

@@ -1,22 +1,23 @@
-//! A pipelined NBD queue: requests of one hand-over go out in one writev, payloads are read straight into the slots'
+//! A pipelined NBD queue: requests that are submitted together go out in one writev, payloads are read straight into the slots'
 //! buffers. The handshake is that of [`crate::nbd_client`].
 
+mod flights;
 mod receive;
 mod send;
 
 use super::arena::Arena;
 use super::{failure, refusal};
 use crate::file::kernel;
-use crate::file::transfer::kind_of;
 use crate::nbd_client::stream::Stream;
 use crate::nbd_client::{ClientOptions, ExportInfo, NbdClient, NbdError, NbdUri, PAYLOAD_MAX_BYTES};
+use flights::{Flight, Flights};
 use forebay_block::{Done, Io, IoError, IoErrorKind, OpKind, Queue};
 use receive::Receiver;
 use send::Sender;
 use std::time::{Duration, Instant};
 
 /// How long dropping a queue waits for replies.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects and negotiates. A URI that names another machine is a wish to go there.
 pub(super) fn connect(uri: &NbdUri) -> Result<(Stream, ExportInfo), NbdError> {
@@ -39,26 +40,6 @@ pub struct NbdQueue {
     dsync: bool,
     /// Why the connection is no more: ECONNRESET and kin, or EPROTO where the server broke the protocol.
     lost: Option<i32>,
-}
-
-/// I/Os under way and their buffers.
-#[derive(Debug)]
-struct Flights {
-    arena: Arena,
-    slots: Vec<Flight>,
-    busy: u32,
-}
-
-#[derive(Debug)]
-struct Flight {
-    io: Io,
-    /// Number of the request; its lower half is the slot.
-    cookie: u64,
-    busy: bool,
-    /// What the server says against it; the reply may go on.
-    error: Option<Box<IoError>>,
-    /// Parts of a read that have come, begin and end.
-    parts: Vec<(u32, u32)>,
 }
 
 impl NbdQueue {
@@ -144,45 +125,6 @@ impl NbdQueue {
     }
 }
 
-impl Flights {
-    /// Takes the answer of the server to an I/O as a whole.
-    fn end(&mut self, slot: u32, finished: &mut Vec<Done>) -> Result<(), i32> {
-        let flight = &mut self.slots[slot as usize];
-        let error = flight.error.take();
-        if error.is_none() && flight.io.kind == OpKind::Read {
-            // Parts are inside and disjoint, so that their sum decides.
-            let sum: u32 = flight.parts.iter().map(|(begin, end)| end - begin).sum();
-            if sum != flight.io.len_bytes {
-                return Err(libc::EPROTO);
-            }
-        }
-        flight.busy = false;
-        self.busy -= 1;
-        finished.push(Done { slot, error });
-        Ok(())
-    }
-
-    /// The slot of a reply.
-    #[inline]
-    fn slot_of(&self, cookie: u64) -> Result<u32, i32> {
-        let slot = cookie as u32;
-        match self.slots.get(slot as usize) {
-            Some(flight) if flight.busy && flight.cookie == cookie => Ok(slot),
-            _ => Err(libc::EPROTO),
-        }
-    }
-
-    /// Notes an error of the server's.
-    fn refuse(&mut self, slot: u32, errno: u32, offset_bytes: Option<u64>) {
-        // Errors of the protocol have the numbers of Linux (doc/proto.md, "Error values"); one without a number is an
-        // error all the same.
-        let os_error = i32::try_from(errno).ok().filter(|&errno| errno != 0).unwrap_or(libc::EINVAL);
-        let flight = &mut self.slots[slot as usize];
-        let at = offset_bytes.unwrap_or(flight.io.offset_bytes);
-        flight.error.get_or_insert_with(|| failure(kind_of(os_error), flight.io.kind, at, os_error));
-    }
-}
-
 impl Queue for NbdQueue {
     fn slots(&self) -> u32 {
         self.flights.arena.slots()
@@ -257,7 +199,7 @@ impl Drop for NbdQueue {
     fn drop(&mut self) {
         let started = Instant::now();
         let mut forgotten = Vec::new();
-        while self.flights.busy > 0 && started.elapsed() < DROP_PATIENCE {
+        while self.flights.busy > 0 && started.elapsed() < DROP_TIMEOUT {
             self.wait(100_000_000);
             self.reap(&mut forgotten);
             forgotten.clear();

@@ -1,7 +1,7 @@
 //! Replies on their way in. One read takes the rest of a payload straight into its slot's buffer and what follows into
 //! a small staging area, so that small replies come many at a time and large ones are not copied.
 
-use super::Flights;
+use super::flights::Flights;
 use crate::nbd_client::stream::Stream;
 use crate::nbd_client::wire::{self, Cursor};
 use forebay_block::{Done, OpKind};

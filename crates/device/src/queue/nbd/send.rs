@@ -1,6 +1,6 @@
 //! Requests on their way out: headers and payloads of many in one writev.
 
-use super::Flights;
+use super::flights::Flights;
 use crate::nbd_client::stream::Stream;
 use crate::nbd_client::wire;
 use forebay_block::{Io, OpKind};
@@ -10,7 +10,7 @@ use std::io::{self, IoSlice};
 const HEADER_BYTES: usize = 28;
 /// Pieces of memory that one call sends; a limit of our own, far below UIO_MAXIOV.
 const PIECES_MAX: usize = 128;
-/// Calls in one hand-over: a socket that takes a little each time must not hold the caller for ever.
+/// Calls in one submission: a socket that takes a little each time must not hold the caller for ever.
 const CALLS_MAX: u32 = 4096;
 
 #[derive(Debug)]

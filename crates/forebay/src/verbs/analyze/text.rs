@@ -1,7 +1,7 @@
 //! An analysis for people.
 
-use super::Read;
 use crate::output::{ratio, size, table, time};
+use crate::traces::Read;
 use forebay_trace::Faults;
 use forebay_trace::analysis::{Direction, Report, Spread};
 

@@ -1,7 +1,10 @@
 //! Several drives at one host.
 
-use super::{ConformanceError, Data, Effort, Found, Value, Workload, closed_loop, host};
+use super::found::{Data, Found, Value};
+use super::setting::{Effort, host};
 use crate::conformance::closed::Pattern;
+use crate::conformance::closed::{Workload, closed_loop};
+use crate::conformance::table::ConformanceError;
 use crate::preset::Drive;
 use crate::ssd::{Command, Counters, Done, Past, Ssd};
 

@@ -1,6 +1,8 @@
 //! The mixed throughput test of S-PASS: bursts of sequential reads, alone and beside a light write load.
 
-use super::{ConformanceError, Data, Effort, Found, Live, Value, host};
+use super::found::{Data, Found, Value};
+use super::setting::{Effort, Live, host};
+use crate::conformance::table::ConformanceError;
 use crate::host::{Profile, Thread};
 use crate::ssd::{Command, Done, Op, Ssd};
 use forebay_block::Random;
@@ -83,7 +85,7 @@ const READ: u64 = 1;
 const WRITE: u64 = 2;
 
 impl Load<'_> {
-    /// The writer hands over what its schedule says before `to_ns`. It does not wait for the drive.
+    /// The writer submits what its schedule says before `to_ns`. It does not wait for the drive.
     fn write_until(&mut self, to_ns: u64) {
         while self.writes && self.next_write_ns <= to_ns {
             let at_ns = self.writer.submit(self.next_write_ns);

@@ -1,7 +1,10 @@
 //! The queue-depth paper's picture: throughput on one axis, mean read latency on the other, the depth on each point.
 
-use super::{ConformanceError, Data, Effort, Found, Live, Value, Workload, host};
+use super::found::{Data, Found, Value};
+use super::setting::{Effort, Live, host};
 use crate::conformance::closed::Pattern;
+use crate::conformance::closed::Workload;
+use crate::conformance::table::ConformanceError;
 
 /// What the paper runs: 4 KiB at random, this percentage of reads.
 const READ_PERCENT: u8 = 70;

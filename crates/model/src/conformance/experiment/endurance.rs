@@ -1,7 +1,10 @@
 //! Endurance: writes a byte of capacity over the life, and what random writes cost of it.
 
-use super::{ConformanceError, Data, Effort, Found, Value, Workload, closed_loop, host};
+use super::found::{Data, Found, Value};
+use super::setting::{Effort, host};
 use crate::conformance::closed::Pattern;
+use crate::conformance::closed::{Workload, closed_loop};
+use crate::conformance::table::ConformanceError;
 use crate::endurance::{Life, scaled_by_capacity};
 use crate::preset::{Drive, PresetError};
 use crate::ssd::Past;

@@ -1,7 +1,10 @@
 //! The surface of S-PASS: fill x percent read x depth, a client XPoint drive against a client flash drive.
 
-use super::{ConformanceError, Data, Effort, Found, Live, Value, Workload, host};
+use super::found::{Data, Found, Value};
+use super::setting::{Effort, Live, host};
 use crate::conformance::closed::Pattern;
+use crate::conformance::closed::Workload;
+use crate::conformance::table::ConformanceError;
 
 /// XPoint first; the flash drive is the one that the paper sets the endurance against.
 const DRIVES: [&str; 2] = ["800p", "960evo-250"];

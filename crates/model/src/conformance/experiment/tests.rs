@@ -1,5 +1,8 @@
 use super::*;
 use crate::conformance::table::Relation;
+use crate::host::Profile;
+use crate::preset::Drive;
+use crate::ssd::Ssd;
 use crate::ssd::{Command, Op};
 
 const QUICK: Effort = Effort { seed: 1, ios: 4000, full: false, flash_bytes: 6 << 30 };

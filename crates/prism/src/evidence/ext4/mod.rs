@@ -6,15 +6,15 @@
 //! inode's block map in the superblock; where that says nothing, by following descriptor blocks to their commit block.
 
 mod content;
+mod extents;
 mod geometry;
 pub(super) mod geometry_codec;
 mod learned;
 
+pub(super) use extents::{EXTENTS_LIMIT, Extents};
 pub(super) use geometry::Geometry;
-pub(super) use learned::{EXTENTS_LIMIT, Extents};
 
-use super::disk::Found;
-use super::{BLOCK, Role};
+use super::kind::{BLOCK, Found, Role};
 use crate::bytes::be32;
 
 /// Most index blocks of a journal's extent tree that are followed.

@@ -40,7 +40,7 @@ fn take(matcher: &mut Matcher, events: &[Event]) -> Vec<Request> {
         matcher.take(event);
     }
     let mut out = Vec::new();
-    matcher.hand_over(2000, &mut out);
+    matcher.drain(2000, &mut out);
     out.iter().map(|matched| matched.captured.request).collect()
 }
 
@@ -73,8 +73,8 @@ fn the_order_is_that_of_issue() {
             Event::Complete(complete(1, 1400)),
         ],
     );
-    let told: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
-    assert_eq!(told, [(100, 1, 300), (200, 2, 100)]);
+    let reported: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
+    assert_eq!(reported, [(100, 1, 300), (200, 2, 100)]);
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn a_slow_request_holds_nothing_back_for_long() {
     let events = [Event::Issue(issue(1, 1100)), Event::Issue(issue(2, 1200)), Event::Complete(complete(2, 1300))];
     assert!(take(&mut matcher, &events).is_empty());
     let mut out = Vec::new();
-    matcher.hand_over(1200 + HOLD_NS, &mut out);
+    matcher.drain(1200 + HOLD_NS, &mut out);
     assert_eq!(out.len(), 1);
     matcher.take(&Event::Complete(complete(1, 2000 + HOLD_NS)));
-    matcher.hand_over(2000 + HOLD_NS, &mut out);
+    matcher.drain(2000 + HOLD_NS, &mut out);
     assert_eq!(out[1].captured.request.latency_ns, 900 + HOLD_NS);
     assert_eq!(matcher.in_flight(0), 0);
 }
@@ -105,8 +105,8 @@ fn a_requeued_request_counts_once() {
             Event::Complete(complete(2, 1310)),
         ],
     );
-    let told: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
-    assert_eq!(told, [(100, 1, 200), (150, 1, 160)]);
+    let reported: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
+    assert_eq!(reported, [(100, 1, 200), (150, 1, 160)]);
     assert_eq!((matcher.counts().requeues, matcher.counts().lost_completions, matcher.in_flight(0)), (1, 0, 0));
 }
 
@@ -114,8 +114,9 @@ fn a_requeued_request_counts_once() {
 fn a_lost_completion_is_seen_when_the_request_is_used_again() {
     let mut matcher = matcher(Filter::default());
     let events = [Event::Issue(issue(1, 1100)), Event::Issue(issue(1, 1200)), Event::Complete(complete(1, 1300))];
-    let told: Vec<_> = take(&mut matcher, &events).iter().map(|request| (request.latency_ns, request.depth)).collect();
-    assert_eq!(told, [(NOT_KNOWN, 1), (100, 1)]);
+    let reported: Vec<_> =
+        take(&mut matcher, &events).iter().map(|request| (request.latency_ns, request.depth)).collect();
+    assert_eq!(reported, [(NOT_KNOWN, 1), (100, 1)]);
     assert_eq!(matcher.counts().lost_completions, 1);
 }
 
@@ -130,8 +131,8 @@ fn a_lost_completion_does_not_count_in_the_depths_of_those_behind() {
         events.push(Event::Complete(complete(key, 1105 + key * 10)));
     }
     events.extend([Event::Issue(issue(1, 1300)), Event::Complete(complete(1, 1310))]);
-    let told: Vec<_> = take(&mut matcher, &events).iter().map(|request| request.depth).collect();
-    assert_eq!(told, [1; 10]);
+    let reported: Vec<_> = take(&mut matcher, &events).iter().map(|request| request.depth).collect();
+    assert_eq!(reported, [1; 10]);
     assert_eq!((matcher.counts().lost_completions, matcher.in_flight(0)), (1, 0));
 }
 
@@ -144,21 +145,21 @@ fn what_an_idle_disk_seems_to_owe_has_completed() {
     }
     let mut out = Vec::new();
     assert!(!matcher.is_overdue(0));
-    matcher.hand_over(1200 + HOLD_NS, &mut out);
+    matcher.drain(1200 + HOLD_NS, &mut out);
     assert!(matcher.is_overdue(0));
     assert!(!matcher.is_overdue(1), "another disk");
     matcher.was_idle(0, 1105);
-    matcher.hand_over(1200 + HOLD_NS, &mut out);
+    matcher.drain(1200 + HOLD_NS, &mut out);
     assert_eq!((out.len(), matcher.in_flight(0)), (1, 2), "only what was issued before it was idle");
     matcher.was_idle(0, 1200);
-    matcher.hand_over(1200 + HOLD_NS, &mut out);
+    matcher.drain(1200 + HOLD_NS, &mut out);
     assert_eq!((out.len(), matcher.in_flight(0)), (2, 1), "the kernel does not count flushes");
     assert_eq!(out[0].captured.request.latency_ns, NOT_KNOWN);
     assert_eq!(matcher.counts().lost_completions, 2);
     matcher.take(&Event::Issue(issue(1, 1300 + HOLD_NS)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 2), "used again: counted once");
-    // Used again at once, before it is handed over.
-    matcher.hand_over(2000 + HOLD_NS * 3, &mut out);
+    // Used again at once, before it is handed out.
+    matcher.drain(2000 + HOLD_NS * 3, &mut out);
     assert_eq!(matcher.was_idle(0, 2000 + HOLD_NS * 2), [1]);
     matcher.take(&Event::Issue(issue(1, 3000 + HOLD_NS * 3)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 3));
@@ -268,7 +269,7 @@ proptest! {
         let mut expected = Vec::new();
         let mut out = Vec::new();
         let mut now = 1100;
-        // Where the request with this key stands among those expected; those whose completion nobody has told of.
+        // Where the request with this key stands among those expected; those whose completion no event has reported.
         let mut place = std::collections::BTreeMap::new();
         let (mut unheard, mut lost) = (std::collections::BTreeSet::new(), 0);
         for (key, step) in steps {
@@ -298,7 +299,7 @@ proptest! {
             }
             prop_assert_eq!(matcher.in_flight(0) as usize, open.len() + unheard.len());
             if key % 4 == 0 {
-                matcher.hand_over(now, &mut out);
+                matcher.drain(now, &mut out);
             }
         }
         for &key in &open {

@@ -21,10 +21,10 @@ fn entry(name: &str) -> Option<Entry<'_>> {
     Some(Entry { folder: handle(1), name: name.as_bytes() })
 }
 
-/// What is told when as much is taken as waits.
-fn told(book: &mut Book) -> Vec<(u64, Option<String>)> {
+/// What is reported when as much is taken as waits.
+fn reported(book: &mut Book) -> Vec<(u64, Option<String>)> {
     let mut all = Vec::new();
-    book.hand_over(|changes| {
+    book.drain(|changes| {
         all.append(changes);
         (0, 0)
     });
@@ -48,23 +48,23 @@ fn files_come_are_renamed_and_go() {
     book.event(&rename, true, now, &mut todo);
     let delete = Event { mask: libc::FAN_DELETE, entry: entry("b"), file: Some(handle(5)), from: None };
     book.event(&delete, true, now, &mut todo);
-    assert_eq!(told(&mut book), [(5, path("/m/a")), (5, path("/m/b")), (5, None)]);
+    assert_eq!(reported(&mut book), [(5, path("/m/a")), (5, path("/m/b")), (5, None)]);
     assert_eq!((todo.len(), book.tree.files()), (0, 0));
-    // It came and went in one event: its name is told, and a look finds out.
+    // It came and went in one event: its name is reported, and a look finds out.
     let both =
         Event { mask: libc::FAN_CREATE | libc::FAN_DELETE, entry: entry("c"), file: Some(handle(6)), from: None };
     book.event(&both, true, now, &mut todo);
-    assert_eq!(told(&mut book), [(6, path("/m/c"))]);
+    assert_eq!(reported(&mut book), [(6, path("/m/c"))]);
     for _ in 0..MISSES_MAX {
         let later = book.schedule.next().unwrap();
         assert_eq!(book.next_look(later, false), Some(id(6)));
         book.missing(id(6), later, &mut todo);
     }
-    assert_eq!(told(&mut book), [(6, None)]);
-    // What is written after its last name went is not told again.
+    assert_eq!(reported(&mut book), [(6, None)]);
+    // What is written after its last name went is not reported again.
     let write = Event { mask: libc::FAN_MODIFY, entry: entry("b"), file: Some(handle(5)), from: None };
     book.event(&write, true, now, &mut todo);
-    assert_eq!((told(&mut book), book.schedule.next()), (vec![], None));
+    assert_eq!((reported(&mut book), book.schedule.next()), (vec![], None));
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn before_5_17_names_are_read_from_their_folder() {
     let create = Event { mask: libc::FAN_CREATE, entry: entry("a"), ..Event::default() };
     book.event(&create, false, now, &mut todo);
     assert_eq!(todo, [Todo::Scan(1, false)]);
-    // Closed after writing: then the file is told.
+    // Closed after writing: then the file is reported.
     let close = Event { mask: libc::FAN_CLOSE_WRITE, entry: entry("a"), file: Some(handle(5)), from: None };
     book.event(&close, false, now, &mut todo);
     let from = Event { mask: libc::FAN_MOVED_FROM, entry: entry("a"), ..Event::default() };
     book.event(&from, false, now, &mut todo);
-    assert_eq!(told(&mut book), [(5, path("/m/a")), (5, None)]);
+    assert_eq!(reported(&mut book), [(5, path("/m/a")), (5, None)]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_slow_taker_learns_all_of_it_later() {
     for inode in 2..2 + count {
         book.link(1, format!("{inode}").as_bytes(), id(inode), false, &mut todo);
         if inode % 1000 == 0 {
-            book.hand_over(|changes| {
+            book.drain(|changes| {
                 waiting.append(changes);
                 (waiting.len(), 0)
             });
@@ -115,24 +115,24 @@ fn a_slow_taker_learns_all_of_it_later() {
         }
     }
     for _ in 0..3 {
-        known.extend(told(&mut book).into_iter().map(|(inode, path)| (inode, path.unwrap())));
+        known.extend(reported(&mut book).into_iter().map(|(inode, path)| (inode, path.unwrap())));
     }
     assert_eq!(known.len() as u64, count);
 }
 
 #[test]
-fn extents_are_told_when_they_change_and_bounded() {
+fn extents_are_reported_when_they_change_and_bounded() {
     let (mut book, now, mut todo) = (book(), Instant::now(), Vec::new());
     book.link(1, b"a", id(5), false, &mut todo);
-    told(&mut book);
+    reported(&mut book);
     let extent =
         super::super::Extent { disk_offset_bytes: 4096, file_offset_bytes: 0, len_bytes: 4096, is_written: true };
     let layout = Layout { extents: vec![extent], left_out: 3, is_pending: true, ..Layout::default() };
     let found = Found { size_bytes: 9, layout: Some(layout), ..Found::default() };
     book.found(id(5), found.clone(), now, now);
-    assert_eq!((told(&mut book).len(), book.extents, book.cut_files), (1, 1, 1));
+    assert_eq!((reported(&mut book).len(), book.extents, book.cut_files), (1, 1, 1));
     book.found(id(5), found.clone(), now, now);
-    assert_eq!((told(&mut book).len(), book.extents), (0, 1), "nothing new");
+    assert_eq!((reported(&mut book).len(), book.extents), (0, 1), "nothing new");
     assert!(book.schedule.next().is_some(), "some of it has no place yet");
     assert_eq!(book.extents_limit(5), 1 << 20);
     assert_eq!(book.extents_limit(6), (1 << 20) - 1);
@@ -153,7 +153,7 @@ fn a_table_that_goes_before_its_level_is_known_is_remembered_by_who_names_files(
             book.event(&event, true, Instant::now(), &mut todo);
         }
         book.set_levels(6, Levels { now: Some(0), written: Some(0) });
-        told(book);
+        reported(book);
         for event in [
             of(libc::FAN_DELETE, "000012.sst", 5),
             of(libc::FAN_DELETE, "000013.sst", 6),
@@ -161,7 +161,7 @@ fn a_table_that_goes_before_its_level_is_known_is_remembered_by_who_names_files(
         ] {
             book.event(&event, true, Instant::now(), &mut todo);
         }
-        assert_eq!(told(book), [(5, None), (6, None), (7, None)]);
+        assert_eq!(reported(book), [(5, None), (6, None), (7, None)]);
     };
     let mut mapping = book();
     events(&mut mapping);
@@ -185,7 +185,7 @@ fn a_table_that_goes_before_its_level_is_known_is_remembered_by_who_names_files(
         naming.event(&event, true, Instant::now(), &mut todo);
     }
     assert_eq!(naming.take_late().count(), 0);
-    told(&mut naming);
+    reported(&mut naming);
     naming.tell_late(FileFacts { level_written: Some(0), ..facts.clone() });
-    assert_eq!(told(&mut naming), [(5, path("/m/000012.sst")), (5, None)]);
+    assert_eq!(reported(&mut naming), [(5, path("/m/000012.sst")), (5, None)]);
 }

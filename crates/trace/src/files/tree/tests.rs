@@ -108,7 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Whatever comes, in whatever order: every file that is held has a path that leads to it, entries and nodes agree, and what
-    /// was taken in and is no longer held was told as removed, once.
+    /// was taken in and is no longer held was reported as removed, once.
     #[test]
     fn nothing_is_lost_between_names(steps in prop::collection::vec(step(), 0..80)) {
         let mut tree = tree(6);

@@ -40,7 +40,7 @@ pub(in crate::format) struct Event {
 }
 
 impl Event {
-    /// What requests are told apart by.
+    /// What requests are distinguished by.
     pub fn key(&self) -> Key {
         Key { device: self.device, sector: self.sector, op: self.op }
     }

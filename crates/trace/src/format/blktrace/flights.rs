@@ -58,7 +58,7 @@ impl Flights {
         self.hand_out(into);
     }
 
-    /// A request of a device that tells no completions: it is told in its turn.
+    /// A request of a device that tells no completions: it is reported in its turn.
     pub fn pass(&mut self, key: Key, request: Request, into: &mut Vec<Request>) {
         self.flights.push_back(Flight { request, key, state: State::Done, left_bytes: 0, older: None });
         if self.flights.len() > FLIGHTS_MAX {
@@ -104,8 +104,8 @@ impl Flights {
 
     /// Hands out all there are.
     pub fn end(&mut self, into: &mut Vec<Request>) {
-        let is_told = |flight: &Flight| flight.state != State::Requeued;
-        into.extend(self.flights.drain(..).filter(is_told).map(|flight| flight.request));
+        let is_reported = |flight: &Flight| flight.state != State::Requeued;
+        into.extend(self.flights.drain(..).filter(is_reported).map(|flight| flight.request));
         *self = Self::default();
     }
 

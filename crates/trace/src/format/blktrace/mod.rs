@@ -3,6 +3,7 @@
 //! One file of each processor or all in one (`blkparse -d`, or ftrace's `blk` tracer with its options `bin` and
 //! `nocontext-info`).
 
+mod device;
 mod event;
 mod flights;
 mod pairing;
@@ -11,13 +12,14 @@ mod stream;
 pub(crate) mod wire;
 mod write;
 
+pub(super) use device::device_name;
 pub(super) use event::{Action, Event};
 pub(super) use pairing::Pairing;
 pub(super) use stream::looks_right;
 pub use write::BlktraceWriter;
 
-use super::books::Books;
 use super::clock::Clock;
+use super::counters::Counters;
 use super::fields::{Bad, range, sectors};
 use super::namer::text;
 use crate::hash::Seed;
@@ -32,11 +34,6 @@ use wire::Record;
 const PROCESSES_MAX: usize = 1 << 16;
 /// Bytes of a process's name (`TASK_COMM_LEN`).
 const COMM_BYTES: usize = 16;
-
-/// The name of a device: its numbers, as blkparse writes them.
-pub(super) fn device_name(device: u32) -> String {
-    format!("{},{}", device >> 20, device & 0xf_ffff)
-}
 
 /// A record that has been read and waits for its turn.
 struct Waiting {
@@ -57,7 +54,7 @@ pub(super) struct Blktrace<R> {
     order: BinaryHeap<Reverse<(u64, usize)>>,
     is_begun: bool,
     clock: Clock,
-    books: Books,
+    counters: Counters,
     pairing: Pairing,
     processes: HashMap<u32, u32, Seed>,
     /// The last device and its volume.
@@ -73,7 +70,7 @@ impl<R: Read> Blktrace<R> {
             order: BinaryHeap::new(),
             is_begun: false,
             clock: Clock::from_first(),
-            books: Books::of_binary(name),
+            counters: Counters::of_binary(name),
             pairing: Pairing::default(),
             processes: HashMap::default(),
             volume: None,
@@ -85,10 +82,10 @@ impl<R: Read> Blktrace<R> {
         while let Some((place, part)) = self.streams[stream].next()? {
             match part {
                 Part::Junk(bytes) => {
-                    self.books.bad(place, place, || format!("{bytes} bytes are no record (of version 7)"))?;
+                    self.counters.bad(place, place, || format!("{bytes} bytes are no record (of version 7)"))?;
                 }
                 Part::Record(record, data) => {
-                    self.books.good();
+                    self.counters.good();
                     let has_cgroup = record.action & wire::TA_CGROUP != 0;
                     let (cgroup, data) = match data.split_first_chunk() {
                         // The byte order hardly matters: it is a name.
@@ -183,18 +180,18 @@ impl<R: Read> Source for Blktrace<R> {
         for _ in 0..BATCH_REQUESTS {
             let Some(next) = self.next()? else {
                 self.pairing.end(into);
-                self.books.end()?;
+                self.counters.end()?;
                 return Ok(false);
             };
             if let Err(bad) = self.take(&next, into, names) {
-                self.books.bad(next.place, next.place, || bad.to_owned())?;
+                self.counters.bad(next.place, next.place, || bad.to_owned())?;
             }
         }
         Ok(true)
     }
 
     fn faults(&self) -> &Faults {
-        self.books.faults()
+        self.counters.faults()
     }
 
     fn knows(&self) -> Knows {

@@ -4,6 +4,7 @@
 //! which is right for devices without a queue of requests (dm, md, zram); where it has neither, when it completed (C),
 //! and then nothing is known of its latency. What a device has is seen from the beginning of the trace.
 
+use super::device::device_name;
 use super::event::{Action, Event};
 use super::flights::Flights;
 use super::queued::{Queued, QueuedTable};
@@ -48,7 +49,7 @@ pub(in crate::format) struct Pairing {
 }
 
 impl Pairing {
-    /// Takes the next event; appends the requests that it lets be told.
+    /// Takes the next event; appends the requests that it lets be reported.
     pub fn event(&mut self, event: Event, into: &mut Vec<Request>) {
         if self.is_begun {
             self.take(&event, into);
@@ -108,7 +109,7 @@ impl Pairing {
             if let Some(first) = devices.first() {
                 let more =
                     if devices.len() > 1 { format!(" and {} more devices", devices.len() - 1) } else { String::new() };
-                notes.push(format!("{}{more}: {what}", super::device_name(*first)));
+                notes.push(format!("{}{more}: {what}", device_name(*first)));
             }
         }
         notes
@@ -135,7 +136,7 @@ impl Pairing {
                 self.queued.take(key);
             }
             (Action::Requeue, Action::Issue) => {
-                // Counted once: the request is told when it is issued again.
+                // Counted once: the request is reported when it is issued again.
                 if let Some(request) = self.flights.requeue(event)
                     && request.queued_ns != NOT_KNOWN
                 {

@@ -29,10 +29,10 @@ pub struct BlktraceWriter<W: Write> {
     waiting: BinaryHeap<Reverse<(u64, u64, Waiting)>>,
     number: u64,
     sequence: u32,
-    /// The last name of each process, and from when on it has been told.
+    /// The last name of each process, and from when on it has been written.
     processes: HashMap<u32, (u32, u64)>,
     is_begun: bool,
-    handed_over: u64,
+    received: u64,
     refused: Faults,
 }
 
@@ -59,7 +59,7 @@ impl<W: Write> BlktraceWriter<W> {
             sequence: 0,
             processes: HashMap::new(),
             is_begun: false,
-            handed_over: 0,
+            received: 0,
             refused: Faults { by_line: true, ..Faults::default() },
         }
     }
@@ -71,9 +71,9 @@ impl<W: Write> BlktraceWriter<W> {
     pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
         self.begin()?;
         for request in requests {
-            self.handed_over += 1;
+            self.received += 1;
             if request.op != Op::Flush && request.len_bytes > REQUEST_BYTES_MAX {
-                self.refused.note(self.handed_over, || format!("{} bytes are more than 2 TiB", request.len_bytes));
+                self.refused.note(self.received, || format!("{} bytes are more than 2 TiB", request.len_bytes));
                 continue;
             }
             self.events(request, names);
@@ -121,9 +121,9 @@ impl<W: Write> BlktraceWriter<W> {
             cgroup: request.cgroup,
             comm: None,
         };
-        let told = self.processes.get(&request.pid);
-        let is_told = told.is_some_and(|&(name, from_ns)| name == request.process && from_ns <= queued_at_ns);
-        if request.process != 0 && !is_told {
+        let written = self.processes.get(&request.pid);
+        let is_written = written.is_some_and(|&(name, from_ns)| name == request.process && from_ns <= queued_at_ns);
+        if request.process != 0 && !is_written {
             if self.processes.len() >= PROCESSES_MAX {
                 self.processes.clear();
             }
@@ -177,8 +177,8 @@ impl<W: Write> BlktraceWriter<W> {
 
 /// The numbers of a volume: those that its name tells, or else some of our own.
 fn device(name: &str, volume: u32) -> u32 {
-    let told = name.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    match told {
+    let numbers = name.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match numbers {
         Some((major @ 0..=0xfff_u32, minor @ 0..=0xf_ffff_u32)) => major << 20 | minor,
         _ => LOCAL_MAJOR << 20 | volume & 0xf_ffff,
     }

@@ -17,7 +17,7 @@ pub(super) struct Column {
     pub field: Field,
     /// Its number in the file.
     leaf: usize,
-    /// What the decoder is told that the column is.
+    /// What the decoder takes the column for.
     decoded_as: ColumnDescPtr,
     has_levels: bool,
     is_unsigned: bool,
@@ -196,7 +196,7 @@ fn is_plain_integer(kind: ConvertedType) -> bool {
     )
 }
 
-/// What the decoder of strings is told: a column of numbers.
+/// What the decoder of strings takes it for: a column of numbers.
 fn number_column(field: Field, has_levels: bool) -> Result<ColumnDescPtr, String> {
     let repetition = if has_levels { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let kind = Type::primitive_type_builder(field.name(), Physical::INT32).with_repetition(repetition).build();

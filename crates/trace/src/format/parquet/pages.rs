@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const TEXT_BYTES_MAX: usize = 4096;
 /// The number of a string that is refused.
 pub(super) const REFUSED: i32 = -1;
-/// Bytes of a refused string that are told.
-const TOLD_BYTES: usize = 40;
+/// Bytes of a refused string that are shown.
+const SHOWN_BYTES: usize = 40;
 
 /// What columns of strings are decoded with: lent by the reader's caller while it reads.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Shared {
             }
         };
         number.unwrap_or_else(|| {
-            self.refused = String::from_utf8_lossy(text.get(..TOLD_BYTES).unwrap_or(text)).into_owned();
+            self.refused = String::from_utf8_lossy(text.get(..SHOWN_BYTES).unwrap_or(text)).into_owned();
             REFUSED
         })
     }
@@ -153,7 +153,7 @@ impl Pages {
         Ok(Bytes::from([levels, &numbers].concat()))
     }
 
-    /// The numbers of strings, 4 bytes each; of all strings there are where `count` is not told.
+    /// The numbers of strings, 4 bytes each; of all strings there are where `count` is not known.
     fn numbers(&self, mut texts: &[u8], count: Option<usize>) -> Result<Bytes, ParquetError> {
         let mut numbers = Vec::new();
         let mut shared = lock(&self.shared);

@@ -34,12 +34,12 @@ pub struct PartitionedWriter {
     volumes: BTreeMap<u32, Volume>,
     waiting_rows: usize,
     open_files: usize,
-    /// Counts row groups, so that the file that was written to longest ago can be told.
+    /// Counts row groups, so that the file that was written to longest ago can be found.
     clock: u64,
     texts: Texts,
     knows: Knows,
     written: Written,
-    handed_over: u64,
+    received: u64,
     limits: Limits,
 }
 
@@ -83,7 +83,7 @@ impl PartitionedWriter {
             texts: Texts::default(),
             knows: *knows,
             written: Written { refused: Faults { by_line: true, ..Faults::default() }, ..Written::default() },
-            handed_over: 0,
+            received: 0,
             limits,
         })
     }
@@ -95,15 +95,15 @@ impl PartitionedWriter {
     pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
         self.texts.learn(names);
         for request in requests {
-            self.handed_over += 1;
+            self.received += 1;
             if let Some((what, value)) = unfit(request) {
-                self.written.refused.note(self.handed_over, || format!("{what} of {value} is above 2^63 - 1"));
+                self.written.refused.note(self.received, || format!("{what} of {value} is above 2^63 - 1"));
                 continue;
             }
             if !self.volumes.contains_key(&request.volume) {
                 if directory_name(names.volumes.name(request.volume)).len() > NAME_BYTES_MAX {
                     let refused = || "the name of its volume is too long for a directory".to_owned();
-                    self.written.refused.note(self.handed_over, refused);
+                    self.written.refused.note(self.received, refused);
                     continue;
                 }
                 if self.volumes.len() >= VOLUMES_MAX {
@@ -230,7 +230,7 @@ fn directory_name(volume: &str) -> String {
     if volume.is_empty() {
         name.push_str(HIVE_NULL);
     }
-    // A volume that has the very name of null is told from it by its first character.
+    // A volume that has the very name of null is distinguished from it by its first character.
     let is_like_null = volume == HIVE_NULL;
     for (index, character) in volume.char_indices() {
         let is_plain = !(is_like_null && index == 0);

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 
 #[test]
-fn a_full_disk_is_told_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("t.parquet");
     let partial = directory.path().join("t.parquet.partial");

@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Written {
     /// Requests in the file.
     pub rows: u64,
-    /// Requests that a file cannot hold, with their number among all that were handed over, from 1.
+    /// Requests that a file cannot hold, with their number among all that were received, from 1.
     pub refused: Faults,
 }
 
@@ -28,7 +28,7 @@ pub struct ParquetWriter {
     texts: Texts,
     knows: Knows,
     written: Written,
-    handed_over: u64,
+    received: u64,
     group_rows: usize,
 }
 
@@ -51,7 +51,7 @@ impl ParquetWriter {
             texts: Texts::default(),
             knows: *knows,
             written: Written { refused: Faults { by_line: true, ..Faults::default() }, ..Written::default() },
-            handed_over: 0,
+            received: 0,
             group_rows,
         })
     }
@@ -64,9 +64,9 @@ impl ParquetWriter {
     pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
         self.texts.learn(names);
         for request in requests {
-            self.handed_over += 1;
+            self.received += 1;
             if let Some((what, value)) = unfit(request) {
-                self.written.refused.note(self.handed_over, || format!("{what} of {value} is above 2^63 - 1"));
+                self.written.refused.note(self.received, || format!("{what} of {value} is above 2^63 - 1"));
                 continue;
             }
             self.rows.push(*request);

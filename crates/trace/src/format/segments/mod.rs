@@ -50,7 +50,7 @@ pub struct Segments<R> {
 /// A path that an inode has had.
 #[derive(Clone, Debug)]
 struct Path {
-    /// Where in the file it was told.
+    /// Where in the file it stands.
     at: u64,
     level: Option<u8>,
     path: String,
@@ -213,7 +213,7 @@ impl<R: Read + Seek> Segments<R> {
         }
     }
 
-    /// The path that held for a request of the segment at `at`: the last that was told before, or else the first.
+    /// The path that held for a request of the segment at `at`: the last that stands before, or else the first.
     fn path_of(&self, captured: &Captured, at: u64) -> Option<&Path> {
         let of = |generation| self.paths.get(&(captured.file_system, captured.request.inode, generation));
         let paths = of(captured.generation).or_else(|| of(0))?;

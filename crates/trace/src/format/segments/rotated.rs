@@ -192,14 +192,14 @@ mod tests {
         let mut capture = Capture::open(path).unwrap();
         let (mut requests, mut names) = (Vec::new(), Names::default());
         while capture.read(&mut requests, &mut names).unwrap() {}
-        let told = requests
+        let paths = requests
             .iter()
             .map(|request| (request.offset_bytes / 4096, names.processes.name(request.process).to_owned()))
             .collect();
-        (told, capture.faults().clone())
+        (paths, capture.faults().clone())
     }
 
-    fn told(numbers: &[u64]) -> Vec<(u64, String)> {
+    fn paths(numbers: &[u64]) -> Vec<(u64, String)> {
         numbers.iter().map(|&number| (number, format!("p{number}"))).collect()
     }
 
@@ -231,9 +231,9 @@ mod tests {
         write(&folder.path().join("a.b.14.fbt"), 7, 14);
         write(&folder.path().join("a.b.15.fbr"), 7, 16);
         let (requests, faults) = read(&first);
-        assert_eq!(requests, told(&(0..12).collect::<Vec<_>>()));
+        assert_eq!(requests, paths(&(0..12).collect::<Vec<_>>()));
         assert_eq!(faults, Faults::default());
-        assert_eq!(read(&rotated_path(&first, 3)).0, told(&[3]), "a later one is itself alone");
+        assert_eq!(read(&rotated_path(&first, 3)).0, paths(&[3]), "a later one is itself alone");
         for (name, is_later) in [("a.b.fbr", false), ("a.b.11.fbr", true), ("a.b.12.fbr", false), ("a.b.15.fbr", false)]
         {
             assert_eq!(is_later_file(&folder.path().join(name)), is_later, "{name}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_damaged_of_a_capture_is_told() {
+    fn what_is_missing_or_damaged_of_a_capture_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let first = folder.path().join("a.fbr");
         for number in [0, 1, 4, 5, 6] {
@@ -252,16 +252,16 @@ mod tests {
         let file = File::options().write(true).open(&cut).unwrap();
         file.set_len(cut.metadata().unwrap().len() - 1).unwrap();
         let (requests, faults) = read(&first);
-        assert_eq!(requests, told(&[0, 1, 4, 6]));
-        let told: Vec<&str> = faults.first.iter().map(|fault| fault.what.as_str()).collect();
-        assert!(told[0].starts_with("2 files of the capture are missing before"), "{told:?}");
-        assert!(told[1].contains("a.5.fbr: "), "{told:?}");
-        assert!(told[2].starts_with("in file 6 of the capture: the end of the file is cut off"), "{told:?}");
-        assert_eq!(faults.count as usize, told.len());
+        assert_eq!(requests, paths(&[0, 1, 4, 6]));
+        let reported: Vec<&str> = faults.first.iter().map(|fault| fault.what.as_str()).collect();
+        assert!(reported[0].starts_with("2 files of the capture are missing before"), "{reported:?}");
+        assert!(reported[1].contains("a.5.fbr: "), "{reported:?}");
+        assert!(reported[2].starts_with("in file 6 of the capture: the end of the file is cut off"), "{reported:?}");
+        assert_eq!(faults.count as usize, reported.len());
     }
 
     #[test]
-    fn faults_are_told_once_however_often_its_end_is_read() {
+    fn faults_are_reported_once_however_often_its_end_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let first = folder.path().join("a.fbr");
         write(&first, 7, 0);
@@ -284,11 +284,11 @@ mod tests {
         for number in 0..3 {
             write(&rotated_path(&first, number), 7, number);
         }
-        assert_eq!(read(&first).0, told(&[0, 1, 2]));
+        assert_eq!(read(&first).0, paths(&[0, 1, 2]));
     }
 
     #[test]
-    fn what_is_no_file_by_the_name_of_a_later_one_is_told_and_costs_nothing() {
+    fn what_is_no_file_by_the_name_of_a_later_one_is_reported_and_costs_nothing() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         let folder = tempfile::tempdir().unwrap();
         let first = folder.path().join("a.fbr");
@@ -301,7 +301,7 @@ mod tests {
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(read(&first)));
         let (requests, faults) = is_done.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
-        assert_eq!((requests, faults.count), (told(&[0, 4]), 3));
+        assert_eq!((requests, faults.count), (paths(&[0, 4]), 3));
         for (number, fault) in (1..).zip(&faults.first) {
             assert!(fault.what.contains(&format!("a.{number}.fbr")), "{faults:?}");
         }

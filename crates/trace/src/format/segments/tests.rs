@@ -168,7 +168,7 @@ proptest! {
 }
 
 #[test]
-fn names_hold_from_where_they_are_told_and_for_their_generation() {
+fn names_hold_from_where_they_stand_and_for_their_generation() {
     let request = |issued_ns, generation| Captured {
         request: Request { inode: 8, ..Request::new(issued_ns, Op::Write, 0, 4096) },
         file_system: 1,
@@ -193,7 +193,7 @@ fn names_hold_from_where_they_are_told_and_for_their_generation() {
 }
 
 #[test]
-fn a_level_that_is_told_late_holds_for_what_came_before() {
+fn a_level_that_is_reported_late_holds_for_what_came_before() {
     let request = |issued_ns| Captured {
         request: Request { inode: 8, ..Request::new(issued_ns, Op::Write, 0, 4096) },
         file_system: 1,

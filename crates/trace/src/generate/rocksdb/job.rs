@@ -1,7 +1,7 @@
 //! One background thread at work: it reads and writes in turns until its merge is done.
 
 use super::tree::{File, Merge, lifetime};
-use crate::generate::{BLOCK_BYTES, REQUEST_BYTES};
+use crate::generate::parts::{BLOCK_BYTES, REQUEST_BYTES};
 use crate::{Flags, Lifetime, Op, Request};
 
 /// Where in a list of files the next transfer begins.
@@ -35,7 +35,7 @@ impl Cursor {
     }
 }
 
-/// A merge under way.
+/// A merge in progress.
 pub(super) struct Job {
     merge: Merge,
     read: Cursor,

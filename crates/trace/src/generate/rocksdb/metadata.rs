@@ -1,7 +1,7 @@
 //! XFS beside the database: its log, and metadata written in place.
 
 use super::plan::Plan;
-use crate::generate::{BLOCK_BYTES, Carry};
+use crate::generate::parts::{BLOCK_BYTES, Carry};
 use crate::{Flags, Names, Op, Request};
 use forebay_block::Random;
 

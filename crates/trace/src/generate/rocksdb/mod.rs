@@ -9,7 +9,8 @@ mod metadata;
 mod plan;
 mod tree;
 
-use super::{BLOCK_BYTES, GenerateError, Parameters, REQUEST_BYTES, fraction, jittered_ns};
+use super::parts::{BLOCK_BYTES, REQUEST_BYTES, fraction, jittered_ns};
+use super::{GenerateError, Parameters};
 use crate::{BATCH_REQUESTS, Faults, Flags, Knows, Lifetime, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 use job::Job;

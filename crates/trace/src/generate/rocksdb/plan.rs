@@ -1,6 +1,6 @@
 //! The published run in numbers, and what follows from them for a scale.
 
-use crate::generate::{BLOCK_BYTES, GB};
+use crate::generate::parts::{BLOCK_BYTES, GB};
 
 /// Levels that compactions write: L1, L2, L3, and L4 and L5 as one.
 pub(super) const MERGED_LEVELS: usize = 4;

@@ -1,7 +1,7 @@
 //! The levels and their files, and which compaction is next.
 
 use super::plan::{L0_FILES, MERGED_LEVELS, Plan};
-use crate::generate::Carry;
+use crate::generate::parts::Carry;
 use crate::generate::space::{Extent, Space};
 use crate::{Lifetime, Names};
 use std::collections::VecDeque;

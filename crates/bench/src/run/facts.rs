@@ -1,0 +1,14 @@
+//! What is known of a target.
+
+/// What is known of a target.
+#[derive(Clone, Debug, Default)]
+pub struct TargetFacts {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Logical block in bytes.
+    pub logical_block_bytes: u32,
+    /// How it is reached: system calls, cache or direct.
+    pub description: String,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,97 @@
+//! What the user should know of how a job is run, because the figures carry it.
+
+use super::result::{JobResult, Partial};
+use super::worker::WAKE_MARGIN_NS;
+use crate::job::model::{Arrival, Job};
+use forebay_block::WaitMethod;
+
+/// Warnings about a job, for its result.
+pub fn beforehand(job: &Job) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let rate = match job.arrival {
+        Arrival::Constant { iops } | Arrival::Poisson { iops } => Some(iops),
+        Arrival::Throttled { iops, .. } => iops,
+        Arrival::Closed | Arrival::Times { .. } | Arrival::Recorded { .. } => None,
+    };
+    let distance_ns = rate.map_or(f64::INFINITY, |iops| 1e9 * f64::from(job.threads) / iops);
+    if job.wait == WaitMethod::Sleep && distance_ns < WAKE_MARGIN_NS as f64 {
+        warnings.push(format!(
+            "I/Os {:.0} us apart on each thread: too close to sleep between them, so that the threads spin, and the processor \
+             time says so; more threads, or wait = \"spin\", make it plain",
+            distance_ns / 1e3
+        ));
+    }
+    // A thread that sleeps in a pause is woken by its other I/Os; one that computes is not.
+    if job.think.is_some_and(|think| think.compute) && job.depth > 1 {
+        warnings.push(format!(
+            "think time that computes at depth {}: while a thread thinks it sees none of its other I/Os end, and their latencies have that \
+             in them; threads = {} with depth = 1 keeps them apart",
+            job.depth, job.depth
+        ));
+    }
+    warnings
+}
+
+/// Warnings about what a job has not found, for its result.
+pub fn afterwards(result: &JobResult) -> Vec<String> {
+    [nothing_measured(result), nothing_verified(result)].into_iter().flatten().collect()
+}
+
+/// Why nothing was measured, where that is so.
+fn nothing_measured(result: &JobResult) -> Option<String> {
+    if result.has_measured() {
+        return None;
+    }
+    let job = &result.job;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let why = match (result.partial, result.open, &job.arrival) {
+        (Some(Partial::Interrupted), ..) => "the run was ended before the first measured I/O was complete".to_owned(),
+        (Some(Partial::GaveUp), ..) => "the target was given up before the measurement began".to_owned(),
+        (Some(Partial::Hung), ..) => "no I/O of the measurement ever came back".to_owned(),
+        (None, Some(open), Arrival::Times { .. }) if open.scheduled == 0 => format!(
+            "the trace was over before the measurement began: the warm-up takes its first {:.3} s; use warmup = \"0s\"",
+            seconds(job.warmup_ns)
+        ),
+        (None, Some(open), _) if open.scheduled == 0 => format!(
+            "the schedule has no I/O within the {:.3} s of measurement: a higher rate, or a longer run",
+            seconds(job.end.after_ns.unwrap_or(0))
+        ),
+        (None, Some(_), _) => "the target was so slow that nothing of the schedule could be handed over".to_owned(),
+        (None, None, _) => format!(
+            "none began within the {:.3} s of measurement: an I/O takes longer than that; a longer run",
+            seconds(job.end.after_ns.unwrap_or(0))
+        ),
+    };
+    Some(format!("NO I/O WAS MEASURED: {why}"))
+}
+
+/// That verifying judged nothing, where it was to.
+fn nothing_verified(result: &JobResult) -> Option<String> {
+    let judged = result.judged.filter(|_| result.has_verified_nothing())?;
+    Some(match judged.read() {
+        0 => "NOTHING WAS VERIFIED: nothing was read".to_owned(),
+        read => format!(
+            "NOTHING WAS VERIFIED: none of the {read} units read has a header of ours, and none was written in this run; \
+             write them first with verify = true, by the same sizes and alignment"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::model::Think;
+
+    #[test]
+    fn what_the_figures_carry_is_said() {
+        let at = |iops, threads| Job { arrival: Arrival::Poisson { iops }, threads, ..Job::default() };
+        assert_eq!(beforehand(&at(6000.0, 1)), Vec::<String>::new());
+        assert!(beforehand(&at(100_000.0, 2))[0].starts_with("I/Os 20 us apart on each thread"));
+        assert_eq!(beforehand(&Job { wait: WaitMethod::Spin, ..at(100_000.0, 1) }), Vec::<String>::new());
+        let think = Some(Think { time_ns: 1000, compute: true });
+        assert_eq!(beforehand(&Job { think, depth: 1, ..Job::default() }), Vec::<String>::new());
+        assert!(beforehand(&Job { think, depth: 4, ..Job::default() })[0].contains("threads = 4"));
+        let asleep = Some(Think { time_ns: 1000, compute: false });
+        assert_eq!(beforehand(&Job { think: asleep, depth: 4, ..Job::default() }), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,49 @@
+//! A device being looked at, and what was found on it.
+
+use crate::blocking;
+use forebay_block::{Device, IoError};
+use std::fmt;
+
+/// Something recognised on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Signature {
+    /// What it is, for people.
+    pub name: &'static str,
+    /// Where its magic is, in bytes.
+    pub offset_bytes: u64,
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at byte {})", self.name, self.offset_bytes)
+    }
+}
+
+/// A device being looked at.
+pub(super) struct Probe<'a> {
+    pub device: &'a mut dyn Device,
+    pub size_bytes: u64,
+    pub head: Vec<u8>,
+    pub found: Vec<Signature>,
+}
+
+impl Probe<'_> {
+    /// Bytes at any place; `None` where they do not lie on the device.
+    pub fn bytes(&mut self, offset_bytes: u64, len_bytes: usize) -> Result<Option<Vec<u8>>, IoError> {
+        let Some(end) = offset_bytes.checked_add(len_bytes as u64).filter(|&end| end <= self.size_bytes) else {
+            return Ok(None);
+        };
+        if end <= self.head.len() as u64 {
+            return Ok(Some(self.head[offset_bytes as usize..end as usize].to_vec()));
+        }
+        Ok(Some(blocking::read_any(self.device, offset_bytes, len_bytes)?.to_vec()))
+    }
+
+    pub fn matches(&mut self, offset_bytes: u64, magic: &[u8]) -> Result<bool, IoError> {
+        Ok(self.bytes(offset_bytes, magic.len())?.is_some_and(|bytes| bytes == magic))
+    }
+
+    pub fn report(&mut self, name: &'static str, offset_bytes: u64) {
+        self.found.push(Signature { name, offset_bytes });
+    }
+}

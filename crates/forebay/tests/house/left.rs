@@ -1,0 +1,48 @@
+//! What is not mended yet, by rule. Nothing may be added; where something was mended, its line goes or its count shrinks.
+
+/// Files that are in circles of imports, by room.
+pub const CIRCLES_LEFT: [(&str, usize); 2] = [("sim", 3), ("volume", 12)];
+
+/// Structs whose methods stand in several files.
+pub const SPREAD_LEFT: [(&str, &str); 15] = [
+    ("bench", "Mix"),
+    ("bench", "SizeMix"),
+    ("device", "VolatileDevice"),
+    ("export", "Reactor"),
+    ("forebay", "Config"),
+    ("model", "Config"),
+    ("model", "Nand"),
+    ("prism", "ClassTable"),
+    ("prism", "Ext4"),
+    ("prism", "Learned"),
+    ("sim", "Shape"),
+    ("sim", "World"),
+    ("trace", "Analysis"),
+    ("trace", "Place"),
+    ("volume", "Engine"),
+];
+
+/// Files of `volume` beyond its limit; they hold the limit of all.
+pub const LONG_LEFT: [&str; 9] = [
+    "crates/volume/src/engine/checkpoint.rs",
+    "crates/volume/src/engine/clients.rs",
+    "crates/volume/src/engine/mover.rs",
+    "crates/volume/src/engine/write.rs",
+    "crates/volume/src/recovery/replay.rs",
+    "crates/volume/tests/damage.rs",
+    "crates/volume/tests/device_faults.rs",
+    "crates/volume/tests/reclass.rs",
+    "crates/volume/tests/world/mod.rs",
+];
+
+/// Words that the house does not use, by room.
+pub const WORDS_LEFT: [(&str, usize); 8] = [
+    ("export", 2),
+    ("forebay", 269),
+    ("prism", 46),
+    ("sim", 72),
+    ("trace", 15),
+    ("volume", 491),
+    ("docs", 20),
+    ("rest", 1),
+];

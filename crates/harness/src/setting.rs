@@ -1,0 +1,103 @@
+//! The pools that are killed: what each is to bring about.
+
+use crate::part::Part;
+use crate::server::{Pool, sparse_file};
+use anyhow::{Context, Result};
+use forebay_proof::oracle::Oracle;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Connections, and so parts of the disk.
+pub const CONNECTIONS: u64 = 4;
+
+/// A kind of pool, sizes in MiB.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Name.
+    pub name: &'static str,
+    fast: u64,
+    capacity: u64,
+    /// Size of the disk.
+    pub disk: u64,
+    memory: u64,
+    /// Its load must have moved data to the capacity tier and collected bands there.
+    pub must_move: bool,
+}
+
+/// A fast tier that is always full, so that destage and collection are under way at every kill; a map that does not fit
+/// memory, so that leaves come and go; and one with room for everything.
+pub const KINDS: [Kind; 3] = [
+    Kind { name: "tiny", fast: 16, capacity: 120, disk: 96, memory: 64, must_move: true },
+    Kind { name: "paged", fast: 64, capacity: 640, disk: 384, memory: 48, must_move: false },
+    Kind { name: "roomy", fast: 256, capacity: 1024, disk: 256, memory: 1024, must_move: false },
+];
+
+/// A pool of one kind, and what its disk must hold.
+pub struct Setting {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its server.
+    pub pool: Pool,
+    /// Who writes where on the disk.
+    pub parts: Vec<Part>,
+    /// What the disk may hold.
+    pub oracle: Mutex<Oracle>,
+}
+
+impl Setting {
+    /// Makes files and configuration, and formats the pool.
+    pub fn create(kind: Kind, program: &Path, directory: &Path, seed: u64) -> Result<Self> {
+        let directory = directory.join(kind.name);
+        std::fs::create_dir_all(&directory)?;
+        sparse_file(&directory.join("fast.img"), kind.fast << 20)?;
+        sparse_file(&directory.join("capacity.img"), kind.capacity << 20)?;
+        let config = directory.join("pool.toml");
+        let text = directory.to_str().context("the directory's name is not UTF-8")?;
+        std::fs::write(&config, configuration(&kind, text, seed))?;
+        let pool = Pool { program: program.to_owned(), config, log: directory.join("server.log") };
+        pool.run("create", &[])?;
+        let disk_bytes = kind.disk << 20;
+        let parts = (0..CONNECTIONS).map(|index| Part::new(index, CONNECTIONS, disk_bytes)).collect();
+        Ok(Self { kind, pool, parts, oracle: Mutex::default() })
+    }
+}
+
+/// Four placements by address. Both devices lose what was not flushed when the process dies.
+fn configuration(kind: &Kind, directory: &str, seed: u64) -> String {
+    let Kind { fast, disk, memory, .. } = kind;
+    let (a, b, c) = (fast / 4, disk / 3, disk * 2 / 3);
+    let mut text = format!(
+        r#"[pool]
+name = "crash"
+
+[[fast]]
+target = "volatile:{directory}/fast.img?seed={seed}"
+
+[[capacity]]
+target = "volatile:{directory}/capacity.img?seed={seed}"
+band = "1MiB"
+
+[[disk]]
+name = "db"
+size = "{disk}MiB"
+
+[memory]
+limit = "{memory}MiB"
+
+[[export]]
+disk = "db"
+nbd = "unix:{directory}/db.sock"
+
+[server]
+control = "{directory}/control.sock"
+"#
+    );
+    let classes =
+        [("log", "fast", 0, a), ("temp", "stage", a, b), ("bulk", "capacity", b, c), ("twice", "both", c, *disk)];
+    for (name, place, from, to) in classes {
+        text.push_str(&format!(
+            "\n[[class]]\nname = \"{name}\"\nplace = \"{place}\"\npriority = 1\nmatch = [\"disk:db & offset:{from}MiB..{to}MiB\"]\n"
+        ));
+    }
+    text
+}

@@ -1,0 +1,131 @@
+//! Choosing what still lives in the band that is collected.
+
+use super::{Engine, JobKind, Phase, waiter};
+use crate::engine::Pending;
+use crate::engine::paging::Leaf;
+use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::batch::Moved;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::space::bands::COLLECTED;
+use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
+
+/// Summary entries looked up in one step, so that hosts are served in between.
+const LOOKUPS_PER_STEP: usize = 4096;
+/// Summaries of a band read at once.
+const SUMMARIES_AT_ONCE: usize = 256;
+
+impl Engine {
+    /// Reads the summaries of a band, many at a time.
+    pub(super) fn read_summaries(&mut self, id: u32, band: u32) {
+        let shape = self.bands.shape();
+        // Recovery closes bands that are not full.
+        let written = self.bands.get(band).written / page::BLOCK_SECTORS as u32;
+        while let Some(job) = self.job_mut(id) {
+            let group = job.next_group;
+            if group >= shape.groups() || shape.first_block(group) >= written || shape.group_sectors(group) == 0 {
+                break;
+            }
+            if job.outstanding >= SUMMARIES_AT_ONCE {
+                return;
+            }
+            job.next_group += 1;
+            let location = self.extents.band_location(band, shape.summary_block(group));
+            let Some((device, offset_bytes)) = self.extents.place(location) else { continue };
+            if let Some(job) = self.job_mut(id) {
+                job.outstanding += 1;
+            }
+            let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+            self.command(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, group });
+        }
+        if self.job(id).is_some_and(|job| job.outstanding == 0) {
+            self.summaries_read(id);
+        }
+    }
+
+    /// One that cannot be read costs its group: what lives there stays, and keeps the band from being freed.
+    pub(crate) fn summary_read(
+        &mut self,
+        id: u32,
+        group: u32,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let Some(JobKind::Collect { band }) = self.job(id).map(|job| job.kind) else { return };
+        let (shape, table) = (self.bands.shape(), self.bands.get(band));
+        let name = SummaryName { band, group, generation: table.generation };
+        let entries = match (result, Self::single(bufs)) {
+            (Ok(()), Some(page)) => {
+                band_summary::decode(&self.superblock.pool, name, shape.group_sectors(group), &page)
+            }
+            _ => None,
+        };
+        let start = self.extents.band_location(band, shape.first_block(group));
+        let stream_class = ClassId(table.stream & !COLLECTED);
+        let Some(job) = self.job_mut(id) else { return };
+        job.outstanding -= 1;
+        if let Some(entries) = entries {
+            // A band gets one class: what was mixed stays so rather than opening a band for each.
+            job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| {
+                let (disk, block, source) = (e.disk, e.block, start + u64::from(at));
+                let SummaryEntry { sectors, origin, checksum, class, group, .. } = *e;
+                (Moved { disk, block, source, sectors, origin, checksum, class, group }, stream_class)
+            }));
+        } else {
+            self.counters.summary_errors += 1;
+            self.exclude(band);
+        }
+        self.read_summaries(id, band);
+    }
+
+    fn summaries_read(&mut self, id: u32) {
+        if let Some(job) = self.job_mut(id) {
+            // Taken from the end, so in descending order; they are sorted again before they are applied.
+            job.lookups.sort_by_key(|(moved, _)| (moved.disk, moved.block));
+            job.phase = Phase::Gather;
+        }
+        self.gather_collect(id);
+    }
+
+    pub(super) fn gather_collect(&mut self, id: u32) {
+        for _ in 0..LOOKUPS_PER_STEP {
+            let (limit, leaves_max) = (self.blocks_per_job(), self.leaves_per_job());
+            let Some(job) = self.job(id) else { return };
+            let Some(&(moved, class)) = job.lookups.last() else {
+                return self.gathered(id);
+            };
+            if job.candidates.len() >= limit {
+                return self.gathered(id);
+            }
+            let (disk, leaf) = moved.leaf();
+            let frame = match self.require_leaf(disk, leaf, waiter(id), false) {
+                Leaf::Wait => {
+                    if let Some(job) = self.job_mut(id) {
+                        job.waiting = true;
+                    }
+                    return;
+                }
+                Leaf::Hole => None,
+                Leaf::Ready(frame) => Some(frame),
+            };
+            let lives = frame.and_then(|frame| {
+                let at = (moved.block % LEAF_ENTRIES as u64) as usize;
+                let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
+                match entry {
+                    Entry::Data { location, class } => {
+                        (location == moved.source && checksum == moved.checksum).then_some(class)
+                    }
+                    _ => None,
+                }
+            });
+            let Some(job) = self.job_mut(id) else { return };
+            if lives.is_some() && job.leaves >= leaves_max && job.newest_leaf != Some((disk, leaf)) {
+                return self.gathered(id);
+            }
+            job.lookups.pop();
+            if let Some(now) = lives {
+                // Its class may have changed since the summary was written.
+                job.take(Moved { class: now, ..moved }, class);
+            }
+        }
+    }
+}

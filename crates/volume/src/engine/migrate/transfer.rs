@@ -1,0 +1,263 @@
+//! Reading the sources, writing the destinations, making them durable.
+
+use super::{Engine, JobKind, Phase};
+use crate::engine::Pending;
+use crate::engine::summaries::Append;
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::Moved;
+use crate::space::bands::stream_hint;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
+
+const BLOCK: usize = 4096;
+/// Blocks of one device request, 256 KiB: a host's request that comes behind it waits for no more than this.
+const IO_BLOCKS: usize = 64;
+
+impl Engine {
+    pub(super) fn read_sources(&mut self, id: u32) {
+        let Some(job) = self.job_mut(id) else { return };
+        // One for this function, so that devices that complete at once do not end the phase early.
+        job.outstanding = 1;
+        // In the order of places: blocks of one file lie together in both tiers.
+        let mut sources: Vec<(u64, usize)> =
+            job.candidates.iter().enumerate().map(|(at, candidate)| (candidate.moved.source, at)).collect();
+        sources.sort_unstable();
+        let mut first = 0;
+        while first < sources.len() {
+            let (start, _) = sources[first];
+            let mut run = 1;
+            while first + run < sources.len()
+                && run < IO_BLOCKS
+                && sources[first + run].0 == start + 8 * run as u64
+                && self.extents.is_fast(sources[first + run].0) == self.extents.is_fast(start)
+            {
+                run += 1;
+            }
+            if let Some((device, offset_bytes)) = self.extents.place(start) {
+                if let Some(job) = self.job_mut(id) {
+                    job.outstanding += 1;
+                }
+                let bufs = Vectored::One(Buf::new(run * BLOCK));
+                let candidates = sources[first..first + run].iter().map(|&(_, at)| at as u32).collect();
+                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoveRead { job: id, candidates });
+            }
+            first += run;
+        }
+        self.transfer_part_done(id);
+    }
+
+    pub(crate) fn sources_read(
+        &mut self,
+        id: u32,
+        candidates: &[u32],
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let data = match (result, Self::single(bufs)) {
+            (Ok(()), Some(buf)) => Some(buf.freeze()),
+            // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
+            _ => None,
+        };
+        for (i, &at) in candidates.iter().enumerate() {
+            let block = data.as_ref().map(|data| data.slice(i * BLOCK, BLOCK));
+            match block.filter(|block| self.is_good_source(id, at, block)) {
+                Some(block) => self.source_read(id, at, block),
+                None => self.read_source_again(id, at),
+            }
+        }
+        self.transfer_part_done(id);
+    }
+
+    fn is_good_source(&self, id: u32, at: u32, block: &[u8]) -> bool {
+        let Some(candidate) = self.job(id).and_then(|job| job.candidates.get(at as usize)) else { return false };
+        let moved = &candidate.moved;
+        self.options.faults.checksums_ignored() || block_checksum(moved.disk, moved.block, block) == moved.checksum
+    }
+
+    fn source_read(&mut self, id: u32, at: u32, block: SharedBuf) {
+        if let Some(candidate) = self.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+            candidate.data = Some(block);
+        }
+    }
+
+    /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
+    fn read_source_again(&mut self, id: u32, at: u32) {
+        let source = self.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
+        let Some((device, offset_bytes)) = source.and_then(|source| self.extents.place(source)) else { return };
+        if let Some(job) = self.job_mut(id) {
+            job.outstanding += 1;
+        }
+        let bufs = Vectored::One(Buf::new(BLOCK));
+        let pending = Pending::MoveReadAgain { job: id, candidate: at };
+        self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
+    }
+
+    /// A block was read for the second time. What cannot be read stays where it is: the device may be able to read it
+    /// another day. What can be read and is not what was written is damaged.
+    pub(crate) fn source_read_again(
+        &mut self,
+        id: u32,
+        at: u32,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        if let (Ok(()), Some(buf)) = (result, Self::single(bufs)) {
+            let block = buf.freeze();
+            if self.is_good_source(id, at, &block) {
+                self.source_read(id, at, block);
+            } else if let Some(candidate) = self.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+                candidate.damaged = true;
+            }
+        }
+        self.transfer_part_done(id);
+    }
+
+    /// One device request of the read, write or flush phase ended.
+    fn transfer_part_done(&mut self, id: u32) {
+        let Some(job) = self.job_mut(id) else { return };
+        job.outstanding -= 1;
+        if job.outstanding > 0 {
+            return;
+        }
+        if job.failed {
+            if let JobKind::Collect { band } = job.kind {
+                self.exclude(band);
+            }
+            return self.end_job(id, true);
+        }
+        match job.phase {
+            Phase::Read => self.write_destinations(id),
+            Phase::Write => self.flush_destinations(id),
+            Phase::Flush => {
+                job.phase = Phase::Record;
+                job.next = 0;
+                self.record_moves(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn write_destinations(&mut self, id: u32) {
+        let Some(job) = self.job_mut(id) else { return };
+        job.phase = Phase::Write;
+        job.outstanding = 1;
+        let kind = job.kind;
+        // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
+        let moves = |c: &super::Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
+        let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
+        job.candidates = moving;
+        let is_empty = job.candidates.is_empty();
+        if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
+            // Blocks that cannot be read keep it from being freed: not at once again.
+            self.exclude(band);
+        }
+        if kind == JobKind::Destage {
+            staying.iter().for_each(|candidate| self.let_go(&candidate.moved));
+        }
+        if is_empty {
+            // Not at once again: it would find the same.
+            return self.end_job(id, true);
+        }
+        self.write_runs(id);
+        self.transfer_part_done(id);
+    }
+
+    /// Writes what has data, class by class, each to a band of its stream.
+    fn write_runs(&mut self, id: u32) {
+        let Some(job) = self.job(id) else { return };
+        let healthy: Vec<(usize, ClassId)> =
+            job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.class)).collect();
+        let mut done = 0;
+        while done < healthy.len() {
+            let (_, class) = healthy[done];
+            let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
+            let Some(stream) = self.job(id).map(|job| job.stream(class)) else { return };
+            let grant = self.bands.grant(stream, same_class as u32);
+            let place = grant.and_then(|grant| {
+                let location = self.extents.band_location(grant.band, grant.first);
+                self.extents.place(location).map(|place| (grant, location, place))
+            });
+            let Some((grant, location, (device, offset_bytes))) = place else {
+                // Hosts took the space meanwhile: what has none stays where it is.
+                return self.leave_the_rest(id, done == 0);
+            };
+            self.checkpoint.summaries_due |= self.bands.has_due();
+            let blocks = grant.blocks as usize;
+            let Some(job) = self.job_mut(id) else { return };
+            let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
+            let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
+            for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
+                let candidate = &mut job.candidates[at];
+                candidate.destination = location + 8 * i as u64;
+                sent.push((candidate.moved, candidate.destination));
+                if let Some(data) = candidate.data.take() {
+                    append.push(data);
+                }
+            }
+            job.outstanding += 1;
+            job.devices |= 1 << device;
+            done += blocks;
+            for (moved, destination) in sent {
+                let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
+                self.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
+            }
+            self.append_summary(&mut append, location, grant.blocks);
+            let hint = append.hint;
+            let (op, groups) = append.into_op();
+            self.command(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
+        }
+    }
+
+    fn leave_the_rest(&mut self, id: u32, is_all: bool) {
+        let Some(job) = self.job_mut(id) else { return };
+        job.failed |= is_all;
+        let kind = job.kind;
+        let moves = |c: &super::Candidate| c.damaged || c.destination != 0;
+        let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
+        job.candidates = moving;
+        if kind == JobKind::Destage {
+            staying.iter().for_each(|candidate| self.let_go(&candidate.moved));
+        }
+    }
+
+    pub(crate) fn destination_written(&mut self, id: u32, result: Result<(), IoError>) {
+        if let Some(job) = self.job_mut(id) {
+            job.failed |= result.is_err();
+        }
+        self.transfer_part_done(id);
+    }
+
+    /// The data must be durable before the journal names it: then a record never outlives its data.
+    fn flush_destinations(&mut self, id: u32) {
+        let volatile = self.volatile;
+        let Some(job) = self.job_mut(id) else { return };
+        job.phase = Phase::Flush;
+        job.outstanding = 1;
+        let devices = job.devices & volatile;
+        for device in 0..self.extents.devices() {
+            if devices & 1 << device != 0 {
+                if let Some(job) = self.job_mut(id) {
+                    job.outstanding += 1;
+                }
+                let number = self.flush.move_flush_begins(device);
+                self.command(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
+            }
+        }
+        self.transfer_part_done(id);
+    }
+
+    pub(crate) fn destination_flushed(&mut self, id: u32, number: u64, device: usize, result: Result<(), IoError>) {
+        self.flush.move_flush_ended(number);
+        if let Err(error) = result {
+            self.flush_failed(device, &error);
+        }
+        // Nor is the data of this job known to be durable where another flush heard of a lost write first.
+        if self.flush.failed
+            && let Some(job) = self.job_mut(id)
+        {
+            job.failed = true;
+        }
+        self.finish_flush();
+        self.transfer_part_done(id);
+    }
+}

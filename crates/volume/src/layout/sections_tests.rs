@@ -1,0 +1,149 @@
+//! Roots round-trip, keep what they do not know, and refuse what cannot be, by the name of the section.
+
+use super::*;
+use crate::layout::page::LEAF_ENTRIES;
+use forebay_block::DiskId;
+
+fn bounds() -> RootBounds {
+    // Two groups, the second with one block of data less.
+    RootBounds {
+        shape: BandShape::new(127 * 4096),
+        bands: 3,
+        slots: 70,
+        sectors: 8 * 71 + 3 * 127 * 8,
+        journal_sector_bytes: 512,
+    }
+}
+
+fn root() -> Root {
+    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::NONE };
+    let page = |location| PageRef { location, stageable: 0, crc: 1, generation: 2 };
+    Root {
+        journal_position: 1024,
+        journal_batch: 7,
+        next_sequence: 50,
+        unapplied: vec![3, 49],
+        clean: true,
+        generation: 4,
+        disks: vec![DiskRoot {
+            id: 1,
+            name: "a".to_owned(),
+            size_bytes: 2 * (LEAF_ENTRIES * INDEX_ENTRIES * 4096) as u64,
+            pages: vec![(0, page(8)), (1, page(8 * 70))],
+        }],
+        next_disk: 2,
+        classes: vec![1, 2, 3],
+        stats: vec![ClassStats { fast_blocks: 70, reclassed_out_bytes: 9, ..ClassStats::default() }],
+        evidence: vec![4],
+        band_clock: 6,
+        bands: vec![
+            BandRoot { state: BandState::Open, stream: 1, valid: 8, written: 65 * 8, generation: 1, closed_at: 0 },
+            BandRoot {
+                state: BandState::Closed,
+                stream: 1,
+                valid: 125 * 8,
+                written: 127 * 8,
+                generation: 3,
+                closed_at: 6,
+            },
+            BandRoot::default(),
+        ],
+        open_groups: vec![(0, 1, vec![entry])],
+        slots: vec![u64::MAX, 0x3f],
+        kept: vec![KeptSection { tag: *b"XYZ1", shard: 3, payload: vec![9; 100] }],
+    }
+}
+
+#[test]
+fn roots_round_trip_with_the_sections_they_do_not_know() {
+    let blob = root().encode();
+    let read = Root::decode(&blob, &bounds()).unwrap();
+    assert_eq!(read, root());
+    assert_eq!(read.encode(), blob);
+}
+
+#[test]
+fn every_flipped_bit_is_seen() {
+    let mut blob = root().encode();
+    let whole = Root::decode(&blob, &bounds()).unwrap();
+    for bit in 0..blob.len() * 8 {
+        blob[bit / 8] ^= 1 << (bit % 8);
+        // The tag of a section that is kept says nothing to this program.
+        match Root::decode(&blob, &bounds()) {
+            Ok(other) => assert!(other != whole && other.kept[0].tag != *b"XYZ1", "bit {bit}"),
+            Err(error) => assert_eq!(error.section.len(), 4),
+        }
+        blob[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn sections_that_cannot_be_are_refused_by_name() {
+    let plain = root().encode();
+    let with = |tag: Tag, shard, flags| {
+        let mut w = Writer::default();
+        w.bytes.extend_from_slice(&plain);
+        put_section(&mut w, (tag, shard, flags), |w| w.u8(1));
+        Root::decode(&w.bytes, &bounds()).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(with(*b"NEW1", 0, 0), error(*b"NEW1", "it needs a newer program"));
+    assert_eq!(with(*b"NEW1", 0, 3), error(*b"NEW1", "it needs a newer program"));
+    assert_eq!(with(*b"XYZ1", 3, 1), error(*b"XYZ1", "it is there twice"));
+    assert_eq!(with(SLOTS, 0, 0).section, "SLOT");
+    assert_eq!(with(SHARD, 1, 0).section, "SHRD");
+    // Cut off behind the last known section it is a root of an older program.
+    let known = plain.len() - HEADER_BYTES - 100;
+    for cut in (0..plain.len()).filter(|&cut| cut != known) {
+        assert!(Root::decode(&plain[..cut], &bounds()).is_err(), "{cut}");
+    }
+}
+
+type Harm = fn(&mut Root);
+
+#[test]
+fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
+    let cases: &[(&str, Harm)] = &[
+        ("SHRD", |r| r.journal_position = 100),
+        ("SHRD", |r| r.journal_batch = COUNTER_LIMIT),
+        ("SHRD", |r| r.unapplied = vec![49, 3]),
+        ("SHRD", |r| r.unapplied = vec![50]),
+        ("POOL", |r| r.generation = u32::MAX),
+        ("DISK", |r| r.next_disk = 1),
+        ("DISK", |r| r.disks[0].id = 0),
+        ("DISK", |r| r.disks.push(r.disks[0].clone())),
+        ("DISK", |r| r.disks[0].size_bytes = u64::MAX),
+        ("DISK", |r| r.disks[0].size_bytes = 4096),
+        ("DISK", |r| r.disks[0].pages[1].1.location = 8 * 71),
+        ("DISK", |r| r.disks[0].pages[1].1.location = 8),
+        ("DISK", |r| r.disks[0].pages[0].1.location = 0),
+        ("DISK", |r| r.disks[0].pages[0].0 = 1),
+        ("BOOK", |r| r.stats = vec![ClassStats::default(); 121]),
+        ("BOOK", |r| r.stats[0].fast_blocks = 71),
+        ("BOOK", |r| r.stats[0].destaged_bytes = u64::MAX),
+        ("BAND", |r| r.bands.truncate(2)),
+        ("BAND", |r| r.bands.push(BandRoot::default())),
+        ("BAND", |r| r.bands[0].valid = 126 * 8),
+        ("BAND", |r| r.bands[0].written = 127 * 8),
+        ("BAND", |r| r.bands[0].written = 63 * 8),
+        ("BAND", |r| r.bands[1].written = 128 * 8),
+        ("BAND", |r| r.bands[1].written = 4),
+        ("BAND", |r| r.bands[1] = BandRoot { generation: 3, ..r.bands[0] }),
+        ("BAND", |r| r.bands[1].closed_at = 7),
+        ("OPEN", |r| r.open_groups[0].0 = 1),
+        ("OPEN", |r| r.open_groups[0].0 = 3),
+        ("OPEN", |r| r.open_groups[0].1 = 0),
+        ("OPEN", |r| r.open_groups.push(r.open_groups[0].clone())),
+        ("OPEN", |r| r.open_groups[0].2 = vec![SummaryEntry::NONE; 63]),
+        ("OPEN", |r| r.open_groups[0].2[0].sectors = 9),
+        ("SLOT", |r| r.slots.truncate(1)),
+        ("SLOT", |r| r.slots.push(0)),
+    ];
+    for (i, (section, harm)) in cases.iter().enumerate() {
+        let mut bad = root();
+        harm(&mut bad);
+        match Root::decode(&bad.encode(), &bounds()) {
+            Err(error) => assert_eq!(error.section, *section, "case {i}: {error}"),
+            Ok(_) => panic!("case {i} of {section} was taken"),
+        }
+    }
+}

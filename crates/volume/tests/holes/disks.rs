@@ -1,0 +1,65 @@
+//! Disks that are added or grown.
+
+use crate::device::{Kind, Region};
+use crate::rig::{BLOCK, FAST, Rig, Setup, content, held};
+use forebay_block::DiskId;
+use forebay_volume::Op;
+
+/// Writes a block of a disk and flushes, and gives up after a while. Whether both were acknowledged.
+fn is_acknowledged(rig: &mut Rig, disk: DiskId, block: u64) -> bool {
+    let write = rig.submit_to(disk, block, BLOCK as u64, Op::Write(content(block, 7)), true, None);
+    rig.polls(2000);
+    let flush = rig.submit_to(disk, 0, 0, Op::Flush, false, None);
+    rig.polls(2000);
+    [write, flush].iter().all(|&token| rig.answer(token).is_some_and(Result::is_ok))
+}
+
+/// Holds every checkpoint.
+fn hold_roots(rig: &Rig) {
+    rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
+}
+
+/// A disk is durable with the next checkpoint, but it was served at once: a host's flush of it succeeded, the power was cut,
+/// and recovery found records of a disk that it had never heard of and dropped them.
+#[test]
+fn hole_04_a_disk_served_before_it_is_durable() {
+    let mut rig = Rig::new(&Setup::default());
+    hold_roots(&rig);
+    let second = rig.pool.engine.add_disk("second", 1 << 20, true).unwrap();
+    let told = is_acknowledged(&mut rig, second, 5);
+    let mut rig = rig.crash();
+    if told {
+        assert!(rig.pool.engine.disk_named("second").is_some(), "acknowledged, and the disk is gone");
+        assert_eq!(rig.get_from(second, 5), Ok(7), "acknowledged, and gone");
+    }
+}
+
+/// The same for the part by which a disk grew.
+#[test]
+fn hole_04_a_disk_served_beyond_its_old_end_before_that_is_durable() {
+    let mut rig = Rig::new(&Setup::default());
+    let old_blocks = rig.setup.disk_bytes / BLOCK as u64;
+    hold_roots(&rig);
+    rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64, true).unwrap();
+    let disk = rig.disk;
+    let told = is_acknowledged(&mut rig, disk, old_blocks + 1);
+    let mut rig = rig.crash();
+    if told {
+        assert_eq!(rig.get(old_blocks + 1), Ok(7), "acknowledged, and gone");
+    }
+}
+
+/// Once it is durable, a new disk and the new part of a grown one are served, and keep what is written to them.
+#[test]
+fn disks_added_and_grown_are_served_once_they_are_durable() {
+    let mut rig = Rig::new(&Setup::default());
+    let old_blocks = rig.setup.disk_bytes / BLOCK as u64;
+    let second = rig.pool.engine.add_disk("second", 1 << 20, true).unwrap();
+    rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64, true).unwrap();
+    rig.checkpoint();
+    rig.polls(50);
+    let disk = rig.disk;
+    assert!(is_acknowledged(&mut rig, second, 5) && is_acknowledged(&mut rig, disk, old_blocks + 1));
+    let mut rig = rig.crash();
+    assert_eq!((rig.get_from(second, 5), rig.get(old_blocks + 1)), (Ok(7), Ok(7)));
+}

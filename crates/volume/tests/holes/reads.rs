@@ -1,0 +1,72 @@
+//! Devices that misread once.
+
+use crate::device::{Fate, Kind};
+use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, is_page_read, label};
+use forebay_block::{Buf, ClassId};
+use forebay_volume::{Op, Outcome};
+
+/// How a read goes wrong: a flipped bit, or an error of the device.
+const WAYS: [fn(u64) -> Fate; 2] = [|place| Fate::Misread(place + 77), |_| Fate::Failed];
+
+/// The next read of a place goes wrong, and no other.
+fn strike_once(rig: &Rig, device: usize, place: u64, way: fn(u64) -> Fate) {
+    let mut is_due = true;
+    rig.devices[device].rule(move |seen| {
+        let strikes = seen.kind == Kind::Read && seen.covers(place) && std::mem::take(&mut is_due);
+        if strikes { way(place) } else { Fate::Good }
+    });
+}
+
+fn on_both_tiers(mut test: impl FnMut(&mut Rig, usize, fn(u64) -> Fate)) {
+    for way in WAYS {
+        for (device, tag) in [(FAST, None), (CAPACITY, BULK)] as [(usize, Option<ClassId>); 2] {
+            let mut rig = Rig::new(&Setup::default());
+            rig.put(3, 1, tag);
+            test(&mut rig, device, way);
+            assert_eq!(rig.get(3).map(|version| version > 0), Ok(true), "afterwards");
+        }
+    }
+}
+
+/// A host's read that went wrong was looked up again, and where the map still named the same place it was given up without
+/// reading again: one bad transfer was an error for the host.
+#[test]
+fn hole_06_a_misread_of_a_host_read_is_read_again() {
+    on_both_tiers(|rig, device, way| {
+        let place = rig.find(device, 3, 1)[0];
+        strike_once(rig, device, place, way);
+        assert_eq!(rig.get(3), Ok(1));
+    });
+}
+
+/// The same where part of a block is overwritten and the rest is read.
+#[test]
+fn hole_06_a_misread_of_a_merge_is_read_again() {
+    on_both_tiers(|rig, device, way| {
+        let place = rig.find(device, 3, 1)[0];
+        strike_once(rig, device, place, way);
+        let part = Buf::copy_of(&content(3, 2)[..512]);
+        let token = rig.submit_to(rig.disk, 3, 512, Op::Write(part), false, None);
+        rig.wait(token).unwrap();
+        let token = rig.submit_to(rig.disk, 3, BLOCK as u64, Op::Read, false, None);
+        let Ok(Outcome::Data(data)) = rig.wait(token) else { panic!("not read") };
+        assert!(data[..512] == content(3, 2)[..512] && data[512..] == content(3, 1)[512..]);
+        assert_eq!(label(&data), None);
+        rig.put(3, 3, None);
+    });
+}
+
+/// The page of a leaf whose read fails once: the host's read that needed it failed with it, and nothing was tried again.
+#[test]
+fn hole_06_a_failed_read_of_a_map_page_is_read_again() {
+    let mut rig = Rig::new(&Setup::default());
+    rig.put(3, 1, BULK);
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    let mut is_due = true;
+    rig.devices[FAST].rule(move |seen| match is_page_read(seen) && std::mem::take(&mut is_due) {
+        true => Fate::Failed,
+        false => Fate::Good,
+    });
+    assert_eq!(rig.get(3), Ok(1));
+}

@@ -1,0 +1,67 @@
+//! Requests of devices as the rules of a test see them.
+
+use forebay_block::Op;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    Flush,
+    Discard,
+}
+
+/// Where a request goes, as far as the superblock tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Superblocks, watermarks, and all that is nothing else.
+    Head,
+    Root,
+    Journal,
+    /// Map pages and data on the fast tier.
+    Slots,
+    /// Data on the capacity tier.
+    Bands,
+}
+
+/// A request as a rule sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub kind: Kind,
+    pub region: Region,
+    pub offset_bytes: u64,
+    /// What would be read, written or discarded.
+    pub bytes: &'a [u8],
+}
+
+impl Seen<'_> {
+    pub fn is(&self, kind: Kind, region: Region) -> bool {
+        self.kind == kind && self.region == region
+    }
+    /// Whether it touches the byte at an offset of the device.
+    pub fn covers(&self, offset_bytes: u64) -> bool {
+        (self.offset_bytes..self.offset_bytes + self.bytes.len() as u64).contains(&offset_bytes)
+    }
+}
+
+/// What a rule makes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Good,
+    /// It stays under way: the rule is asked again at the next poll.
+    Held,
+    /// It fails. A write changes nothing; a flush loses what it should have made durable, and the device tells so once.
+    Failed,
+    /// A read succeeds with a flipped bit at this offset of the device.
+    Misread(u64),
+}
+
+/// How many bytes a request is about.
+pub fn len_bytes(op: &Op) -> u64 {
+    match op {
+        Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+        Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+        Op::Flush => 0,
+        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
+    }
+}

@@ -1,0 +1,110 @@
+//! Space that is given back, or is not; and room in the journal.
+
+use crate::device::{Fate, Kind, Region};
+use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, findings, has_data, held};
+use forebay_volume::{EngineOptions, Op, RequestError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The pool is full. A discard waits for its turn behind a write of zeros to the same range; a writer elsewhere waits for
+/// space. When the zeros are written the discard is woken, and stood in the queue behind the writer, who waits for the very
+/// space that the discard gives back. After a while the writer was told that there is none.
+#[test]
+fn hole_11_a_woken_discard_behind_a_writer_that_waits_for_space() {
+    let base = Setup::default().options;
+    let options = EngineOptions { destage_above_percent: 75, ..base };
+    let setup = Setup { fast_bytes: 3 << 20, capacity_bytes: 1 << 20, options, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    let mut written = 0;
+    loop {
+        let token = rig.write(written, 1, None);
+        match rig.wait(token) {
+            Ok(_) => written += 1,
+            Err(RequestError::NoSpace) => break,
+            other => panic!("block {written}: {other:?}"),
+        }
+    }
+    assert!(written > 300, "{written}");
+    rig.flush();
+    rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Journal)));
+    let zeroes = rig.submit_to(rig.disk, 0, BLOCK as u64, Op::WriteZeroes { may_unmap: false }, false, None);
+    rig.polls(5);
+    let discard = rig.submit_to(rig.disk, 0, written / 2 * BLOCK as u64, Op::Discard, false, None);
+    rig.polls(5);
+    let writer = rig.write_run(written / 2, 32, 2, false, None);
+    rig.polls(5);
+    assert!([zeroes, discard, writer].iter().all(|&token| rig.answer(token).is_none()));
+    rig.devices[FAST].heal();
+    for (token, who) in [(zeroes, "zeros"), (discard, "discard"), (writer, "writer")] {
+        let answer = rig.wait(token);
+        assert!(answer.is_ok(), "{who}: {answer:?}");
+    }
+    assert_eq!((rig.get(0), rig.get(written / 2)), (Ok(0), Ok(2)));
+}
+
+/// The journal cannot be written, so the pool takes no more writes; then it is stopped cleanly. The slots of the writes whose
+/// records were lost were still marked as used in the last root, and nothing would ever have freed them.
+#[test]
+fn hole_11_b_a_lost_journal_batch_leaks_nothing() {
+    let mut rig = Rig::new(&Setup::default());
+    rig.put(0, 1, None);
+    rig.put(1, 1, BULK);
+    rig.flush();
+    rig.devices[FAST].rule(|seen| match seen.is(Kind::Write, Region::Journal) {
+        true => Fate::Failed,
+        false => Fate::Good,
+    });
+    let failed = [rig.write_run(0, 8, 2, false, None), rig.write_run(8, 8, 2, false, BULK)];
+    for token in failed {
+        assert!(rig.wait(token).is_err());
+    }
+    assert!(rig.pool.engine.status().read_only.is_some());
+    rig.devices[FAST].heal();
+    rig.pool.close();
+    let setup = rig.setup.clone();
+    let devices = rig.cut(|_| false);
+    assert_eq!(findings(&setup, &devices), [""; 0]);
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert!(matches!(rig.get(0), Ok(1 | 2)) && matches!(rig.get(1), Ok(1 | 2)));
+    rig.put(0, 3, None);
+    let options = rig.setup.options.clone();
+    let rig = rig.restart(options);
+    assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
+}
+
+/// Hundreds of writes are under way, their records share a few batches, and no checkpoint comes. Then the capacity device
+/// fails the writes of their data, one after the other: each failure writes a record that cancels a write, in a batch of its
+/// own, and nobody asked whether the journal has room. It ran over its own start, and what was there was durable.
+#[test]
+fn hole_11_d_cancel_records_when_the_journal_is_full() {
+    // Large bands: so many writes find space on the capacity tier.
+    let setup = Setup { capacity_bytes: 16 << 20, band_bytes: 1 << 20, journal_bytes: 128 << 10, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    rig.put(0, 1, None);
+    rig.put(1, 1, BULK);
+    rig.checkpoint();
+    rig.put(0, 2, None);
+    rig.put(1, 2, BULK);
+    rig.flush();
+    rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
+    let turn = Arc::new(AtomicBool::new(false));
+    let allowed = turn.clone();
+    rig.devices[CAPACITY].rule(move |seen| match seen.is(Kind::Write, Region::Bands) && has_data(seen) {
+        true if allowed.swap(false, Ordering::Relaxed) => Fate::Failed,
+        is_data => held(is_data),
+    });
+    let tokens: Vec<u64> = (100..700).map(|block| rig.write(block, 3, BULK)).collect();
+    rig.polls(50);
+    // One of them fails, and then the next.
+    for _ in 0..1000 {
+        turn.store(true, Ordering::Relaxed);
+        rig.polls(2);
+    }
+    let failed = tokens.iter().filter(|&&token| rig.answer(token).is_some_and(Result::is_err)).count();
+    assert!(failed > 200, "{failed}");
+    let mut rig = rig.crash();
+    assert_eq!((rig.get(0), rig.get(1)), (Ok(2), Ok(2)));
+    for block in 100..700 {
+        assert!(matches!(rig.get(block), Ok(0 | 3)), "{:?}", rig.get(block));
+    }
+}

@@ -1,0 +1,269 @@
+//! A tiny pool in memory with a life behind it, for targets that put hostile structures into it. Checksums are made right
+//! again, so that what is inside gets through.
+#![allow(dead_code, reason = "each target uses a part of it")]
+
+use forebay_block::checksum::crc32c;
+use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Op, Request};
+use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
+use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::recovery::format::NewDisk;
+use forebay_volume::recovery::{OpenError, format, open};
+use forebay_volume::{Devices, EngineOptions, Outcome, Pool};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+pub const POOL: [u8; 16] = [7; 16];
+/// Two groups in a band: 64 blocks and 16.
+pub const BAND_BYTES: u64 = 80 * 4096;
+const FAST_BYTES: usize = 1664 << 10;
+const CAPACITY_BYTES: usize = 2432 << 10;
+const DISK_BYTES: u64 = 8 << 20;
+const BULK: ClassId = ClassId(5);
+/// Requests that a device takes before somebody must be going round in circles.
+const REQUESTS_MAX: u64 = 50_000;
+
+/// The two devices' bytes.
+pub type Images = [Vec<u8>; 2];
+
+/// A device in memory that does everything at once.
+struct Ram {
+    geometry: Geometry,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    done: Vec<Completion>,
+    requests: u64,
+}
+
+impl Device for Ram {
+    fn name(&self) -> &str {
+        "ram"
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.requests += 1;
+        assert!(self.requests < REQUESTS_MAX, "device requests without end");
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = request.offset_bytes as usize;
+        let mut back = None;
+        match request.op {
+            Op::Read { mut bufs } => {
+                for buf in bufs.as_mut_slice() {
+                    let len = buf.len();
+                    buf.copy_from_slice(&bytes[at..at + len]);
+                    at += len;
+                }
+                back = Some(bufs);
+            }
+            Op::Write { bufs, .. } => {
+                for buf in bufs.as_slice() {
+                    bytes[at..at + buf.len()].copy_from_slice(buf);
+                    at += buf.len();
+                }
+            }
+            Op::WriteZeroes { len_bytes } | Op::Discard { len_bytes } => {
+                bytes[at..at + len_bytes as usize].fill(0);
+            }
+            Op::Flush => {}
+        }
+        self.done.push(Completion { tag: request.tag, result: Ok(()), bufs: back });
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.done);
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) {}
+
+    fn queue_limit(&self) -> usize {
+        64
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+}
+
+type Shared = Vec<Arc<Mutex<Vec<u8>>>>;
+
+fn devices(images: Images) -> (Devices, Shared) {
+    let shared: Shared = images.into_iter().map(|bytes| Arc::new(Mutex::new(bytes))).collect();
+    let list = shared.iter().map(|bytes| {
+        let size_bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+        let geometry = Geometry {
+            size_bytes,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: true,
+            discards: true,
+        };
+        Box::new(Ram { geometry, bytes: Arc::clone(bytes), done: Vec::new(), requests: 0 }) as Box<dyn Device>
+    });
+    (Devices::new(list.collect()), shared)
+}
+
+fn bytes_of(shared: &Shared) -> Images {
+    let copy = |at: usize| shared[at].lock().unwrap_or_else(PoisonError::into_inner).clone();
+    [copy(0), copy(1)]
+}
+
+fn options() -> EngineOptions {
+    EngineOptions {
+        memory_limit_bytes: 48 << 20,
+        job_blocks: 64,
+        destage_above_percent: 30,
+        ..EngineOptions::default()
+    }
+}
+
+fn classes() -> Vec<ClassSpec> {
+    vec![ClassSpec::new("bulk", Place::Capacity)]
+}
+
+/// An open pool, with a clock that ticks while it is asked for something.
+pub struct Served {
+    pub pool: Pool,
+    shared: Shared,
+    now_ns: u64,
+}
+
+impl Served {
+    pub fn open(images: Images) -> Result<Self, OpenError> {
+        let (mut devices, shared) = devices(images);
+        let (engine, _) = open(&mut devices, 1, &classes(), options())?;
+        Ok(Self { pool: Pool::new(engine, devices), shared, now_ns: 0 })
+    }
+
+    /// One request, to its end; `None` where it was refused.
+    pub fn ask(&mut self, op: forebay_volume::Op, block: u64, blocks: u64, tag: Option<ClassId>) -> Option<Outcome> {
+        let request = forebay_volume::Request {
+            token: 1,
+            disk: DiskId(1),
+            offset_bytes: block * 4096,
+            len_bytes: blocks * 4096,
+            op,
+            fua: false,
+            export: 0,
+            tag,
+            told: None,
+        };
+        self.pool.submit(request);
+        let mut done = Vec::new();
+        for _ in 0..2000 {
+            self.now_ns += 100_000_000;
+            self.pool.tick(self.now_ns);
+            self.pool.poll(&mut done);
+            if let Some(completion) = done.pop() {
+                return completion.result.ok();
+            }
+        }
+        panic!("a request without end");
+    }
+
+    pub fn write(&mut self, block: u64, blocks: u64, byte: u8, bulk: bool) {
+        let mut buf = Buf::zeroed((blocks * 4096) as usize);
+        buf.fill(byte);
+        self.ask(forebay_volume::Op::Write(buf), block, blocks, bulk.then_some(BULK));
+    }
+
+    /// One block, as far as it can be read.
+    pub fn read(&mut self, block: u64) -> Option<Vec<u8>> {
+        match self.ask(forebay_volume::Op::Read, block, 1, None)? {
+            Outcome::Data(data) => Some(data.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// What a life after this needs: everything is read, a part is written again and again, so that bands are collected.
+    pub fn live(&mut self, rounds: u64) {
+        for block in (0..DISK_BYTES / 4096).step_by(16) {
+            self.ask(forebay_volume::Op::Read, block, 16, None);
+        }
+        for round in 0..rounds {
+            self.write(round * 37 % 900, 1 + round % 40, round as u8 | 1, round % 3 != 0);
+        }
+        self.pool.close();
+    }
+
+    pub fn images(&self) -> Images {
+        bytes_of(&self.shared)
+    }
+}
+
+/// A pool that was cut off: it has open and closed bands, pages, and a journal beyond its last checkpoint.
+pub fn aged() -> Images {
+    static AGED: OnceLock<Images> = OnceLock::new();
+    AGED.get_or_init(|| {
+        let (mut devices, shared) = devices([vec![0; FAST_BYTES], vec![0; CAPACITY_BYTES]]);
+        let plan_options =
+            PoolOptions { name: "fuzz".into(), band_bytes: Some(BAND_BYTES), journal_bytes: Some(128 << 10) };
+        let geometry = [devices.list[0].geometry().clone(), devices.list[1].geometry().clone()];
+        let superblock = plan(&plan_options, &geometry[0], &[geometry[1].clone()], POOL, &[[1; 16], [2; 16]]).unwrap();
+        let table = ClassTable::from_configured(&classes()).unwrap();
+        let disks = [NewDisk { name: "disk".into(), size_bytes: DISK_BYTES }];
+        format(&mut devices, &superblock, table, &disks, true, options()).unwrap();
+        drop(devices);
+        let mut served = Served::open(bytes_of(&shared)).unwrap();
+        for i in 0..40 {
+            served.write(i * 53 % 400, 1 + i % 9, i as u8 | 1, i % 2 == 0);
+        }
+        served.pool.engine.request_checkpoint(false);
+        for i in 0..30 {
+            served.write(i * 31 % 400, 1 + i % 7, i as u8 | 1, i % 2 == 0);
+            if i % 5 == 0 {
+                served.ask(forebay_volume::Op::Discard, i * 11 % 400, 3, None);
+                served.ask(forebay_volume::Op::Reclass, i * 7 % 400, 3, None);
+            }
+        }
+        served.ask(forebay_volume::Op::Flush, 0, 0, None);
+        served.write(0, 5, 9, false);
+        served.images()
+    })
+    .clone()
+}
+
+pub fn superblock(images: &Images) -> Superblock {
+    Superblock::decode(&images[0][..4096]).unwrap()
+}
+
+/// The newest root header, where its area begins, and the root.
+pub fn root(images: &Images) -> (RootHeader, usize, Root) {
+    let superblock = superblock(images);
+    let newest = superblock.root_offsets_bytes.iter().filter_map(|&at| {
+        let bytes = &images[0][at as usize..at as usize + HEADER_BYTES];
+        RootHeader::decode(bytes, &POOL).filter(|header| header.superseded_by == 0).map(|header| (header, at as usize))
+    });
+    let (header, area) = newest.max_by_key(|(header, _)| header.checkpoint).unwrap();
+    let blob = &images[0][area + 4096..area + 4096 + header.blob_len_bytes as usize];
+    (header, area, Root::decode(blob, &RootBounds::of(&superblock)).unwrap())
+}
+
+/// Puts a blob in the place of the newest root's.
+pub fn set_blob(images: &mut Images, blob: &[u8]) {
+    let (header, area, _) = root(images);
+    let len = superblock(images).root_len_bytes as usize;
+    if blob.len() + 2 * 4096 > len {
+        return;
+    }
+    images[0][area + 4096..area + 4096 + blob.len()].copy_from_slice(blob);
+    let header = RootHeader { blob_len_bytes: blob.len() as u64, blob_crc: crc32c(blob), ..header };
+    for at in [area, area + len - 4096] {
+        images[0][at..at + 4096].copy_from_slice(&header.encode(&POOL));
+    }
+}
+
+/// Changes bytes by the input: each step is two bytes of place, one of length (1 to 8), then what to put there.
+pub fn patch(bytes: &mut [u8], mut input: &[u8]) {
+    while let [low, high, len, rest @ ..] = input {
+        let len = (usize::from(*len) % 8 + 1).min(rest.len());
+        let at = usize::from(u16::from_le_bytes([*low, *high]));
+        let (value, after) = rest.split_at(len);
+        if let Some(place) = bytes.get_mut(at..at + len) {
+            place.copy_from_slice(value);
+        }
+        input = after;
+    }
+}
