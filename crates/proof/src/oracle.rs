@@ -87,6 +87,16 @@ impl History {
         false
     }
 
+    /// The oldest version of which parts may still be there where version `at` is the oldest that may be seen: of one that
+    /// was written over a part of a version that failed, what was there before that.
+    fn bottom(&self, at: usize) -> usize {
+        if self.list[at].changed == 0xff && !self.list[at].has_failed {
+            return at;
+        }
+        let failed = self.list[..=at].iter().position(|version| version.has_failed);
+        failed.map_or(at, |at| at.saturating_sub(1))
+    }
+
     /// Whether sectors have to be looked at one by one: some of a failed request may be there and others not, under what
     /// was written over a part of it.
     fn is_patchy(&self) -> bool {
@@ -326,11 +336,7 @@ impl Oracle {
     #[must_use]
     pub fn may_be_unreadable(&self, place: Place) -> bool {
         self.blocks.get(&place).is_some_and(|history| {
-            // Below a version that failed, what was there before it may still be what is there.
-            let current = history.current();
-            let failed = history.list[..=current].iter().position(|version| version.has_failed);
-            let from = failed.map_or(current, |at| at.saturating_sub(1));
-            history.list[from..].iter().any(|version| version.is_damaged)
+            history.list[history.bottom(history.current())..].iter().any(|version| version.is_damaged)
         })
     }
 
@@ -338,10 +344,7 @@ impl Oracle {
     #[must_use]
     pub fn may_survive_unreadable(&self, place: Place) -> bool {
         self.blocks.get(&place).is_some_and(|history| {
-            let durable = history.durable(self.flushed);
-            let failed = history.list[..=durable].iter().position(|version| version.has_failed);
-            let from = failed.map_or(durable, |at| at.saturating_sub(1));
-            history.list[from..].iter().any(|version| version.is_damaged)
+            history.list[history.bottom(history.durable(self.flushed))..].iter().any(|version| version.is_damaged)
         })
     }
 

@@ -403,13 +403,21 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         Kind::Reusing => steps.extend(lap(shape, random)),
         _ => {}
     }
+    let end = match random.below(12) {
+        0 => End::Stop,
+        1 => End::PowerCutInStop { effects: random.below(40) as u32 },
+        2 | 3 => End::Rest,
+        _ => End::PowerCut { effects: random.below(30) as u32 },
+    };
+    // What recovery verifies it reads a record at a time: one sector of a record that cannot be read makes it keep all of
+    // its blocks. Sectors die only where there is nothing to verify.
+    let kinds = match end {
+        End::Stop | End::Rest => &[FaultKind::DeadSector, FaultKind::Rot][..],
+        _ => &[FaultKind::Rot][..],
+    };
     let wounds = match kind {
         Kind::Rotting => (0..1 + random.below(2))
-            .map(|_| Wound {
-                device: 1,
-                kind: pick(random, &[FaultKind::Rot, FaultKind::DeadSector]),
-                count: pick(random, &[1, 3, 8]),
-            })
+            .map(|_| Wound { device: 1, kind: pick(random, kinds), count: pick(random, &[1, 3, 8]) })
             .collect(),
         _ => Vec::new(),
     };
@@ -425,12 +433,7 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         faults: if is_faulty { faults(kind, random, devices) } else { Vec::new() },
         depth: 1 + random.index(12),
         steps,
-        end: match random.below(12) {
-            0 => End::Stop,
-            1 => End::PowerCutInStop { effects: random.below(40) as u32 },
-            2 | 3 => End::Rest,
-            _ => End::PowerCut { effects: random.below(30) as u32 },
-        },
+        end,
         holds: holds(kind, random, devices),
         connections: connections as u8,
         wounds,
