@@ -5,6 +5,7 @@ use crate::finding::finding;
 use crate::measure::Live;
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
+use forebay_sim::fault::FaultKind;
 use forebay_sim::{Coverage, Failure, MARKS, Scenario, live, shrink};
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -126,7 +127,11 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
             }
             let missing = coverage.missing();
             if !missing.is_empty() {
-                output::line(&format!("never met, of {} marks and faults: {}", MARKS.len() + 11, missing.join(", ")))?;
+                output::line(&format!(
+                    "never met, of {} marks and faults: {}",
+                    MARKS.len() + FaultKind::ALL.len(),
+                    missing.join(", ")
+                ))?;
             }
             output::line(&format!(
                 "{} lives from number {}, {} power cuts, {} recoveries in {:.1} s: {}",

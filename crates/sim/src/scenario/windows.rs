@@ -409,12 +409,7 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         2 | 3 => End::Rest,
         _ => End::PowerCut { effects: random.below(30) as u32 },
     };
-    // What recovery verifies it reads a record at a time: one sector of a record that cannot be read makes it keep all of
-    // its blocks. Sectors die only where there is nothing to verify.
-    let kinds = match end {
-        End::Stop | End::Rest => &[FaultKind::DeadSector, FaultKind::Rot][..],
-        _ => &[FaultKind::Rot][..],
-    };
+    let kinds = &[FaultKind::DeadSector, FaultKind::Rot][..];
     let wounds = match kind {
         Kind::Rotting => (0..1 + random.below(2))
             .map(|_| Wound { device: 1, kind: pick(random, kinds), count: pick(random, &[1, 3, 8]) })

@@ -192,7 +192,15 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                     return Err(damaged(*number));
                 };
                 let name = PageName { disk: disk.id, number: u64::from(*number), generation: reference.generation };
-                let references = page::decode_index(&bytes, name, reference.crc).ok_or_else(|| damaged(*number))?;
+                let references = match page::decode_index(&bytes, name, reference.crc) {
+                    Some(references) => references,
+                    // Once more: one transfer may go wrong.
+                    None => {
+                        let (device, offset_bytes) = extents.place(reference.location).unwrap_or_default();
+                        let again = devices.read(device, offset_bytes, PAGE_BYTES).map_err(io_error(devices, 0))?;
+                        page::decode_index(&again, name, reference.crc).ok_or_else(|| damaged(*number))?
+                    }
+                };
                 let is_page = |location| location == 0 || extents.is_fast(location) && extents.holds_data(location, 1);
                 if !references.iter().all(|reference| is_page(reference.location)) {
                     return Err(damaged(*number));

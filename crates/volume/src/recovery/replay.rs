@@ -305,6 +305,16 @@ fn verified(
     let ignored = engine.options.faults.checksums_ignored();
     let is_block = |(disk, block, crc): (DiskId, u64, u32), bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
     let mut keep = vec![true; names.len()];
+    if data.is_none() {
+        // One sector that cannot be read says nothing of the other blocks.
+        for (i, keep) in keep.iter_mut().enumerate() {
+            let (disk, block, crc) = names[i];
+            let at = location + 8 * i as u64;
+            *keep = ignored
+                || survey.was_moved_on(at, disk, block, crc, sequence)
+                || read_block(devices, engine, at).is_none_or(|bytes| is_block(names[i], &bytes));
+        }
+    }
     for (i, bytes) in data.iter().flat_map(|data| data.chunks_exact(4096)).enumerate().take(names.len()) {
         let (disk, block, crc) = names[i];
         let at = location + 8 * i as u64;
