@@ -48,7 +48,8 @@ struct Active {
 
 #[derive(Debug, Default)]
 struct WatermarkState {
-    written_batch: u64,
+    /// Last batch of the contiguous durable run, and the exceptions, as last written.
+    written: (u64, u64),
     written_at_ns: u64,
     serial: u64,
     busy: bool,
@@ -69,7 +70,7 @@ impl FlushState {
     pub fn watermark_written(&mut self, good: bool) {
         self.watermark.busy = false;
         if !good {
-            self.watermark.written_batch = 0;
+            self.watermark.written = (0, 0);
         }
     }
 
@@ -237,17 +238,17 @@ impl Engine {
     /// Writes the watermark block when it changed and enough time has passed; never while nothing changes. Durably: no
     /// flush may follow that would make it so.
     pub(crate) fn lazy_watermark(&mut self) {
-        let batch = self.journal.durable();
+        let (batch, exceptions) = self.journal.watermark();
         let state = &mut self.flush.watermark;
         let due = self.now_ns.saturating_sub(state.written_at_ns) >= WATERMARK_EVERY_NS;
-        if state.busy || !due || batch <= state.written_batch || self.read_only.is_some() {
+        if state.busy || !due || (batch, exceptions) == state.written || self.read_only.is_some() {
             return;
         }
         state.busy = true;
-        state.written_batch = batch;
+        state.written = (batch, exceptions);
         state.written_at_ns = self.now_ns;
         state.serial += 1;
-        let watermark = Watermark { epoch: self.journal.epoch(), batch, serial: state.serial };
+        let watermark = Watermark { epoch: self.journal.epoch(), batch, exceptions, serial: state.serial };
         let offset_bytes = OFFSETS_BYTES[(state.serial % 2) as usize];
         let bytes = Buf::copy_of(&watermark.encode(&self.superblock.pool)).freeze();
         let op = Op::Write { bufs: Vectored::One(bytes), fua: true };

@@ -15,6 +15,8 @@ pub struct Watermark {
     pub epoch: u64,
     /// Last batch of the contiguous durable run.
     pub batch: u64,
+    /// Bit i: batch `batch + 2 + i` was durable too. One batch that is late must not hide all that came after it.
+    pub exceptions: u64,
     /// Counts up with each write.
     pub serial: u64,
 }
@@ -30,6 +32,7 @@ impl Watermark {
         w.u64(self.epoch);
         w.u64(self.batch);
         w.u64(self.serial);
+        w.u64(self.exceptions);
         w.bytes.resize(4096, 0);
         super::seal(&mut w.bytes);
         w.bytes
@@ -45,7 +48,8 @@ impl Watermark {
         if r.id()? != *pool {
             return None;
         }
-        let mark = Self { epoch: r.u64()?, batch: r.u64()?, serial: r.u64()? };
+        let (epoch, batch, serial) = (r.u64()?, r.u64()?, r.u64()?);
+        let mark = Self { epoch, batch, exceptions: r.u64()?, serial };
         [mark.epoch, mark.batch, mark.serial].iter().all(|&counter| counter < COUNTER_LIMIT).then_some(mark)
     }
 }

@@ -108,6 +108,8 @@ pub(super) fn survey(
             survey.watermark_serial = survey.watermark_serial.max(mark.serial);
             if mark.epoch == header.epoch {
                 survey.durable = survey.durable.max(mark.batch);
+                let durable = (0..EXCEPTIONS).filter(|i| mark.exceptions >> i & 1 == 1);
+                survey.exceptions.extend(durable.map(|i| mark.batch + 2 + i));
             }
         }
     }
