@@ -8,7 +8,7 @@ use forebay_export::{Hooks, ServerControl};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 /// The daemon's part of the loop.
 pub struct Daemon {
@@ -18,6 +18,8 @@ pub struct Daemon {
     pub clients: Clients,
     /// What answers.
     pub answerer: Answerer,
+    /// That the pool takes no writes has been said.
+    pub is_read_only_logged: bool,
 }
 
 impl Hooks<PoolBackend> for Daemon {
@@ -48,6 +50,11 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
+        if let Some(reason) = backend.pool.engine.read_only_reason()
+            && !std::mem::replace(&mut self.is_read_only_logged, true)
+        {
+            error!("the pool takes no more writes: {reason}");
+        }
     }
 
     fn closed(&mut self, reason: &CloseReason) {

@@ -100,8 +100,12 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         memory_limit_bytes: config.memory.limit.0,
         started_ns: pool::now_ns(),
     };
-    let mut daemon =
-        Daemon { signals, clients: Clients::new(listener), answerer: Answerer::new(fixed, config.pool.overcommit) };
+    let mut daemon = Daemon {
+        signals,
+        clients: Clients::new(listener),
+        answerer: Answerer::new(fixed, config.pool.overcommit),
+        is_read_only_logged: false,
+    };
     let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
     let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);
     for part in &config.evidence {
