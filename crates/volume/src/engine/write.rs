@@ -494,7 +494,9 @@ impl Engine {
                 piece.cancels.push(batch);
                 piece.outstanding += 1;
             }
-            self.journal.join(id, 0, first, false);
+            // Durable when it is written: where data and batch go past the caches, the batch counts as durable as soon as
+            // this piece ends, and its records are not looked at any more.
+            self.journal.join(id, 0, first, self.volatile & 1 != 0);
         }
     }
 
