@@ -91,7 +91,9 @@ pub(crate) struct Job {
     next_group: u32,
     /// Newest epoch whose blocks a destage takes.
     cutoff_epoch: Option<u32>,
-    /// Device requests or batches under way.
+    /// Runs of candidates that are still to be read, the last first.
+    reads: Vec<Vec<u32>>,
+    /// Device requests (those to be sent among them) or batches under way.
     outstanding: usize,
     failed: bool,
     /// Waits for a leaf.
@@ -381,6 +383,7 @@ impl Engine {
             lookups: Vec::new(),
             next_group: 0,
             cutoff_epoch: None,
+            reads: Vec::new(),
             outstanding: 0,
             failed: false,
             waiting: false,

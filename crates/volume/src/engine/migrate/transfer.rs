@@ -10,40 +10,58 @@ use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;
-/// Blocks of one device request, 256 KiB: a host's request that comes behind it waits for no more than this.
+/// Blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
+/// Blocks of one read, 64 KiB, and reads of one job in flight: a host's request on the fast device waits behind no more
+/// than these, 200 us of an Optane-class drive with four jobs.
+const READ_BLOCKS: usize = 16;
+const READS_IN_FLIGHT: usize = 2;
 
 impl Engine {
     pub(super) fn read_sources(&mut self, id: u32) {
         let Some(job) = self.job_mut(id) else { return };
-        // One for this function, so that devices that complete at once do not end the phase early.
-        job.outstanding = 1;
         // In the order of places: blocks of one file lie together in both tiers.
-        let mut sources: Vec<(u64, usize)> =
-            job.candidates.iter().enumerate().map(|(at, candidate)| (candidate.moved.source, at)).collect();
+        let mut sources: Vec<(u64, u32)> =
+            job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
         sources.sort_unstable();
-        let mut first = 0;
-        while first < sources.len() {
-            let (start, _) = sources[first];
-            let mut run = 1;
-            while first + run < sources.len()
-                && run < IO_BLOCKS
-                && sources[first + run].0 == start + 8 * run as u64
-                && self.extents.is_fast(sources[first + run].0) == self.extents.is_fast(start)
-            {
-                run += 1;
-            }
-            if let Some((device, offset_bytes)) = self.extents.place(start) {
-                if let Some(job) = self.job_mut(id) {
-                    job.outstanding += 1;
+        let mut runs: Vec<Vec<u32>> = Vec::new();
+        let mut start = u64::MAX;
+        for (source, at) in sources {
+            let follows = |run: &Vec<u32>| {
+                run.len() < READ_BLOCKS
+                    && source == start + 8 * run.len() as u64
+                    && self.extents.is_fast(source) == self.extents.is_fast(start)
+            };
+            match runs.last_mut().filter(|run| follows(run)) {
+                Some(run) => run.push(at),
+                None => {
+                    start = source;
+                    runs.push(vec![at]);
                 }
-                let bufs = Vectored::One(Buf::new(run * BLOCK));
-                let candidates = sources[first..first + run].iter().map(|&(_, at)| at as u32).collect();
-                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::MoveRead { job: id, candidates });
             }
-            first += run;
         }
+        runs.reverse();
+        let Some(job) = self.job_mut(id) else { return };
+        // One for this function, so that devices that complete at once do not end the phase early.
+        job.outstanding = 1 + runs.len();
+        job.reads = runs;
+        (0..READS_IN_FLIGHT).for_each(|_| self.send_next_read(id));
         self.transfer_part_done(id);
+    }
+
+    /// Sends the next read of a job: a few at a time, because hosts' requests wait behind them.
+    fn send_next_read(&mut self, id: u32) {
+        while let Some(candidates) = self.job_mut(id).and_then(|job| job.reads.pop()) {
+            let first = candidates.first().copied().unwrap_or_default() as usize;
+            let source = self.job(id).and_then(|job| job.candidates.get(first)).map(|candidate| candidate.moved.source);
+            if let Some((device, offset_bytes)) = source.and_then(|source| self.extents.place(source)) {
+                let bufs = Vectored::One(Buf::new(candidates.len() * BLOCK));
+                let pending = Pending::MoveRead { job: id, candidates };
+                return self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
+            }
+            // A place outside the pool: its blocks are found to have no data.
+            self.transfer_part_done(id);
+        }
     }
 
     pub(crate) fn sources_read(
@@ -53,6 +71,7 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
+        self.send_next_read(id);
         let data = match (result, Self::single(bufs)) {
             (Ok(()), Some(buf)) => Some(buf.freeze()),
             // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
