@@ -133,3 +133,15 @@ fn regression_what_is_under_way_may_have_failed_unheard() {
 fn regression_a_checkpoint_that_cannot_help_is_not_written_again_and_again() {
     keep_their_promises(&[70_061_652]);
 }
+
+/// A FUA write whose data could not be written: its batch counted as durable, and the cancellation lay in a cache.
+#[test]
+fn regression_a_cancelled_fua_write_does_not_come_back_without_its_data() {
+    keep_their_promises(&[6_597_070_677_355, 6_597_070_678_795]);
+}
+
+/// One dead sector kept a whole record that was never acknowledged.
+#[test]
+fn regression_a_dead_sector_concerns_its_block_only() {
+    keep_their_promises(&[12_094_627_905_652, 12_094_627_906_337]);
+}

@@ -82,10 +82,12 @@ impl Pool {
     pub fn poll_once(&mut self, done: &mut Vec<Completion>) -> bool {
         self.engine.pump();
         let moved = self.exchange.turn(&mut self.engine, &mut self.devices);
+        let before = done.len();
         while let Some(completion) = self.engine.next_completion() {
             done.push(completion);
         }
-        moved
+        // An answer may have let somebody go on who waited for it, without a device having been asked for anything.
+        moved || done.len() > before
     }
 
     /// Sets the engine's clock and lets lazy work start.

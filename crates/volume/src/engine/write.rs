@@ -120,7 +120,10 @@ impl Engine {
     /// Tries parked pieces again: those of each reason in order, as long as they get on.
     pub(crate) fn retry_waiting(&mut self) {
         for reason in Waiting::REASONS {
-            for _ in 0..self.waiting.queue(reason).len() {
+            // Nobody whose turn has come waits for it again; one that ends at once lets the next have its turn.
+            let mut tries = if reason == Wants::Turn { usize::MAX } else { self.waiting.queue(reason).len() };
+            while tries > 0 {
+                tries -= 1;
                 let Some(id) = self.waiting.queue(reason).pop_front() else { break };
                 let before = self.waiting.queue(reason).len();
                 self.resume(id);

@@ -91,6 +91,8 @@ impl Disk {
     /// Changes the size; pages beyond a smaller end must be empty already.
     pub fn resize(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
+        // What a shrink gave up is served again only when a root says so: one that tells the smaller size may be under way.
+        self.durable_bytes = self.durable_bytes.min(size_bytes);
         self.pages.resize(size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize, None);
     }
 
@@ -205,5 +207,22 @@ impl Disk {
             }
             leaf = self.next_leaf(leaf + 1)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_shrinks_and_grows_is_served_as_far_as_every_root_under_way_knows_it() {
+        let mut disk = Disk::new(DiskId(1), "disk".into(), 100 << 20);
+        assert_eq!(disk.served_bytes(), 0);
+        disk.durable_bytes = 100 << 20;
+        disk.resize(50 << 20);
+        disk.resize(200 << 20);
+        assert_eq!(disk.served_bytes(), 50 << 20);
+        disk.durable_bytes = 200 << 20;
+        assert_eq!(disk.served_bytes(), 200 << 20);
     }
 }
