@@ -25,7 +25,7 @@ pub const SPREAD_LEFT: [(&str, &str); 17] = [
 ];
 
 /// Files of `volume` beyond its limit; they hold the limit of all.
-pub const LONG_LEFT: [&str; 12] = [
+pub const LONG_LEFT: [&str; 11] = [
     "crates/volume/src/engine/checkpoint.rs",
     "crates/volume/src/engine/clients.rs",
     "crates/volume/src/engine/migrate/mod.rs",
@@ -37,7 +37,6 @@ pub const LONG_LEFT: [&str; 12] = [
     "crates/volume/tests/damage.rs",
     "crates/volume/tests/device_faults.rs",
     "crates/volume/tests/reclass.rs",
-    "crates/volume/tests/world/mod.rs",
 ];
 
 /// Words that the house does not use, by room.
@@ -50,7 +49,7 @@ pub const WORDS_LEFT: [(&str, usize); 11] = [
     ("proof", 6),
     ("sim", 97),
     ("trace", 15),
-    ("volume", 266),
+    ("volume", 265),
     ("docs", 23),
     ("rest", 2),
 ];

@@ -213,7 +213,7 @@ impl Engine {
         &mut self.prism
     }
 
-    /// Policies changed: books and destage hints follow.
+    /// Policies changed: statistics and destage hints follow.
     pub fn classes_changed(&mut self) {
         let classes = self.prism.table().classes().len();
         if self.stats.len() < classes {

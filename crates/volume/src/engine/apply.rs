@@ -1,4 +1,4 @@
-//! Changing the map: new entries in, old space out, books kept.
+//! Changing the map: new entries in, old space out, statistics kept.
 
 use super::clients::Fill;
 use super::{Engine, Freed};
@@ -9,7 +9,7 @@ use forebay_block::{ClassId, DiskId};
 const BLOCK: u64 = 4096;
 
 impl Engine {
-    /// Books of a class.
+    /// Statistics of a class.
     pub(crate) fn books(&mut self, class: ClassId) -> &mut forebay_prism::ClassStats {
         let at = usize::from(class.0);
         if self.stats.len() <= at {
