@@ -27,7 +27,7 @@ pub struct Kind {
 /// A fast tier that is always full, so that destage and collection are under way at every kill; a map that does not fit
 /// memory, so that leaves come and go; and one with room for everything.
 pub const KINDS: [Kind; 3] = [
-    Kind { name: "tiny", fast: 16, capacity: 120, disk: 96, memory: 64, must_move: true },
+    Kind { name: "tiny", fast: 8, capacity: 36, disk: 24, memory: 64, must_move: true },
     Kind { name: "paged", fast: 64, capacity: 640, disk: 384, memory: 48, must_move: false },
     Kind { name: "roomy", fast: 256, capacity: 1024, disk: 256, memory: 1024, must_move: false },
 ];
