@@ -65,8 +65,8 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
     let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
-    // The queue of leaves with staged blocks, by age, with what a vector keeps in hand.
-    let queue = 2 * 8 * (disk_bytes / LEAF_SPAN_BYTES + 1).min(superblock.slots);
+    // The queue of leaves with staged blocks, by age: 8 bytes each, and an eighth that its vectors keep in hand.
+    let queue = 9 * (disk_bytes / LEAF_SPAN_BYTES + 1).min(superblock.slots);
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue
 }
 

@@ -19,7 +19,12 @@ pub(crate) struct AgeQueue {
 impl AgeQueue {
     /// Puts a leaf under the epoch of its oldest block.
     pub fn push(&mut self, epoch: u32, disk: DiskId, leaf: u64) {
-        self.by_epoch.entry(epoch).or_default().push(u64::from(disk.0) << 48 | leaf);
+        let leaves = self.by_epoch.entry(epoch).or_default();
+        if leaves.len() == leaves.capacity() {
+            // By an eighth, not by as much again: what it takes is part of the memory limit.
+            leaves.reserve_exact(leaves.len() / 8 + 16);
+        }
+        leaves.push(u64::from(disk.0) << 48 | leaf);
         self.len += 1;
     }
 
