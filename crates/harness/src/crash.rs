@@ -85,7 +85,8 @@ pub fn run(options: &Options) -> Result<()> {
     );
     for round in 0..options.rounds {
         // Every second round is for the first, where most is under way.
-        let index = if round % 2 == 0 { 0 } else { 1 + usize::try_from(round / 2)? % (settings.len() - 1) };
+        let others = settings.len() - 1;
+        let index = if round % 2 == 0 || others == 0 { 0 } else { 1 + usize::try_from(round / 2)? % others };
         let setting = &settings[index];
         let name = setting.kind.name;
         one_round(round, setting, &mut random, options.plant, &directory)

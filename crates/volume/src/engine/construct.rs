@@ -1,13 +1,13 @@
 //! Building an engine from a root, and sharing out its memory.
 
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
+use super::migrate::BYTES_PER_PAGE;
 use super::{Counters, Engine, EngineOptions};
 use crate::journal::{Journal, JournalGeometry};
-use crate::layout::page::LEAF_ENTRIES;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::frames::Frames;
-use crate::map::index::{Disk, index_memory_bytes};
+use crate::map::index::{Disk, INDEX_SPAN_BYTES, index_memory_bytes};
 use crate::space::bands::{Bands, ENTRIES_MEMORY_BYTES};
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
@@ -19,8 +19,6 @@ use std::collections::{BTreeMap, VecDeque};
 const BASE_MEMORY_BYTES: u64 = 28 << 20;
 /// A frame with its bookkeeping.
 const FRAME_BYTES: u64 = 4096 + 160;
-/// Bytes of a disk that a leaf maps.
-const LEAF_SPAN_BYTES: u64 = LEAF_ENTRIES as u64 * 4096;
 /// Fewest frames that let every kind of work go on.
 const FRAMES_MIN: u64 = 64;
 
@@ -57,16 +55,16 @@ pub fn memory_needed_bytes(superblock: &Superblock, extents: &Extents, disk_size
 }
 
 fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
-    let (mut index, mut disk_bytes) = (0, 0);
+    let (mut index, mut index_pages) = (0, 0);
     for size_bytes in disk_sizes {
         index += index_memory_bytes(size_bytes);
-        disk_bytes += size_bytes;
+        index_pages += size_bytes.div_ceil(INDEX_SPAN_BYTES);
     }
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
     let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
-    // The queue of leaves with staged blocks, by age: 8 bytes each, and an eighth that its vectors keep in hand.
-    let queue = 9 * (disk_bytes / LEAF_SPAN_BYTES + 1).min(superblock.slots);
+    // The queue of leaves with staged blocks, by age.
+    let queue = BYTES_PER_PAGE * index_pages.min(superblock.slots);
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue
 }
 

@@ -9,11 +9,13 @@ pub struct EngineOptions {
     pub frames: Option<usize>,
     /// Unflushed data after which the engine flushes by itself, in bytes: bounds what recovery verifies.
     pub unflushed_limit_bytes: u64,
-    /// Blocks moved by one destage or collection job.
+    /// Blocks that the jobs of destage and garbage collection may move at once, all together.
     pub job_blocks: u32,
-    /// Share of slots in use above which staged data is destaged, in percent.
+    /// Share of slots in use above which staged data is destaged in any case, in percent; 100: only where too few are free
+    /// for what hosts write while jobs run.
     pub destage_above_percent: u64,
-    /// Share of free slots below which a growing part of staged writes goes to the capacity tier directly, in percent.
+    /// Share of free slots below which a growing part of staged writes goes to the capacity tier directly, in percent; at
+    /// most half of what should be free for hosts.
     pub bypass_below_percent: u64,
     /// Faults planted by tests.
     pub faults: Faults,

@@ -142,7 +142,7 @@ impl Engine {
             match (&error, job_of_waiter(waiter)) {
                 (None, None) => self.resume(waiter),
                 (None, Some(job)) => self.resume_job(job),
-                (Some(_), Some(job)) => self.job_leaf_failed(job),
+                (Some(_), Some(job)) => self.job_leaf_failed(job, disk, leaf),
                 (Some(error), None) => {
                     let piece = waiter;
                     if let Some(entry) = self.pieces.get_mut(piece as usize) {

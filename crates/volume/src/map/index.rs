@@ -11,8 +11,6 @@ pub const NO_FRAME: u32 = u32::MAX;
 pub struct IndexPage {
     references: Vec<PageRef>,
     frames: Vec<u32>,
-    /// Leaves that stand in the queue of those with something to destage, one bit each.
-    queued: [u64; INDEX_ENTRIES.div_ceil(64)],
     /// Changed since it was written.
     pub dirty: bool,
     /// Counts of what may be destaged are not as they were written: the next checkpoint takes them along.
@@ -26,8 +24,7 @@ impl IndexPage {
     #[must_use]
     pub fn new(mut references: Vec<PageRef>, reference: PageRef) -> Self {
         references.resize(INDEX_ENTRIES, PageRef::default());
-        let queued = [0; INDEX_ENTRIES.div_ceil(64)];
-        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], queued, dirty: false, counted: false, reference }
+        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, counted: false, reference }
     }
 
     /// The references, for writing the page.
@@ -186,15 +183,6 @@ impl Disk {
             page += 1;
         }
         None
-    }
-
-    /// Notes whether a leaf stands in the queue of those with something to destage; true where that is new.
-    pub fn mark_queued(&mut self, leaf: u64, queued: bool) -> bool {
-        let (page, at) = self.page_mut(leaf);
-        let (word, bit) = (&mut page.queued[at / 64], 1 << (at % 64));
-        let was_queued = *word & bit != 0;
-        *word = if queued { *word | bit } else { *word & !bit };
-        was_queued != queued
     }
 
     /// The next leaf from `from` on with blocks that may be destaged.

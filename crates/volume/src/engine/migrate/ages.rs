@@ -1,71 +1,163 @@
 //! Leaves that hold blocks to be destaged, by the age of their oldest: what was written longest ago leaves the fast tier
 //! first.
 //!
-//! Time is counted in epochs: [`EPOCHS`] of them to as many blocks written as the fast tier has slots. Eight bytes a leaf.
+//! Time is counted in epochs: [`EPOCHS`] of them to as many blocks written as the fast tier has slots. A leaf takes one
+//! byte: its epoch, counted from that of the index page it belongs to. The pages are sorted, leaves within one are not.
 
+use crate::layout::page::INDEX_ENTRIES;
 use forebay_block::DiskId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Epochs in a fast tier's worth of writes.
 pub(crate) const EPOCHS: u64 = 64;
+/// A leaf that is not in the queue.
+const ABSENT: u8 = u8::MAX;
+/// Most that a leaf may be newer than its page's base, in epochs.
+const NEWER_MAX: u32 = ABSENT as u32 - 1;
+/// Memory for the leaves of one index page, in bytes, with their entries in the two trees.
+pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
 
-/// The queue. A leaf is in it once at most; the map's index keeps the mark.
+/// The leaves of one index page.
+#[derive(Debug)]
+struct PageAges {
+    base: u32,
+    newer: [u8; INDEX_ENTRIES],
+}
+
+impl PageAges {
+    /// The oldest epoch and its leaf's place in the page.
+    fn oldest(&self) -> Option<(u32, usize)> {
+        let newer = *self.newer.iter().min()?;
+        let at = self.newer.iter().position(|&other| other == newer)?;
+        (newer != ABSENT).then_some((self.base + u32::from(newer), at))
+    }
+
+    /// Moves the base; what is older than it counts as old as it.
+    fn set_base(&mut self, base: u32) {
+        for newer in self.newer.iter_mut().filter(|newer| **newer != ABSENT) {
+            *newer = (self.base + u32::from(*newer)).saturating_sub(base).min(NEWER_MAX) as u8;
+        }
+        self.base = base;
+    }
+
+    fn put(&mut self, at: usize, epoch: u32) {
+        let newest = self.newer.iter().filter(|&&newer| newer != ABSENT).max();
+        let newest = newest.map_or(epoch, |&newer| epoch.max(self.base + u32::from(newer)));
+        // Where a page's leaves are further apart than a byte tells, the oldest look newer than they are, never the
+        // reverse: a leaf that comes first has blocks of that epoch or older ones.
+        let base = self.base.min(epoch).max(newest.saturating_sub(NEWER_MAX));
+        if base != self.base {
+            self.set_base(base);
+        }
+        self.newer[at] = epoch.saturating_sub(base) as u8;
+    }
+}
+
+/// The queue. A leaf is in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct AgeQueue {
-    by_epoch: BTreeMap<u32, Vec<u64>>,
-    len: usize,
+    pages: BTreeMap<(u16, u64), Box<PageAges>>,
+    /// Every page by the epoch of its oldest leaf.
+    by_epoch: BTreeSet<(u32, u16, u64)>,
 }
 
 impl AgeQueue {
-    /// Puts a leaf under the epoch of its oldest block.
+    /// Puts a leaf under the epoch of its oldest block, if it is not in the queue yet.
     pub fn push(&mut self, epoch: u32, disk: DiskId, leaf: u64) {
-        let leaves = self.by_epoch.entry(epoch).or_default();
-        if leaves.len() == leaves.capacity() {
-            // By an eighth, not by as much again: what it takes is part of the memory limit.
-            leaves.reserve_exact(leaves.len() / 8 + 16);
+        let (number, at) = (leaf / INDEX_ENTRIES as u64, (leaf % INDEX_ENTRIES as u64) as usize);
+        let page = self
+            .pages
+            .entry((disk.0, number))
+            .or_insert_with(|| Box::new(PageAges { base: epoch, newer: [ABSENT; INDEX_ENTRIES] }));
+        if page.newer[at] != ABSENT {
+            return;
         }
-        leaves.push(u64::from(disk.0) << 48 | leaf);
-        self.len += 1;
+        let before = page.oldest();
+        page.put(at, epoch);
+        let after = page.oldest();
+        if before.map(|(epoch, _)| epoch) != after.map(|(epoch, _)| epoch) {
+            before.map(|(epoch, _)| self.by_epoch.remove(&(epoch, disk.0, number)));
+            after.map(|(epoch, _)| self.by_epoch.insert((epoch, disk.0, number)));
+        }
     }
 
     /// A leaf of the oldest epoch, which stays where it is.
     pub fn first(&self) -> Option<(u32, DiskId, u64)> {
-        let (&epoch, leaves) = self.by_epoch.first_key_value()?;
-        let &key = leaves.last()?;
-        Some((epoch, DiskId((key >> 48) as u16), key & ((1 << 48) - 1)))
+        let &(epoch, disk, number) = self.by_epoch.first()?;
+        let (_, at) = self.pages.get(&(disk, number))?.oldest()?;
+        Some((epoch, DiskId(disk), number * INDEX_ENTRIES as u64 + at as u64))
     }
 
     /// Takes away what [`AgeQueue::first`] gives.
     pub fn pop_first(&mut self) -> Option<(u32, DiskId, u64)> {
         let first = self.first()?;
-        let leaves = self.by_epoch.get_mut(&first.0)?;
-        leaves.pop();
-        if leaves.is_empty() {
-            self.by_epoch.remove(&first.0);
+        let (epoch, disk, number) = self.by_epoch.pop_first()?;
+        let page = self.pages.get_mut(&(disk, number))?;
+        debug_assert_eq!(page.oldest().map(|(oldest, _)| oldest), Some(epoch));
+        page.newer[(first.2 % INDEX_ENTRIES as u64) as usize] = ABSENT;
+        match page.oldest() {
+            Some((oldest, _)) => {
+                self.by_epoch.insert((oldest, disk, number));
+            }
+            None => {
+                self.pages.remove(&(disk, number));
+            }
         }
-        self.len -= 1;
         Some(first)
     }
 
-    /// Number of leaves.
-    pub fn len(&self) -> usize {
-        self.len
+    /// Whether no leaf is in it.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn drain(queue: &mut AgeQueue) -> Vec<(u32, u64)> {
+        std::iter::from_fn(|| queue.pop_first()).map(|(epoch, _, leaf)| (epoch, leaf)).collect()
+    }
 
     #[test]
     fn the_oldest_epoch_comes_first() {
         let mut queue = AgeQueue::default();
-        for (epoch, leaf) in [(5, 50), (3, 30), (5, 51), (9, (1 << 40) + 7)] {
+        for (epoch, leaf) in [(5, 50), (3, 30), (5, 51), (9, (1 << 40) + 7), (1, 30)] {
             queue.push(epoch, DiskId(7), leaf);
         }
         assert_eq!(queue.first(), Some((3, DiskId(7), 30)));
-        let epochs: Vec<u32> = std::iter::from_fn(|| queue.pop_first()).map(|(epoch, ..)| epoch).collect();
-        assert_eq!(epochs, [3, 5, 5, 9]);
-        assert_eq!(queue.len(), 0);
+        assert_eq!(drain(&mut queue), [(3, 30), (5, 50), (5, 51), (9, (1 << 40) + 7)]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn leaves_of_a_page_that_are_ages_apart_look_newer_never_older() {
+        let mut queue = AgeQueue::default();
+        for (epoch, leaf) in [(0, 1), (10, 2), (1000, 3), (900, 4)] {
+            queue.push(epoch, DiskId(1), leaf);
+        }
+        assert_eq!(drain(&mut queue), [(746, 1), (746, 2), (900, 4), (1000, 3)]);
+    }
+
+    proptest! {
+        /// Against a sorted list, with epochs as near as a byte tells them.
+        #[test]
+        fn it_is_a_queue_by_age(steps in prop::collection::vec((0_u32..250, 0_u64..600, any::<bool>()), 1..300)) {
+            let (mut queue, mut model) = (AgeQueue::default(), BTreeMap::new());
+            for (epoch, leaf, push) in steps {
+                if push {
+                    queue.push(epoch, DiskId(1), leaf);
+                    model.entry(leaf).or_insert(epoch);
+                } else if let Some((epoch, _, leaf)) = queue.pop_first() {
+                    prop_assert_eq!(model.values().min(), Some(&epoch));
+                    prop_assert_eq!(model.remove(&leaf), Some(epoch));
+                } else {
+                    prop_assert!(model.is_empty());
+                }
+            }
+            prop_assert_eq!(queue.is_empty(), model.is_empty());
+        }
     }
 }

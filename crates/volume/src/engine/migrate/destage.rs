@@ -1,6 +1,6 @@
 //! Choosing what leaves the fast tier: the blocks that were written longest ago.
 
-use super::{AgeQueue, EPOCHS, Engine, Phase, waiter};
+use super::{EPOCHS, Engine, Phase, waiter};
 use crate::engine::clients::Piece;
 use crate::engine::paging::Leaf;
 use crate::layout::batch::Moved;
@@ -27,26 +27,19 @@ impl Engine {
     }
 
     fn enqueue_leaf_at(&mut self, disk: DiskId, leaf: u64, epoch: u32) {
-        let Some(entry) = self.disk_mut(disk) else { return };
-        if entry.leaf(leaf).0.stageable > 0 && entry.mark_queued(leaf, true) {
+        if self.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
             self.migrate.ages.push(epoch, disk, leaf);
         }
     }
 
     /// All leaves that hold something to destage, as the index says: how old that is shows when they are read.
     pub(crate) fn enqueue_all_leaves(&mut self) {
-        let mut found = AgeQueue::default();
-        for disk in self.disks.values_mut() {
+        for disk in self.disks.values() {
             let mut next = disk.next_stageable(0);
             while let Some(leaf) = next {
-                if disk.mark_queued(leaf, true) {
-                    found.push(0, disk.id, leaf);
-                }
+                self.migrate.ages.push(0, disk.id, leaf);
                 next = disk.next_stageable(leaf + 1);
             }
-        }
-        while let Some((epoch, disk, leaf)) = found.pop_first() {
-            self.migrate.ages.push(epoch, disk, leaf);
         }
     }
 
@@ -81,25 +74,19 @@ impl Engine {
                 }
                 Leaf::Hole => {
                     self.migrate.ages.pop_first();
-                    self.unmark(disk, leaf);
                 }
                 Leaf::Ready(frame) => self.take_candidates(id, frame, limit),
             }
         }
     }
 
-    fn unmark(&mut self, disk: DiskId, leaf: u64) {
-        if let Some(entry) = self.disk_mut(disk) {
-            entry.mark_queued(leaf, false);
-        }
-    }
-
-    /// The first leaf of the queue cannot be read: it goes to the end.
-    pub(super) fn pass_over_leaf(&mut self) {
-        if self.migrate.surveys_left > 0 {
+    /// A leaf cannot be read: it goes to the end of the queue, or the survey goes on behind it. Where another job waited
+    /// for the same one, that is done already.
+    pub(super) fn pass_over_leaf(&mut self, disk: DiskId, leaf: u64) {
+        if self.migrate.surveys_left > 0 && self.migrate.cursor == (disk.0, leaf) {
             self.migrate.cursor.1 += 1;
-        } else if let Some((_, disk, leaf)) = self.migrate.ages.pop_first() {
-            self.unmark(disk, leaf);
+        } else if self.migrate.ages.first().is_some_and(|(_, d, l)| (d, l) == (disk, leaf)) {
+            self.migrate.ages.pop_first();
             self.enqueue_leaf(disk, leaf);
         }
     }
@@ -116,7 +103,6 @@ impl Engine {
     /// Takes the old blocks of the first leaf of the queue; the leaf goes back under the epoch of the oldest that is left.
     fn take_candidates(&mut self, id: u32, frame: u32, limit: usize) {
         let Some((_, disk, leaf)) = self.migrate.ages.pop_first() else { return };
-        self.unmark(disk, leaf);
         let cutoff = self.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
         let (mut stageable, mut oldest_left) = (0, None::<u32>);
         // No change of the blocks taken is under way: all up to here are in the map, and later ones have higher sequences.

@@ -8,7 +8,7 @@ mod destage;
 mod record;
 mod transfer;
 
-pub(crate) use ages::{AgeQueue, EPOCHS};
+pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, EPOCHS};
 
 use super::{Engine, Freed};
 use crate::layout::batch::Moved;
@@ -310,7 +310,7 @@ impl Engine {
     }
 
     fn destage_due(&self) -> bool {
-        if self.migrate.ages.len() == 0 && self.migrate.surveys_left == 0 {
+        if self.migrate.ages.is_empty() && self.migrate.surveys_left == 0 {
             return false;
         }
         let is_full = self.slots_kept() * 100 > self.slots.total() * self.options.destage_above_percent;
@@ -414,7 +414,7 @@ impl Engine {
     }
 
     /// A leaf that a job waited for cannot be read: its blocks stay where they are.
-    pub(crate) fn job_leaf_failed(&mut self, id: u32) {
+    pub(crate) fn job_leaf_failed(&mut self, id: u32, disk: DiskId, leaf: u64) {
         let Some(job) = self.job_mut(id) else { return };
         job.waiting = false;
         match (job.phase, job.kind) {
@@ -435,7 +435,7 @@ impl Engine {
                 self.exclude(band);
             }
             (_, JobKind::Destage) => {
-                self.pass_over_leaf();
+                self.pass_over_leaf(disk, leaf);
                 // With what it has, or not at once again: there may be no other leaf.
                 return self.gathered(id);
             }
