@@ -59,11 +59,11 @@ impl Check<'_> {
 
     /// Notes that a fast location is named; a second name is a finding.
     fn name_slot(&mut self, location: u64, place: &str) {
-        let slot = self.engine.extents.slot(location);
+        let slot = self.engine.setup.extents.slot(location);
         if !self.named.set(slot) {
             self.finding(place.to_owned(), format!("slot {slot} is named twice, or does not exist"));
         }
-        if !self.engine.slots.is_used(slot) {
+        if !self.engine.space.slots.is_used(slot) {
             self.finding(place.to_owned(), format!("slot {slot} is named but marked free"));
         }
     }
@@ -82,15 +82,15 @@ impl Check<'_> {
     }
 
     fn leaf(&mut self, disk: DiskId, name: &str, leaf: u64) {
-        let Some((reference, frame)) = self.engine.disk(disk).map(|d| d.leaf(leaf)) else { return };
+        let Some((reference, frame)) = self.engine.map.disk(disk).map(|d| d.leaf(leaf)) else { return };
         let place = format!("map leaf {leaf} of disk {name}");
         if reference.location != 0 {
             self.name_slot(reference.location, &place);
         }
         let page = if frame != NO_FRAME {
-            Buf::copy_of(&self.engine.frames.get(frame).page)
+            Buf::copy_of(&self.engine.map.frames.get(frame).page)
         } else {
-            let Some((device, offset_bytes)) = self.engine.extents.place(reference.location) else { return };
+            let Some((device, offset_bytes)) = self.engine.setup.extents.place(reference.location) else { return };
             let page_name = PageName { disk, number: leaf, generation: reference.generation };
             match self.devices.read(device, offset_bytes, PAGE_BYTES) {
                 Ok(page) if is_leaf(&page, page_name, reference.crc) => page,
@@ -121,17 +121,17 @@ impl Check<'_> {
         let mut known = Vec::new();
         for &(block, location, checksum) in blocks {
             let place = format!("disk {name}, byte {}", block * 4096);
-            if self.engine.extents.is_fast(location) {
+            if self.engine.setup.extents.is_fast(location) {
                 self.name_slot(location, &place);
-            } else if let Some((band, at)) = self.engine.extents.band(location) {
+            } else if let Some((band, at)) = self.engine.setup.extents.band(location) {
                 if self.bands.entry(band).or_default().insert(at, (disk, block)).is_some() {
                     self.finding(place.clone(), format!("block {at} of band {band} is named twice"));
                 }
-                if self.engine.bands.get(band).state == BandState::Free {
+                if self.engine.space.bands.get(band).state == BandState::Free {
                     self.finding(place.clone(), format!("lies in band {band}, which is marked free"));
                 }
             }
-            let Some((device, offset_bytes)) = self.engine.extents.place(location) else {
+            let Some((device, offset_bytes)) = self.engine.setup.extents.place(location) else {
                 self.finding(place, format!("is mapped to sector {location}, outside the pool"));
                 continue;
             };
@@ -149,8 +149,8 @@ impl Check<'_> {
     }
 
     fn slots(&mut self) {
-        let leaked: Vec<u64> = (0..self.engine.slots.total())
-            .filter(|&slot| self.engine.slots.is_used(slot) && !self.named.is_used(slot))
+        let leaked: Vec<u64> = (0..self.engine.space.slots.total())
+            .filter(|&slot| self.engine.space.slots.is_used(slot) && !self.named.is_used(slot))
             .collect();
         if let (Some(first), Some(last)) = (leaked.first(), leaked.last()) {
             let what = format!("{} slots between {first} and {last} are in use by nothing", leaked.len());
@@ -159,8 +159,8 @@ impl Check<'_> {
     }
 
     fn all_bands(&mut self) {
-        for number in 0..self.engine.bands.count() as u32 {
-            let band = self.engine.bands.get(number);
+        for number in 0..self.engine.space.bands.count() as u32 {
+            let band = self.engine.space.bands.get(number);
             let live = self.bands.remove(&number).unwrap_or_default();
             let place = format!("band {number}");
             let sectors = live.len() as u64 * BLOCK_SECTORS;
@@ -172,7 +172,7 @@ impl Check<'_> {
                 continue;
             }
             let mut owners: BTreeMap<u32, (DiskId, u64)> = BTreeMap::new();
-            let shape = self.engine.bands.shape();
+            let shape = self.engine.space.bands.shape();
             let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at)).collect();
             for group in groups {
                 let Some(entries) = self.entries(number, group, band.generation) else {
@@ -200,15 +200,15 @@ impl Check<'_> {
 
     /// Who was written into a group.
     fn entries(&mut self, band: u32, group: u32, generation: u32) -> Option<Vec<SummaryEntry>> {
-        if let Some(entries) = self.engine.bands.entries((band, group)) {
+        if let Some(entries) = self.engine.space.bands.entries((band, group)) {
             return Some(entries.to_vec());
         }
-        let shape = self.engine.bands.shape();
-        let location = self.engine.extents.band_location(band, shape.summary_block(group));
-        let (device, offset_bytes) = self.engine.extents.place(location)?;
+        let shape = self.engine.space.bands.shape();
+        let location = self.engine.setup.extents.band_location(band, shape.summary_block(group));
+        let (device, offset_bytes) = self.engine.setup.extents.place(location)?;
         let page = self.devices.read(device, offset_bytes, 4096).ok()?;
         let name = SummaryName { band, group, generation };
-        band_summary::decode(&self.engine.superblock.pool, name, shape.group_sectors(group), &page)
+        band_summary::decode(&self.engine.setup.superblock.pool, name, shape.group_sectors(group), &page)
     }
 }
 
@@ -233,7 +233,7 @@ pub fn verify(
     bad_copies.into_iter().for_each(&mut *report);
     Overlay::over_all(devices);
     let (engine, recovery) = open(devices, fast, &[], options)?;
-    let named = Slots::from_words(Vec::new(), engine.slots.total());
+    let named = Slots::from_words(Vec::new(), engine.space.slots.total());
     let summary = VerifySummary { findings, recovery, ..VerifySummary::default() };
     let mut check = Check { devices, engine: &engine, report, summary, named, bands: BTreeMap::new() };
     check.disks();

@@ -74,15 +74,15 @@ impl Engine {
     /// Bytes of disks that the pool can promise: the capacity tier less what collection needs to go on.
     #[must_use]
     pub fn usable_bytes(&self) -> u64 {
-        let count = self.bands.count() as u64;
+        let count = self.space.bands.count() as u64;
         let reserve = (count * 7 / 100).max(2) + 1;
-        count.saturating_sub(reserve) * u64::from(self.bands.data_blocks()) * 4096
+        count.saturating_sub(reserve) * u64::from(self.space.bands.data_blocks()) * 4096
     }
 
     /// Bytes promised to disks.
     #[must_use]
     pub fn promised_bytes(&self) -> u64 {
-        self.disks.values().map(|disk| disk.size_bytes).sum()
+        self.map.disks.values().map(|disk| disk.size_bytes).sum()
     }
 
     fn check_size(&self, old_bytes: u64, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
@@ -97,10 +97,10 @@ impl Engine {
         if size_bytes > free_bytes && !overcommit {
             return Err(AdminError::TooLarge { wanted_bytes: size_bytes, free_bytes, usable_bytes });
         }
-        let sizes = self.disks.values().map(|disk| disk.size_bytes).chain([size_bytes.saturating_sub(old_bytes)]);
-        let needed_bytes = memory_needed_bytes(&self.superblock, &self.extents, sizes);
-        let limit_bytes = self.options.memory_limit_bytes;
-        if needed_bytes > limit_bytes && self.options.frames.is_none() {
+        let sizes = self.map.disks.values().map(|disk| disk.size_bytes).chain([size_bytes.saturating_sub(old_bytes)]);
+        let needed_bytes = memory_needed_bytes(&self.setup.superblock, &self.setup.extents, sizes);
+        let limit_bytes = self.setup.options.memory_limit_bytes;
+        if needed_bytes > limit_bytes && self.setup.options.frames.is_none() {
             return Err(AdminError::Memory { needed_bytes, limit_bytes });
         }
         Ok(())
@@ -118,17 +118,17 @@ impl Engine {
         if self.disk_named(name).is_some() {
             return Err(AdminError::NameTaken(name.to_owned()));
         }
-        if self.disks.len() >= DISKS_MAX || self.next_disk == u16::MAX {
+        if self.map.disks.len() >= DISKS_MAX || self.map.next_disk == u16::MAX {
             return Err(AdminError::TooMany);
         }
         self.check_size(0, size_bytes, overcommit)?;
-        let id = DiskId(self.next_disk);
-        self.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
+        let id = DiskId(self.map.next_disk);
+        self.map.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
         if let needed @ 1.. = self.slots_missing_for_map() {
-            self.disks.remove(&id.0);
+            self.map.disks.remove(&id.0);
             return Err(AdminError::NoRoomForMap { needed });
         }
-        self.next_disk += 1;
+        self.map.next_disk += 1;
         self.disks_changed();
         Ok(id)
     }
@@ -148,14 +148,14 @@ impl Engine {
                 return Err(AdminError::MappedBeyond(name.to_owned()));
             }
         }
-        if let Some(disk) = self.disk_mut(id) {
+        if let Some(disk) = self.map.disk_mut(id) {
             let kept = size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize;
             let gone: Vec<_> = disk.pages.drain(kept.min(disk.pages.len())..).flatten().collect();
             disk.resize(size_bytes);
             gone.into_iter().for_each(|page| self.supersede_page(page.reference));
         }
         if let (needed @ 1.., true) = (self.slots_missing_for_map(), size_bytes > old_bytes) {
-            if let Some(disk) = self.disk_mut(id) {
+            if let Some(disk) = self.map.disk_mut(id) {
                 disk.resize(old_bytes);
             }
             return Err(AdminError::NoRoomForMap { needed });
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     fn is_used(&self, id: DiskId) -> bool {
-        self.clients.iter().any(|(_, client)| client.disk == id)
+        self.requests.clients.iter().any(|(_, client)| client.disk == id)
     }
 
     /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.
@@ -180,7 +180,7 @@ impl Engine {
         while let Some(at) = leaf {
             let (reference, frame) = disk.leaf(at);
             let busy = frame != NO_FRAME && {
-                let frame = self.frames.get(frame);
+                let frame = self.map.frames.get(frame);
                 frame.dirty || frame.writing || frame.loading || frame.pins > 0
             };
             if reference.location != 0 || busy {
@@ -193,10 +193,10 @@ impl Engine {
             return Err(AdminError::NotEmpty(name.to_owned()));
         }
         for frame in frames {
-            self.frames.vacate(frame);
+            self.map.frames.vacate(frame);
         }
         // Its index pages may still lie on the device, with nothing in them.
-        let pages = self.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
+        let pages = self.map.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
         pages.into_iter().flatten().for_each(|page| self.supersede_page(page.reference));
         self.disks_changed();
         Ok(())
@@ -216,10 +216,10 @@ impl Engine {
     /// Policies changed: statistics and destage hints follow.
     pub fn classes_changed(&mut self) {
         let classes = self.prism.table().classes().len();
-        if self.stats.len() < classes {
-            self.stats.resize(classes, Default::default());
+        if self.stats.classes.len() < classes {
+            self.stats.classes.resize(classes, Default::default());
         }
-        self.space_changed = true;
+        self.space.changed = true;
         self.migrate_policy_changed();
         self.request_checkpoint(false);
     }

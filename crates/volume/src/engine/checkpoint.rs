@@ -50,22 +50,10 @@ pub(crate) struct CheckpointState {
     /// Leaves dirtied from the last durable root to that freeze: where the checkpoint comes to nothing, recovery still
     /// needs them.
     pub dirtied_before: usize,
-    /// Slots kept for pages.
-    pub reserve: u64,
-    /// Slots that the map may still grow into.
-    pub growth: u64,
-    /// See `Engine::prefers_fast`.
-    pub bypass_debt: u64,
     /// See [`RootHeader::counts_due`], as this checkpoint began.
     counts_due: bool,
     /// Sections of the root that this program does not know.
     pub kept: Vec<KeptSection>,
-    /// Groups are complete and their summaries not written.
-    pub summaries_due: bool,
-    /// Time before which no summary is written by itself, after one failed.
-    pub summaries_not_before_ns: u64,
-    /// Bands to be trimmed once no summary is on its way there.
-    pub trims_waiting: Vec<u32>,
     /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
     /// their entries, so they come first.
     summaries_awaited: BTreeSet<GroupKey>,
@@ -78,8 +66,6 @@ pub(crate) struct CheckpointState {
     not_before_ns: u64,
     /// Attempts in a row that were given up.
     failures: u32,
-    /// Dirty leaves that have no page on the device yet: each will take a slot for good.
-    pub new_leaves: u64,
     /// Attempts at writing the headers of this checkpoint.
     header_attempts: u32,
     /// The headers of the last attempt may be on the device or not: its area must not be touched again.
@@ -132,7 +118,7 @@ impl Engine {
     /// Checkpoints given up since the start.
     #[must_use]
     pub fn checkpoints_given_up(&self) -> u64 {
-        self.counters.checkpoint_errors
+        self.stats.counters.checkpoint_errors
     }
 
     /// Number of the last durable checkpoint.
@@ -150,13 +136,13 @@ impl Engine {
     /// Whether the last attempt at a checkpoint was given up.
     #[must_use]
     pub fn checkpoint_failed(&self) -> bool {
-        self.flush.failed || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.now_ns
+        self.flush.failed || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.clock.now_ns()
     }
 
     /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
     pub(crate) fn checkpoint_hopeless(&self) -> Option<String> {
         (self.checkpoint.failures >= FAILURES_MAX && !self.checkpoint.is_active()).then(|| {
-            let why = self.counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
+            let why = self.stats.counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
             format!("checkpoints cannot be written, the journal is full: {why}")
         })
     }
@@ -178,15 +164,15 @@ impl Engine {
 
     pub(crate) fn dirty_limit(&self) -> usize {
         // Each dirty leaf needs a slot of its own before its old one is free.
-        let by_slots = (self.slots.total() / 16) as usize;
-        (self.frames.limit() * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX)
+        let by_slots = (self.space.slots.total() / 16) as usize;
+        (self.map.frames.limit() * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX)
     }
 
     fn checkpoint_due(&self) -> bool {
         if self.flush.failed || self.checkpoint.root_stuck || self.read_only.is_some() && !self.checkpoint.clean {
             return false;
         }
-        if self.now_ns < self.checkpoint.not_before_ns {
+        if self.clock.now_ns() < self.checkpoint.not_before_ns {
             return false;
         }
         self.checkpoint.requested
@@ -198,13 +184,13 @@ impl Engine {
 
     /// From where recovery would need the journal if the map were frozen now: position and batch.
     fn journal_needed_from(&self) -> (u64, u64) {
-        let pieces = self.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
+        let pieces = self.requests.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
         pieces.chain(self.migrate_journal_at()).fold(self.journal.head(), Ord::min)
     }
 
     /// Moves the checkpoint on as far as it goes without waiting.
     pub(crate) fn checkpoint_step(&mut self) {
-        if self.checkpoint.summaries_due {
+        if self.summaries.is_due() {
             self.write_summaries();
         }
         if self.checkpoint.phase == Phase::Idle && self.checkpoint_due() {
@@ -216,7 +202,7 @@ impl Engine {
             {
                 let frame = self.checkpoint.frozen[self.checkpoint.next_frozen];
                 self.checkpoint.next_frozen += 1;
-                if self.frames.get(frame).frozen {
+                if self.map.frames.get(frame).frozen {
                     self.page_out(frame);
                 }
             }
@@ -262,7 +248,7 @@ impl Engine {
 
     /// Whether summaries that the root under way relies on are still to be written.
     fn awaits_summaries(&self) -> bool {
-        self.checkpoint.summaries_awaited.iter().any(|&key| self.bands.is_unwritten(key))
+        self.checkpoint.summaries_awaited.iter().any(|&key| self.space.bands.is_unwritten(key))
     }
 
     /// The flush that the checkpoint asked for ended.
@@ -279,7 +265,22 @@ impl Engine {
         self.checkpoint.in_flight -= 1;
         if let Err(error) = result {
             self.checkpoint.failed = true;
-            self.counters.last_checkpoint_error = Some(format!("{}: {error}", self.names[0]));
+            self.stats.counters.last_checkpoint_error = Some(format!("{}: {error}", self.setup.names[0]));
+        }
+    }
+
+    fn write_summaries(&mut self) {
+        self.summaries.write(&mut self.space.bands, &mut self.outbox, self.clock.now_ns());
+    }
+
+    /// A summary that went by itself arrived, or not: then no root is written meanwhile.
+    pub(crate) fn summary_written(&mut self, device: usize, key: GroupKey, result: &Result<(), IoError>) {
+        self.summaries.written(&[key], result.is_ok(), &mut self.space.bands, &mut self.outbox);
+        if let Err(error) = result {
+            self.stats.counters.summary_errors += 1;
+            self.summaries.failed(self.clock.now_ns());
+            let text = format!("summary of band {}: {}: {error}", key.0, self.setup.names[device]);
+            self.checkpoint.summary_failed(key, text, &mut self.stats.counters);
         }
     }
 
@@ -288,18 +289,18 @@ impl Engine {
         self.seal_batch(false);
         let start = self.journal_needed_from();
         let mut unapplied = Vec::new();
-        let mut shadow = self.slots.clone();
-        for (_, piece) in self.pieces.iter().filter(|(_, piece)| piece.journal_at.is_some()) {
+        let mut shadow = self.space.slots.clone();
+        for (_, piece) in self.requests.pieces.iter().filter(|(_, piece)| piece.journal_at.is_some()) {
             for segment in &piece.segments {
                 unapplied.push(segment.sequence);
             }
         }
-        for (_, piece) in &self.pieces {
+        for (_, piece) in &self.requests.pieces {
             for segment in &piece.segments {
                 if let Fill::Data { location, .. } = segment.fill
-                    && self.extents.is_fast(location)
+                    && self.setup.extents.is_fast(location)
                 {
-                    let slot = self.extents.slot(location);
+                    let slot = self.setup.extents.slot(location);
                     (slot..slot + u64::from(segment.blocks)).for_each(|slot| {
                         shadow.clear(slot);
                     });
@@ -309,7 +310,7 @@ impl Engine {
         unapplied.extend(self.migrate_unapplied());
         unapplied.sort_unstable();
         unapplied.dedup();
-        for freed in self.freed.iter().chain(self.migrate_deferred()).chain(self.lost.iter().copied()) {
+        for freed in self.space.freed.iter().chain(self.migrate_deferred()).chain(self.space.lost.iter().copied()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);
@@ -322,7 +323,7 @@ impl Engine {
         for &slot in &self.checkpoint.superseded {
             shadow.clear(slot);
         }
-        self.disks.values_mut().for_each(Disk::take_counts);
+        self.map.disks.values_mut().for_each(Disk::take_counts);
         let counts_due = !self.migrate_has_surveyed();
         let state = &mut self.checkpoint;
         state.counts_due = counts_due;
@@ -335,9 +336,9 @@ impl Engine {
         state.next_frozen = 0;
         state.next_index = (0, 0);
         state.phase = Phase::Leaves;
-        state.frozen = (0..self.frames.made() as u32).filter(|&id| self.frames.get(id).dirty).collect();
+        state.frozen = (0..self.map.frames.made() as u32).filter(|&id| self.map.frames.get(id).dirty).collect();
         for &frame in &state.frozen {
-            self.frames.get_mut(frame).frozen = true;
+            self.map.frames.get_mut(frame).frozen = true;
         }
         state.root = Root {
             journal_position: start.0,
@@ -347,20 +348,20 @@ impl Engine {
             clean: state.clean,
             generation: state.generation,
             disks: Vec::new(),
-            next_disk: self.next_disk,
+            next_disk: self.map.next_disk,
             classes: self.prism.table().encode(),
-            stats: self.stats.clone(),
+            stats: self.stats.classes.clone(),
             evidence: self.prism.save(),
-            band_clock: self.bands.clock(),
-            bands: self.bands.table().to_vec(),
-            open_groups: self.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
+            band_clock: self.space.bands.clock(),
+            bands: self.space.bands.table().to_vec(),
+            open_groups: self.space.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
             slots: Vec::new(),
             kept: state.kept.clone(),
         };
         state.shadow = Some(shadow);
         state.start = start.0;
-        state.summaries_awaited = self.bands.unwritten();
-        state.summaries_not_before_ns = 0;
+        state.summaries_awaited = self.space.bands.unwritten();
+        self.summaries.may_retry();
         self.write_summaries();
         self.reserve_page_slots();
         self.reserve_for_map();
@@ -369,17 +370,17 @@ impl Engine {
     /// Takes the slots that the pages of this checkpoint will need.
     fn reserve_page_slots(&mut self) {
         let mut pages: BTreeSet<(u16, usize)> = BTreeSet::new();
-        for disk in self.disks.values() {
+        for disk in self.map.disks.values() {
             let dirty = disk.pages.iter().enumerate().filter(|(_, page)| page.as_ref().is_some_and(|p| p.dirty));
             pages.extend(dirty.map(|(number, _)| (disk.id.0, number)));
         }
         for &frame in &self.checkpoint.frozen {
-            let frame = self.frames.get(frame);
+            let frame = self.map.frames.get(frame);
             pages.insert((frame.disk.0, (frame.leaf / INDEX_ENTRIES as u64) as usize));
         }
         let mut wanted = (self.checkpoint.frozen.len() + pages.len()) as u64;
         while wanted > 0 {
-            let Some((slot, got)) = self.slots.allocate(wanted) else {
+            let Some((slot, got)) = self.space.slots.allocate(wanted) else {
                 // What is missing shows when a page finds none.
                 return;
             };
@@ -391,42 +392,42 @@ impl Engine {
     /// Gives back reserved slots that no page took.
     fn release_page_slots(&mut self) {
         for slot in std::mem::take(&mut self.checkpoint.page_slots) {
-            self.slots.clear(slot);
+            self.space.slots.clear(slot);
         }
     }
 
     /// Writes a frozen leaf to a new place, as it is now.
     pub(crate) fn page_out(&mut self, frame: u32) {
-        let entry = self.frames.get_mut(frame);
+        let entry = self.map.frames.get_mut(frame);
         entry.frozen = false;
         let (disk, leaf) = (entry.disk, entry.leaf);
-        self.frames.set_dirty(frame, false);
-        let Some((old, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else {
+        self.map.frames.set_dirty(frame, false);
+        let Some((old, _)) = self.map.disk(disk).map(|d| d.leaf(leaf)) else {
             return;
         };
         let is_new = old.location == 0;
-        self.checkpoint.new_leaves = self.checkpoint.new_leaves.saturating_sub(u64::from(is_new));
-        let page = &self.frames.get(frame).page;
+        self.space.new_leaves = self.space.new_leaves.saturating_sub(u64::from(is_new));
+        let page = &self.map.frames.get(frame).page;
         if (0..LEAF_ENTRIES).all(|i| page::leaf_entry(page, i).0 == Entry::Unmapped) {
             self.supersede_page(old);
-            if let Some(entry) = self.disk_mut(disk) {
+            if let Some(entry) = self.map.disk_mut(disk) {
                 entry.set_reference(leaf, PageRef::default());
             }
             return;
         }
         let Some(slot) = self.take_page_slot() else {
-            self.frames.set_dirty(frame, true);
-            self.checkpoint.new_leaves += u64::from(is_new);
+            self.map.frames.set_dirty(frame, true);
+            self.space.new_leaves += u64::from(is_new);
             return;
         };
         let generation = self.checkpoint.generation;
-        let page = &mut self.frames.get_mut(frame).page;
+        let page = &mut self.map.frames.get_mut(frame).page;
         let crc = page::seal_leaf(page, PageName { disk, number: leaf, generation });
         let bytes = Buf::copy_of(page).freeze();
-        self.frames.get_mut(frame).writing = true;
-        let location = self.extents.slot_location(slot);
+        self.map.frames.get_mut(frame).writing = true;
+        let location = self.setup.extents.slot_location(slot);
         self.supersede_page(old);
-        if let Some(entry) = self.disk_mut(disk) {
+        if let Some(entry) = self.map.disk_mut(disk) {
             entry.set_reference(leaf, PageRef { location, stageable: old.stageable, crc, generation });
         }
         self.checkpoint.in_flight += 1;
@@ -435,15 +436,15 @@ impl Engine {
     }
 
     fn write_fast(&mut self, location: u64, bytes: forebay_block::SharedBuf, pending: Pending) {
-        let offset_bytes = self.extents.place(location).map_or(0, |(_, offset)| offset);
-        self.counters.map_bytes += bytes.len() as u64;
-        self.command(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
+        let offset_bytes = self.setup.extents.place(location).map_or(0, |(_, offset)| offset);
+        self.stats.counters.map_bytes += bytes.len() as u64;
+        self.outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
     }
 
     fn take_page_slot(&mut self) -> Option<u64> {
         let Some(slot) = self.checkpoint.page_slots.pop() else {
             self.checkpoint.failed = true;
-            self.counters.last_checkpoint_error = Some("no free slot for a map page".to_owned());
+            self.stats.counters.last_checkpoint_error = Some("no free slot for a map page".to_owned());
             return None;
         };
         if let Some(shadow) = &mut self.checkpoint.shadow {
@@ -455,7 +456,7 @@ impl Engine {
     /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable.
     pub(crate) fn supersede_page(&mut self, old: PageRef) {
         if old.location != 0 {
-            let slot = self.extents.slot(old.location);
+            let slot = self.setup.extents.slot(old.location);
             if let Some(shadow) = &mut self.checkpoint.shadow {
                 shadow.clear(slot);
             }
@@ -464,12 +465,12 @@ impl Engine {
     }
 
     pub(crate) fn page_out_done(&mut self, frame: u32, location: u64, result: Result<(), IoError>) {
-        self.frames.get_mut(frame).writing = false;
+        self.map.frames.get_mut(frame).writing = false;
         if result.is_err() {
             // The page exists only in memory: it stays dirty, and this checkpoint will not become a root.
-            let (disk, leaf) = (self.frames.get(frame).disk, self.frames.get(frame).leaf);
-            if self.disk(disk).is_some_and(|d| d.leaf(leaf).0.location == location) {
-                self.frames.set_dirty(frame, true);
+            let (disk, leaf) = (self.map.frames.get(frame).disk, self.map.frames.get(frame).leaf);
+            if self.map.disk(disk).is_some_and(|d| d.leaf(leaf).0.location == location) {
+                self.map.frames.set_dirty(frame, true);
             }
         }
         self.checkpoint_io_done(result);
@@ -479,7 +480,7 @@ impl Engine {
     fn write_index_pages(&mut self) -> bool {
         let (mut disk_id, mut number) = self.checkpoint.next_index;
         loop {
-            let Some((&id, disk)) = self.disks.range(disk_id..).next() else {
+            let Some((&id, disk)) = self.map.disks.range(disk_id..).next() else {
                 self.checkpoint.next_index = (u16::MAX, usize::MAX);
                 return true;
             };
@@ -504,7 +505,7 @@ impl Engine {
     }
 
     fn write_index_page(&mut self, disk_id: u16, number: usize) {
-        let taken = self.disks.get_mut(&disk_id).and_then(|disk| disk.pages[number].take());
+        let taken = self.map.disks.get_mut(&disk_id).and_then(|disk| disk.pages[number].take());
         let Some(mut index) = taken else { return };
         let old = index.reference;
         if index.is_empty() {
@@ -512,7 +513,7 @@ impl Engine {
             return;
         }
         let Some(slot) = self.take_page_slot() else {
-            if let Some(disk) = self.disks.get_mut(&disk_id) {
+            if let Some(disk) = self.map.disks.get_mut(&disk_id) {
                 disk.pages[number] = Some(index);
             }
             return;
@@ -521,10 +522,10 @@ impl Engine {
         let name = PageName { disk: DiskId(disk_id), number: number as u64, generation };
         let mut buf = Buf::new(PAGE_BYTES);
         let crc = page::encode_index(name, index.references().iter().copied(), &mut buf);
-        let location = self.extents.slot_location(slot);
+        let location = self.setup.extents.slot_location(slot);
         index.reference = PageRef { location, stageable: 0, crc, generation };
         index.dirty = false;
-        if let Some(disk) = self.disks.get_mut(&disk_id) {
+        if let Some(disk) = self.map.disks.get_mut(&disk_id) {
             disk.pages[number] = Some(index);
         }
         self.supersede_page(old);
@@ -534,8 +535,9 @@ impl Engine {
 
     fn write_blob(&mut self) {
         // Disks may have been added since the freeze; their ids must never be given out again.
-        self.checkpoint.root.next_disk = self.next_disk;
+        self.checkpoint.root.next_disk = self.map.next_disk;
         self.checkpoint.root.disks = self
+            .map
             .disks
             .values()
             .map(|disk| DiskRoot {
@@ -551,7 +553,7 @@ impl Engine {
                     .collect(),
             })
             .collect();
-        let sizes = self.disks.values().map(|disk| (disk.id.0, disk.size_bytes));
+        let sizes = self.map.disks.values().map(|disk| (disk.id.0, disk.size_bytes));
         self.checkpoint.disk_sizes_bytes = sizes.collect();
         let Some(shadow) = self.checkpoint.shadow.take() else {
             return;
@@ -560,9 +562,9 @@ impl Engine {
         let blob = self.checkpoint.root.encode();
         self.checkpoint.root = Root::default();
         let number = self.checkpoint.number + 1;
-        let area = self.superblock.root_offsets_bytes[(number % 2) as usize];
-        if blob.len() as u64 + 2 * 4096 > self.superblock.root_len_bytes {
-            self.counters.last_checkpoint_error = Some("the root area is too small for this map".to_owned());
+        let area = self.setup.superblock.root_offsets_bytes[(number % 2) as usize];
+        if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
+            self.stats.counters.last_checkpoint_error = Some("the root area is too small for this map".to_owned());
             return self.abort_checkpoint();
         }
         let (epoch, counts_due) = (self.journal.epoch(), self.checkpoint.counts_due);
@@ -573,10 +575,10 @@ impl Engine {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            self.counters.map_bytes += len;
+            self.stats.counters.map_bytes += len;
             self.checkpoint.in_flight += 1;
             let op = Op::Write { bufs: Vectored::One(buf.freeze()), fua: false };
-            self.command(0, offset_bytes, 0, op, Pending::RootOut);
+            self.outbox.send(0, offset_bytes, 0, op, Pending::RootOut);
             offset_bytes += len;
         }
     }
@@ -597,18 +599,18 @@ impl Engine {
         if self.checkpoint.header_attempts <= HEADER_ATTEMPTS_MAX {
             return self.write_headers();
         }
-        let why = self.counters.last_checkpoint_error.clone().unwrap_or_default();
+        let why = self.stats.counters.last_checkpoint_error.clone().unwrap_or_default();
         self.set_read_only(&format!("the root cannot be written: {why}"));
         self.checkpoint.root_stuck = true;
         self.abort_checkpoint();
     }
 
     fn write_header_copies(&mut self, header: &RootHeader) {
-        for offset_bytes in header_offsets(&self.superblock, header.checkpoint) {
-            let buf = Buf::copy_of(&header.encode(&self.superblock.pool)).freeze();
+        for offset_bytes in header_offsets(&self.setup.superblock, header.checkpoint) {
+            let buf = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
             self.checkpoint.in_flight += 1;
             let op = Op::Write { bufs: Vectored::One(buf), fua: false };
-            self.command(0, offset_bytes, 0, op, Pending::RootOut);
+            self.outbox.send(0, offset_bytes, 0, op, Pending::RootOut);
         }
     }
 
@@ -618,7 +620,7 @@ impl Engine {
         };
         self.checkpoint.number = header.checkpoint;
         for (id, size_bytes) in std::mem::take(&mut self.checkpoint.disk_sizes_bytes) {
-            if let Some(disk) = self.disks.get_mut(&id) {
+            if let Some(disk) = self.map.disks.get_mut(&id) {
                 disk.durable_bytes = size_bytes;
             }
         }
@@ -626,10 +628,10 @@ impl Engine {
         self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, header.checkpoint);
         for slot in std::mem::take(&mut self.checkpoint.superseded) {
-            self.slots.clear(slot);
+            self.space.slots.clear(slot);
         }
         self.release_page_slots();
-        self.counters.checkpoints += 1;
+        self.stats.counters.checkpoints += 1;
         self.checkpoint.phase = Phase::Supersede;
         // The older root must never be taken for the newest, should the new one be lost.
         let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };
@@ -644,15 +646,15 @@ impl Engine {
         self.checkpoint.shadow = None;
         self.checkpoint.summaries_awaited.clear();
         self.checkpoint.requested = true;
-        self.checkpoint.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
+        self.checkpoint.not_before_ns = self.clock.now_ns().saturating_add(1_000_000_000);
         self.checkpoint.failures = self.checkpoint.failures.saturating_add(1);
-        self.counters.checkpoint_errors += 1;
+        self.stats.counters.checkpoint_errors += 1;
         for &frame in &self.checkpoint.frozen {
-            self.frames.get_mut(frame).frozen = false;
+            self.map.frames.get_mut(frame).frozen = false;
         }
         // Which index page it was that failed is not known: all of this attempt are written again.
         let generation = self.checkpoint.generation;
-        for page in self.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
+        for page in self.map.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
             page.dirty |= page.reference.generation == generation;
         }
     }

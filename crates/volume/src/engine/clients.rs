@@ -238,9 +238,9 @@ impl Engine {
     /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
     pub fn submit(&mut self, request: Request) {
         let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told } = request;
-        let answer = |engine: &mut Self, result| engine.completions.push_back(Completion { token, result });
+        let answer = |engine: &mut Self, result| engine.requests.completions.push_back(Completion { token, result });
         // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
-        let Some(size_bytes) = self.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
+        let Some(size_bytes) = self.map.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
         let is_flush = matches!(op, Op::Flush);
@@ -284,7 +284,7 @@ impl Engine {
                 ClientKind::Status { next_block, end_block, extents: Vec::new(), max_extents: (*max_extents).max(1) }
             }
         };
-        let started_ns = self.now_ns;
+        let started_ns = self.clock.now_ns();
         let client = Client {
             token,
             kind,
@@ -299,9 +299,9 @@ impl Engine {
             remaining: 1,
             error: None,
             started_ns,
-            waits_since_ns: self.patience_ns,
+            waits_since_ns: self.clock.patience_ns(),
         };
-        let id = self.clients.insert(client) as u32;
+        let id = self.requests.clients.insert(client) as u32;
         match op {
             Op::Read => self.start_read(id, disk, next_block, end_block),
             Op::Write(data) => self.start_write(id, disk, offset_bytes, data),
@@ -322,7 +322,9 @@ impl Engine {
             let tail = if block + blocks < end { rest.split_off((blocks * BLOCK) as usize) } else { Buf::empty() };
             piece.buf = Some(std::mem::replace(&mut rest, tail));
             let id = self.add_piece(piece);
-            if let Some(Client { kind: ClientKind::Read { parts }, .. }) = self.clients.get_mut(client as usize) {
+            if let Some(Client { kind: ClientKind::Read { parts }, .. }) =
+                self.requests.clients.get_mut(client as usize)
+            {
                 parts.push(None);
             }
             self.read_piece(id);
@@ -333,9 +335,9 @@ impl Engine {
 
     fn start_write(&mut self, client: u32, disk: DiskId, offset_bytes: u64, data: Buf) {
         let data = data.freeze();
-        let fua = self.clients.get(client as usize).is_some_and(|client| client.fua);
+        let fua = self.requests.clients.get(client as usize).is_some_and(|client| client.fua);
         let blocks = (data.len() / BLOCK as usize) as u64;
-        let streams = self.streams.write(disk.0, offset_bytes / BLOCK, blocks) >= self.stream_min_blocks();
+        let streams = self.requests.streams.write(disk.0, offset_bytes / BLOCK, blocks) >= self.stream_min_blocks();
         let mut done = 0;
         while done < data.len() {
             let offset = offset_bytes + done as u64;
@@ -363,8 +365,8 @@ impl Engine {
     pub(crate) fn launch_change(&mut self, piece: Piece) {
         let (disk, block, blocks) = (piece.disk.0, piece.block(), u64::from(piece.blocks));
         let id = self.add_piece(piece);
-        if self.ranges.lock(disk, block, blocks, id) {
-            self.pieces[id as usize].locked = true;
+        if self.requests.ranges.lock(disk, block, blocks, id) {
+            self.requests.pieces[id as usize].locked = true;
             self.change_piece(id);
         }
     }
@@ -377,15 +379,15 @@ impl Engine {
 
     /// Gives up a range; those whose turn has come are started at the next pump.
     fn unlock(&mut self, owner: u32) {
-        let mut woken = std::mem::take(&mut self.woken);
-        self.ranges.unlock(owner, &mut woken);
+        let mut woken = std::mem::take(&mut self.requests.woken);
+        self.requests.ranges.unlock(owner, &mut woken);
         for other in woken.drain(..) {
-            if let Some(piece) = self.pieces.get_mut(other as usize) {
+            if let Some(piece) = self.requests.pieces.get_mut(other as usize) {
                 piece.locked = true;
             }
-            self.waiting.queue(Wants::Turn).push_back(other);
+            self.requests.waiting.queue(Wants::Turn).push_back(other);
         }
-        self.woken = woken;
+        self.requests.woken = woken;
     }
 
     /// A piece of `blocks` blocks, cut to its leaf, for the leaf-by-leaf operations.
@@ -394,10 +396,10 @@ impl Engine {
     }
 
     pub(crate) fn add_piece(&mut self, piece: Piece) -> u32 {
-        if let Some(client) = self.clients.get_mut(piece.client as usize) {
+        if let Some(client) = self.requests.clients.get_mut(piece.client as usize) {
             client.remaining += 1;
         }
-        self.pieces.insert(piece) as u32
+        self.requests.pieces.insert(piece) as u32
     }
 
     /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
@@ -405,7 +407,7 @@ impl Engine {
         if piece & CLIENT != 0 {
             return self.begin_sweep(piece & !CLIENT);
         }
-        match self.pieces.get(piece as usize).map(|p| &p.kind) {
+        match self.requests.pieces.get(piece as usize).map(|p| &p.kind) {
             Some(PieceKind::Read) => self.read_piece(piece),
             Some(PieceKind::Status) => self.status_piece(piece),
             Some(_) => self.change_piece(piece),
@@ -415,18 +417,19 @@ impl Engine {
 
     /// Removes a finished piece: gives up its range and leaf, and tells its client.
     pub(crate) fn finish_piece(&mut self, id: u32) {
-        let Some(mut piece) = self.pieces.try_remove(id as usize) else {
+        let Some(mut piece) = self.requests.pieces.try_remove(id as usize) else {
             return;
         };
         if let Some(frame) = piece.frame.take() {
-            self.frames.get_mut(frame).pins -= 1;
-            self.executing -= 1;
+            self.map.frames.get_mut(frame).pins -= 1;
+            self.requests.executing -= 1;
         }
         if piece.locked {
             self.unlock(id);
         }
         if let (PieceKind::Read, Some(buf)) = (&piece.kind, piece.buf.take())
-            && let Some(Client { kind: ClientKind::Read { parts }, .. }) = self.clients.get_mut(piece.client as usize)
+            && let Some(Client { kind: ClientKind::Read { parts }, .. }) =
+                self.requests.clients.get_mut(piece.client as usize)
             && let Some(part) = parts.get_mut(usize::from(piece.index))
         {
             *part = Some(buf);
@@ -436,7 +439,7 @@ impl Engine {
 
     /// A piece of a client ended; after the last, the client goes on or is answered.
     pub(crate) fn piece_of_client_done(&mut self, id: u32, error: Option<RequestError>) {
-        let Some(client) = self.clients.get_mut(id as usize) else { return };
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         client.remaining -= 1;
         if client.error.is_none() {
             client.error = error;
@@ -458,7 +461,7 @@ impl Engine {
 
     /// All pieces of a client are done: what must be durable is made so, then it is answered.
     pub(crate) fn end_client(&mut self, id: u32) {
-        let Some(client) = self.clients.get_mut(id as usize) else { return };
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         if client.error.is_none() && client.fua {
             match client.kind {
                 // Its pieces went past the caches. Not where a flush has failed meanwhile: the journal before them may
@@ -477,7 +480,7 @@ impl Engine {
 
     /// Answers a host request.
     pub(crate) fn answer(&mut self, id: u32) {
-        let Some(client) = self.clients.try_remove(id as usize) else {
+        let Some(client) = self.requests.clients.try_remove(id as usize) else {
             return;
         };
         if matches!(client.kind, ClientKind::Sweep { .. }) {
@@ -486,7 +489,7 @@ impl Engine {
         let Client { token, kind, offset_bytes, len_bytes, error, started_ns, .. } = client;
         let result = match (error, kind) {
             (Some(error), _) => {
-                self.counters.request_errors += 1;
+                self.stats.counters.request_errors += 1;
                 Err(error)
             }
             (None, ClientKind::Read { parts }) => Ok(Outcome::Data(joined(parts, offset_bytes, len_bytes))),
@@ -496,8 +499,8 @@ impl Engine {
             }
             (None, _) => Ok(Outcome::Done),
         };
-        self.counters.latency_ns.record(self.now_ns.saturating_sub(started_ns));
-        self.completions.push_back(Completion { token, result });
+        self.stats.counters.latency_ns.record(self.clock.now_ns().saturating_sub(started_ns));
+        self.requests.completions.push_back(Completion { token, result });
     }
 }
 

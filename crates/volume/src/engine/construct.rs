@@ -1,19 +1,26 @@
 //! Building an engine from a root, and sharing out its memory.
 
+use super::clock::Clock;
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
+use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
-use super::{Counters, Engine, EngineOptions};
+use super::outbox::Outbox;
+use super::place::Bypass;
+use super::setup::Setup;
+use super::space::Space;
+use super::statistics::Statistics;
+use super::summaries::Summaries;
+use super::{Engine, EngineOptions, Requests};
 use crate::journal::{Journal, JournalGeometry};
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
-use crate::map::frames::Frames;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, index_memory_bytes};
 use crate::space::bands::{Bands, ENTRIES_MEMORY_BYTES};
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
 use forebay_prism::Prism;
-use slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Program, stacks, connections and buffers in flight: what a server needs beside the map.
 const BASE_MEMORY_BYTES: u64 = 28 << 20;
@@ -91,64 +98,38 @@ impl Engine {
         journal.checkpoint = checkpoint;
         let slots = Slots::from_words(root.slots, superblock.slots);
         let bands = Bands::new(root.bands, root.open_groups, root.band_clock, superblock.band_bytes, &extents);
+        let stats = Statistics::new(root.stats, prism.table().classes().len());
+        let setup = Arc::new(Setup { options, superblock, extents, names, volatile, discards });
         let mut engine = Self {
-            extents,
-            names,
-            volatile,
-            discards,
-            disks,
-            next_disk: root.next_disk.max(1),
-            frames: Frames::new(frames),
-            slots,
-            bands,
-            journal,
+            outbox: Outbox::default(),
+            clock: Clock::default(),
+            stats,
             prism,
-            stats: root.stats,
-            counters: Counters::default(),
-            ranges: Default::default(),
-            clients: Slab::new(),
-            pieces: Slab::new(),
-            pending: Slab::new(),
-            commands: VecDeque::new(),
-            completions: VecDeque::new(),
-            waiting: Default::default(),
-            frame_waiters: VecDeque::new(),
-            freed: Default::default(),
-            lost: Vec::new(),
+            map: Map::new(setup.clone(), disks, root.next_disk.max(1), frames),
+            space: Space::new(setup.clone(), slots, bands),
+            summaries: Summaries::new(setup.clone(), epoch),
+            bypass: Bypass::default(),
+            setup,
+            journal,
             flush: Default::default(),
             checkpoint: Default::default(),
             migrate: Default::default(),
-            space_changed: true,
-            streams: Default::default(),
-            writes_in_flight: [0; 2],
-            written_blocks: 0,
-            slots_taken: 0,
-            executing: 0,
+            requests: Requests::default(),
             copies: Default::default(),
-            runs: Vec::new(),
-            woken: Vec::new(),
             read_only: None,
-            now_ns: 0,
-            told_ns: 0,
-            patience_ns: 0,
-            options,
-            superblock,
         };
-        engine.stats.resize(engine.prism.table().classes().len().max(engine.stats.len()), Default::default());
-        engine.written_blocks = engine.stats.iter().map(|class| class.host_written_bytes / 4096).sum();
         engine.enqueue_all_leaves();
         engine.checkpoint.number = checkpoint;
         engine.checkpoint.generation = root.generation;
         engine.checkpoint.kept = root.kept;
         engine.reserve_for_map();
-        engine.checkpoint.summaries_due = true;
         engine.tell_prism_disks();
         engine
     }
 
     /// The classifier's rules name disks.
     pub(crate) fn tell_prism_disks(&mut self) {
-        let disks: Vec<_> = self.disks.values().map(|disk| (disk.id, disk.name.clone())).collect();
+        let disks: Vec<_> = self.map.disks.values().map(|disk| (disk.id, disk.name.clone())).collect();
         self.prism.set_disks(&disks);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::clients::{CLIENT, Client, ClientKind, Fill, Piece, PieceKind, Segment, Sweep, Wants};
-use super::paging::Leaf;
+use super::map::Leaf;
 use crate::layout::batch::write_bytes;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::request::{Extent, ExtentState};
@@ -16,10 +16,10 @@ impl Engine {
     /// Takes the whole range of a sweep, so that what comes later takes effect later, and starts
     /// when it is free.
     pub(crate) fn start_sweep(&mut self, id: u32) {
-        let Some(client) = self.clients.get_mut(id as usize) else { return };
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         let (first, end) = (client.offset_bytes / BLOCK, (client.offset_bytes + client.len_bytes).div_ceil(BLOCK));
         client.remaining += 1;
-        if self.ranges.lock(client.disk.0, first, end - first, id | CLIENT) {
+        if self.requests.ranges.lock(client.disk.0, first, end - first, id | CLIENT) {
             self.begin_sweep(id);
         }
     }
@@ -31,7 +31,7 @@ impl Engine {
     }
 
     fn clear_ends(&mut self, id: u32) {
-        let Some(client) = self.clients.get_mut(id as usize) else { return };
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         let (start, end) = (client.offset_bytes, client.offset_bytes + client.len_bytes);
         let (first_whole, end_whole) = (start.div_ceil(BLOCK), end / BLOCK);
         if let ClientKind::Sweep { next_block, end_block, .. } = &mut client.kind {
@@ -57,10 +57,10 @@ impl Engine {
     /// Goes on with the next leaves of a sweep: some at once, so that their records share a batch. Called when all pieces
     /// so far are done.
     pub(crate) fn next_sweep_pieces(&mut self, id: u32) {
-        let at_once = (self.frames.limit() / 8).clamp(1, SWEEP_PIECES_MAX);
+        let at_once = (self.map.frames.limit() / 8).clamp(1, SWEEP_PIECES_MAX);
         loop {
             // One for this loop: pieces that end at once must not come back here.
-            match self.clients.get_mut(id as usize) {
+            match self.requests.clients.get_mut(id as usize) {
                 Some(client) => client.remaining = 1,
                 None => return,
             }
@@ -68,7 +68,7 @@ impl Engine {
             while launched < at_once && self.launch_next_sweep_piece(id) {
                 launched += 1;
             }
-            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
             client.remaining -= 1;
             if client.remaining > 0 {
                 return;
@@ -81,12 +81,12 @@ impl Engine {
 
     /// Starts the next leaf of a sweep; false where there is none.
     fn launch_next_sweep_piece(&mut self, id: u32) -> bool {
-        let Some(client) = self.clients.get_mut(id as usize) else { return false };
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return false };
         let disk_id = client.disk;
         let ClientKind::Sweep { next_block, end_block, what } = &mut client.kind else { return false };
         let what = *what;
         if what != Sweep::Zero
-            && let Some(disk) = self.disks.get(&disk_id.0)
+            && let Some(disk) = self.map.disks.get(&disk_id.0)
         {
             // Skip what is not mapped at all.
             let leaf = *next_block / LEAF_ENTRIES as u64;
@@ -108,7 +108,7 @@ impl Engine {
 
     /// Does it to the blocks of one leaf; only runs that change get a record.
     pub(crate) fn execute_sweep(&mut self, id: u32, frame: u32) {
-        let piece = &self.pieces[id as usize];
+        let piece = &self.requests.pieces[id as usize];
         let PieceKind::Sweep(what) = piece.kind else {
             return;
         };
@@ -116,7 +116,7 @@ impl Engine {
         let (disk, block) = (piece.disk, piece.block());
         // At most every second block starts a run; or each, where neighbours may get different classes.
         let runs = if what == Sweep::Reclass { blocks } else { blocks.div_ceil(2) };
-        if !self.journal.accepts(write_bytes(0) * runs, false) || self.freed.is_full() {
+        if !self.journal.accepts(write_bytes(0) * runs, false) || self.space.freed.is_full() {
             return self.stall(id, Wants::Journal);
         }
         if !self.may_dirty(frame) {
@@ -128,7 +128,7 @@ impl Engine {
         let mut segments: smallvec::SmallVec<[Segment; 2]> = smallvec![];
         let mut reclass = (what == Sweep::Reclass).then(|| self.reclass_of(id));
         for i in 0..blocks {
-            let (entry, _) = page::leaf_entry(&self.frames.get(frame).page, first + i);
+            let (entry, _) = page::leaf_entry(&self.map.frames.get(frame).page, first + i);
             let fill = match (what, entry) {
                 (Sweep::Unmap, Entry::Unmapped) | (Sweep::Zero, Entry::Zero) => None,
                 (Sweep::Unmap, _) => Some(Fill::Unmapped),
@@ -148,21 +148,21 @@ impl Engine {
             self.prism.observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);
         }
         self.pin(id, frame);
-        self.pieces[id as usize].segments = segments;
+        self.requests.pieces[id as usize].segments = segments;
         self.issue_segments(id, None);
     }
 
     /// First (or next) piece of a block-status request, counted as part of the running call.
     pub(crate) fn next_status_piece(&mut self, id: u32) {
         let Some(Client { kind: ClientKind::Status { next_block, end_block, extents, .. }, disk, .. }) =
-            self.clients.get_mut(id as usize)
+            self.requests.clients.get_mut(id as usize)
         else {
             return;
         };
         let disk = *disk;
         // What is not mapped at all is one long hole.
         let leaf = *next_block / LEAF_ENTRIES as u64;
-        let next = self.disks.get(&disk.0).and_then(|d| d.next_leaf(leaf));
+        let next = self.map.disks.get(&disk.0).and_then(|d| d.next_leaf(leaf));
         let mapped_from = next.map_or(*end_block, |next| (next * LEAF_ENTRIES as u64).min(*end_block));
         if mapped_from > *next_block {
             push_extent(extents, (mapped_from - *next_block) * BLOCK, ExtentState::Hole);
@@ -179,7 +179,7 @@ impl Engine {
     /// one state may have any number of leaves.
     pub(crate) fn next_status_pieces(&mut self, id: u32) {
         loop {
-            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
             let ClientKind::Status { next_block, end_block, extents, max_extents } = &client.kind else { return };
             if client.error.is_some() || next_block >= end_block || extents.len() > *max_extents {
                 return self.end_client(id);
@@ -187,7 +187,7 @@ impl Engine {
             // One for this loop: a piece that ends at once must not come back here.
             client.remaining = 1;
             self.next_status_piece(id);
-            let Some(client) = self.clients.get_mut(id as usize) else { return };
+            let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
             client.remaining -= 1;
             if client.remaining > 0 {
                 return;
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     pub(crate) fn status_piece(&mut self, id: u32) {
-        let Some(piece) = self.pieces.get(id as usize) else {
+        let Some(piece) = self.requests.pieces.get(id as usize) else {
             return;
         };
         let Piece { client, disk, leaf, first, blocks, .. } = *piece;
@@ -207,19 +207,19 @@ impl Engine {
         };
         let entries: Vec<ExtentState> = (usize::from(first)..usize::from(first + blocks))
             .map(|i| {
-                let entry = frame.map_or(Entry::Unmapped, |f| page::leaf_entry(&self.frames.get(f).page, i).0);
+                let entry = frame.map_or(Entry::Unmapped, |f| page::leaf_entry(&self.map.frames.get(f).page, i).0);
                 match entry {
                     Entry::Unmapped => ExtentState::Hole,
                     Entry::Zero => ExtentState::Zero,
                     Entry::Damaged => ExtentState::Damaged,
                     Entry::Data { location, class } => {
-                        ExtentState::Data { class, fast: self.extents.is_fast(location) }
+                        ExtentState::Data { class, fast: self.setup.extents.is_fast(location) }
                     }
                 }
             })
             .collect();
         if let Some(Client { kind: ClientKind::Status { next_block, extents, .. }, .. }) =
-            self.clients.get_mut(client as usize)
+            self.requests.clients.get_mut(client as usize)
         {
             *next_block += entries.len() as u64;
             entries.into_iter().for_each(|state| push_extent(extents, BLOCK, state));

@@ -103,13 +103,13 @@ impl Engine {
     /// A host asks for a flush (or a write of it is to be durable).
     pub(crate) fn client_flush(&mut self, id: u32) {
         if self.flush.failed {
-            self.clients[id as usize].error = Some(RequestError::FlushFailed);
+            self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);
             return self.answer(id);
         }
-        if self.options.faults.flush_is_no_op() {
+        if self.setup.options.faults.flush_is_no_op() {
             return self.answer(id);
         }
-        if self.flush.dirty & self.volatile != 0 {
+        if self.flush.dirty & self.setup.volatile != 0 {
             self.flush.waiting.push(id);
         } else if let Some(active) = &mut self.flush.active {
             // All that was acknowledged is covered by the flush under way.
@@ -125,7 +125,7 @@ impl Engine {
     /// that is complete: data that went past any cache may end after the flush that covered its record, and no other
     /// flush would ever be needed to say so.
     fn know_durable(&mut self, number: u64) {
-        let is_clean = self.flush.dirty & self.volatile == 0;
+        let is_clean = self.flush.dirty & self.setup.volatile == 0;
         self.journal.flushed(if is_clean { self.flush.submitted() } else { number });
     }
 
@@ -137,7 +137,7 @@ impl Engine {
     /// Starts the next flush where one is wanted and none is under way.
     pub(crate) fn flush_step(&mut self) {
         if self.journal.unflushed_bytes() > self.journal.window_bytes() / 2
-            || self.flush.unflushed_bytes > self.options.unflushed_limit_bytes
+            || self.flush.unflushed_bytes > self.setup.options.unflushed_limit_bytes
         {
             self.flush.wanted = true;
         }
@@ -148,8 +148,8 @@ impl Engine {
         if self.flush.failed {
             return self.fail_flush_waiters();
         }
-        let devices =
-            self.volatile & if self.flush.checkpoint_wants { self.extents.all_devices() } else { self.flush.dirty };
+        let devices = self.setup.volatile
+            & if self.flush.checkpoint_wants { self.setup.extents.all_devices() } else { self.flush.dirty };
         self.flush.wanted = false;
         self.flush.unflushed_bytes = 0;
         self.flush.dirty &= !devices;
@@ -165,10 +165,10 @@ impl Engine {
             clients: std::mem::take(&mut self.flush.waiting),
             checkpoint: std::mem::take(&mut self.flush.checkpoint_wants),
         });
-        self.counters.flushes += 1;
-        for device in 0..self.extents.devices() {
+        self.stats.counters.flushes += 1;
+        for device in 0..self.setup.extents.devices() {
             if devices & 1 << device != 0 {
-                self.command(device, 0, 0, Op::Flush, Pending::Flush { device });
+                self.outbox.send(device, 0, 0, Op::Flush, Pending::Flush { device });
             }
         }
         self.finish_flush();
@@ -176,7 +176,7 @@ impl Engine {
 
     fn fail_flush_waiters(&mut self) {
         for id in std::mem::take(&mut self.flush.waiting) {
-            self.clients[id as usize].error = Some(RequestError::FlushFailed);
+            self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);
             self.answer(id);
         }
         self.flush.wanted = false;
@@ -200,13 +200,13 @@ impl Engine {
     /// success for it, and no more writes are taken that would only be refused their flush.
     pub(crate) fn flush_failed(&mut self, device: usize, error: &IoError) {
         self.flush.failed = true;
-        self.counters.flush_errors += 1;
-        let what = format!("{}: {error}", self.names[device]);
+        self.stats.counters.flush_errors += 1;
+        let what = format!("{}: {error}", self.setup.names[device]);
         self.set_read_only(&format!(
             "a flush failed ({what}); what was written since the last good flush may be lost: check the device, then \
              restart the server, which recovers to what is durable"
         ));
-        self.counters.last_flush_error = Some(what);
+        self.stats.counters.last_flush_error = Some(what);
     }
 
     /// Ends the flush under way where all its parts are done. A device tells of a lost write once: a flush of a job
@@ -225,7 +225,7 @@ impl Engine {
         }
         for id in active.clients {
             if active.failed {
-                self.clients[id as usize].error = Some(RequestError::FlushFailed);
+                self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);
             }
             self.answer(id);
         }
@@ -240,18 +240,18 @@ impl Engine {
     pub(crate) fn lazy_watermark(&mut self) {
         let (batch, exceptions) = self.journal.watermark();
         let state = &mut self.flush.watermark;
-        let due = self.now_ns.saturating_sub(state.written_at_ns) >= WATERMARK_EVERY_NS;
+        let due = self.clock.now_ns().saturating_sub(state.written_at_ns) >= WATERMARK_EVERY_NS;
         if state.busy || !due || (batch, exceptions) == state.written || self.read_only.is_some() {
             return;
         }
         state.busy = true;
         state.written = (batch, exceptions);
-        state.written_at_ns = self.now_ns;
+        state.written_at_ns = self.clock.now_ns();
         state.serial += 1;
         let watermark = Watermark { epoch: self.journal.epoch(), batch, exceptions, serial: state.serial };
         let offset_bytes = OFFSETS_BYTES[(state.serial % 2) as usize];
-        let bytes = Buf::copy_of(&watermark.encode(&self.superblock.pool)).freeze();
+        let bytes = Buf::copy_of(&watermark.encode(&self.setup.superblock.pool)).freeze();
         let op = Op::Write { bufs: Vectored::One(bytes), fua: true };
-        self.command(0, offset_bytes, 0, op, Pending::Watermark);
+        self.outbox.send(0, offset_bytes, 0, op, Pending::Watermark);
     }
 }

@@ -1,6 +1,6 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
-use super::paging::Leaf;
+use super::map::Leaf;
 use super::{Engine, Pending};
 use crate::layout::page::{self, Entry};
 use crate::request::RequestError;
@@ -18,7 +18,7 @@ const NOWHERE: u64 = u64::MAX;
 
 impl Engine {
     pub(crate) fn read_piece(&mut self, id: u32) {
-        let Some(piece) = self.pieces.get(id as usize) else {
+        let Some(piece) = self.requests.pieces.get(id as usize) else {
             return;
         };
         let (disk, leaf) = (piece.disk, piece.leaf);
@@ -27,36 +27,37 @@ impl Engine {
             Leaf::Hole => None,
             Leaf::Ready(frame) => Some(frame),
         };
-        let piece = &self.pieces[id as usize];
+        let piece = &self.requests.pieces[id as usize];
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let attempts = piece.attempts;
         let mut locations: SmallVec<[u64; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
             let (entry, checksum) =
-                frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.frames.get(frame).page, i));
+                frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.map.frames.get(frame).page, i));
             match entry {
                 Entry::Data { location, class } => {
-                    let location = self.prefer_copy(disk, block + (i - first) as u64, location, checksum);
+                    let copy = self.copies.slot(disk, block + (i - first) as u64, checksum);
+                    let location = copy.map_or(location, |slot| self.setup.extents.slot_location(slot));
                     locations.push(location);
-                    if let Some(stats) = self.stats.get_mut(usize::from(class.0))
+                    if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
                         && attempts == 0
                     {
                         stats.host_read_bytes += BLOCK as u64;
-                        stats.fast_read_bytes += if self.extents.is_fast(location) { BLOCK as u64 } else { 0 };
+                        stats.fast_read_bytes += if self.setup.extents.is_fast(location) { BLOCK as u64 } else { 0 };
                     }
                 }
                 Entry::Unmapped | Entry::Zero => locations.push(NOWHERE),
                 Entry::Damaged => {
                     let offset_bytes = (block + (i - first) as u64) * BLOCK as u64;
-                    self.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
-                    self.counters.damaged_reads += 1;
+                    self.requests.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
+                    self.stats.counters.damaged_reads += 1;
                     return self.finish_piece(id);
                 }
             }
             checksums.push(checksum);
         }
-        let piece = &mut self.pieces[id as usize];
+        let piece = &mut self.requests.pieces[id as usize];
         if piece.attempts > 0 {
             // Looked up again after a failure. Where the map still names the same data it is read once more, for one
             // transfer may go wrong; then the failure is real.
@@ -64,7 +65,7 @@ impl Engine {
             piece.failures_in_place = if is_same { piece.failures_in_place + 1 } else { 0 };
             if piece.failures_in_place > 1 || piece.attempts > ATTEMPTS_MAX {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) {
-                    self.counters.damaged_reads += 1;
+                    self.stats.counters.damaged_reads += 1;
                 }
                 return self.finish_piece(id);
             }
@@ -77,7 +78,7 @@ impl Engine {
 
     /// Cuts the piece's buffer into runs that lie together and reads each.
     fn issue_reads(&mut self, id: u32) {
-        let piece = &mut self.pieces[id as usize];
+        let piece = &mut self.requests.pieces[id as usize];
         let Some(mut rest) = piece.buf.take() else {
             return;
         };
@@ -87,14 +88,16 @@ impl Engine {
         let blocks = piece.locations.len();
         let mut at = 0;
         while at < blocks {
-            let piece = &mut self.pieces[id as usize];
+            let piece = &mut self.requests.pieces[id as usize];
             let start = piece.locations[at];
             let mut run = 1;
             while at + run < blocks {
                 let next = piece.locations[at + run];
                 let follows = if start == NOWHERE { next == NOWHERE } else { next == start + 8 * run as u64 };
                 // The extents end between the tiers: a run never crosses from one device to the next.
-                if !follows || self.extents.is_fast(start) != self.extents.is_fast(next.min(start.max(next))) {
+                if !follows
+                    || self.setup.extents.is_fast(start) != self.setup.extents.is_fast(next.min(start.max(next)))
+                {
                     break;
                 }
                 run += 1;
@@ -105,11 +108,11 @@ impl Engine {
             if start == NOWHERE {
                 buf.fill(0);
                 piece.parts.push((at as u16, Some(buf)));
-            } else if let Some((device, offset_bytes)) = self.extents.place(start) {
+            } else if let Some((device, offset_bytes)) = self.setup.extents.place(start) {
                 piece.parts.push((at as u16, None));
                 piece.outstanding += 1;
                 let bufs = Vectored::One(buf);
-                self.command(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
+                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
             } else {
                 // A location outside the pool can only come from damage that a checksum failed to see.
                 let (disk, offset_bytes) = (piece.disk, (piece.block() + at as u64) * BLOCK as u64);
@@ -130,11 +133,11 @@ impl Engine {
         bufs: Option<Vectored<Buf>>,
     ) {
         let error = match &result {
-            Err(source) => Some(self.device_error(device, source.clone())),
+            Err(source) => Some(self.setup.device_error(device, source.clone())),
             Ok(()) => None,
         };
-        let verify = !self.options.faults.checksums_ignored();
-        let Some(piece) = self.pieces.get_mut(id as usize) else {
+        let verify = !self.setup.options.faults.checksums_ignored();
+        let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
         };
         let base = piece.block();
@@ -159,7 +162,7 @@ impl Engine {
             }
             None => {
                 let source = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: 0, os_error: 0 };
-                bad = bad.or(Some(RequestError::Device { device: self.names[device].clone(), source }));
+                bad = bad.or(Some(RequestError::Device { device: self.setup.names[device].clone(), source }));
             }
         }
         if bad.is_some() {
@@ -169,7 +172,7 @@ impl Engine {
     }
 
     fn read_part_done(&mut self, id: u32) {
-        let piece = &mut self.pieces[id as usize];
+        let piece = &mut self.requests.pieces[id as usize];
         piece.outstanding -= 1;
         if piece.outstanding > 0 {
             return;
@@ -187,13 +190,13 @@ impl Engine {
         if piece.error.is_some() && complete {
             piece.attempts += 1;
             let (disk, first, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
-            (first..first + blocks).for_each(|block| self.forget_copy(disk, block));
+            self.copies.forget(disk, first..first + blocks, &mut self.space.slots);
             return self.read_piece(id);
         }
         if piece.error.is_none() {
             let (client, disk, offset_bytes) = (piece.client, piece.disk, piece.block() * BLOCK as u64);
-            let export = self.clients.get(client as usize).map_or(0, |c| c.export);
-            let disk_size_bytes = self.disks.get(&disk.0).map_or(0, |d| d.size_bytes);
+            let export = self.requests.clients.get(client as usize).map_or(0, |c| c.export);
+            let disk_size_bytes = self.map.disks.get(&disk.0).map_or(0, |d| d.size_bytes);
             if let Some(data) = piece.buf.as_deref() {
                 let intent = Intent {
                     disk,

@@ -46,9 +46,9 @@ fn facts_at(part: &ToldPart, begin: u64, at: u64) -> HostFacts<'_> {
 impl Engine {
     /// Gives the blocks of a write their classes, appended to `runs`.
     pub(super) fn classify(&mut self, client: u32, disk: DiskId, first_block: u64, data: &[u8], runs: &mut Vec<Run>) {
-        let disk_size_bytes = self.disks.get(&disk.0).map_or(0, |entry| entry.size_bytes);
-        let Self { clients, prism, .. } = self;
-        let client = clients.get(client as usize);
+        let disk_size_bytes = self.map.disks.get(&disk.0).map_or(0, |entry| entry.size_bytes);
+        let Self { requests, prism, .. } = self;
+        let client = requests.clients.get(client as usize);
         let whole = Intent {
             disk,
             disk_size_bytes,
@@ -86,8 +86,8 @@ impl Engine {
 
     /// What the change of class that a piece is part of goes by.
     pub(super) fn reclass_of(&self, piece: u32) -> Reclass {
-        let piece = self.pieces.get(piece as usize);
-        let client = piece.and_then(|piece| self.clients.get(piece.client as usize));
+        let piece = self.requests.pieces.get(piece as usize);
+        let client = piece.and_then(|piece| self.requests.clients.get(piece.client as usize));
         Reclass {
             disk: piece.map_or(DiskId(0), |piece| piece.disk),
             export: client.map_or(0, |client| client.export),
@@ -128,11 +128,11 @@ impl Reclass {
         if class == before {
             return None;
         }
-        if engine.extents.is_fast(location) {
+        if engine.setup.extents.is_fast(location) {
             let at = self.granted.iter().position(|(known, _)| *known == class).unwrap_or(self.granted.len());
             let granted = self.granted.get(at).map_or(1, |(_, blocks)| blocks + 1);
             if !engine.has_share(class, granted) {
-                engine.counters.reclass_refused_blocks += 1;
+                engine.stats.counters.reclass_refused_blocks += 1;
                 return None;
             }
             match self.granted.get_mut(at) {

@@ -190,6 +190,12 @@ impl Journal {
         self.open_records == 0 || self.open.bytes.len() + bytes <= self.largest()
     }
 
+    /// The newest batch that holds a record.
+    #[must_use]
+    pub fn last_recorded(&self) -> u64 {
+        if self.has_open() { self.open_batch } else { self.open_batch - 1 }
+    }
+
     /// Whether the open batch holds records.
     #[must_use]
     pub fn has_open(&self) -> bool {

@@ -202,7 +202,7 @@ pub(super) fn replay(
     report: &mut RecoveryReport,
 ) -> Result<(), OpenError> {
     load_leaves(devices, survey, engine, report)?;
-    let pool = engine.superblock.pool;
+    let pool = engine.setup.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
     let mut batches = 0;
@@ -266,7 +266,7 @@ fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) 
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
     for (i, (_, record)) in records.iter().enumerate() {
         if let Some((location, blocks)) = data_of(record)
-            && let Some((device, offset_bytes)) = engine.extents.place(location)
+            && let Some((device, offset_bytes)) = engine.setup.extents.place(location)
         {
             reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(blocks * 4096)) }));
             wanted.push((i, (device, offset_bytes, blocks * 4096)));
@@ -304,7 +304,7 @@ fn verified(
         Record::Move { moved, .. } => moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect(),
         _ => return Vec::new(),
     };
-    let ignored = engine.options.faults.checksums_ignored();
+    let ignored = engine.setup.options.faults.checksums_ignored();
     let is_block = |(disk, block, crc): (DiskId, u64, u32), bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
     let mut keep = vec![true; names.len()];
     if data.is_none() {
@@ -331,7 +331,7 @@ fn verified(
 
 /// One block; `None` where it cannot be read.
 fn read_block(devices: &mut Devices, engine: &Engine, location: u64) -> Option<Buf> {
-    let (device, offset_bytes) = engine.extents.place(location)?;
+    let (device, offset_bytes) = engine.setup.extents.place(location)?;
     devices.read(device, offset_bytes, 4096).ok()
 }
 
@@ -342,20 +342,20 @@ fn load_leaves(
     engine: &mut Engine,
     report: &mut RecoveryReport,
 ) -> Result<(), OpenError> {
-    if survey.leaves.len() > engine.frames.limit() {
-        return Err(OpenError::Memory { needed: survey.leaves.len(), allowed: engine.frames.limit() });
+    if survey.leaves.len() > engine.map.frames.limit() {
+        return Err(OpenError::Memory { needed: survey.leaves.len(), allowed: engine.map.frames.limit() });
     }
     let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
     for group in all.chunks(LEAVES_AT_ONCE) {
         let mut reads = Vec::new();
         let mut wanted = Vec::new();
         for &(disk, leaf) in group {
-            let Some(entry) = engine.disks.get(&disk) else {
+            let Some(entry) = engine.map.disks.get(&disk) else {
                 continue;
             };
             let (reference, _) = entry.leaf(leaf);
             if let Some((device, offset_bytes)) =
-                engine.extents.place(reference.location).filter(|_| reference.location != 0)
+                engine.setup.extents.place(reference.location).filter(|_| reference.location != 0)
             {
                 reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
                 wanted.push((DiskId(disk), leaf));
@@ -378,10 +378,10 @@ fn load_leaves(
 /// Reads a leaf whose first read failed. What cannot be read is replayed as damaged, which is for good: so only where
 /// the medium fails again, and not where the device has gone.
 fn read_leaf_again(devices: &mut Devices, engine: &Engine, disk: DiskId, leaf: u64) -> Result<Option<Buf>, IoError> {
-    let Some((reference, _)) = engine.disk(disk).map(|entry| entry.leaf(leaf)) else {
+    let Some((reference, _)) = engine.map.disk(disk).map(|entry| entry.leaf(leaf)) else {
         return Ok(None);
     };
-    let Some((device, offset_bytes)) = engine.extents.place(reference.location) else {
+    let Some((device, offset_bytes)) = engine.setup.extents.place(reference.location) else {
         return Ok(None);
     };
     match devices.read(device, offset_bytes, PAGE_BYTES) {
@@ -399,7 +399,7 @@ impl Engine {
             return false;
         };
         let good = page.filter(|page| self.is_page_of(disk, leaf, page));
-        let into = &mut self.frames.get_mut(frame).page;
+        let into = &mut self.map.frames.get_mut(frame).page;
         match good {
             Some(page) => into.copy_from_slice(page),
             None => {
@@ -408,7 +408,7 @@ impl Engine {
             }
         }
         let stageable = self.count_stageable(frame);
-        if let Some(entry) = self.disk_mut(disk) {
+        if let Some(entry) = self.map.disk_mut(disk) {
             entry.set_stageable(leaf, stageable);
         }
         good.is_some()
@@ -416,19 +416,19 @@ impl Engine {
 
     /// Whether a page is the one that the index names for a leaf.
     fn is_page_of(&self, disk: DiskId, leaf: u64, page: &[u8]) -> bool {
-        let Some((reference, _)) = self.disk(disk).map(|d| d.leaf(leaf)) else { return false };
+        let Some((reference, _)) = self.map.disk(disk).map(|d| d.leaf(leaf)) else { return false };
         let name = PageName { disk, number: leaf, generation: reference.generation };
-        is_leaf(page, name, reference.crc) || self.options.faults.checksums_ignored()
+        is_leaf(page, name, reference.crc) || self.setup.options.faults.checksums_ignored()
     }
 
     /// The frame of a leaf, made where there is none.
     fn replay_frame(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {
-        let frame = self.disk(disk)?.frame(leaf);
+        let frame = self.map.disk(disk)?.frame(leaf);
         if frame != crate::map::index::NO_FRAME {
             return Some(frame);
         }
-        let frame = self.take_frame(disk, leaf)?;
-        self.begin_leaf(frame);
+        let frame = self.map.take_frame(disk, leaf)?;
+        self.map.begin_leaf(frame);
         Some(frame)
     }
 
@@ -448,7 +448,7 @@ impl Engine {
                     self.replay_taken(location);
                     let entry = Entry::Data { location, class: *class };
                     self.replay_block((*disk, block + i as u64), Change::Set { entry, checksum });
-                    self.count_written(*class, location, 1);
+                    self.stats.count_written(*class, self.setup.extents.is_fast(location), 1);
                 }
             }
             Record::Zero { disk, block, blocks } => {
@@ -487,21 +487,21 @@ impl Engine {
     }
 
     fn replay_band(&mut self, location: u64, blocks: u32, stream: u8, generation: u16) {
-        if let Some((band, first)) = self.extents.band(location) {
-            self.bands.replay_write(band, first, blocks, stream, generation);
+        if let Some((band, first)) = self.setup.extents.band(location) {
+            self.space.bands.replay_write(band, first, blocks, stream, generation);
         }
     }
 
     fn replay_note(&mut self, location: u64, entry: SummaryEntry) {
-        if let Some((band, block)) = self.extents.band(location) {
-            self.bands.replay_note(band, block, entry);
+        if let Some((band, block)) = self.setup.extents.band(location) {
+            self.space.bands.replay_note(band, block, entry);
         }
     }
 
     fn replay_taken(&mut self, location: u64) {
-        if self.extents.is_fast(location) {
-            let slot = self.extents.slot(location);
-            self.slots.set(slot);
+        if self.setup.extents.is_fast(location) {
+            let slot = self.setup.extents.slot(location);
+            self.space.slots.set(slot);
         }
     }
 
@@ -509,14 +509,14 @@ impl Engine {
     fn replay_block(&mut self, who: (DiskId, u64), change: Change) {
         let (disk, block) = who;
         let leaf = block / LEAF_ENTRIES as u64;
-        if self.disk(disk).is_none_or(|d| block >= d.blocks()) {
+        if self.map.disk(disk).is_none_or(|d| block >= d.blocks()) {
             return;
         }
         let Some(frame) = self.replay_frame(disk, leaf) else {
             return;
         };
         let at = (block % LEAF_ENTRIES as u64) as usize;
-        let old = leaf_entry(&self.frames.get(frame).page, at);
+        let old = leaf_entry(&self.map.frames.get(frame).page, at);
         if change.apply(old).is_none_or(|new| new == old) {
             return;
         }
@@ -528,23 +528,23 @@ impl Engine {
     }
 
     fn replay_free(&mut self) {
-        while let Some(freed) = self.freed.pop(u64::MAX) {
+        while let Some(freed) = self.space.freed.pop(u64::MAX) {
             match freed {
                 crate::engine::Freed::Slots { first, count } => {
                     (first..first + count).for_each(|slot| {
-                        self.slots.clear(slot);
+                        self.space.slots.clear(slot);
                     });
                 }
-                crate::engine::Freed::Band(band) => self.bands.release(band),
+                crate::engine::Freed::Band(band) => self.space.bands.release(band),
             }
         }
     }
 
     /// Ends replay: bands that nothing names any more are free.
     fn replay_finished(&mut self, watermark_serial: u64) {
-        self.bands.replay_finished();
-        for band in self.bands.empty_closed() {
-            self.bands.release(band);
+        self.space.bands.replay_finished();
+        for band in self.space.bands.empty_closed() {
+            self.space.bands.release(band);
         }
         self.flush.resume_watermark(watermark_serial);
     }

@@ -94,6 +94,13 @@ impl Slots {
         self.used -= 1;
         true
     }
+
+    /// Marks a run of slots as free.
+    pub fn clear_run(&mut self, first: u64, count: u64) {
+        (first..first + count).for_each(|slot| {
+            self.clear(slot);
+        });
+    }
 }
 
 #[cfg(test)]

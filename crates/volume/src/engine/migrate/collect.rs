@@ -2,7 +2,7 @@
 
 use super::{Engine, JobKind, Phase, waiter};
 use crate::engine::Pending;
-use crate::engine::paging::Leaf;
+use crate::engine::map::Leaf;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
 use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -17,9 +17,9 @@ const SUMMARIES_AT_ONCE: usize = 256;
 impl Engine {
     /// Reads the summaries of a band, many at a time.
     pub(super) fn read_summaries(&mut self, id: u32, band: u32) {
-        let shape = self.bands.shape();
+        let shape = self.space.bands.shape();
         // Recovery closes bands that are not full.
-        let written = self.bands.get(band).written / page::BLOCK_SECTORS as u32;
+        let written = self.space.bands.get(band).written / page::BLOCK_SECTORS as u32;
         while let Some(job) = self.job_mut(id) {
             let group = job.next_group;
             if group >= shape.groups() || shape.first_block(group) >= written || shape.group_sectors(group) == 0 {
@@ -29,13 +29,13 @@ impl Engine {
                 return;
             }
             job.next_group += 1;
-            let location = self.extents.band_location(band, shape.summary_block(group));
-            let Some((device, offset_bytes)) = self.extents.place(location) else { continue };
+            let location = self.setup.extents.band_location(band, shape.summary_block(group));
+            let Some((device, offset_bytes)) = self.setup.extents.place(location) else { continue };
             if let Some(job) = self.job_mut(id) {
                 job.outstanding += 1;
             }
             let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
-            self.command(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, group });
+            self.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, group });
         }
         if self.job(id).is_some_and(|job| job.outstanding == 0) {
             self.summaries_read(id);
@@ -51,15 +51,15 @@ impl Engine {
         bufs: Option<Vectored<Buf>>,
     ) {
         let Some(JobKind::Collect { band }) = self.job(id).map(|job| job.kind) else { return };
-        let (shape, table) = (self.bands.shape(), self.bands.get(band));
+        let (shape, table) = (self.space.bands.shape(), self.space.bands.get(band));
         let name = SummaryName { band, group, generation: table.generation };
         let entries = match (result, Self::single(bufs)) {
             (Ok(()), Some(page)) => {
-                band_summary::decode(&self.superblock.pool, name, shape.group_sectors(group), &page)
+                band_summary::decode(&self.setup.superblock.pool, name, shape.group_sectors(group), &page)
             }
             _ => None,
         };
-        let start = self.extents.band_location(band, shape.first_block(group));
+        let start = self.setup.extents.band_location(band, shape.first_block(group));
         let stream_class = ClassId(table.stream & !COLLECTED);
         let Some(job) = self.job_mut(id) else { return };
         job.outstanding -= 1;
@@ -71,7 +71,7 @@ impl Engine {
                 (Moved { disk, block, source, sectors, origin, checksum, class, group }, stream_class)
             }));
         } else {
-            self.counters.summary_errors += 1;
+            self.stats.counters.summary_errors += 1;
             self.exclude(band);
         }
         self.read_summaries(id, band);
@@ -109,7 +109,7 @@ impl Engine {
             };
             let lives = frame.and_then(|frame| {
                 let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-                let (entry, checksum) = page::leaf_entry(&self.frames.get(frame).page, at);
+                let (entry, checksum) = page::leaf_entry(&self.map.frames.get(frame).page, at);
                 match entry {
                     Entry::Data { location, class } => {
                         (location == moved.source && checksum == moved.checksum).then_some(class)

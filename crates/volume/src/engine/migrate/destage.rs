@@ -2,7 +2,7 @@
 
 use super::{EPOCHS, Engine, Phase, waiter};
 use crate::engine::clients::Piece;
-use crate::engine::paging::Leaf;
+use crate::engine::map::Leaf;
 use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use forebay_block::DiskId;
@@ -17,7 +17,7 @@ const EPOCHS_PER_JOB: u32 = 1;
 impl Engine {
     /// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
     pub(crate) fn epoch_now(&self) -> u32 {
-        (self.written_blocks / (self.slots.total() / EPOCHS).max(1)) as u32
+        (self.stats.written_blocks() / (self.space.slots.total() / EPOCHS).max(1)) as u32
     }
 
     /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
@@ -27,14 +27,14 @@ impl Engine {
     }
 
     fn enqueue_leaf_at(&mut self, disk: DiskId, leaf: u64, epoch: u32) {
-        if self.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
+        if self.map.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
             self.migrate.ages.push(epoch, disk, leaf);
         }
     }
 
     /// All leaves that hold something to destage, as the index says: how old that is shows when they are read.
     pub(crate) fn enqueue_all_leaves(&mut self) {
-        for disk in self.disks.values() {
+        for disk in self.map.disks.values() {
             let mut next = disk.next_stageable(0);
             while let Some(leaf) = next {
                 self.migrate.ages.push(0, disk.id, leaf);
@@ -97,7 +97,7 @@ impl Engine {
             let first = usize::from(piece.first);
             piece.frame == Some(frame) && (first..first + usize::from(piece.blocks)).contains(&at)
         };
-        self.frames.get(frame).pins > 0 && self.pieces.iter().any(|(_, piece)| covers(piece))
+        self.map.frames.get(frame).pins > 0 && self.requests.pieces.iter().any(|(_, piece)| covers(piece))
     }
 
     /// Takes the old blocks of the first leaf of the queue; the leaf goes back under the epoch of the oldest that is left.
@@ -108,11 +108,11 @@ impl Engine {
         // No change of the blocks taken is under way: all up to here are in the map, and later ones have higher sequences.
         let origin = self.journal.next_sequence().saturating_sub(1);
         for i in 0..LEAF_ENTRIES {
-            let page = &self.frames.get(frame).page;
+            let page = &self.map.frames.get(frame).page;
             let (entry, checksum) = page::leaf_entry(page, i);
             let epoch = page::written_epoch(page, i);
             let Entry::Data { location, class } = entry else { continue };
-            if !self.extents.is_fast(location) || !self.may_destage(class) {
+            if !self.setup.extents.is_fast(location) || !self.may_destage(class) {
                 continue;
             }
             stageable += 1;
@@ -132,7 +132,7 @@ impl Engine {
                 oldest_left = Some(oldest_left.map_or(epoch, |oldest| oldest.min(epoch)));
             }
         }
-        if let Some(entry) = self.disk_mut(disk) {
+        if let Some(entry) = self.map.disk_mut(disk) {
             entry.set_stageable(leaf, stageable);
         }
         if let Some(epoch) = oldest_left {
@@ -144,7 +144,7 @@ impl Engine {
     /// destage now.
     fn survey_leaf(&mut self, id: u32) -> Leaf {
         let (disk, leaf) = self.migrate.cursor;
-        let found = self.disks.range(disk..).find_map(|(&number, entry)| {
+        let found = self.map.disks.range(disk..).find_map(|(&number, entry)| {
             let from = if number == disk { leaf } else { 0 };
             entry.next_leaf(from).map(|leaf| (DiskId(number), leaf))
         });
@@ -165,10 +165,10 @@ impl Engine {
             Leaf::Hole => {}
             Leaf::Ready(frame) => {
                 let stageable = self.count_stageable(frame);
-                let page = &self.frames.get(frame).page;
+                let page = &self.map.frames.get(frame).page;
                 let epochs = (0..LEAF_ENTRIES).step_by(page::CLOCK_BLOCKS).map(|i| page::written_epoch(page, i));
                 let oldest = epochs.min().unwrap_or(0);
-                if let Some(entry) = self.disk_mut(disk) {
+                if let Some(entry) = self.map.disk_mut(disk) {
                     entry.set_stageable(leaf, stageable);
                 }
                 self.enqueue_leaf_at(disk, leaf, oldest);
@@ -184,7 +184,7 @@ impl Engine {
         if job.candidates.is_empty() {
             let kind = job.kind;
             if let super::JobKind::Collect { band } = kind
-                && self.bands.get(band).valid > 0
+                && self.space.bands.get(band).valid > 0
             {
                 // The counts say that something lives here, the summary does not know what: leave it alone.
                 self.exclude(band);

@@ -156,17 +156,17 @@ impl Engine {
 
     /// Lets migration try again what it had put off.
     pub(crate) fn migrate_tick(&mut self) {
-        self.space_changed = true;
-        let now_ns = self.now_ns;
+        self.space.changed = true;
+        let now_ns = self.clock.now_ns();
         self.migrate.excluded_until_ns.retain(|_, until_ns| now_ns < *until_ns);
-        if self.checkpoint.summaries_due {
-            self.write_summaries();
+        if self.summaries.is_due() {
+            self.summaries.write(&mut self.space.bands, &mut self.outbox, now_ns);
         }
     }
 
     /// Leaves a band alone for a while.
     fn exclude(&mut self, band: u32) {
-        self.migrate.excluded_until_ns.insert(band, self.now_ns.saturating_add(AVOID_NS));
+        self.migrate.excluded_until_ns.insert(band, self.clock.now_ns().saturating_add(AVOID_NS));
     }
 
     /// Whether freed space belongs to a job under way; if so it is kept back until a job ends.
@@ -174,7 +174,8 @@ impl Engine {
         let hit = match freed {
             Freed::Band(band) => self.collects(band),
             Freed::Slots { first, count } => {
-                let (from, to) = (self.extents.slot_location(first), self.extents.slot_location(first + count));
+                let (from, to) =
+                    (self.setup.extents.slot_location(first), self.setup.extents.slot_location(first + count));
                 self.migrate.held.range(from..to).next().is_some()
             }
         };
@@ -227,7 +228,7 @@ impl Engine {
     /// Leaves that jobs may name together. Their records stand in the journal before the leaves are dirty, and recovery
     /// needs all leaves that the journal names in memory at once: this is what two rounds of dirty leaves leave over.
     fn leaves_of_jobs(&self) -> usize {
-        self.frames.limit().saturating_sub(2 * self.dirty_limit()).max(1)
+        self.map.frames.limit().saturating_sub(2 * self.dirty_limit()).max(1)
     }
 
     /// Jobs that may be under way at once.
@@ -244,19 +245,14 @@ impl Engine {
     /// more without having been written to the capacity tier.
     fn blocks_per_job(&self) -> usize {
         let by_journal = (self.journal.len_bytes() / 512).max(16) as usize;
-        let by_memory = (self.options.memory_limit_bytes / 16 / 4096).max(16) as usize;
-        let together = (self.options.job_blocks as usize).min(by_journal).min(by_memory);
+        let by_memory = (self.setup.options.memory_limit_bytes / 16 / 4096).max(16) as usize;
+        let together = (self.setup.options.job_blocks as usize).min(by_journal).min(by_memory);
         (together / self.jobs_max()).max(16.min(together))
-    }
-
-    /// Slots in use that will not be freed soon.
-    fn slots_kept(&self) -> u64 {
-        (self.slots.total() - self.slots.free()).saturating_sub(self.freed.slots())
     }
 
     /// Slots that should be free for hosts: what they take while jobs make room.
     pub(crate) fn free_slots_wanted(&self) -> u64 {
-        let total = self.slots.total();
+        let total = self.space.slots.total();
         (2 * self.migrate.slots_taken_per_job + self.blocks_per_job() as u64 / 2).clamp(total / 64 + 1, total / 16 + 1)
     }
 
@@ -272,9 +268,9 @@ impl Engine {
     /// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever
     /// flush. Where nothing is under way that could, this counts as a job that found nothing.
     fn want_freed(&mut self) {
-        if !self.freed.is_empty() {
+        if !self.space.freed.is_empty() {
             self.want_flush();
-        } else if self.pending.is_empty() {
+        } else if self.outbox.is_empty() {
             self.migrate.failures = self.migrate.failures.saturating_add(1);
             self.migrate_pause();
         }
@@ -283,26 +279,26 @@ impl Engine {
     /// Waits before the next job: the longer, the more jobs have come to nothing.
     fn migrate_pause(&mut self) {
         let longer = self.migrate.failures.saturating_sub(FAILURES_MAX).min(PAUSE_DOUBLINGS_MAX);
-        self.migrate.not_before_ns = self.now_ns.saturating_add(PAUSE_NS << longer);
+        self.migrate.not_before_ns = self.clock.now_ns().saturating_add(PAUSE_NS << longer);
     }
 
     fn collect_due(&self) -> bool {
-        let low = (self.bands.count() / 16).max(3);
-        let free = self.bands.free_count() + self.freed.bands();
+        let low = (self.space.bands.count() / 16).max(3);
+        let free = self.space.bands.free_count() + self.space.freed.bands();
         // A request larger than what is kept free needs more.
-        free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.bands.data_blocks())
+        free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.space.bands.data_blocks())
     }
 
     /// The band whose collection pays best.
     fn victim(&self) -> Option<u32> {
-        self.bands.victim(|band| self.migrate.excluded_until_ns.contains_key(&band) || self.collects(band))
+        self.space.bands.victim(|band| self.migrate.excluded_until_ns.contains_key(&band) || self.collects(band))
     }
 
     /// Blocks for which a job has yet to ask for space.
     fn blocks_to_write(&self, job: &Job) -> u64 {
         match (job.phase, job.kind) {
             (Phase::Summary | Phase::Gather | Phase::Read, JobKind::Collect { band }) => {
-                u64::from(self.bands.get(band).valid).div_ceil(BLOCK_SECTORS)
+                u64::from(self.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS)
             }
             (Phase::Gather | Phase::Read, JobKind::Destage) => job.candidates.len() as u64,
             _ => 0,
@@ -313,15 +309,16 @@ impl Engine {
         if self.migrate.ages.is_empty() && self.migrate.surveys_left == 0 {
             return false;
         }
-        let is_full = self.slots_kept() * 100 > self.slots.total() * self.options.destage_above_percent;
+        let is_full =
+            self.space.slots_kept() * 100 > self.space.slots.total() * self.setup.options.destage_above_percent;
         // What jobs are moving is as good as free.
-        let soon_free = self.data_slots_free() + self.freed.slots() + self.migrate.held.len() as u64;
+        let soon_free = self.space.data_slots_free() + self.space.freed.slots() + self.migrate.held.len() as u64;
         is_full || soon_free < self.free_slots_wanted()
     }
 
     /// Starts jobs, and continues those under way as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
-        if std::mem::take(&mut self.space_changed) {
+        if std::mem::take(&mut self.space.changed) {
             while self.migrate.jobs.len() < self.jobs_max() && self.start_job() {}
         }
         if self.migrate.jobs.is_empty() {
@@ -347,7 +344,7 @@ impl Engine {
         if self.migrate.paused
             || self.read_only.is_some()
             || self.flush.failed
-            || self.now_ns < self.migrate.not_before_ns
+            || self.clock.now_ns() < self.migrate.not_before_ns
         {
             return false;
         }
@@ -357,8 +354,8 @@ impl Engine {
             // A band's worth must fit before the band is given up, or collecting would only use up space; other jobs take
             // of the same.
             let promised: u64 = self.migrate.jobs.iter().map(|(_, job)| self.blocks_to_write(job)).sum();
-            let wanted = u64::from(self.bands.get(band).valid).div_ceil(BLOCK_SECTORS) + promised;
-            if self.bands.room(true) < wanted {
+            let wanted = u64::from(self.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS) + promised;
+            if self.space.bands.room(true) < wanted {
                 if self.migrate.jobs.is_empty() {
                     self.want_freed();
                 }
@@ -366,7 +363,7 @@ impl Engine {
             }
             JobKind::Collect { band }
         } else if self.destage_due() {
-            if self.bands.room(false) == 0 {
+            if self.space.bands.room(false) == 0 {
                 if self.migrate.jobs.is_empty() {
                     self.want_freed();
                 }
@@ -395,7 +392,7 @@ impl Engine {
             last_batch: 0,
             batches: SmallVec::new(),
             devices: 0,
-            slots_taken_before: self.slots_taken,
+            slots_taken_before: self.space.slots_taken(),
         };
         let id = self.migrate.jobs.insert(job) as u32;
         match kind {
@@ -446,29 +443,29 @@ impl Engine {
     /// Ends a job; what it kept back is freed.
     fn end_job(&mut self, id: u32, pause: bool) {
         let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
-        self.space_changed = true;
+        self.space.changed = true;
         for candidate in &job.candidates {
             if candidate.destination != 0 {
                 // Granted and never applied.
-                self.settle(candidate.destination, 1);
+                self.space.settle(candidate.destination, 1, self.journal.last_recorded());
             }
         }
         if job.failed {
-            self.counters.mover_errors += 1;
+            self.stats.counters.mover_errors += 1;
         }
         self.migrate.failures = if pause || job.failed { self.migrate.failures.saturating_add(1) } else { 0 };
         if pause || job.failed {
             self.migrate_pause();
         }
         if job.kind == JobKind::Destage {
-            let taken = self.slots_taken - job.slots_taken_before;
+            let taken = self.space.slots_taken() - job.slots_taken_before;
             let before = self.migrate.slots_taken_per_job;
             self.migrate.slots_taken_per_job = taken.max(before - before / 8);
             job.candidates.iter().for_each(|candidate| self.let_go(&candidate.moved));
         }
         for freed in std::mem::take(&mut self.migrate.deferred) {
             // These were durable already: they come first.
-            self.freed.push_durable(freed);
+            self.space.freed.push_durable(freed);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Telling the journal what moved, and then the map.
 
 use super::{Candidate, Engine, Phase, waiter};
-use crate::engine::paging::Leaf;
+use crate::engine::map::Leaf;
 use crate::layout::batch::{MOVED_MAX, Moved, Record, move_bytes};
 use crate::layout::page::LEAF_ENTRIES;
 use crate::map::change::Change;
@@ -27,8 +27,8 @@ impl Engine {
                 && !job.candidates[end].damaged
                 && job.candidates[end].class == class
                 && job.candidates[end].destination == destination + 8 * (end - start) as u64
-                && self.extents.band(job.candidates[end].destination).map(|(band, _)| band)
-                    == self.extents.band(destination).map(|(band, _)| band)
+                && self.setup.extents.band(job.candidates[end].destination).map(|(band, _)| band)
+                    == self.setup.extents.band(destination).map(|(band, _)| band)
             {
                 end += 1;
             }
@@ -41,7 +41,7 @@ impl Engine {
                 Record::Damage { blocks: vec![first.moved] }
             } else {
                 let moved = job.candidates[start..end].iter().map(|candidate| candidate.moved).collect();
-                let (stream, generation) = (job.stream(class), self.record_generation(destination));
+                let (stream, generation) = (job.stream(class), self.space.record_generation(destination));
                 Record::Move { stream, location: destination, generation, moved }
             };
             if !self.journal.fits(bytes) {
@@ -64,7 +64,7 @@ impl Engine {
             self.journal.join(waiter(id), 0, first_in_batch, false);
             if first_in_batch {
                 // The data is durable already: the batch waits only for its own write.
-                self.journal.part_complete(batch, self.flush.submitted(), self.volatile);
+                self.journal.part_complete(batch, self.flush.submitted(), self.setup.volatile);
             }
         }
         self.moves_recorded(id);
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     fn apply_moves_to_leaf(&mut self, id: u32, frame: u32, leaf: u64) {
-        let disk = self.frames.get(frame).disk;
+        let disk = self.map.frames.get(frame).disk;
         let mut change = 0;
         self.dirty_frame(frame);
         loop {
@@ -148,7 +148,7 @@ impl Engine {
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
             change += self.change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
             if destination != 0 {
-                self.settle(destination, 1);
+                self.space.settle(destination, 1, self.journal.last_recorded());
             }
         }
         self.adjust_stageable(disk, leaf, change);

@@ -2,7 +2,7 @@
 
 use super::{Engine, JobKind, Phase};
 use crate::engine::Pending;
-use crate::engine::summaries::Append;
+use crate::engine::append::Append;
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::batch::Moved;
 use crate::space::bands::stream_hint;
@@ -30,7 +30,7 @@ impl Engine {
             let follows = |run: &Vec<u32>| {
                 run.len() < READ_BLOCKS
                     && source == start + 8 * run.len() as u64
-                    && self.extents.is_fast(source) == self.extents.is_fast(start)
+                    && self.setup.extents.is_fast(source) == self.setup.extents.is_fast(start)
             };
             match runs.last_mut().filter(|run| follows(run)) {
                 Some(run) => run.push(at),
@@ -54,10 +54,10 @@ impl Engine {
         while let Some(candidates) = self.job_mut(id).and_then(|job| job.reads.pop()) {
             let first = candidates.first().copied().unwrap_or_default() as usize;
             let source = self.job(id).and_then(|job| job.candidates.get(first)).map(|candidate| candidate.moved.source);
-            if let Some((device, offset_bytes)) = source.and_then(|source| self.extents.place(source)) {
+            if let Some((device, offset_bytes)) = source.and_then(|source| self.setup.extents.place(source)) {
                 let bufs = Vectored::One(Buf::new(candidates.len() * BLOCK));
                 let pending = Pending::MoveRead { job: id, candidates };
-                return self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
+                return self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
             }
             // A place outside the pool: its blocks are found to have no data.
             self.transfer_part_done(id);
@@ -90,7 +90,8 @@ impl Engine {
     fn is_good_source(&self, id: u32, at: u32, block: &[u8]) -> bool {
         let Some(candidate) = self.job(id).and_then(|job| job.candidates.get(at as usize)) else { return false };
         let moved = &candidate.moved;
-        self.options.faults.checksums_ignored() || block_checksum(moved.disk, moved.block, block) == moved.checksum
+        self.setup.options.faults.checksums_ignored()
+            || block_checksum(moved.disk, moved.block, block) == moved.checksum
     }
 
     fn source_read(&mut self, id: u32, at: u32, block: SharedBuf) {
@@ -102,13 +103,13 @@ impl Engine {
     /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
     fn read_source_again(&mut self, id: u32, at: u32) {
         let source = self.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
-        let Some((device, offset_bytes)) = source.and_then(|source| self.extents.place(source)) else { return };
+        let Some((device, offset_bytes)) = source.and_then(|source| self.setup.extents.place(source)) else { return };
         if let Some(job) = self.job_mut(id) {
             job.outstanding += 1;
         }
         let bufs = Vectored::One(Buf::new(BLOCK));
         let pending = Pending::MoveReadAgain { job: id, candidate: at };
-        self.command(device, offset_bytes, 0, Op::Read { bufs }, pending);
+        self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
     }
 
     /// A block was read for the second time. What cannot be read stays where it is: the device may be able to read it
@@ -191,16 +192,16 @@ impl Engine {
             let (_, class) = healthy[done];
             let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
             let Some(stream) = self.job(id).map(|job| job.stream(class)) else { return };
-            let grant = self.bands.grant(stream, same_class as u32);
+            let grant = self.space.bands.grant(stream, same_class as u32);
             let place = grant.and_then(|grant| {
-                let location = self.extents.band_location(grant.band, grant.first);
-                self.extents.place(location).map(|place| (grant, location, place))
+                let location = self.setup.extents.band_location(grant.band, grant.first);
+                self.setup.extents.place(location).map(|place| (grant, location, place))
             });
             let Some((grant, location, (device, offset_bytes))) = place else {
                 // Hosts took the space meanwhile: what has none stays where it is.
                 return self.leave_the_rest(id, done == 0);
             };
-            self.checkpoint.summaries_due |= self.bands.has_due();
+            self.summaries.granted(&self.space.bands);
             let blocks = grant.blocks as usize;
             let Some(job) = self.job_mut(id) else { return };
             let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
@@ -218,12 +219,12 @@ impl Engine {
             done += blocks;
             for (moved, destination) in sent {
                 let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
-                self.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
+                self.space.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
             }
-            self.append_summary(&mut append, location, grant.blocks);
+            self.summaries.append(&mut append, &mut self.space.bands, location, grant.blocks);
             let hint = append.hint;
             let (op, groups) = append.into_op();
-            self.command(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
+            self.outbox.send(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
         }
     }
 
@@ -248,18 +249,18 @@ impl Engine {
 
     /// The data must be durable before the journal names it: then a record never outlives its data.
     fn flush_destinations(&mut self, id: u32) {
-        let volatile = self.volatile;
+        let volatile = self.setup.volatile;
         let Some(job) = self.job_mut(id) else { return };
         job.phase = Phase::Flush;
         job.outstanding = 1;
         let devices = job.devices & volatile;
-        for device in 0..self.extents.devices() {
+        for device in 0..self.setup.extents.devices() {
             if devices & 1 << device != 0 {
                 if let Some(job) = self.job_mut(id) {
                     job.outstanding += 1;
                 }
                 let number = self.flush.move_flush_begins(device);
-                self.command(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
+                self.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
             }
         }
         self.transfer_part_done(id);

@@ -1,0 +1,98 @@
+//! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
+
+use super::Engine;
+use super::place::Situation;
+use super::space::Runs;
+use crate::layout::page::LEAF_ENTRIES;
+use crate::map::index::{Disk, INDEX_SPAN_BYTES};
+use forebay_block::ClassId;
+use forebay_prism::{ClassStats, Place};
+
+/// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
+const STREAM_MIN_BLOCKS: u64 = 16_384;
+
+impl Engine {
+    /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free.
+    fn meta_reserve(&self) -> u64 {
+        let pages: u64 = self.map.disks.values().map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
+        let leaves: u64 = self.map.disks.values().map(|d| d.blocks().div_ceil(LEAF_ENTRIES as u64)).sum();
+        // What is dirtied before a checkpoint, and what while it is written; each leaf is written once in a checkpoint.
+        ((2 * self.dirty_limit() as u64).min(leaves) + pages + 16).min(self.space.slots.total() / 2)
+    }
+
+    /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must
+    /// not take them, or blocks written for the first time would find no page although there is room for them.
+    fn map_growth(&self) -> u64 {
+        let missing: u64 = self.map.disks.values().map(Disk::leaves_missing).sum();
+        missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve()))
+    }
+
+    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
+    pub(crate) fn slots_missing_for_map(&self) -> u64 {
+        let stays = |(class, number): (&ClassStats, u8)| match self.prism.table().get(ClassId(number)) {
+            Some(spec) if spec.place == Place::Fast => class.fast_blocks,
+            _ => 0,
+        };
+        let staying: u64 = self.stats.classes.iter().zip(0..).map(stays).sum();
+        // What is only passing through: copies that can be dropped, and slots that are about to be free.
+        let passing = self.copies.len() as u64 + self.space.freed.slots() + self.checkpoint.slots_held();
+        let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
+        let wanted = pages + staying + self.meta_reserve() + self.map_growth();
+        wanted.saturating_sub(self.space.slots.total())
+    }
+
+    /// Keeps slots back for the map as the disks are now.
+    pub(crate) fn reserve_for_map(&mut self) {
+        let (reserve, growth) = (self.meta_reserve(), self.map_growth());
+        self.space.keep_for_map(reserve, growth);
+    }
+
+    /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
+    pub(crate) fn lacks_page_slot(&mut self, frame: u32) -> bool {
+        if self.map.frames.get(frame).dirty || !self.map.is_new_leaf(frame) {
+            return false;
+        }
+        !self.space.has_page_slot(self.requests.executing as u64, &mut self.copies)
+    }
+
+    /// Takes space for `blocks` blocks of a class. `None`: there is none now.
+    pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32, streams: bool) -> Option<Runs> {
+        let fast_first = self.prefers_fast(class, blocks, streams);
+        let last_recorded = self.journal.last_recorded();
+        let runs = self.space.take(class, blocks, fast_first, &mut self.copies, last_recorded);
+        self.summaries.granted(&self.space.bands);
+        runs
+    }
+
+    /// Whether so many blocks more of a class are within its share of the fast tier.
+    pub(crate) fn has_share(&self, class: ClassId, blocks: u64) -> bool {
+        let share = self.prism.table().get(class).map_or(1.0, |spec| spec.share);
+        let held = self.stats.classes.get(usize::from(class.0)).map_or(0, |s| s.fast_blocks) + blocks;
+        share >= 1.0 || held as f64 <= share * self.space.slots.total().max(1) as f64
+    }
+
+    /// A sequential stream of so many blocks goes past the fast tier: it is nobody's log or table any more.
+    pub(crate) fn stream_min_blocks(&self) -> u64 {
+        (self.space.slots.total() / 8).max(STREAM_MIN_BLOCKS)
+    }
+
+    fn prefers_fast(&mut self, class: ClassId, blocks: u32, streams: bool) -> bool {
+        let Some(place) = self.prism.table().get(class).map(|spec| spec.place) else {
+            return true;
+        };
+        if !self.has_share(class, u64::from(blocks)) {
+            self.stats.counters.spilled_blocks += u64::from(blocks);
+            return false;
+        }
+        let by_share = self.space.slots.total().max(1) * self.setup.options.bypass_below_percent / 100;
+        let situation = Situation {
+            place,
+            streams,
+            fast_is_behind: self.outbox.fast_is_behind(),
+            free: self.space.data_slots_free(),
+            // Half of what should be free for hosts is gone: destage does not keep up.
+            threshold: by_share.min(self.free_slots_wanted().div_ceil(2)),
+        };
+        self.bypass.prefers_fast(&situation, blocks)
+    }
+}

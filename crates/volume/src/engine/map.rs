@@ -1,0 +1,208 @@
+//! Disks, and their leaves between the map's frames and the fast tier. A miss is asynchronous, always.
+
+use super::outbox::{Outbox, Pending};
+use super::setup::Setup;
+use super::statistics::Counters;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::map::frames::Frames;
+use crate::map::index::{Disk, NO_FRAME};
+use forebay_block::{Buf, ClassId, DiskId, IoError, Op, Vectored};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What asking for a leaf gave.
+pub(crate) enum Leaf {
+    /// It is resident in this frame.
+    Ready(u32),
+    /// Nothing is mapped through it.
+    Hole,
+    /// The asker will be resumed.
+    Wait,
+}
+
+/// A leaf that was read, or could not be.
+pub(crate) struct Loaded {
+    pub disk: DiskId,
+    pub leaf: u64,
+    /// The frame it is in; or why it cannot be read.
+    pub frame: Result<u32, IoError>,
+    /// Who asked for it.
+    pub askers: Vec<u32>,
+}
+
+/// Disks and frames.
+pub(crate) struct Map {
+    setup: Arc<Setup>,
+    pub disks: BTreeMap<u16, Disk>,
+    pub next_disk: u16,
+    pub frames: Frames,
+    /// Pieces and jobs that wait for a frame.
+    pub frame_waiters: VecDeque<u32>,
+}
+
+impl Map {
+    /// Of these disks, with so many frames.
+    pub fn new(setup: Arc<Setup>, disks: BTreeMap<u16, Disk>, next_disk: u16, frames: usize) -> Self {
+        Self { setup, disks, next_disk, frames: Frames::new(frames), frame_waiters: VecDeque::new() }
+    }
+
+    /// A disk.
+    pub fn disk(&self, disk: DiskId) -> Option<&Disk> {
+        self.disks.get(&disk.0)
+    }
+
+    /// A disk.
+    pub fn disk_mut(&mut self, disk: DiskId) -> Option<&mut Disk> {
+        self.disks.get_mut(&disk.0)
+    }
+
+    /// Asks for a leaf on behalf of a piece (or a job). With `create`, a hole becomes an empty resident leaf.
+    pub fn require(
+        &mut self,
+        (disk, leaf): (DiskId, u64),
+        asker: u32,
+        create: bool,
+        (outbox, counters): (&mut Outbox, &mut Counters),
+    ) -> Leaf {
+        let Some(entry) = self.disk(disk) else {
+            return Leaf::Hole;
+        };
+        let frame = entry.frame(leaf);
+        if frame != NO_FRAME {
+            let frame_entry = self.frames.get_mut(frame);
+            frame_entry.referenced = true;
+            if frame_entry.loading {
+                frame_entry.waiters.push(asker);
+                return Leaf::Wait;
+            }
+            return Leaf::Ready(frame);
+        }
+        let (reference, _) = entry.leaf(leaf);
+        if reference.location == 0 && !create {
+            return Leaf::Hole;
+        }
+        let Some(frame) = self.take_frame(disk, leaf) else {
+            self.frame_waiters.push_back(asker);
+            return Leaf::Wait;
+        };
+        if reference.location == 0 {
+            self.begin_leaf(frame);
+            return Leaf::Ready(frame);
+        }
+        let Some((device, offset_bytes)) = self.setup.extents.place(reference.location) else {
+            self.drop_frame(frame);
+            return Leaf::Hole;
+        };
+        let entry = self.frames.get_mut(frame);
+        entry.loading = true;
+        entry.waiters.push(asker);
+        counters.map_misses += 1;
+        let bufs = Vectored::One(Buf::new(PAGE_BYTES));
+        outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::PageIn { frame, reference, again: false });
+        Leaf::Wait
+    }
+
+    /// A frame holds a leaf that maps nothing yet. Its index may say otherwise: it was written with the count of a leaf whose
+    /// own page never was.
+    pub fn begin_leaf(&mut self, frame: u32) {
+        let entry = self.frames.get_mut(frame);
+        entry.page.fill(0);
+        let (disk, leaf) = (entry.disk, entry.leaf);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_stageable(leaf, 0);
+        }
+    }
+
+    /// A frame for a leaf, with another's evicted for it where need be.
+    pub fn take_frame(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {
+        let (frame, evicted) = self.frames.take(disk, leaf)?;
+        if let Some((old_disk, old_leaf)) = evicted
+            && let Some(old) = self.disk_mut(old_disk)
+        {
+            old.set_frame(old_leaf, NO_FRAME);
+        }
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_frame(leaf, frame);
+        }
+        Some(frame)
+    }
+
+    /// Forgets a frame whose leaf could not be loaded or is not wanted.
+    pub fn drop_frame(&mut self, frame: u32) {
+        let (disk, leaf) = (self.frames.get(frame).disk, self.frames.get(frame).leaf);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_frame(leaf, NO_FRAME);
+        }
+        self.frames.vacate(frame);
+    }
+
+    /// The read of a leaf ended. `None`: it is read once more.
+    pub fn loaded(
+        &mut self,
+        frame: u32,
+        (reference, again): (PageRef, bool),
+        result: Result<(), IoError>,
+        buf: Option<Buf>,
+        (outbox, counters): (&mut Outbox, &mut Counters),
+    ) -> Option<Loaded> {
+        let entry = self.frames.get(frame);
+        let name = PageName { disk: entry.disk, number: entry.leaf, generation: reference.generation };
+        let is_checked = !self.setup.options.faults.checksums_ignored();
+        let error = match (result, buf) {
+            (Ok(()), Some(buf)) if page::is_leaf(&buf, name, reference.crc) || !is_checked => {
+                self.frames.get_mut(frame).page.copy_from_slice(&buf);
+                None
+            }
+            (_, _) if !again => {
+                // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
+                // is bad.
+                let bufs = Vectored::One(Buf::new(PAGE_BYTES));
+                let (device, offset_bytes) = self.setup.extents.place(reference.location).unwrap_or_default();
+                let pending = Pending::PageIn { frame, reference, again: true };
+                outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+                return None;
+            }
+            (Err(source), _) => Some(source),
+            (Ok(()), _) => {
+                // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
+                counters.damaged_pages += 1;
+                let page = &mut self.frames.get_mut(frame).page;
+                (0..LEAF_ENTRIES).for_each(|i| page::set_leaf_entry(page, i, Entry::Damaged, 0));
+                None
+            }
+        };
+        let entry = self.frames.get_mut(frame);
+        entry.loading = false;
+        let askers = std::mem::take(&mut entry.waiters);
+        let (disk, leaf) = (entry.disk, entry.leaf);
+        let frame = match error {
+            Some(error) => {
+                self.drop_frame(frame);
+                Err(error)
+            }
+            None => Ok(frame),
+        };
+        Some(Loaded { disk, leaf, frame, askers })
+    }
+
+    /// Blocks of a leaf on the fast tier whose class may leave it.
+    pub fn count_stageable(&self, frame: u32, may_destage: impl Fn(ClassId) -> bool) -> u16 {
+        let page = &self.frames.get(frame).page;
+        let stageable = |i: &usize| match page::leaf_entry(page, *i).0 {
+            Entry::Data { location, class } => self.setup.extents.is_fast(location) && may_destage(class),
+            _ => false,
+        };
+        (0..LEAF_ENTRIES).filter(stageable).count() as u16
+    }
+
+    /// Whether the leaf in a frame has no page on the device.
+    pub fn is_new_leaf(&self, frame: u32) -> bool {
+        let entry = self.frames.get(frame);
+        self.disk(entry.disk).is_some_and(|disk| disk.leaf(entry.leaf).0.location == 0)
+    }
+
+    /// Whether a leaf lies on the device and nowhere else.
+    pub fn is_absent(&self, disk: DiskId, leaf: u64) -> bool {
+        self.disk(disk).is_some_and(|disk| disk.frame(leaf) == NO_FRAME && disk.leaf(leaf).0.location != 0)
+    }
+}

@@ -1,0 +1,108 @@
+//! Requests to devices, and what each of those under way is for.
+
+use crate::journal::Sealed;
+use crate::layout::page::PageRef;
+use crate::space::bands::GroupKey;
+use forebay_block::{DiskId, Op, Request as DeviceRequest};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// Writes in flight on the fast device from which on it is saturated: the knee of an Optane-class drive lies near 6, and
+/// each write has a journal batch beside it.
+const FAST_QUEUE: u32 = 16;
+
+/// Groups of bands whose summary goes with a request.
+pub(crate) type Groups = SmallVec<[GroupKey; 1]>;
+
+/// What a device request was for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// Data of a read piece.
+    Read { piece: u32, part: u16 },
+    /// The fast copy of a block.
+    Copy { disk: DiskId, block: u64, slot: u64 },
+    /// Old content of a block that is partly overwritten.
+    Merge { piece: u32 },
+    /// Data of a write piece on a device.
+    Write { piece: u32, device: usize, groups: Groups },
+    /// A journal batch, for another attempt.
+    Batch { sealed: Sealed, attempts: u8 },
+    /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
+    PageIn { frame: u32, reference: PageRef, again: bool },
+    /// A leaf being written.
+    PageOut { frame: u32, location: u64 },
+    /// An index page being written.
+    IndexOut,
+    /// The root blob or a root header.
+    RootOut,
+    /// A device flush of the flush under way.
+    Flush { device: usize },
+    /// A device flush that a job needs, by its number.
+    MoveFlush { job: u32, number: u64 },
+    /// Source blocks of a job, by their number in its list.
+    MoveRead { job: u32, candidates: Vec<u32> },
+    /// One source block that was not what it should be at the first reading.
+    MoveReadAgain { job: u32, candidate: u32 },
+    /// Destination blocks of a job.
+    MoveWrite { job: u32, groups: Groups },
+    /// The summary of a group of the band being collected.
+    MoveSummary { job: u32, group: u32 },
+    /// The summary of a complete group.
+    Summary { device: usize, key: GroupKey },
+    /// A freed band being trimmed.
+    Trim { band: u32 },
+    /// The lazily written watermark block.
+    Watermark,
+}
+
+/// The requests.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pending: Slab<Pending>,
+    commands: VecDeque<(usize, DeviceRequest)>,
+    /// Writes of hosts' data in flight on the fast device, and on all others.
+    host_writes: [u32; 2],
+}
+
+impl Outbox {
+    /// Queues a device request.
+    pub fn send(&mut self, device: usize, offset_bytes: u64, stream: u8, op: Op, pending: Pending) {
+        if let Pending::Write { .. } = pending {
+            self.host_writes[device.min(1)] += 1;
+        }
+        let tag = self.pending.insert(pending) as u64;
+        self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
+    }
+
+    /// The next request for a device.
+    pub fn next(&mut self) -> Option<(usize, DeviceRequest)> {
+        self.commands.pop_front()
+    }
+
+    /// A request to a device ended: what it was for. `None` for a tag that nobody knows.
+    pub fn ended(&mut self, device: usize, tag: u64) -> Option<Pending> {
+        let pending = self.pending.try_remove(tag as usize)?;
+        if let Pending::Write { .. } = pending {
+            self.host_writes[device.min(1)] -= 1;
+        }
+        Some(pending)
+    }
+
+    /// Whether no request is under way or waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// What is under way.
+    pub fn under_way(&self) -> impl Iterator<Item = &Pending> {
+        self.pending.iter().map(|(_, pending)| pending)
+    }
+
+    /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more
+    /// than on the capacity tier.
+    pub fn fast_is_behind(&self) -> bool {
+        let [fast, capacity] = self.host_writes;
+        fast >= FAST_QUEUE && capacity < fast
+    }
+}

@@ -1,0 +1,27 @@
+//! What does not change while a pool is served.
+
+use super::EngineOptions;
+use crate::layout::superblock::Superblock;
+use crate::request::RequestError;
+use crate::space::extents::Extents;
+use forebay_block::IoError;
+
+/// Layout, devices and settings.
+pub(crate) struct Setup {
+    pub options: EngineOptions,
+    pub superblock: Superblock,
+    pub extents: Extents,
+    /// Device names for messages.
+    pub names: Vec<String>,
+    /// One bit per device with a volatile cache.
+    pub volatile: u32,
+    /// One bit per device that gives space back on discard.
+    pub discards: u32,
+}
+
+impl Setup {
+    /// A device failure as the host sees it.
+    pub fn device_error(&self, device: usize, source: IoError) -> RequestError {
+        RequestError::Device { device: self.names.get(device).cloned().unwrap_or_default(), source }
+    }
+}

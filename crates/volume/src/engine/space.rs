@@ -1,0 +1,218 @@
+//! Space on both tiers: what may be taken, what is given back, and when it is free again.
+
+use super::copies::Copies;
+use super::setup::Setup;
+use super::{Freed, FreedQueue};
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::page::BLOCK_SECTORS;
+use crate::space::bands::Bands;
+use crate::space::slots::Slots;
+use forebay_block::ClassId;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Runs of (location, blocks).
+pub(crate) type Runs = SmallVec<[(u64, u32); 2]>;
+
+/// Slots and bands.
+pub(crate) struct Space {
+    setup: Arc<Setup>,
+    pub slots: Slots,
+    pub bands: Bands,
+    /// Space to be freed, by batch.
+    pub freed: FreedQueue,
+    /// Slots of writes whose records may be on the device or not: a batch could not be written.
+    pub lost: Vec<Freed>,
+    /// Space was taken or freed since migration last looked whether a job is due.
+    pub changed: bool,
+    /// Dirty leaves that have no page on the device yet: each will take a slot for good.
+    pub new_leaves: u64,
+    /// Slots kept for pages.
+    reserve: u64,
+    /// Slots that the map may still grow into.
+    growth: u64,
+    /// Slots that writes have taken since the start.
+    slots_taken: u64,
+}
+
+impl Space {
+    /// Over these tables.
+    pub fn new(setup: Arc<Setup>, slots: Slots, bands: Bands) -> Self {
+        Self {
+            setup,
+            slots,
+            bands,
+            freed: FreedQueue::default(),
+            lost: Vec::new(),
+            changed: true,
+            new_leaves: 0,
+            reserve: 0,
+            growth: 0,
+            slots_taken: 0,
+        }
+    }
+
+    /// Keeps slots back for the map: to write it at all, and to grow.
+    pub fn keep_for_map(&mut self, reserve: u64, growth: u64) {
+        (self.reserve, self.growth) = (reserve, growth);
+    }
+
+    /// Slots in use.
+    pub fn slots_used(&self) -> u64 {
+        self.slots.total() - self.slots.free()
+    }
+
+    /// Slots in use that will not be freed soon.
+    pub fn slots_kept(&self) -> u64 {
+        self.slots_used().saturating_sub(self.freed.slots())
+    }
+
+    /// Slots that writes have taken since the start.
+    pub fn slots_taken(&self) -> u64 {
+        self.slots_taken
+    }
+
+    /// Slots that new map pages may still take: free ones less those that the map needs to be written at all.
+    pub fn page_slots_free(&self) -> u64 {
+        self.slots.free().saturating_sub(self.reserve + self.new_leaves)
+    }
+
+    /// Slots that data may still take: less those that the map may grow into, too.
+    pub fn data_slots_free(&self) -> u64 {
+        self.page_slots_free().saturating_sub(self.growth.saturating_sub(self.new_leaves))
+    }
+
+    /// Blocks of data that there is space for now, on both tiers.
+    pub fn room(&self) -> u64 {
+        self.data_slots_free() + self.bands.room(false)
+    }
+
+    /// Whether there is space for `blocks` blocks now, copies given up for them where that suffices. A write that cannot
+    /// have all it needs must not take a part: what it gives back of a band is lost until that is collected, and so it
+    /// would eat what collection frees for it, again and again.
+    pub fn has_room(&mut self, blocks: u64, copies: &mut Copies) -> bool {
+        let missing = blocks.saturating_sub(self.room());
+        // Copies are not given up for a write that would have to wait all the same.
+        if missing > 0 && missing <= copies.len() as u64 {
+            copies.evict(missing, &mut self.slots);
+        }
+        self.room() >= blocks
+    }
+
+    /// Whether there is a slot for the page of one more leaf beside `executing` others, in place of copies if need be.
+    pub fn has_page_slot(&mut self, executing: u64, copies: &mut Copies) -> bool {
+        let needed = executing + 1;
+        let missing = needed.saturating_sub(self.page_slots_free());
+        missing == 0 || copies.evict(missing, &mut self.slots) && self.page_slots_free() >= needed
+    }
+
+    /// Takes space for `blocks` blocks of a class, on the preferred tier as far as that goes. `None`: there is none now;
+    /// what was taken is given back.
+    pub fn take(
+        &mut self,
+        class: ClassId,
+        blocks: u32,
+        fast_first: bool,
+        copies: &mut Copies,
+        last_recorded: u64,
+    ) -> Option<Runs> {
+        self.changed = true;
+        let mut runs = Runs::new();
+        let mut left = blocks;
+        for fast in [fast_first, !fast_first] {
+            while left > 0 {
+                let taken = if fast { self.take_slots(left, copies) } else { self.take_band(class, left) };
+                let Some((location, got)) = taken else { break };
+                runs.push((location, got));
+                left -= got;
+            }
+        }
+        if left == 0 {
+            return Some(runs);
+        }
+        self.give_back(&runs, last_recorded);
+        None
+    }
+
+    fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<(u64, u32)> {
+        if self.data_slots_free() == 0 && !copies.evict(u64::from(wanted), &mut self.slots) {
+            return None;
+        }
+        let wanted = u64::from(wanted).min(self.data_slots_free());
+        let (slot, got) = self.slots.allocate(wanted)?;
+        self.slots_taken += got;
+        Some((self.setup.extents.slot_location(slot), got as u32))
+    }
+
+    fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
+        let grant = self.bands.grant(class.0, wanted)?;
+        Some((self.setup.extents.band_location(grant.band, grant.first), grant.blocks))
+    }
+
+    /// Gives back what was never written. Band space is appended only, so it is lost until the band is collected.
+    pub fn give_back(&mut self, runs: &[(u64, u32)], last_recorded: u64) {
+        for &(location, blocks) in runs {
+            if self.setup.extents.is_fast(location) {
+                self.slots.clear_run(self.setup.extents.slot(location), u64::from(blocks));
+            } else {
+                self.settle(location, blocks, last_recorded);
+            }
+        }
+    }
+
+    /// The fate of blocks granted in a band is known; where that leaves it empty, it is free once all that was recorded
+    /// so far is durable.
+    pub fn settle(&mut self, location: u64, blocks: u32, last_recorded: u64) {
+        if let Some((band, _)) = self.setup.extents.band(location)
+            && self.bands.settle(band, blocks)
+        {
+            self.freed.push(last_recorded, Freed::Band(band));
+        }
+    }
+
+    /// Space of a write whose records were cancelled in `batch`.
+    pub fn cancel(&mut self, location: u64, blocks: u32, batch: u64, last_recorded: u64) {
+        if self.setup.extents.is_fast(location) {
+            let first = self.setup.extents.slot(location);
+            self.freed.push(batch, Freed::Slots { first, count: u64::from(blocks) });
+        } else {
+            self.settle(location, blocks, last_recorded);
+        }
+    }
+
+    /// An entry of the map came to name a location.
+    pub fn gain(&mut self, location: u64) {
+        if let Some((band, _)) = self.setup.extents.band(location) {
+            self.bands.gain(band, BLOCK_SECTORS as u8);
+        }
+    }
+
+    /// An entry does not name a location any more, by a record in `batch`; `stays`: its new one is the same, which only a
+    /// journal that nobody wrote can make so.
+    pub fn lose(&mut self, location: u64, batch: u64, last_recorded: u64, stays: bool) {
+        if self.setup.extents.is_fast(location) {
+            if !stays {
+                let first = self.setup.extents.slot(location);
+                self.freed.push(batch, Freed::Slots { first, count: 1 });
+            }
+        } else if let Some((band, _)) = self.setup.extents.band(location)
+            && self.bands.lose(band, BLOCK_SECTORS as u8)
+        {
+            // Batches end in any order: one after `batch` may have taken blocks from this band before it did, and is
+            // not durable when `batch` is.
+            self.freed.push(last_recorded, Freed::Band(band));
+        }
+    }
+
+    /// Low bits of the generation of the band that a location lies in, as records have them; 0 on the fast tier.
+    pub fn record_generation(&self, location: u64) -> u16 {
+        self.setup.extents.band(location).map_or(0, |(band, _)| self.bands.record_generation(band))
+    }
+
+    /// Notes who is written to a place in a band.
+    pub fn note(&mut self, location: u64, entry: SummaryEntry) {
+        if let Some((band, block)) = self.setup.extents.band(location) {
+            self.bands.note(band, block, entry);
+        }
+    }
+}

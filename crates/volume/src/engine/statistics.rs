@@ -1,0 +1,130 @@
+//! What the engine counts: by class over the life of the pool, and events since the start.
+
+use super::latency::LatencyHistogram;
+use crate::layout::page::Entry;
+use forebay_block::ClassId;
+use forebay_prism::ClassStats;
+
+const BLOCK: u64 = 4096;
+
+/// Counts since the start.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Leaves read because they were not resident.
+    pub map_misses: u64,
+    /// Leaves that did not match their parent's checksum.
+    pub damaged_pages: u64,
+    /// Host reads that met damaged data.
+    pub damaged_reads: u64,
+    /// Blocks found damaged when they were to be moved.
+    pub damaged_moves: u64,
+    /// Host requests answered with an error.
+    pub request_errors: u64,
+    /// Times a write waited for space or for the journal.
+    pub stalls: u64,
+    /// Blocks that went to the capacity tier because their class had used its share.
+    pub spilled_blocks: u64,
+    /// Blocks whose class was to change and did not, because the other class had used its share.
+    pub reclass_refused_blocks: u64,
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+    /// Bytes of map pages and roots written.
+    pub map_bytes: u64,
+    /// Flushes sent to devices (each to all that needed it).
+    pub flushes: u64,
+    /// Failed flushes.
+    pub flush_errors: u64,
+    /// The last of them.
+    pub last_flush_error: Option<String>,
+    /// Checkpoints made durable.
+    pub checkpoints: u64,
+    /// Checkpoints given up.
+    pub checkpoint_errors: u64,
+    /// Why, the last time.
+    pub last_checkpoint_error: Option<String>,
+    /// Summaries that could not be written or read.
+    pub summary_errors: u64,
+    /// Trims that failed.
+    pub trim_errors: u64,
+    /// Destage or collection jobs that failed.
+    pub mover_errors: u64,
+    /// Latency of host requests.
+    pub latency_ns: LatencyHistogram,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Statistics {
+    pub classes: Vec<ClassStats>,
+    pub counters: Counters,
+    /// Blocks of data that hosts have written, over the pool's life: its clock.
+    written_blocks: u64,
+}
+
+impl Statistics {
+    /// Goes on from what a root says.
+    pub fn new(mut classes: Vec<ClassStats>, count: usize) -> Self {
+        classes.resize(count.max(classes.len()), ClassStats::default());
+        let written_blocks = classes.iter().map(|class| class.host_written_bytes / BLOCK).sum();
+        Self { classes, written_blocks, ..Self::default() }
+    }
+
+    /// There are so many classes now.
+    pub fn resize(&mut self, count: usize) {
+        if self.classes.len() < count {
+            self.classes.resize(count, ClassStats::default());
+        }
+    }
+
+    /// Statistics of a class.
+    pub fn class(&mut self, class: ClassId) -> &mut ClassStats {
+        self.resize(usize::from(class.0) + 1);
+        &mut self.classes[usize::from(class.0)]
+    }
+
+    /// Blocks of data that hosts have written over the pool's life.
+    pub fn written_blocks(&self) -> u64 {
+        self.written_blocks
+    }
+
+    /// Blocks on the fast tier, of all classes.
+    pub fn fast_blocks(&self) -> u64 {
+        self.classes.iter().map(|class| class.fast_blocks).sum()
+    }
+
+    /// Blocks that hosts wrote to a tier.
+    pub fn count_written(&mut self, class: ClassId, is_fast: bool, blocks: u64) {
+        let bytes = blocks * BLOCK;
+        self.written_blocks += blocks;
+        let statistics = self.class(class);
+        statistics.host_written_bytes += bytes;
+        statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
+    }
+
+    /// A block came to lie on a tier, or left it.
+    pub fn count_block(&mut self, class: ClassId, is_fast: bool, comes: bool) {
+        let statistics = self.class(class);
+        let blocks = if is_fast { &mut statistics.fast_blocks } else { &mut statistics.capacity_blocks };
+        *blocks = if comes { *blocks + 1 } else { blocks.saturating_sub(1) };
+    }
+
+    /// A block moved to its new entry; `is_destage`: from the fast tier.
+    pub fn count_moved(&mut self, entry: Entry, is_destage: bool) {
+        let Entry::Data { class, .. } = entry else { return };
+        let statistics = self.class(class);
+        if is_destage {
+            statistics.destaged_bytes += BLOCK;
+        } else {
+            statistics.collected_bytes += BLOCK;
+        }
+    }
+
+    /// A block changed its class where it lies.
+    pub fn count_reclassed(&mut self, old: Entry, new: Entry, is_fast: bool) {
+        let (Entry::Data { class: before, .. }, Entry::Data { class: after, .. }) = (old, new) else { return };
+        self.count_block(before, is_fast, false);
+        self.class(before).reclassed_out_bytes += BLOCK;
+        self.count_block(after, is_fast, true);
+        self.class(after).reclassed_in_bytes += BLOCK;
+    }
+}
