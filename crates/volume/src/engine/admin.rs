@@ -152,7 +152,7 @@ impl Engine {
             let kept = size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize;
             let gone: Vec<_> = disk.pages.drain(kept.min(disk.pages.len())..).flatten().collect();
             disk.resize(size_bytes);
-            gone.into_iter().for_each(|page| self.supersede_page(page.reference));
+            gone.into_iter().for_each(|page| self.checkpoint.pages.supersede(page.reference));
         }
         if let (needed @ 1.., true) = (self.slots_missing_for_map(), size_bytes > old_bytes) {
             if let Some(disk) = self.map.disk_mut(id) {
@@ -197,7 +197,7 @@ impl Engine {
         }
         // Its index pages may still lie on the device, with nothing in them.
         let pages = self.map.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
-        pages.into_iter().flatten().for_each(|page| self.supersede_page(page.reference));
+        pages.into_iter().flatten().for_each(|page| self.checkpoint.pages.supersede(page.reference));
         self.disks_changed();
         Ok(())
     }

@@ -6,7 +6,6 @@ use crate::layout::page::{self, Entry};
 use crate::map::change::Change;
 use forebay_block::DiskId;
 
-
 impl Engine {
     /// The records and data of a piece have arrived: its segments become the map's entries.
     pub(crate) fn apply_piece(&mut self, id: u32) {

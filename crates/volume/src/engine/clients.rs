@@ -466,7 +466,7 @@ impl Engine {
             match client.kind {
                 // Its pieces went past the caches. Not where a flush has failed meanwhile: the journal before them may
                 // be lost then, and it is a restart that finds out.
-                ClientKind::Write if self.flush.failed => client.error = Some(RequestError::FlushFailed),
+                ClientKind::Write if self.flushes.has_failed() => client.error = Some(RequestError::FlushFailed),
                 // What a sweep found cleared already may have been cleared a moment ago, and not durably.
                 ClientKind::Sweep { .. } => {
                     client.fua = false;

@@ -1,7 +1,9 @@
 //! Building an engine from a root, and sharing out its memory.
 
+use super::checkpoint::Checkpoint;
 use super::clock::Clock;
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
+use super::flush::Flushes;
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
@@ -10,6 +12,7 @@ use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
 use super::summaries::Summaries;
+use super::watermark::WatermarkWriter;
 use super::{Engine, EngineOptions, Requests};
 use crate::journal::{Journal, JournalGeometry};
 use crate::layout::root::Root;
@@ -96,10 +99,12 @@ impl Engine {
         let (position, batch, sequence) = parts.journal_head;
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
-        let slots = Slots::from_words(root.slots, superblock.slots);
-        let bands = Bands::new(root.bands, root.open_groups, root.band_clock, superblock.band_bytes, &extents);
-        let stats = Statistics::new(root.stats, prism.table().classes().len());
         let setup = Arc::new(Setup { options, superblock, extents, names, volatile, discards });
+        let checkpoint = Checkpoint::new(&setup, checkpoint, &root);
+        let slots = Slots::from_words(root.slots, setup.superblock.slots);
+        let bands =
+            Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
+        let stats = Statistics::new(root.stats, prism.table().classes().len());
         let mut engine = Self {
             outbox: Outbox::default(),
             clock: Clock::default(),
@@ -109,19 +114,17 @@ impl Engine {
             space: Space::new(setup.clone(), slots, bands),
             summaries: Summaries::new(setup.clone(), epoch),
             bypass: Bypass::default(),
-            setup,
             journal,
-            flush: Default::default(),
-            checkpoint: Default::default(),
+            flushes: Flushes::new(setup.clone()),
+            watermark: WatermarkWriter::new(setup.clone()),
+            checkpoint,
             migrate: Default::default(),
             requests: Requests::default(),
             copies: Default::default(),
             read_only: None,
+            setup,
         };
         engine.enqueue_all_leaves();
-        engine.checkpoint.number = checkpoint;
-        engine.checkpoint.generation = root.generation;
-        engine.checkpoint.kept = root.kept;
         engine.reserve_for_map();
         engine.tell_prism_disks();
         engine

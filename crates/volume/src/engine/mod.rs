@@ -14,6 +14,7 @@ mod clock;
 mod construct;
 mod copies;
 mod discard;
+mod durability;
 mod flush;
 mod freed;
 mod latency;
@@ -32,6 +33,7 @@ mod statistics;
 mod status;
 mod streams;
 mod summaries;
+mod watermark;
 mod write;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
@@ -46,7 +48,9 @@ pub use status::{Activity, Status, TierStatus};
 use crate::journal::Journal;
 use crate::map::index::Disk;
 use crate::request::Completion;
+use checkpoint::Checkpoint;
 use clock::Clock;
+use flush::Flushes;
 use forebay_block::{Buf, Completion as DeviceCompletion, Request as DeviceRequest, Vectored};
 use forebay_prism::{Prism, Run};
 use map::Map;
@@ -60,6 +64,7 @@ use statistics::Statistics;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use summaries::Summaries;
+use watermark::WatermarkWriter;
 
 /// The engine. See the module's documentation.
 pub struct Engine {
@@ -71,8 +76,9 @@ pub struct Engine {
     pub(crate) map: Map,
     pub(crate) space: Space,
     pub(crate) journal: Journal,
-    pub(crate) flush: flush::FlushState,
-    pub(crate) checkpoint: checkpoint::CheckpointState,
+    flushes: Flushes,
+    pub(crate) watermark: WatermarkWriter,
+    pub(crate) checkpoint: Checkpoint,
     pub(crate) migrate: migrate::Migrate,
     requests: Requests,
     copies: copies::Copies,
@@ -113,7 +119,9 @@ impl Engine {
     /// here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
-        self.lazy_watermark();
+        if self.read_only.is_none() {
+            self.watermark.write(&self.journal, &mut self.outbox, self.clock.now_ns());
+        }
         self.migrate_tick();
     }
 
@@ -186,8 +194,10 @@ impl Engine {
             Pending::PageIn { frame, reference, again } => {
                 self.page_in_done(frame, (reference, again), result, Self::single(bufs));
             }
-            Pending::PageOut { frame, location } => self.page_out_done(frame, location, result),
-            Pending::IndexOut | Pending::RootOut => self.checkpoint_io_done(result),
+            Pending::PageOut { frame, location } => {
+                self.checkpoint.pages.leaf_written(frame, location, result, &mut self.map)
+            }
+            Pending::IndexOut | Pending::RootOut => self.checkpoint.pages.ended(result),
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
@@ -205,7 +215,7 @@ impl Engine {
                 }
                 self.space.bands.release(band);
             }
-            Pending::Watermark => self.flush.watermark_written(result.is_ok()),
+            Pending::Watermark => self.watermark.ended(result.is_ok()),
         }
     }
 

@@ -56,10 +56,10 @@ impl Engine {
     /// was when the checkpoint began.
     pub(crate) fn dirty_frame(&mut self, frame: u32) {
         if self.map.frames.get(frame).frozen {
-            self.page_out(frame);
+            self.write_frozen_leaf(frame);
         }
         if self.map.frames.set_dirty(frame, true) {
-            self.checkpoint.dirtied += 1;
+            self.checkpoint.count_dirtied();
             self.space.new_leaves += u64::from(self.map.is_new_leaf(frame));
         }
     }

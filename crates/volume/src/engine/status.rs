@@ -210,7 +210,7 @@ impl Engine {
                 live_bytes: self.space.bands.valid_sectors() * 512,
             },
             classes: self.stats.classes.clone(),
-            counters: self.stats.counters.clone(),
+            counters: Counters { map_bytes: self.checkpoint.pages.written_bytes(), ..self.stats.counters.clone() },
             in_flight: self.requests_in_flight(),
             leaves_resident: self.map.frames.resident(),
             leaves_limit: self.map.frames.limit(),
@@ -221,7 +221,7 @@ impl Engine {
             checkpoint: self.checkpoint_number(),
             epoch: self.journal.epoch(),
             read_only: self.read_only.clone(),
-            flush_failed: self.flush.failed,
+            flush_failed: self.flushes.has_failed(),
         }
     }
 }

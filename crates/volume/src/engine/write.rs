@@ -93,8 +93,7 @@ impl Engine {
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
     /// root, which is longer ago where checkpoints fail.
     fn is_full_of_changes(&self) -> bool {
-        let (since_freeze, limit) = (self.checkpoint.dirtied + self.requests.executing, self.dirty_limit());
-        since_freeze >= limit || since_freeze + self.checkpoint.dirtied_before >= 2 * limit
+        self.checkpoint.is_full(self.requests.executing, self.dirty_limit())
     }
 
     /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
@@ -138,10 +137,10 @@ impl Engine {
     fn make_room(&mut self, wants: Wants, id: u32) {
         self.space.changed = true;
         if self.setup.volatile != 0 && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
-            self.want_flush();
+            self.flushes.want();
         }
         let hopeless = self.checkpoint_hopeless();
-        let error = if self.flush.failed {
+        let error = if self.flushes.has_failed() {
             // Nothing can be freed any more: neither journal nor space.
             RequestError::FlushFailed
         } else if matches!(wants, Wants::Journal | Wants::Checkpoint)
@@ -396,7 +395,7 @@ impl Engine {
             self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 let fua = fua && self.setup.volatile & 1 << device != 0;
-                self.flush.unflushed_bytes += if fua { 0 } else { (range.len() * BLOCK) as u64 };
+                self.flushes.sent(if fua { 0 } else { (range.len() * BLOCK) as u64 });
                 let hint = stream_hint(class.0);
                 // Runs that follow each other in a band are one request, with the summaries between them.
                 if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
@@ -451,7 +450,7 @@ impl Engine {
     pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {
         match result {
             Ok(()) if self.requests.pieces[id as usize].fua => {}
-            Ok(()) => self.flush.written(device),
+            Ok(()) => self.flushes.written(device),
             Err(source) => {
                 let error = self.setup.device_error(device, source);
                 self.requests.pieces[id as usize].error.get_or_insert(error);
@@ -505,7 +504,7 @@ impl Engine {
         let piece = &self.requests.pieces[id as usize];
         let batches: SmallVec<[u64; 4]> = piece.batches.iter().chain(&piece.cancels).copied().collect();
         for batch in batches {
-            self.journal.part_complete(batch, self.flush.submitted(), self.setup.volatile);
+            self.journal.part_complete(batch, self.flushes.submitted(), self.setup.volatile);
         }
     }
 
@@ -528,7 +527,9 @@ impl Engine {
             self.free_cancelled(id);
             // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
             let frame = self.requests.pieces[id as usize].frame.map(|frame| self.map.frames.get(frame));
-            self.checkpoint.dirtied += usize::from(frame.is_some_and(|frame| !frame.dirty || frame.frozen));
+            if frame.is_some_and(|frame| !frame.dirty || frame.frozen) {
+                self.checkpoint.count_dirtied();
+            }
         } else {
             // Whether its records are on the device is not known, so neither may its space be used again nor may a root
             // that ends the journal before them take it for used.
@@ -572,9 +573,9 @@ impl Engine {
             self.set_read_only(&format!("the journal cannot be written: {error}"));
         } else {
             if !fua {
-                self.flush.written(0);
+                self.flushes.written(0);
             }
-            self.journal.part_complete(batch, self.flush.submitted(), self.setup.volatile);
+            self.journal.part_complete(batch, self.flushes.submitted(), self.setup.volatile);
         }
         for waiter in waiters {
             if let Some(job) = job_of_waiter(waiter) {

@@ -546,6 +546,6 @@ impl Engine {
         for band in self.space.bands.empty_closed() {
             self.space.bands.release(band);
         }
-        self.flush.resume_watermark(watermark_serial);
+        self.watermark.resume(watermark_serial);
     }
 }

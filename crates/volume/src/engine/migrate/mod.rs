@@ -258,7 +258,7 @@ impl Engine {
 
     /// Whether a job is under way or could free something now or after its pause.
     pub(crate) fn migrate_may_free(&self) -> bool {
-        if self.read_only.is_some() || self.flush.failed || self.migrate.failures >= FAILURES_MAX {
+        if self.read_only.is_some() || self.flushes.has_failed() || self.migrate.failures >= FAILURES_MAX {
             return false;
         }
         // What could be collected and is not due will not be: with bands free that cannot be opened, for one.
@@ -269,7 +269,7 @@ impl Engine {
     /// flush. Where nothing is under way that could, this counts as a job that found nothing.
     fn want_freed(&mut self) {
         if !self.space.freed.is_empty() {
-            self.want_flush();
+            self.flushes.want();
         } else if self.outbox.is_empty() {
             self.migrate.failures = self.migrate.failures.saturating_add(1);
             self.migrate_pause();
@@ -343,7 +343,7 @@ impl Engine {
     fn start_job(&mut self) -> bool {
         if self.migrate.paused
             || self.read_only.is_some()
-            || self.flush.failed
+            || self.flushes.has_failed()
             || self.clock.now_ns() < self.migrate.not_before_ns
         {
             return false;
@@ -424,7 +424,7 @@ impl Engine {
                     job.next += 1;
                 }
                 // Recovery reads what the journal names, changed or not.
-                self.checkpoint.dirtied += 1;
+                self.checkpoint.count_dirtied();
             }
             (_, JobKind::Collect { band }) => {
                 let leaf = job.lookups.last().map(|(moved, _)| moved.leaf());

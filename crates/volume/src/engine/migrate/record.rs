@@ -34,7 +34,7 @@ impl Engine {
             }
             let bytes = move_bytes(end - start);
             if !self.journal.accepts(bytes, true) {
-                self.want_flush();
+                self.flushes.want();
                 return;
             }
             let record = if first.damaged {
@@ -64,7 +64,7 @@ impl Engine {
             self.journal.join(waiter(id), 0, first_in_batch, false);
             if first_in_batch {
                 // The data is durable already: the batch waits only for its own write.
-                self.journal.part_complete(batch, self.flush.submitted(), self.setup.volatile);
+                self.journal.part_complete(batch, self.flushes.submitted(), self.setup.volatile);
             }
         }
         self.moves_recorded(id);
@@ -124,7 +124,7 @@ impl Engine {
             job.next += 1;
         }
         // Recovery makes a leaf for what the journal names.
-        self.checkpoint.dirtied += 1;
+        self.checkpoint.count_dirtied();
     }
 
     fn apply_moves_to_leaf(&mut self, id: u32, frame: u32, leaf: u64) {

@@ -259,7 +259,7 @@ impl Engine {
                 if let Some(job) = self.job_mut(id) {
                     job.outstanding += 1;
                 }
-                let number = self.flush.move_flush_begins(device);
+                let number = self.flushes.job_flush_begins(device);
                 self.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
             }
         }
@@ -267,17 +267,17 @@ impl Engine {
     }
 
     pub(crate) fn destination_flushed(&mut self, id: u32, number: u64, device: usize, result: Result<(), IoError>) {
-        self.flush.move_flush_ended(number);
+        self.flushes.job_flush_ended(number);
         if let Err(error) = result {
             self.flush_failed(device, &error);
         }
         // Nor is the data of this job known to be durable where another flush heard of a lost write first.
-        if self.flush.failed
+        if self.flushes.has_failed()
             && let Some(job) = self.job_mut(id)
         {
             job.failed = true;
         }
-        self.finish_flush();
+        self.end_flush();
         self.transfer_part_done(id);
     }
 }

@@ -1,0 +1,401 @@
+//! Checkpoints: freeze the map at one sequence, write what changed to new places, then the root, and only then let
+//! go of the journal and of old pages. The foreground goes on meanwhile: a frozen leaf that is to change is written
+//! first.
+
+mod pages;
+mod roots;
+
+pub(crate) use pages::{PageRooms, PageWriter};
+pub(crate) use roots::{RootWriter, header_offsets};
+
+use super::clients::Fill;
+use super::{Engine, Freed, Setup};
+use crate::layout::root::Root;
+use crate::map::index::Disk;
+use crate::space::bands::GroupKey;
+use forebay_block::IoError;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
+/// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
+const DIRTY_MAX: usize = 65_536;
+/// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
+const FAILURES_MAX: u32 = 3;
+/// How far a checkpoint has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    Leaves,
+    Index,
+    Blob,
+    FlushPages,
+    Header,
+    FlushHeader,
+    Supersede,
+}
+
+/// State of checkpointing.
+pub(crate) struct Checkpoint {
+    pub pages: PageWriter,
+    pub roots: RootWriter,
+    phase: Phase,
+    requested: bool,
+    clean: bool,
+    /// Leaves dirtied since the last freeze.
+    dirtied: usize,
+    /// Leaves dirtied from the last durable root to that freeze: where the checkpoint comes to nothing, recovery still
+    /// needs them.
+    dirtied_before: usize,
+    /// See [`RootHeader::counts_due`](crate::layout::root::RootHeader::counts_due), as this checkpoint began.
+    counts_due: bool,
+    /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
+    /// their entries, so they come first.
+    summaries_awaited: BTreeSet<GroupKey>,
+    /// Time before which no new attempt is made after a failure.
+    not_before_ns: u64,
+    /// Attempts in a row that were given up.
+    failures: u32,
+    /// Journal position where a recovery from this checkpoint would start.
+    start: u64,
+}
+
+impl Checkpoint {
+    /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
+    pub fn new(setup: &Arc<Setup>, number: u64, root: &Root) -> Self {
+        Self {
+            pages: PageWriter::new(setup.clone(), root.generation),
+            roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
+            phase: Phase::Idle,
+            requested: false,
+            clean: false,
+            dirtied: 0,
+            dirtied_before: 0,
+            counts_due: false,
+            summaries_awaited: BTreeSet::new(),
+            not_before_ns: 0,
+            failures: 0,
+            start: 0,
+        }
+    }
+
+    /// Whether a checkpoint is in progress.
+    pub fn is_active(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+
+    /// A leaf was dirtied, or recovery will make it so.
+    pub fn count_dirtied(&mut self) {
+        self.dirtied += 1;
+    }
+
+    /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
+    /// root, which is longer ago where checkpoints fail.
+    pub fn is_full(&self, about_to_be: usize, limit: usize) -> bool {
+        let since_freeze = self.dirtied + about_to_be;
+        since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
+    }
+
+    /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up.
+    fn summary_failed(&mut self, key: GroupKey, error: String) {
+        if self.summaries_awaited.contains(&key) {
+            self.pages.fail(error);
+        }
+    }
+}
+
+impl Engine {
+    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    pub fn request_checkpoint(&mut self, clean: bool) {
+        self.checkpoint.requested = true;
+        self.checkpoint.clean = clean;
+        self.checkpoint.not_before_ns = 0;
+    }
+
+    /// Checkpoints given up since the start.
+    #[must_use]
+    pub fn checkpoints_given_up(&self) -> u64 {
+        self.stats.counters.checkpoint_errors
+    }
+
+    /// Number of the last durable checkpoint.
+    #[must_use]
+    pub fn checkpoint_number(&self) -> u64 {
+        self.checkpoint.roots.number()
+    }
+
+    /// Whether a checkpoint is wanted or under way.
+    #[must_use]
+    pub fn checkpoint_pending(&self) -> bool {
+        self.checkpoint.requested || self.checkpoint.is_active()
+    }
+
+    /// Whether the last attempt at a checkpoint was given up.
+    #[must_use]
+    pub fn checkpoint_failed(&self) -> bool {
+        self.flushes.has_failed() || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.clock.now_ns()
+    }
+
+    /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
+    pub(crate) fn checkpoint_hopeless(&self) -> Option<String> {
+        (self.checkpoint.failures >= FAILURES_MAX && !self.checkpoint.is_active()).then(|| {
+            let why = self.stats.counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
+            format!("checkpoints cannot be written, the journal is full: {why}")
+        })
+    }
+
+    /// For reports of requests that do not end.
+    pub(crate) fn checkpoint_describe(&self) -> String {
+        let c = &self.checkpoint;
+        format!(
+            "checkpoint {:?} requested {} in flight {} failed {} dirtied {} of {} not before {}",
+            c.phase,
+            c.requested,
+            c.pages.in_flight(),
+            c.pages.has_failed(),
+            c.dirtied,
+            self.dirty_limit(),
+            c.not_before_ns
+        )
+    }
+
+    pub(crate) fn dirty_limit(&self) -> usize {
+        // Each dirty leaf needs a slot of its own before its old one is free.
+        let by_slots = (self.space.slots.total() / 16) as usize;
+        (self.map.frames.limit() * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX)
+    }
+
+    fn checkpoint_due(&self) -> bool {
+        if self.flushes.has_failed()
+            || self.checkpoint.roots.is_stuck()
+            || self.read_only.is_some() && !self.checkpoint.clean
+        {
+            return false;
+        }
+        if self.clock.now_ns() < self.checkpoint.not_before_ns {
+            return false;
+        }
+        self.checkpoint.requested
+            || self.checkpoint.dirtied >= self.dirty_limit()
+            || self.journal.used_bytes() > self.journal.len_bytes() / 2
+                // One that could not move the journal's start would only write the same root again, and again.
+                && self.journal_needed_from().0 > self.journal.start()
+    }
+
+    /// From where recovery would need the journal if the map were frozen now: position and batch.
+    fn journal_needed_from(&self) -> (u64, u64) {
+        let pieces = self.requests.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
+        pieces.chain(self.migrate_journal_at()).fold(self.journal.head(), Ord::min)
+    }
+
+    /// Moves the checkpoint on as far as it goes without waiting.
+    pub(crate) fn checkpoint_step(&mut self) {
+        if self.summaries.is_due() {
+            self.write_summaries();
+        }
+        if self.checkpoint.phase == Phase::Idle && self.checkpoint_due() {
+            self.freeze();
+        }
+        if self.checkpoint.phase == Phase::Leaves {
+            let Self { checkpoint, map, space, outbox, .. } = self;
+            if checkpoint.pages.write_leaves(&mut PageRooms { map, space, outbox }) {
+                checkpoint.phase = Phase::Index;
+            }
+        }
+        if self.checkpoint.phase == Phase::Index
+            && self.checkpoint.pages.write_index_pages(&mut self.map, &mut self.outbox)
+        {
+            if self.checkpoint.pages.has_failed() {
+                return self.abort_checkpoint();
+            }
+            self.write_blob();
+        }
+        if self.checkpoint.pages.in_flight() > 0 {
+            return;
+        }
+        let has_failed = self.checkpoint.pages.has_failed();
+        match self.checkpoint.phase {
+            Phase::Blob if has_failed => self.abort_checkpoint(),
+            Phase::Blob if self.awaits_summaries() => {}
+            Phase::Header if has_failed => self.retry_headers(),
+            Phase::Blob => {
+                self.checkpoint.summaries_awaited.clear();
+                self.checkpoint.phase = Phase::FlushPages;
+                self.flushes.want_all();
+            }
+            Phase::Header => {
+                self.checkpoint.phase = Phase::FlushHeader;
+                self.flushes.want_all();
+            }
+            Phase::Supersede => {
+                self.checkpoint.phase = Phase::Idle;
+                // Another may have been asked for meanwhile.
+                if self.checkpoint_due() {
+                    self.checkpoint_step();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether summaries that the root under way relies on are still to be written.
+    fn awaits_summaries(&self) -> bool {
+        self.checkpoint.summaries_awaited.iter().any(|&key| self.space.bands.is_unwritten(key))
+    }
+
+    /// The flush that the checkpoint asked for ended.
+    pub(crate) fn checkpoint_flushed(&mut self, good: bool) {
+        match self.checkpoint.phase {
+            _ if !good => self.abort_checkpoint(),
+            Phase::FlushPages => self.write_headers(),
+            Phase::FlushHeader => self.root_durable(),
+            _ => {}
+        }
+    }
+
+    fn write_summaries(&mut self) {
+        self.summaries.write(&mut self.space.bands, &mut self.outbox, self.clock.now_ns());
+    }
+
+    /// A summary that went by itself arrived, or not: then no root is written meanwhile.
+    pub(crate) fn summary_written(&mut self, device: usize, key: GroupKey, result: &Result<(), IoError>) {
+        self.summaries.written(&[key], result.is_ok(), &mut self.space.bands, &mut self.outbox);
+        if let Err(error) = result {
+            self.stats.counters.summary_errors += 1;
+            self.summaries.failed(self.clock.now_ns());
+            let text = format!("summary of band {}: {}: {error}", key.0, self.setup.names[device]);
+            self.checkpoint.summary_failed(key, text);
+        }
+    }
+
+    /// Fixes the sequence: what is applied now is in the checkpoint, the rest will be replayed.
+    fn freeze(&mut self) {
+        self.seal_batch(false);
+        let start = self.journal_needed_from();
+        let mut unapplied = Vec::new();
+        let mut shadow = self.space.slots.clone();
+        for (_, piece) in self.requests.pieces.iter().filter(|(_, piece)| piece.journal_at.is_some()) {
+            for segment in &piece.segments {
+                unapplied.push(segment.sequence);
+            }
+        }
+        for (_, piece) in &self.requests.pieces {
+            for segment in &piece.segments {
+                if let Fill::Data { location, .. } = segment.fill
+                    && self.setup.extents.is_fast(location)
+                {
+                    let slot = self.setup.extents.slot(location);
+                    (slot..slot + u64::from(segment.blocks)).for_each(|slot| {
+                        shadow.clear(slot);
+                    });
+                }
+            }
+        }
+        unapplied.extend(self.migrate_unapplied());
+        unapplied.sort_unstable();
+        unapplied.dedup();
+        for freed in self.space.freed.iter().chain(self.migrate_deferred()).chain(self.space.lost.iter().copied()) {
+            if let Freed::Slots { first, count } = freed {
+                (first..first + count).for_each(|slot| {
+                    shadow.clear(slot);
+                });
+            }
+        }
+        for slot in self.copies.slots() {
+            shadow.clear(slot);
+        }
+        for &slot in self.checkpoint.pages.superseded() {
+            shadow.clear(slot);
+        }
+        self.map.disks.values_mut().for_each(Disk::take_counts);
+        let counts_due = !self.migrate_has_surveyed();
+        let state = &mut self.checkpoint;
+        state.counts_due = counts_due;
+        state.requested = false;
+        state.dirtied_before = std::mem::take(&mut state.dirtied);
+        state.phase = Phase::Leaves;
+        state.start = start.0;
+        state.summaries_awaited = self.space.bands.unwritten();
+        state.pages.begin(shadow, &mut self.map);
+        state.roots.begin(Root {
+            journal_position: start.0,
+            journal_batch: start.1,
+            next_sequence: self.journal.next_sequence(),
+            unapplied,
+            clean: state.clean,
+            generation: state.pages.generation(),
+            classes: self.prism.table().encode(),
+            stats: self.stats.classes.clone(),
+            evidence: self.prism.save(),
+            band_clock: self.space.bands.clock(),
+            bands: self.space.bands.table().to_vec(),
+            open_groups: self.space.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
+            ..Root::default()
+        });
+        self.summaries.may_retry();
+        self.write_summaries();
+        self.checkpoint.pages.reserve_slots(&self.map, &mut self.space.slots);
+        self.reserve_for_map();
+    }
+
+    /// Writes a leaf that is to change, as it was when the checkpoint in progress began.
+    pub(crate) fn write_frozen_leaf(&mut self, frame: u32) {
+        let Self { checkpoint, map, space, outbox, .. } = self;
+        checkpoint.pages.write_leaf(frame, &mut PageRooms { map, space, outbox });
+    }
+
+    fn write_blob(&mut self) {
+        let Checkpoint { pages, roots, counts_due, phase, .. } = &mut self.checkpoint;
+        *phase = Phase::Blob;
+        let rooms = (&self.map, &mut *pages, &mut self.outbox);
+        if let Err(error) = roots.write_blob(rooms, self.journal.epoch(), *counts_due) {
+            pages.fail(error);
+            self.abort_checkpoint();
+        }
+    }
+
+    fn write_headers(&mut self) {
+        let Checkpoint { pages, roots, phase, .. } = &mut self.checkpoint;
+        if roots.write_headers(pages, &mut self.outbox) {
+            *phase = Phase::Header;
+        }
+    }
+
+    fn retry_headers(&mut self) {
+        let Checkpoint { pages, roots, .. } = &mut self.checkpoint;
+        let why = pages.take_error().unwrap_or_default();
+        if !roots.retry_headers(pages, &mut self.outbox) {
+            self.checkpoint.pages.fail(why.clone());
+            self.set_read_only(&format!("the root cannot be written: {why}"));
+            self.abort_checkpoint();
+        }
+    }
+
+    fn root_durable(&mut self) {
+        let Checkpoint { pages, roots, .. } = &mut self.checkpoint;
+        let Some(number) = roots.durable(&mut self.map, pages, &mut self.outbox) else { return };
+        self.checkpoint.failures = 0;
+        self.checkpoint.dirtied_before = 0;
+        self.journal.truncate(self.checkpoint.start, number);
+        self.checkpoint.pages.root_durable(&mut self.space.slots);
+        self.stats.counters.checkpoints += 1;
+        self.checkpoint.phase = Phase::Supersede;
+    }
+
+    fn abort_checkpoint(&mut self) {
+        self.stats.counters.checkpoint_errors += 1;
+        let state = &mut self.checkpoint;
+        if let Some(error) = state.pages.take_error() {
+            self.stats.counters.last_checkpoint_error = Some(error);
+        }
+        state.phase = Phase::Idle;
+        state.dirtied += std::mem::take(&mut state.dirtied_before);
+        state.roots.abort();
+        state.pages.abort(&mut self.map, &mut self.space.slots);
+        state.summaries_awaited.clear();
+        state.requested = true;
+        state.not_before_ns = self.clock.now_ns().saturating_add(1_000_000_000);
+        state.failures = state.failures.saturating_add(1);
+    }
+}

@@ -1,0 +1,332 @@
+//! Writing the map's pages to new places: each page of a checkpoint has a slot of its own, and the place it had before is
+//! free only when the root that names the new one is durable.
+
+use crate::engine::map::Map;
+use crate::engine::outbox::{Outbox, Pending};
+use crate::engine::setup::Setup;
+use crate::engine::space::Space;
+use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::space::slots::Slots;
+use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Page writes in flight at once.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// The rooms that pages are written from and to.
+pub(crate) struct PageRooms<'a> {
+    pub map: &'a mut Map,
+    pub space: &'a mut Space,
+    pub outbox: &'a mut Outbox,
+}
+
+/// State of writing pages.
+pub(crate) struct PageWriter {
+    setup: Arc<Setup>,
+    /// Generation written into pages.
+    generation: u32,
+    in_flight: usize,
+    /// Why the checkpoint in progress cannot become a root.
+    error: Option<String>,
+    /// Leaves as the freeze found them dirty, and how many of them were looked at.
+    frozen: Vec<u32>,
+    next_frozen: usize,
+    next_index: (u16, usize),
+    /// Slots reserved at the freeze for the pages of this checkpoint. A slot taken later might be one that records
+    /// after the freeze used and gave up: replaying them would give up the page.
+    slots: Vec<u64>,
+    /// The slots as the root will say.
+    shadow: Option<Slots>,
+    /// Page slots to be freed when the next root is durable.
+    superseded: Vec<u64>,
+    written_bytes: u64,
+}
+
+impl PageWriter {
+    /// Goes on after the pages of a generation.
+    pub fn new(setup: Arc<Setup>, generation: u32) -> Self {
+        Self {
+            setup,
+            generation,
+            in_flight: 0,
+            error: None,
+            frozen: Vec::new(),
+            next_frozen: 0,
+            next_index: (0, 0),
+            slots: Vec::new(),
+            shadow: None,
+            superseded: Vec::new(),
+            written_bytes: 0,
+        }
+    }
+
+    /// Generation of the pages written last.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Slots that the checkpoint in progress holds twice: new pages reserved, or old ones not yet given up.
+    pub fn slots_held(&self) -> u64 {
+        (self.slots.len() + self.superseded.len()) as u64
+    }
+
+    /// Slots of pages that are not part of the next root.
+    pub fn superseded(&self) -> &[u64] {
+        &self.superseded
+    }
+
+    /// Requests in flight, those of the root among them.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Bytes of pages and roots sent since the start.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Why the checkpoint in progress cannot become a root.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// The same, and from here on it has not failed.
+    pub fn take_error(&mut self) -> Option<String> {
+        self.error.take()
+    }
+
+    /// The checkpoint in progress cannot become a root.
+    pub fn fail(&mut self, error: String) {
+        self.error.get_or_insert(error);
+    }
+
+    /// A checkpoint begins: all leaves that are dirty now are written as they are now. `shadow`: the slots as the root
+    /// will say.
+    pub fn begin(&mut self, shadow: Slots, map: &mut Map) {
+        self.generation += 1;
+        self.error = None;
+        self.in_flight = 0;
+        self.next_frozen = 0;
+        self.next_index = (0, 0);
+        self.frozen = (0..map.frames.made() as u32).filter(|&id| map.frames.get(id).dirty).collect();
+        for &frame in &self.frozen {
+            map.frames.get_mut(frame).frozen = true;
+        }
+        self.shadow = Some(shadow);
+    }
+
+    /// Takes the slots that the pages of this checkpoint will need.
+    pub fn reserve_slots(&mut self, map: &Map, slots: &mut Slots) {
+        let mut pages: BTreeSet<(u16, usize)> = BTreeSet::new();
+        for disk in map.disks.values() {
+            let dirty = disk.pages.iter().enumerate().filter(|(_, page)| page.as_ref().is_some_and(|p| p.dirty));
+            pages.extend(dirty.map(|(number, _)| (disk.id.0, number)));
+        }
+        for &frame in &self.frozen {
+            let frame = map.frames.get(frame);
+            pages.insert((frame.disk.0, (frame.leaf / INDEX_ENTRIES as u64) as usize));
+        }
+        let mut wanted = (self.frozen.len() + pages.len()) as u64;
+        while wanted > 0 {
+            let Some((slot, got)) = slots.allocate(wanted) else {
+                // What is missing shows when a page finds none.
+                return;
+            };
+            self.slots.extend(slot..slot + got);
+            wanted -= got;
+        }
+    }
+
+    /// The root is durable: what it does not name any more is free, and so are reserved slots that no page took.
+    pub fn root_durable(&mut self, slots: &mut Slots) {
+        for slot in std::mem::take(&mut self.superseded) {
+            slots.clear(slot);
+        }
+        self.release_slots(slots);
+    }
+
+    fn release_slots(&mut self, slots: &mut Slots) {
+        for slot in std::mem::take(&mut self.slots) {
+            slots.clear(slot);
+        }
+    }
+
+    /// The checkpoint comes to nothing: all of it will be written again.
+    pub fn abort(&mut self, map: &mut Map, slots: &mut Slots) {
+        self.release_slots(slots);
+        self.shadow = None;
+        for &frame in &self.frozen {
+            map.frames.get_mut(frame).frozen = false;
+        }
+        // Which index page it was that failed is not known: all of this attempt are written again.
+        let generation = self.generation;
+        for page in map.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
+            page.dirty |= page.reference.generation == generation;
+        }
+    }
+
+    /// The slots as the root says.
+    pub fn take_shadow(&mut self) -> Option<Slots> {
+        self.shadow.take()
+    }
+
+    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable.
+    pub fn supersede(&mut self, old: PageRef) {
+        if old.location != 0 {
+            let slot = self.setup.extents.slot(old.location);
+            if let Some(shadow) = &mut self.shadow {
+                shadow.clear(slot);
+            }
+            self.superseded.push(slot);
+        }
+    }
+
+    fn take_slot(&mut self) -> Option<u64> {
+        let Some(slot) = self.slots.pop() else {
+            self.fail("no free slot for a map page".to_owned());
+            return None;
+        };
+        if let Some(shadow) = &mut self.shadow {
+            shadow.set(slot);
+        }
+        Some(slot)
+    }
+
+    /// Writes frozen leaves, some at once; true when all were sent and have arrived.
+    pub fn write_leaves(&mut self, rooms: &mut PageRooms) -> bool {
+        while self.in_flight < IN_FLIGHT_MAX && self.next_frozen < self.frozen.len() {
+            let frame = self.frozen[self.next_frozen];
+            self.next_frozen += 1;
+            if rooms.map.frames.get(frame).frozen {
+                self.write_leaf(frame, rooms);
+            }
+        }
+        self.next_frozen == self.frozen.len() && self.in_flight == 0
+    }
+
+    /// Writes a frozen leaf to a new place, as it is now.
+    pub fn write_leaf(&mut self, frame: u32, rooms: &mut PageRooms) {
+        let PageRooms { map, space, outbox } = rooms;
+        let entry = map.frames.get_mut(frame);
+        entry.frozen = false;
+        let (disk, leaf) = (entry.disk, entry.leaf);
+        map.frames.set_dirty(frame, false);
+        let Some((old, _)) = map.disk(disk).map(|d| d.leaf(leaf)) else {
+            return;
+        };
+        let is_new = old.location == 0;
+        space.new_leaves = space.new_leaves.saturating_sub(u64::from(is_new));
+        let page = &map.frames.get(frame).page;
+        if (0..LEAF_ENTRIES).all(|i| page::leaf_entry(page, i).0 == Entry::Unmapped) {
+            self.supersede(old);
+            if let Some(entry) = map.disk_mut(disk) {
+                entry.set_reference(leaf, PageRef::default());
+            }
+            return;
+        }
+        let Some(slot) = self.take_slot() else {
+            map.frames.set_dirty(frame, true);
+            space.new_leaves += u64::from(is_new);
+            return;
+        };
+        let generation = self.generation;
+        let page = &mut map.frames.get_mut(frame).page;
+        let crc = page::seal_leaf(page, PageName { disk, number: leaf, generation });
+        let bytes = Buf::copy_of(page).freeze();
+        map.frames.get_mut(frame).writing = true;
+        let location = self.setup.extents.slot_location(slot);
+        self.supersede(old);
+        if let Some(entry) = map.disk_mut(disk) {
+            entry.set_reference(leaf, PageRef { location, stageable: old.stageable, crc, generation });
+        }
+        let offset_bytes = self.offset_bytes(location);
+        self.send(offset_bytes, bytes, Pending::PageOut { frame, location }, outbox);
+    }
+
+    fn offset_bytes(&self, location: u64) -> u64 {
+        self.setup.extents.place(location).map_or(0, |(_, offset_bytes)| offset_bytes)
+    }
+
+    /// Sends a part of the checkpoint to the fast device.
+    pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, pending: Pending, outbox: &mut Outbox) {
+        self.in_flight += 1;
+        self.written_bytes += bytes.len() as u64;
+        outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
+    }
+
+    /// One of those ended.
+    pub fn ended(&mut self, result: Result<(), IoError>) {
+        self.in_flight -= 1;
+        if let Err(error) = result {
+            self.fail(format!("{}: {error}", self.setup.names[0]));
+        }
+    }
+
+    /// The write of a leaf ended.
+    pub fn leaf_written(&mut self, frame: u32, location: u64, result: Result<(), IoError>, map: &mut Map) {
+        map.frames.get_mut(frame).writing = false;
+        if result.is_err() {
+            // The page exists only in memory: it stays dirty, and this checkpoint will not become a root.
+            let (disk, leaf) = (map.frames.get(frame).disk, map.frames.get(frame).leaf);
+            if map.disk(disk).is_some_and(|d| d.leaf(leaf).0.location == location) {
+                map.frames.set_dirty(frame, true);
+            }
+        }
+        self.ended(result);
+    }
+
+    /// Writes dirty index pages, some at once; true when all were sent and have arrived.
+    pub fn write_index_pages(&mut self, map: &mut Map, outbox: &mut Outbox) -> bool {
+        let (mut disk_id, mut number) = self.next_index;
+        while let Some((&id, disk)) = map.disks.range(disk_id..).next() {
+            if id != disk_id {
+                (disk_id, number) = (id, 0);
+            }
+            let next = (number..disk.pages.len()).find(|&n| disk.pages[n].as_ref().is_some_and(|p| p.dirty));
+            let Some(next) = next else {
+                let Some(following) = disk_id.checked_add(1) else { break };
+                (disk_id, number) = (following, 0);
+                continue;
+            };
+            if self.in_flight >= IN_FLIGHT_MAX {
+                self.next_index = (disk_id, next);
+                return false;
+            }
+            self.write_index_page(disk_id, next, map, outbox);
+            number = next + 1;
+        }
+        self.next_index = (u16::MAX, usize::MAX);
+        self.in_flight == 0
+    }
+
+    fn write_index_page(&mut self, disk_id: u16, number: usize, map: &mut Map, outbox: &mut Outbox) {
+        let taken = map.disks.get_mut(&disk_id).and_then(|disk| disk.pages[number].take());
+        let Some(mut index) = taken else { return };
+        let old = index.reference;
+        if index.is_empty() {
+            self.supersede(old);
+            return;
+        }
+        let slot = self.take_slot();
+        let mut encoded = None;
+        if let Some(slot) = slot {
+            let generation = self.generation;
+            let name = PageName { disk: DiskId(disk_id), number: number as u64, generation };
+            let mut buf = Buf::new(PAGE_BYTES);
+            let crc = page::encode_index(name, index.references().iter().copied(), &mut buf);
+            let location = self.setup.extents.slot_location(slot);
+            index.reference = PageRef { location, stageable: 0, crc, generation };
+            index.dirty = false;
+            encoded = Some((location, buf));
+        }
+        if let Some(disk) = map.disks.get_mut(&disk_id) {
+            disk.pages[number] = Some(index);
+        }
+        if let Some((location, buf)) = encoded {
+            self.supersede(old);
+            let offset_bytes = self.offset_bytes(location);
+            self.send(offset_bytes, buf.freeze(), Pending::IndexOut, outbox);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Writing the root: its blob into the area that the older root leaves free, then its headers, then word into the older
+//! one that it is superseded.
+
+use super::pages::PageWriter;
+use crate::engine::map::Map;
+use crate::engine::outbox::{Outbox, Pending};
+use crate::engine::setup::Setup;
+use crate::layout::root::{DiskRoot, KeptSection, Root, RootHeader};
+use crate::layout::superblock::Superblock;
+use forebay_block::Buf;
+use std::sync::Arc;
+
+/// Further attempts at writing the headers of a root.
+const HEADER_ATTEMPTS_MAX: u32 = 3;
+const BLOB_CHUNK_BYTES: usize = 1 << 20;
+
+/// State of writing roots.
+pub(crate) struct RootWriter {
+    setup: Arc<Setup>,
+    /// Number of the last durable root.
+    number: u64,
+    /// Sections of the root that this program does not know.
+    kept: Vec<KeptSection>,
+    /// Attempts at writing the headers of this checkpoint.
+    header_attempts: u32,
+    /// The headers of the last attempt may be on the device or not: its area must not be touched again.
+    is_stuck: bool,
+    root: Root,
+    header: Option<RootHeader>,
+    /// Sizes of the disks that its root tells, in bytes.
+    disk_sizes_bytes: Vec<(u16, u64)>,
+}
+
+impl RootWriter {
+    /// Goes on after a root.
+    pub fn new(setup: Arc<Setup>, number: u64, kept: Vec<KeptSection>) -> Self {
+        Self {
+            setup,
+            number,
+            kept,
+            header_attempts: 0,
+            is_stuck: false,
+            root: Root::default(),
+            header: None,
+            disk_sizes_bytes: Vec::new(),
+        }
+    }
+
+    /// Number of the last durable root.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether no root can be written any more: the headers of one may be on the device or not.
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// A checkpoint begins, with what its root says of the moment.
+    pub fn begin(&mut self, root: Root) {
+        self.header_attempts = 0;
+        self.root = Root { kept: self.kept.clone(), ..root };
+    }
+
+    /// Writes the blob. An error where the root area is too small for it.
+    pub fn write_blob(
+        &mut self,
+        (map, pages, outbox): (&Map, &mut PageWriter, &mut Outbox),
+        epoch: u64,
+        counts_due: bool,
+    ) -> Result<(), String> {
+        // Disks may have been added since the freeze; their ids must never be given out again.
+        self.root.next_disk = map.next_disk;
+        self.root.disks = map.disks.values().map(disk_root).collect();
+        self.disk_sizes_bytes = map.disks.values().map(|disk| (disk.id.0, disk.size_bytes)).collect();
+        let Some(shadow) = pages.take_shadow() else { return Ok(()) };
+        self.root.slots = shadow.words().to_vec();
+        let blob = std::mem::take(&mut self.root).encode();
+        let number = self.number + 1;
+        let area = self.setup.superblock.root_offsets_bytes[(number % 2) as usize];
+        if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
+            return Err("the root area is too small for this map".to_owned());
+        }
+        self.header = Some(Root::header(&blob, number, epoch, counts_due));
+        let mut offset_bytes = area + 4096;
+        for chunk in blob.chunks(BLOB_CHUNK_BYTES) {
+            let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
+            buf[..chunk.len()].copy_from_slice(chunk);
+            let len = buf.len() as u64;
+            pages.send(offset_bytes, buf.freeze(), Pending::RootOut, outbox);
+            offset_bytes += len;
+        }
+        Ok(())
+    }
+
+    /// Writes the headers; false where there are none to be written.
+    pub fn write_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
+        let Some(header) = self.header else { return false };
+        self.write_header_copies(&header, pages, outbox);
+        true
+    }
+
+    /// Writing the headers failed. A copy may be on the device: from here on there is no way back, because another attempt
+    /// would write its blob under this header. The same bytes are written again; if that fails, too, nothing more is, and
+    /// this says so with false.
+    pub fn retry_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
+        self.header_attempts += 1;
+        if self.header_attempts <= HEADER_ATTEMPTS_MAX {
+            return self.write_headers(pages, outbox);
+        }
+        self.is_stuck = true;
+        false
+    }
+
+    fn write_header_copies(&self, header: &RootHeader, pages: &mut PageWriter, outbox: &mut Outbox) {
+        for offset_bytes in header_offsets(&self.setup.superblock, header.checkpoint) {
+            let buf = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
+            pages.send(offset_bytes, buf, Pending::RootOut, outbox);
+        }
+    }
+
+    /// The headers are durable, and with them the root: its number. The older root must never be taken for the newest,
+    /// should the new one be lost, so its headers are told of the new one.
+    pub fn durable(&mut self, map: &mut Map, pages: &mut PageWriter, outbox: &mut Outbox) -> Option<u64> {
+        let header = self.header.take()?;
+        self.number = header.checkpoint;
+        for (id, size_bytes) in std::mem::take(&mut self.disk_sizes_bytes) {
+            if let Some(disk) = map.disks.get_mut(&id) {
+                disk.durable_bytes = size_bytes;
+            }
+        }
+        let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };
+        self.write_header_copies(&older, pages, outbox);
+        Some(header.checkpoint)
+    }
+
+    /// The checkpoint comes to nothing.
+    pub fn abort(&mut self) {
+        self.header = None;
+    }
+}
+
+fn disk_root(disk: &crate::map::index::Disk) -> DiskRoot {
+    let pages = disk.pages.iter().enumerate();
+    let pages = pages.filter_map(|(i, page)| page.as_ref().map(|page| (i as u32, page.reference)));
+    DiskRoot {
+        id: disk.id.0,
+        name: disk.name.clone(),
+        size_bytes: disk.size_bytes,
+        pages: pages.filter(|(_, reference)| reference.location != 0).collect(),
+    }
+}
+
+/// Where the two header copies of a checkpoint's root lie.
+pub(crate) fn header_offsets(superblock: &Superblock, checkpoint: u64) -> [u64; 2] {
+    let area = superblock.root_offsets_bytes[(checkpoint % 2) as usize];
+    [area, area + superblock.root_len_bytes - 4096]
+}
