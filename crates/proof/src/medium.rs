@@ -24,6 +24,8 @@ pub struct Medium {
     /// Sectors that a failed flush gave up: reads see them from the cache until the power fails, and no later flush
     /// writes them back. Linux does so with dirty pages (LWN 752063, "PostgreSQL's fsync() surprise").
     given_up: BTreeSet<u64>,
+    /// Sectors of writes that a power cut lost, until they are written again: what lies there is from before.
+    lost: BTreeSet<u64>,
 }
 
 fn bytes_of(sector: u64) -> Range<usize> {
@@ -42,6 +44,7 @@ impl Medium {
             writes: 0,
             flushing: 0,
             given_up: BTreeSet::new(),
+            lost: BTreeSet::new(),
         }
     }
 
@@ -72,6 +75,7 @@ impl Medium {
             self.seen[bytes_of(sector)].copy_from_slice(content);
             self.cache.insert(sector, Version { id: self.writes, content: () });
             self.given_up.remove(&sector);
+            self.lost.remove(&sector);
         }
     }
 
@@ -83,6 +87,7 @@ impl Medium {
         for sector in (offset_bytes / SECTOR_BYTES) as u64..(end / SECTOR_BYTES) as u64 {
             self.cache.settle(sector, self.writes);
             self.given_up.remove(&sector);
+            self.lost.remove(&sector);
         }
     }
 
@@ -126,7 +131,10 @@ impl Medium {
         }
         let lost = self.cache.all().map(|(sector, _)| sector).chain(std::mem::take(&mut self.given_up));
         for sector in lost {
-            self.seen[bytes_of(sector)].copy_from_slice(&self.durable[bytes_of(sector)]);
+            if self.seen[bytes_of(sector)] != self.durable[bytes_of(sector)] {
+                self.seen[bytes_of(sector)].copy_from_slice(&self.durable[bytes_of(sector)]);
+                self.lost.insert(sector);
+            }
         }
         self.cache.clear();
         self.flushing = 0;
@@ -138,8 +146,17 @@ impl Medium {
             if random.chance(keep, 256) {
                 self.durable[bytes_of(sector)].copy_from_slice(content);
                 self.seen[bytes_of(sector)].copy_from_slice(content);
+                self.lost.remove(&sector);
+            } else if self.seen[bytes_of(sector)] != *content {
+                self.lost.insert(sector);
             }
         }
+    }
+
+    /// Whether a power cut lost the newest write of a sector: who looks for that write finds what was there before it.
+    #[must_use]
+    pub fn is_lost(&self, sector: u64) -> bool {
+        self.lost.contains(&sector)
     }
 
     /// Flips a bit of a byte, on the medium and in the cache: rot.

@@ -145,3 +145,10 @@ fn regression_a_cancelled_fua_write_does_not_come_back_without_its_data() {
 fn regression_a_dead_sector_concerns_its_block_only() {
     keep_their_promises(&[12_094_627_905_652, 12_094_627_906_337]);
 }
+
+/// The oracle's own: where a power cut had lost the newest write of a sector, what lay there before was damaged, and that
+/// write's block cannot be told from one that cannot be read.
+#[test]
+fn regression_old_content_under_a_lost_write_is_not_damaged() {
+    keep_their_promises(&[12_094_627_920_004]);
+}

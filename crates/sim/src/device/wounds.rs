@@ -45,12 +45,13 @@ impl SimDevice {
         (at as u64, tag)
     }
 
-    /// Sectors that hold one of these tags.
+    /// Sectors that hold one of these tags. Not those of which a power cut lost the newest write: where the old content
+    /// there cannot be read, nobody can tell that it is not the new one, and whose block that was is not in the tag.
     fn sectors_with(&self, is_wanted: &dyn Fn(u32) -> bool) -> Vec<(u64, u32)> {
         let core = self.core();
         let sectors = core.medium.read(0, core.medium.len_bytes()).chunks_exact(SECTOR_BYTES);
         let tagged = (0..).zip(sectors).filter_map(|(at, sector)| Some((at, tag_of(sector)?)));
-        tagged.filter(|&(_, tag)| tag != 0 && is_wanted(tag)).collect()
+        tagged.filter(|&(at, tag)| tag != 0 && is_wanted(tag) && !core.medium.is_lost(at)).collect()
     }
 
     /// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns
