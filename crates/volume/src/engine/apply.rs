@@ -1,6 +1,6 @@
 //! Changing the map: new entries in, old space out, statistics kept.
 
-use super::clients::Fill;
+use super::requests::Fill;
 use super::{Engine, Freed};
 use crate::layout::page::{self, Entry};
 use crate::map::change::Change;

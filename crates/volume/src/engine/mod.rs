@@ -8,12 +8,11 @@ mod admin;
 mod admission;
 mod append;
 mod apply;
+mod batches;
 mod checkpoint;
-mod clients;
 mod clock;
 mod construct;
 mod copies;
-mod discard;
 mod durability;
 mod flush;
 mod freed;
@@ -24,17 +23,13 @@ mod options;
 mod outbox;
 mod paging;
 mod place;
-mod ranges;
-mod read;
-mod reclass;
+mod requests;
 mod setup;
 mod space;
 mod statistics;
 mod status;
-mod streams;
 mod summaries;
 mod watermark;
-mod write;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
 pub(crate) use checkpoint::header_offsets;
@@ -52,16 +47,14 @@ use checkpoint::Checkpoint;
 use clock::Clock;
 use flush::Flushes;
 use forebay_block::{Buf, Completion as DeviceCompletion, Request as DeviceRequest, Vectored};
-use forebay_prism::{Prism, Run};
+use forebay_prism::Prism;
 use map::Map;
 use outbox::Outbox;
 use place::Bypass;
-use ranges::Ranges;
+use requests::Requests;
 use setup::Setup;
-use slab::Slab;
 use space::Space;
 use statistics::Statistics;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use summaries::Summaries;
 use watermark::WatermarkWriter;
@@ -86,22 +79,6 @@ pub struct Engine {
     bypass: Bypass,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
-}
-
-/// Requests of hosts.
-#[derive(Default)]
-pub(crate) struct Requests {
-    clients: Slab<clients::Client>,
-    pieces: Slab<clients::Piece>,
-    ranges: Ranges,
-    waiting: clients::Waiting,
-    streams: streams::Streams,
-    /// Pieces that hold a leaf which they will change.
-    executing: usize,
-    completions: VecDeque<Completion>,
-    /// Reused scratch space: no allocation per request.
-    runs: Vec<Run>,
-    woken: Vec<u32>,
 }
 
 impl Engine {

@@ -8,7 +8,7 @@ mod roots;
 pub(crate) use pages::{PageRooms, PageWriter};
 pub(crate) use roots::{RootWriter, header_offsets};
 
-use super::clients::Fill;
+use super::requests::Fill;
 use super::{Engine, Freed, Setup};
 use crate::layout::root::Root;
 use crate::map::index::Disk;

@@ -1,8 +1,8 @@
 //! Choosing what leaves the fast tier: the blocks that were written longest ago.
 
 use super::{EPOCHS, Engine, Phase, waiter};
-use crate::engine::clients::Piece;
 use crate::engine::map::Leaf;
+use crate::engine::requests::Piece;
 use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use forebay_block::DiskId;

@@ -1,7 +1,7 @@
 //! Classes of blocks: when they are written, and when what the host knows of them becomes known only afterwards.
 
-use super::Engine;
-use super::clients::Fill;
+use super::piece::Fill;
+use crate::engine::Engine;
 use crate::layout::page::Entry;
 use crate::request::{ToldPart, ToldParts};
 use forebay_block::{ClassId, DiskId};

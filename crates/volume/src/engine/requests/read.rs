@@ -1,7 +1,7 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
-use super::map::Leaf;
-use super::{Engine, Pending};
+use crate::engine::map::Leaf;
+use crate::engine::{Engine, Pending};
 use crate::layout::page::{self, Entry};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;

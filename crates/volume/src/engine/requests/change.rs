@@ -1,0 +1,213 @@
+//! From segments to the map: data and records go out in parallel, and the map changes when both have arrived; or, where
+//! one failed, nothing does.
+
+use super::piece::{Fill, Segment};
+use crate::engine::append::Append;
+use crate::engine::{Engine, Freed, Pending};
+use crate::layout::band_summary::SummaryEntry;
+use crate::layout::batch::{Record, Target, put_write, write_bytes};
+use crate::space::bands::stream_hint;
+use forebay_block::{IoError, SharedBuf};
+use forebay_prism::Place;
+use smallvec::SmallVec;
+
+const BLOCK: usize = 4096;
+
+impl Engine {
+    /// Appends the record of each segment and sends its data.
+    pub(crate) fn issue_segments(&mut self, id: u32, data: Option<&SharedBuf>) {
+        // One of each for the issuing itself, so that what completes at once does not end the piece early.
+        self.requests.pieces[id as usize].outstanding = 1;
+        self.requests.pieces[id as usize].data_outstanding = 1;
+        let mut append: Option<Append> = None;
+        for index in 0..self.requests.pieces[id as usize].segments.len() {
+            let piece = &self.requests.pieces[id as usize];
+            let segment = piece.segments[index];
+            let (disk, block) = (piece.disk, piece.block() + u64::from(segment.first));
+            let blocks = u32::from(segment.blocks);
+            let range = usize::from(segment.first)..usize::from(segment.first) + usize::from(segment.blocks);
+            let record_bytes = match segment.fill {
+                Fill::Data { .. } => write_bytes(range.len()),
+                _ => write_bytes(0),
+            };
+            if !self.journal.fits(record_bytes) {
+                self.seal_batch(false);
+            }
+            let journal_at = self.journal.head();
+            let mut target = None;
+            let (batch, sequence) = match segment.fill {
+                Fill::Data { location, class } => {
+                    let checksums = &self.requests.pieces[id as usize].checksums[range.clone()];
+                    target = self.setup.extents.place(location).map(|(device, offset)| (device, offset, class));
+                    let to = Target { location, generation: self.space.record_generation(location) };
+                    self.journal.append(|out| put_write(out, disk, block, class, to, checksums))
+                }
+                Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
+                Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
+                Fill::Reclass { class } => {
+                    self.journal.append(|out| Record::Reclass { disk, block, blocks, class }.put(out))
+                }
+            };
+            let piece = &mut self.requests.pieces[id as usize];
+            piece.segments[index].sequence = sequence;
+            piece.journal_at.get_or_insert(journal_at);
+            let first = piece.batches.last() != Some(&batch);
+            if first {
+                piece.batches.push(batch);
+                piece.outstanding += 1;
+            }
+            // Past the cache where there is one: a device without pays nothing for FUA, but may be asked in a dearer way.
+            let fua = piece.fua;
+            let cached = target.map_or(0, |(device, ..)| 1 << device);
+            self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
+            if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
+                let fua = fua && self.setup.volatile & 1 << device != 0;
+                self.flushes.sent(if fua { 0 } else { (range.len() * BLOCK) as u64 });
+                let hint = stream_hint(class.0);
+                // Runs that follow each other in a band are one request, with the summaries between them.
+                if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
+                    self.send_append(id, before);
+                }
+                let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint, fua));
+                append.push(data.slice(range.start * BLOCK, range.len() * BLOCK));
+                if let Fill::Data { location, .. } = segment.fill {
+                    self.note_written(id, segment, sequence);
+                    self.summaries.append(append, &mut self.space.bands, location, blocks);
+                }
+                if device != 0 && self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both) {
+                    let checksums = self.requests.pieces[id as usize].checksums[range.clone()].to_vec();
+                    let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
+                    let rooms = (&*self.setup, &mut self.space, &mut self.outbox);
+                    self.copies.write((disk, block, class), &checksums, &slice, rooms);
+                }
+            }
+        }
+        if let Some(append) = append {
+            self.send_append(id, append);
+        }
+        self.data_part_done(id);
+        self.change_part_done(id);
+    }
+
+    /// Sends data of a piece.
+    fn send_append(&mut self, id: u32, append: Append) {
+        self.requests.pieces[id as usize].data_outstanding += 1;
+        let Append { device, offset_bytes, hint, .. } = append;
+        let (op, groups) = append.into_op();
+        self.outbox.send(device, offset_bytes, hint, op, Pending::Write { piece: id, device, groups });
+    }
+
+    /// Notes for the summaries who is in a segment that goes to a band.
+    fn note_written(&mut self, id: u32, segment: Segment, origin: u64) {
+        let Fill::Data { location, class } = segment.fill else { return };
+        if self.setup.extents.is_fast(location) {
+            return;
+        }
+        let piece = &self.requests.pieces[id as usize];
+        let (disk, first) = (piece.disk, piece.block());
+        for i in 0..usize::from(segment.blocks) {
+            let within = usize::from(segment.first) + i;
+            let checksum = self.requests.pieces[id as usize].checksums[within];
+            let block = first + within as u64;
+            let entry = SummaryEntry { disk, class, checksum, block, origin, ..SummaryEntry::NONE };
+            self.space.note(location + 8 * i as u64, entry);
+        }
+    }
+
+    pub(crate) fn data_written(&mut self, id: u32, device: usize, result: Result<(), IoError>) {
+        match result {
+            Ok(()) if self.requests.pieces[id as usize].fua => {}
+            Ok(()) => self.flushes.written(device),
+            Err(source) => {
+                let error = self.setup.device_error(device, source);
+                self.requests.pieces[id as usize].error.get_or_insert(error);
+            }
+        }
+        self.data_part_done(id);
+        self.end_change(id);
+    }
+
+    /// One data write of a piece ended. After the last, its batches have all the data they name; where one failed,
+    /// its records are cancelled first.
+    fn data_part_done(&mut self, id: u32) {
+        let piece = &mut self.requests.pieces[id as usize];
+        piece.data_outstanding -= 1;
+        if piece.data_outstanding > 0 {
+            return;
+        }
+        if piece.error.is_none() {
+            return self.complete_parts(id);
+        }
+        if piece.journal_lost {
+            return;
+        }
+        if !self.journal.accepts(write_bytes(0) * piece.segments.len(), true) {
+            // Without a cancellation nothing says that these records are void but their data, which is not what they
+            // name: their batches never count as durable, and recovery looks at each block.
+            let why = piece.error.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.requests.pieces[id as usize].journal_lost = true;
+            self.set_read_only(&format!("data could not be written while the journal was full: {why}"));
+            return;
+        }
+        let sequences: SmallVec<[u64; 4]> = piece.segments.iter().map(|segment| segment.sequence).collect();
+        for sequence in sequences {
+            if !self.journal.fits(write_bytes(0)) {
+                self.seal_batch(false);
+            }
+            let (batch, _) = self.journal.append(|out| Record::Cancel { sequence }.put(out));
+            let piece = &mut self.requests.pieces[id as usize];
+            let first = piece.cancels.last() != Some(&batch);
+            if first {
+                piece.cancels.push(batch);
+                piece.outstanding += 1;
+            }
+            // Durable when it is written: where data and batch go past the caches, the batch counts as durable as soon as
+            // this piece ends, and its records are not looked at any more.
+            self.journal.join(id, 0, first, self.setup.volatile & 1 != 0);
+        }
+    }
+
+    fn complete_parts(&mut self, id: u32) {
+        let piece = &self.requests.pieces[id as usize];
+        let batches: SmallVec<[u64; 4]> = piece.batches.iter().chain(&piece.cancels).copied().collect();
+        for batch in batches {
+            self.journal.part_complete(batch, self.flushes.submitted(), self.setup.volatile);
+        }
+    }
+
+    /// A batch holding records of a piece was written, or the issuing ended.
+    pub(crate) fn change_part_done(&mut self, id: u32) {
+        self.requests.pieces[id as usize].outstanding -= 1;
+        self.end_change(id);
+    }
+
+    /// After the last write of data and record, the map changes; or, where one failed, nothing does.
+    fn end_change(&mut self, id: u32) {
+        let piece = &self.requests.pieces[id as usize];
+        if piece.outstanding > 0 || piece.data_outstanding > 0 {
+            return;
+        }
+        if piece.error.is_none() {
+            self.apply_piece(id);
+        } else if !piece.journal_lost {
+            self.complete_parts(id);
+            self.free_cancelled(id);
+            // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
+            let frame = self.requests.pieces[id as usize].frame.map(|frame| self.map.frames.get(frame));
+            if frame.is_some_and(|frame| !frame.dirty || frame.frozen) {
+                self.checkpoint.count_dirtied();
+            }
+        } else {
+            // Whether its records are on the device is not known, so neither may its space be used again nor may a root
+            // that ends the journal before them take it for used.
+            let fast = piece.segments.iter().filter_map(|segment| match segment.fill {
+                Fill::Data { location, .. } if self.setup.extents.is_fast(location) => {
+                    Some(Freed::Slots { first: self.setup.extents.slot(location), count: u64::from(segment.blocks) })
+                }
+                _ => None,
+            });
+            self.space.lost.extend(fast);
+        }
+        self.finish_piece(id);
+    }
+}

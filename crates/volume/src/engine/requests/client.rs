@@ -1,0 +1,51 @@
+//! A host request in progress.
+
+use crate::request::{Extent, RequestError, ToldParts};
+use forebay_block::{Buf, ClassId, DiskId};
+use smallvec::SmallVec;
+
+/// What a client waits for.
+#[derive(Debug)]
+pub(crate) enum ClientKind {
+    /// A read: its parts in order.
+    Read { parts: SmallVec<[Option<Buf>; 1]> },
+    /// A write.
+    Write,
+    /// A discard, write-zeroes or change of class, done leaf by leaf.
+    Sweep { next_block: u64, end_block: u64, what: Sweep },
+    /// Block status, collected leaf by leaf.
+    Status { next_block: u64, end_block: u64, extents: Vec<Extent>, max_extents: usize },
+    /// A flush.
+    Flush,
+}
+
+/// What is done to a range leaf by leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    /// Blocks become unmapped.
+    Unmap,
+    /// Blocks become zeros.
+    Zero,
+    /// Blocks get the class that they are known to belong to now.
+    Reclass,
+}
+
+/// A host request under way.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub token: u64,
+    pub kind: ClientKind,
+    pub disk: DiskId,
+    pub offset_bytes: u64,
+    pub len_bytes: u64,
+    pub fua: bool,
+    pub export: u16,
+    pub tag: Option<ClassId>,
+    pub told: Option<Box<ToldParts>>,
+    /// Pieces not yet finished.
+    pub remaining: u32,
+    pub error: Option<RequestError>,
+    pub started_ns: u64,
+    /// When it came, by the time in which it loses patience.
+    pub waits_since_ns: u64,
+}

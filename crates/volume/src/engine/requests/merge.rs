@@ -1,0 +1,90 @@
+//! Writes of less than a block: what they do not change is read first.
+
+use super::piece::PieceKind;
+use crate::engine::{Engine, Pending};
+use crate::layout::page::{self, Entry};
+use crate::request::RequestError;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, IoError, Op, Vectored};
+use smallvec::SmallVec;
+
+const BLOCK: usize = 4096;
+
+impl Engine {
+    /// Reads the block that is partly overwritten.
+    pub(super) fn start_merge(&mut self, id: u32, frame: u32) {
+        let piece = &self.requests.pieces[id as usize];
+        let at = usize::from(piece.first);
+        let (entry, checksum) = page::leaf_entry(&self.map.frames.get(frame).page, at);
+        match entry {
+            Entry::Unmapped | Entry::Zero => self.merge(id, Buf::zeroed(BLOCK)),
+            Entry::Damaged => {
+                let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
+                self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
+            }
+            Entry::Data { location, .. } => {
+                let Some((device, offset_bytes)) = self.setup.extents.place(location) else {
+                    let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
+                    return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
+                };
+                let piece = &mut self.requests.pieces[id as usize];
+                let is_same = (piece.locations.first(), piece.checksums.first()) == (Some(&location), Some(&checksum));
+                piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
+                // Once more from the same place: one transfer may go wrong.
+                if piece.failures_in_place > 1 {
+                    let error = piece.error.take();
+                    let damaged =
+                        RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };
+                    return self.fail_piece(id, error.unwrap_or(damaged));
+                }
+                piece.locations = SmallVec::from_slice(&[location]);
+                piece.checksums = SmallVec::from_slice(&[checksum]);
+                let bufs = Vectored::One(Buf::new(BLOCK));
+                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Merge { piece: id });
+            }
+        }
+    }
+
+    pub(crate) fn merge_read_done(
+        &mut self,
+        id: u32,
+        device: usize,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let error = result.err().map(|source| self.setup.device_error(device, source));
+        let verify = !self.setup.options.faults.checksums_ignored();
+        let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
+            return;
+        };
+        let expected = piece.checksums.first().copied().unwrap_or(0);
+        let (disk, block) = (piece.disk, piece.block());
+        match (error, Self::single(bufs)) {
+            (None, Some(buf)) if !verify || block_checksum(disk, block, &buf) == expected => self.merge(id, buf),
+            (error, _) => {
+                // The block may have been moved while it was read: look again, once more at most for each move.
+                let damaged = RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 };
+                piece.error = Some(error.unwrap_or(damaged));
+                piece.attempts = piece.attempts.saturating_add(1);
+                self.change_piece(id);
+            }
+        }
+    }
+
+    /// Lays the new bytes over the old block; the piece becomes an ordinary write of it.
+    fn merge(&mut self, id: u32, mut block: Buf) {
+        let piece = &mut self.requests.pieces[id as usize];
+        match &piece.kind {
+            PieceKind::Merge { data, at } => block[*at..*at + data.len()].copy_from_slice(data),
+            PieceKind::MergeZeros { at, len } => block[*at..*at + *len].fill(0),
+            _ => {}
+        }
+        piece.kind = PieceKind::Write { data: block.freeze() };
+        piece.error = None;
+        piece.attempts = 0;
+        piece.failures_in_place = 0;
+        piece.locations.clear();
+        piece.checksums.clear();
+        self.change_piece(id);
+    }
+}

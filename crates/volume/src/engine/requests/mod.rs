@@ -1,0 +1,214 @@
+//! Host requests, from their coming to their answer.
+
+mod change;
+mod client;
+mod merge;
+mod piece;
+mod ranges;
+mod read;
+mod reclass;
+mod status;
+mod streams;
+mod submit;
+mod sweep;
+mod waiting;
+mod write;
+
+pub(crate) use piece::{Fill, Piece};
+pub(crate) use waiting::Wants;
+
+use super::Engine;
+use crate::request::{Completion, Outcome, RequestError};
+use client::{Client, ClientKind};
+use forebay_block::{Buf, DiskId};
+use forebay_prism::Run;
+use piece::{PieceKind, within_leaf};
+use ranges::Ranges;
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use streams::Streams;
+use waiting::Waiting;
+
+const BLOCK: u64 = 4096;
+/// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
+const CLIENT: u32 = 1 << 31;
+
+/// Requests of hosts.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub clients: Slab<Client>,
+    pub pieces: Slab<Piece>,
+    pub ranges: Ranges,
+    pub waiting: Waiting,
+    streams: Streams,
+    /// Pieces that hold a leaf which they will change.
+    pub executing: usize,
+    pub completions: VecDeque<Completion>,
+    /// Reused scratch space: no allocation per request.
+    runs: Vec<Run>,
+    woken: Vec<u32>,
+}
+
+impl Engine {
+    /// Adds a piece that changes the map and starts it when its range is free.
+    pub(crate) fn launch_change(&mut self, piece: Piece) {
+        let (disk, block, blocks) = (piece.disk.0, piece.block(), u64::from(piece.blocks));
+        let id = self.add_piece(piece);
+        if self.requests.ranges.lock(disk, block, blocks, id) {
+            self.requests.pieces[id as usize].locked = true;
+            self.change_piece(id);
+        }
+    }
+
+    /// Adds a piece that changes the map within a range its client holds, and starts it.
+    pub(crate) fn launch_in_range(&mut self, piece: Piece) {
+        let id = self.add_piece(piece);
+        self.change_piece(id);
+    }
+
+    /// Gives up a range; those whose turn has come are started at the next pump.
+    fn unlock(&mut self, owner: u32) {
+        let mut woken = std::mem::take(&mut self.requests.woken);
+        self.requests.ranges.unlock(owner, &mut woken);
+        for other in woken.drain(..) {
+            if let Some(piece) = self.requests.pieces.get_mut(other as usize) {
+                piece.locked = true;
+            }
+            self.requests.waiting.queue(Wants::Turn).push_back(other);
+        }
+        self.requests.woken = woken;
+    }
+
+    /// A piece of `blocks` blocks, cut to its leaf, for the leaf-by-leaf operations.
+    pub(crate) fn piece_within_leaf(client: u32, kind: PieceKind, disk: DiskId, block: u64, left: u64) -> Piece {
+        Piece::new(client, kind, disk, block, within_leaf(block, left), 0)
+    }
+
+    pub(crate) fn add_piece(&mut self, piece: Piece) -> u32 {
+        if let Some(client) = self.requests.clients.get_mut(piece.client as usize) {
+            client.remaining += 1;
+        }
+        self.requests.pieces.insert(piece) as u32
+    }
+
+    /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
+    pub(crate) fn resume(&mut self, piece: u32) {
+        if piece & CLIENT != 0 {
+            return self.begin_sweep(piece & !CLIENT);
+        }
+        match self.requests.pieces.get(piece as usize).map(|p| &p.kind) {
+            Some(PieceKind::Read) => self.read_piece(piece),
+            Some(PieceKind::Status) => self.status_piece(piece),
+            Some(_) => self.change_piece(piece),
+            None => {}
+        }
+    }
+
+    /// Removes a finished piece: gives up its range and leaf, and tells its client.
+    pub(crate) fn finish_piece(&mut self, id: u32) {
+        let Some(mut piece) = self.requests.pieces.try_remove(id as usize) else {
+            return;
+        };
+        if let Some(frame) = piece.frame.take() {
+            self.map.frames.get_mut(frame).pins -= 1;
+            self.requests.executing -= 1;
+        }
+        if piece.locked {
+            self.unlock(id);
+        }
+        if let (PieceKind::Read, Some(buf)) = (&piece.kind, piece.buf.take())
+            && let Some(Client { kind: ClientKind::Read { parts }, .. }) =
+                self.requests.clients.get_mut(piece.client as usize)
+            && let Some(part) = parts.get_mut(usize::from(piece.index))
+        {
+            *part = Some(buf);
+        }
+        self.piece_of_client_done(piece.client, piece.error);
+    }
+
+    /// A piece of a client ended; after the last, the client goes on or is answered.
+    pub(crate) fn piece_of_client_done(&mut self, id: u32, error: Option<RequestError>) {
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
+        client.remaining -= 1;
+        if client.error.is_none() {
+            client.error = error;
+        }
+        if client.remaining > 0 {
+            return;
+        }
+        if client.error.is_none() {
+            match &client.kind {
+                ClientKind::Sweep { next_block, end_block, .. } if next_block < end_block => {
+                    return self.next_sweep_pieces(id);
+                }
+                ClientKind::Status { .. } => return self.next_status_pieces(id),
+                _ => {}
+            }
+        }
+        self.end_client(id);
+    }
+
+    /// All pieces of a client are done: what must be durable is made so, then it is answered.
+    pub(crate) fn end_client(&mut self, id: u32) {
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
+        if client.error.is_none() && client.fua {
+            match client.kind {
+                // Its pieces went past the caches. Not where a flush has failed meanwhile: the journal before them may
+                // be lost then, and it is a restart that finds out.
+                ClientKind::Write if self.flushes.has_failed() => client.error = Some(RequestError::FlushFailed),
+                // What a sweep found cleared already may have been cleared a moment ago, and not durably.
+                ClientKind::Sweep { .. } => {
+                    client.fua = false;
+                    return self.client_flush(id);
+                }
+                _ => {}
+            }
+        }
+        self.answer(id);
+    }
+
+    /// Answers a host request.
+    pub(crate) fn answer(&mut self, id: u32) {
+        let Some(client) = self.requests.clients.try_remove(id as usize) else {
+            return;
+        };
+        if matches!(client.kind, ClientKind::Sweep { .. }) {
+            self.unlock(id | CLIENT);
+        }
+        let Client { token, kind, offset_bytes, len_bytes, error, started_ns, .. } = client;
+        let result = match (error, kind) {
+            (Some(error), _) => {
+                self.stats.counters.request_errors += 1;
+                Err(error)
+            }
+            (None, ClientKind::Read { parts }) => Ok(Outcome::Data(joined(parts, offset_bytes, len_bytes))),
+            (None, ClientKind::Status { mut extents, max_extents, .. }) => {
+                Self::trim_extents(&mut extents, offset_bytes, len_bytes, max_extents);
+                Ok(Outcome::Extents(extents))
+            }
+            (None, _) => Ok(Outcome::Done),
+        };
+        self.stats.counters.latency_ns.record(self.clock.now_ns().saturating_sub(started_ns));
+        self.requests.completions.push_back(Completion { token, result });
+    }
+}
+
+/// Joins the parts of a read and cuts them to what was asked.
+fn joined(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) -> Buf {
+    let mut parts = parts.into_iter().flatten();
+    let mut whole = parts.next().unwrap_or_else(|| Buf::new(0));
+    for part in parts {
+        if let Err(part) = whole.try_join(part) {
+            // The parts were split from one allocation in order, so this only copies if that ever changes.
+            let mut copy = Buf::new(whole.len() + part.len());
+            copy[..whole.len()].copy_from_slice(&whole);
+            copy[whole.len()..].copy_from_slice(&part);
+            whole = copy;
+        }
+    }
+    let head = (offset_bytes % BLOCK) as usize;
+    let mut body = if head == 0 { whole } else { whole.split_off(head) };
+    body.truncate(len_bytes as usize);
+    body
+}

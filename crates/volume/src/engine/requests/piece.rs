@@ -1,0 +1,142 @@
+//! The pieces that host requests are cut into: one piece lies within one map leaf.
+
+use super::client::Sweep;
+use super::waiting::Wants;
+use crate::layout::page::LEAF_ENTRIES;
+use crate::request::RequestError;
+use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
+use forebay_prism::Run;
+use smallvec::SmallVec;
+
+/// What a piece does.
+#[derive(Debug)]
+pub(crate) enum PieceKind {
+    /// Read into the parts.
+    Read,
+    /// Write whole blocks.
+    Write { data: SharedBuf },
+    /// Merge bytes into one block: read, then write.
+    Merge { data: SharedBuf, at: usize },
+    /// Zeros into part of one block: read, then write.
+    MergeZeros { at: usize, len: usize },
+    /// Zero, unmap or reclass whole blocks.
+    Sweep(Sweep),
+    /// Report.
+    Status,
+}
+
+/// One run of a piece that got one kind of new entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    /// First block within the piece.
+    pub first: u16,
+    pub blocks: u16,
+    pub fill: Fill,
+    /// The record's sequence, once there is one.
+    pub sequence: u64,
+}
+
+/// What a segment becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Data {
+        location: u64,
+        class: ClassId,
+    },
+    Zero,
+    Unmapped,
+    /// The data stays, its class changes.
+    Reclass {
+        class: ClassId,
+    },
+}
+
+/// A part of a host request within one leaf.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub client: u32,
+    pub kind: PieceKind,
+    pub disk: DiskId,
+    pub leaf: u64,
+    /// First block within the leaf.
+    pub first: u16,
+    pub blocks: u16,
+    /// Which part of the client's read this is.
+    pub index: u16,
+    /// Device requests and batches under way.
+    pub outstanding: u32,
+    pub error: Option<RequestError>,
+    pub frame: Option<u32>,
+    pub locked: bool,
+    /// Data and records go past volatile caches: it is durable when they have arrived.
+    pub fua: bool,
+    /// Part of a long sequential stream.
+    pub streams: bool,
+    pub segments: SmallVec<[Segment; 2]>,
+    pub checksums: SmallVec<[u32; 4]>,
+    /// Locations a read was sent to, one per block, to tell a move from damage.
+    pub locations: SmallVec<[u64; 4]>,
+    pub buf: Option<Buf>,
+    pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
+    pub attempts: u8,
+    /// How often in a row the same data at the same place could not be read.
+    pub failures_in_place: u8,
+    /// Batches that hold its records.
+    pub batches: SmallVec<[u64; 2]>,
+    /// Where recovery would have to start to see them.
+    pub journal_at: Option<(u64, u64)>,
+    /// Batches that cancel its records.
+    pub cancels: SmallVec<[u64; 1]>,
+    /// Data writes under way (its batches count it as a part until then).
+    pub data_outstanding: u32,
+    /// A batch of its records could not be written: whether they are on the device is unknown.
+    pub journal_lost: bool,
+    /// Why it is parked.
+    pub wants: Wants,
+    /// Classes of its blocks: a parked write is not classified again, it was seen once.
+    pub runs: SmallVec<[Run; 1]>,
+}
+
+impl Piece {
+    pub fn new(client: u32, kind: PieceKind, disk: DiskId, block: u64, blocks: u64, index: usize) -> Self {
+        Self {
+            client,
+            kind,
+            disk,
+            leaf: block / LEAF_ENTRIES as u64,
+            first: (block % LEAF_ENTRIES as u64) as u16,
+            blocks: blocks as u16,
+            index: index as u16,
+            outstanding: 0,
+            error: None,
+            frame: None,
+            locked: false,
+            fua: false,
+            streams: false,
+            segments: SmallVec::new(),
+            checksums: SmallVec::new(),
+            locations: SmallVec::new(),
+            buf: None,
+            parts: SmallVec::new(),
+            attempts: 0,
+            failures_in_place: 0,
+            batches: SmallVec::new(),
+            journal_at: None,
+            cancels: SmallVec::new(),
+            data_outstanding: 0,
+            journal_lost: false,
+            wants: Wants::Turn,
+            runs: SmallVec::new(),
+        }
+    }
+
+    /// Address of its first block on the disk.
+    pub fn block(&self) -> u64 {
+        self.leaf * LEAF_ENTRIES as u64 + u64::from(self.first)
+    }
+}
+
+/// Blocks from `block` to the end of its leaf, at most `left`.
+pub(super) fn within_leaf(block: u64, left: u64) -> u64 {
+    left.min(LEAF_ENTRIES as u64 - block % LEAF_ENTRIES as u64)
+}

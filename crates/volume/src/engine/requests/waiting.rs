@@ -1,0 +1,124 @@
+//! Pieces that cannot go on, and when they are tried again.
+
+use crate::engine::Engine;
+use crate::request::RequestError;
+use std::collections::VecDeque;
+
+/// How long a write waits for space at least while migration achieves nothing.
+const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
+
+/// What a parked piece waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// Its turn in its range.
+    #[default]
+    Turn,
+    /// Room in the journal.
+    Journal,
+    /// A checkpoint: too many leaves are dirty.
+    Checkpoint,
+    /// Slots or bands.
+    Space,
+}
+
+/// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    queues: [VecDeque<u32>; 4],
+}
+
+impl Waiting {
+    /// In the order in which they are tried again: those who only waited for their turn first.
+    pub const REASONS: [Wants; 4] = [Wants::Turn, Wants::Journal, Wants::Checkpoint, Wants::Space];
+
+    /// The queue of a reason.
+    pub fn queue(&mut self, wants: Wants) -> &mut VecDeque<u32> {
+        &mut self.queues[wants as usize]
+    }
+
+    /// The first who waits for a reason.
+    pub fn first(&self, wants: Wants) -> Option<u32> {
+        self.queues[wants as usize].front().copied()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
+}
+
+impl Engine {
+    /// Parks a piece until what it waits for comes.
+    pub(crate) fn stall(&mut self, id: u32, wants: Wants) {
+        self.stats.counters.stalls += 1;
+        self.requests.pieces[id as usize].wants = wants;
+        self.requests.waiting.queue(wants).push_back(id);
+    }
+
+    /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
+    pub(crate) fn space_wanted(&self) -> u64 {
+        let first = self.requests.waiting.first(Wants::Space).and_then(|id| self.requests.pieces.get(id as usize));
+        first.map_or(0, |piece| u64::from(piece.blocks))
+    }
+
+    /// Tries parked pieces again: those of each reason in order, as long as they get on.
+    pub(crate) fn retry_waiting(&mut self) {
+        for reason in Waiting::REASONS {
+            // Nobody whose turn has come waits for it again; one that ends at once lets the next have its turn.
+            let mut tries = if reason == Wants::Turn { usize::MAX } else { self.requests.waiting.queue(reason).len() };
+            while tries > 0 {
+                tries -= 1;
+                let Some(id) = self.requests.waiting.queue(reason).pop_front() else { break };
+                let before = self.requests.waiting.queue(reason).len();
+                self.resume(id);
+                let queue = self.requests.waiting.queue(reason);
+                if queue.len() > before && queue.back() == Some(&id) {
+                    // Still no room: it keeps its place, and the others of its reason wait behind it.
+                    queue.pop_back();
+                    queue.push_front(id);
+                    self.make_room(reason, id);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
+    fn make_room(&mut self, wants: Wants, id: u32) {
+        self.space.changed = true;
+        if self.setup.volatile != 0 && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
+            self.flushes.want();
+        }
+        let hopeless = self.checkpoint_hopeless();
+        let error = if self.flushes.has_failed() {
+            // Nothing can be freed any more: neither journal nor space.
+            RequestError::FlushFailed
+        } else if matches!(wants, Wants::Journal | Wants::Checkpoint)
+            && let Some(why) = hopeless
+        {
+            RequestError::ReadOnly(why)
+        } else if wants == Wants::Space
+            && !self.migrate_may_free()
+            && (self.waited_too_long(id)
+                || self.space.freed.is_empty()
+                    && self.outbox.is_empty()
+                    && !self.summaries.is_due()
+                    && !self.journal.has_open()
+                    && (!self.checkpoint_pending() || hopeless.is_some()))
+        {
+            RequestError::NoSpace
+        } else {
+            return;
+        };
+        self.requests.waiting.queue(wants).pop_front();
+        self.fail_piece(id, error);
+    }
+
+    /// Whether a piece has waited for so long that what is under way cannot be for it: other writes and their flushes keep
+    /// something under way for as long as hosts send them.
+    fn waited_too_long(&self, id: u32) -> bool {
+        let client =
+            self.requests.pieces.get(id as usize).and_then(|piece| self.requests.clients.get(piece.client as usize));
+        client.is_some_and(|client| self.clock.patience_ns().saturating_sub(client.waits_since_ns) > SPACE_PATIENCE_NS)
+    }
+}

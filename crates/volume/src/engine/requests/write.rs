@@ -1,0 +1,187 @@
+//! Writes: classify, take space, cut into segments.
+
+use super::client::Sweep;
+use super::piece::{Fill, PieceKind, Segment};
+use super::waiting::Wants;
+use crate::engine::Engine;
+use crate::engine::map::Leaf;
+use crate::request::RequestError;
+use forebay_block::SharedBuf;
+use forebay_block::checksum::block_checksum;
+use smallvec::SmallVec;
+
+const BLOCK: usize = 4096;
+/// Most bytes that the records of one block can take.
+const RECORD_BYTES_PER_BLOCK: usize = 28;
+
+/// Blocks of `data` that need space: those of zeros need none.
+fn blocks_to_store(data: &[u8]) -> u64 {
+    data.chunks_exact(BLOCK).filter(|block| !is_zero(block)).count() as u64
+}
+
+/// Whether a block holds only zeros. Data rarely starts with a zero word, so the first word decides most.
+fn is_zero(block: &[u8]) -> bool {
+    block[..8] == [0; 8] && block.iter().all(|&byte| byte == 0)
+}
+
+impl Engine {
+    /// Goes on with a piece that changes the map. Its range is locked.
+    pub(crate) fn change_piece(&mut self, id: u32) {
+        let Some(piece) = self.requests.pieces.get(id as usize) else {
+            return;
+        };
+        let (disk, leaf) = (piece.disk, piece.leaf);
+        if let Some(reason) = &self.read_only {
+            let reason = reason.clone();
+            return self.fail_piece(id, RequestError::ReadOnly(reason));
+        }
+        let create = !matches!(piece.kind, PieceKind::Sweep(Sweep::Unmap | Sweep::Reclass));
+        if self.is_full_of_changes() && self.map.is_absent(disk, leaf) {
+            // Its leaf would be read to find that it may not be changed yet, and by then another's may be needed: while
+            // a checkpoint takes its time, waiting pieces would read leaves in turns for ever.
+            return self.stall(id, Wants::Checkpoint);
+        }
+        if piece.wants == Wants::Space && self.map.is_absent(disk, leaf) && self.is_too_large_now(id) {
+            // The same for those that wait for space.
+            return self.stall(id, Wants::Space);
+        }
+        let frame = match self.require_leaf(disk, leaf, id, create) {
+            Leaf::Wait => return,
+            // Nothing is mapped here: there is nothing to unmap.
+            Leaf::Hole => return self.finish_piece(id),
+            Leaf::Ready(frame) => frame,
+        };
+        match &self.requests.pieces[id as usize].kind {
+            PieceKind::Merge { .. } | PieceKind::MergeZeros { .. } => self.start_merge(id, frame),
+            PieceKind::Write { .. } => self.execute_write(id, frame),
+            PieceKind::Sweep(_) => self.execute_sweep(id, frame),
+            PieceKind::Read | PieceKind::Status => {}
+        }
+    }
+
+    pub(crate) fn fail_piece(&mut self, id: u32, error: RequestError) {
+        if let Some(piece) = self.requests.pieces.get_mut(id as usize) {
+            piece.error = Some(error);
+            self.finish_piece(id);
+        }
+    }
+
+    /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
+    /// by the leaves dirtied before and during one checkpoint.
+    pub(crate) fn may_dirty(&self, frame: u32) -> bool {
+        self.map.frames.get(frame).dirty && !self.map.frames.get(frame).frozen || !self.is_full_of_changes()
+    }
+
+    /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
+    /// root, which is longer ago where checkpoints fail.
+    fn is_full_of_changes(&self) -> bool {
+        self.checkpoint.is_full(self.requests.executing, self.dirty_limit())
+    }
+
+    /// Whether there is no space for a write now, whatever its leaf says.
+    fn is_too_large_now(&self, id: u32) -> bool {
+        let Some(PieceKind::Write { data }) = self.requests.pieces.get(id as usize).map(|piece| &piece.kind) else {
+            return false;
+        };
+        let room = self.space.room() + self.copies.len() as u64;
+        room < (data.len() / BLOCK) as u64 && room < blocks_to_store(data)
+    }
+
+    /// Keeps the leaf of a piece that will change it.
+    pub(crate) fn pin(&mut self, id: u32, frame: u32) {
+        self.requests.executing += 1;
+        self.map.frames.get_mut(frame).pins += 1;
+        self.requests.pieces[id as usize].frame = Some(frame);
+    }
+
+    fn execute_write(&mut self, id: u32, frame: u32) {
+        let piece = &self.requests.pieces[id as usize];
+        let PieceKind::Write { data } = &piece.kind else {
+            return;
+        };
+        let data = data.clone();
+        let (disk, first_block, client) = (piece.disk, piece.block(), piece.client);
+        let record_bytes = usize::from(piece.blocks) * RECORD_BYTES_PER_BLOCK;
+        if !self.journal.accepts(record_bytes, false) || self.space.freed.is_full() {
+            return self.stall(id, Wants::Journal);
+        }
+        if !self.may_dirty(frame) {
+            return self.stall(id, Wants::Checkpoint);
+        }
+        if self.lacks_page_slot(frame) {
+            return self.stall(id, Wants::Space);
+        }
+        let mut runs = std::mem::take(&mut self.requests.runs);
+        runs.clear();
+        runs.extend_from_slice(&self.requests.pieces[id as usize].runs);
+        if runs.is_empty() {
+            self.classify(client, disk, first_block, &data, &mut runs);
+        }
+        let streams = self.requests.pieces[id as usize].streams;
+        let segments = self.cut_segments(&data, &runs, streams);
+        if segments.is_none() {
+            self.requests.pieces[id as usize].runs = SmallVec::from_slice(&runs);
+        }
+        self.requests.runs = runs;
+        let Some(segments) = segments else { return self.stall(id, Wants::Space) };
+        self.pin(id, frame);
+        let checksums: SmallVec<[u32; 4]> = data
+            .chunks_exact(BLOCK)
+            .enumerate()
+            .map(|(i, block)| block_checksum(disk, first_block + i as u64, block))
+            .collect();
+        let piece = &mut self.requests.pieces[id as usize];
+        piece.checksums = checksums;
+        piece.segments = segments;
+        self.issue_segments(id, Some(&data));
+    }
+
+    /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
+    fn cut_segments(
+        &mut self,
+        data: &SharedBuf,
+        runs: &[forebay_prism::Run],
+        streams: bool,
+    ) -> Option<SmallVec<[Segment; 2]>> {
+        // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
+        // matters.
+        if self.space.room() < (data.len() / BLOCK) as u64
+            && !self.space.has_room(blocks_to_store(data), &mut self.copies)
+        {
+            return None;
+        }
+        let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
+        let mut at = 0usize;
+        for run in runs {
+            let end = (at + run.blocks as usize).min(data.len() / BLOCK);
+            while at < end {
+                let zero = is_zero(&data[at * BLOCK..(at + 1) * BLOCK]);
+                let mut len = 1;
+                while at + len < end && is_zero(&data[(at + len) * BLOCK..(at + len + 1) * BLOCK]) == zero {
+                    len += 1;
+                }
+                if zero {
+                    segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
+                } else {
+                    let Some(space) = self.take_space(run.class, len as u32, streams) else {
+                        for segment in &segments {
+                            if let Fill::Data { location, .. } = segment.fill {
+                                self.space
+                                    .give_back(&[(location, u32::from(segment.blocks))], self.journal.last_recorded());
+                            }
+                        }
+                        return None;
+                    };
+                    let mut first = at as u16;
+                    for (location, blocks) in space {
+                        let fill = Fill::Data { location, class: run.class };
+                        segments.push(Segment { first, blocks: blocks as u16, fill, sequence: 0 });
+                        first += blocks as u16;
+                    }
+                }
+                at += len;
+            }
+        }
+        Some(segments)
+    }
+}
