@@ -200,7 +200,7 @@ impl Check<'_> {
 
     /// Who was written into a group.
     fn entries(&mut self, band: u32, group: u32, generation: u32) -> Option<Vec<SummaryEntry>> {
-        if let Some(entries) = self.engine.space.bands.entries((band, group)) {
+        if let Some(entries) = self.engine.space.bands.groups().entries((band, group)) {
             return Some(entries.to_vec());
         }
         let shape = self.engine.space.bands.shape();

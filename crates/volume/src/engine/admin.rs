@@ -220,7 +220,7 @@ impl Engine {
             self.stats.classes.resize(classes, Default::default());
         }
         self.space.changed = true;
-        self.migrate_policy_changed();
+        self.migrate.policy_changed();
         self.request_checkpoint(false);
     }
 }

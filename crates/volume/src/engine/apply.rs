@@ -124,7 +124,7 @@ impl Engine {
         let durable = if self.setup.options.faults.reuse_at_once() { u64::MAX } else { self.journal.durable() };
         while let Some(freed) = self.space.freed.pop(durable) {
             self.space.changed = true;
-            if self.migrate_holds(freed) {
+            if self.migrate.holds(freed, &self.setup.extents) {
                 continue;
             }
             match freed {

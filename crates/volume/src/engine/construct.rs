@@ -4,6 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::clock::Clock;
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::flush::Flushes;
+use super::limits::Limits;
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
@@ -99,7 +100,8 @@ impl Engine {
         let (position, batch, sequence) = parts.journal_head;
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
-        let setup = Arc::new(Setup { options, superblock, extents, names, volatile, discards });
+        let limits = Limits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
+        let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, discards });
         let checkpoint = Checkpoint::new(&setup, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
         let bands =

@@ -5,8 +5,8 @@ use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use super::space::Space;
 use crate::layout::page::Entry;
-use crate::space::bands::stream_hint;
 use crate::space::slots::Slots;
+use crate::space::stream::stream_hint;
 use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
 use std::collections::{BTreeMap, BTreeSet};
 

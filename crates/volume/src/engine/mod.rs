@@ -17,6 +17,7 @@ mod durability;
 mod flush;
 mod freed;
 mod latency;
+mod limits;
 mod map;
 mod migrate;
 mod options;

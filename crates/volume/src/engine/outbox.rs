@@ -2,7 +2,7 @@
 
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
-use crate::space::bands::GroupKey;
+use crate::space::groups::GroupKey;
 use forebay_block::{DiskId, Op, Request as DeviceRequest};
 use slab::Slab;
 use smallvec::SmallVec;

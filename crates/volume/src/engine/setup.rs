@@ -1,6 +1,7 @@
 //! What does not change while a pool is served.
 
 use super::EngineOptions;
+use super::limits::Limits;
 use crate::layout::superblock::Superblock;
 use crate::request::RequestError;
 use crate::space::extents::Extents;
@@ -9,6 +10,7 @@ use forebay_block::IoError;
 /// Layout, devices and settings.
 pub(crate) struct Setup {
     pub options: EngineOptions,
+    pub limits: Limits,
     pub superblock: Superblock,
     pub extents: Extents,
     /// Device names for messages.

@@ -77,13 +77,13 @@ impl Engine {
     /// What is under way, by kind.
     #[must_use]
     pub fn activity(&self) -> Activity {
-        let (destage, collection) = self.moving();
+        let (destage, collection) = self.migrate.in_progress();
         let mut found = Activity {
             destage,
             collection,
             checkpoint: self.checkpoint.is_active(),
             stalled: !self.requests.waiting.is_empty(),
-            sweep: !self.migrate_has_surveyed(),
+            sweep: !self.migrate.has_surveyed(),
             ..Activity::default()
         };
         for pending in self.outbox.under_way() {
@@ -140,7 +140,7 @@ impl Engine {
         let made = self.map.frames.made().max(1) as u64;
         let at = (self.clock.now_ns() / 1000 % made) as u32;
         // Where classes have changed their places, counts are made anew when migration comes by.
-        if self.map.frames.made() == 0 || !self.migrate_has_surveyed() {
+        if self.map.frames.made() == 0 || !self.migrate.has_surveyed() {
             return Ok(());
         }
         let frame = self.map.frames.get(at);

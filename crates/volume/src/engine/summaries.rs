@@ -5,7 +5,9 @@ use super::append::Append;
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::layout::band_summary;
-use crate::space::bands::{Bands, GroupKey, stream_hint};
+use crate::space::bands::Bands;
+use crate::space::groups::GroupKey;
+use crate::space::stream::stream_hint;
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
 use std::sync::Arc;
 
@@ -73,7 +75,7 @@ impl Summaries {
             return;
         }
         self.is_due = false;
-        for (band, group) in bands.due(ALONE_AT_ONCE) {
+        for (band, group) in bands.groups().due(ALONE_AT_ONCE) {
             let location = self.setup.extents.band_location(band, bands.shape().summary_block(group));
             let Some((device, offset_bytes)) = self.setup.extents.place(location) else { continue };
             let Some(page) = self.begin(bands, (band, group)) else { continue };
@@ -105,7 +107,7 @@ impl Summaries {
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
         bands.forget_groups(band);
-        if bands.is_summary_in_flight(band) {
+        if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);
             return;
         }

@@ -241,7 +241,7 @@ pub fn salvage(
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     Overlay::over_all(devices);
     let (mut engine, report) = open_with(devices, fast, classes, options, MissingBatches::Skip)?;
-    engine.migrate.paused = true;
+    engine.migrate.pause_all(true);
     engine.set_read_only("opened for salvage");
     Ok((engine, report))
 }
@@ -307,7 +307,7 @@ fn open_with(
         journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
     });
     if has_moved || header.counts_due {
-        engine.migrate_policy_changed();
+        engine.migrate.policy_changed();
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
@@ -322,7 +322,7 @@ fn open_with(
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
-    engine.migrate.paused = true;
+    engine.migrate.pause_all(true);
     engine.request_checkpoint(false);
     drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
     if engine.checkpoint_number() == header.checkpoint {
@@ -333,7 +333,7 @@ fn open_with(
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
     }
-    engine.migrate.paused = unknown != 0;
+    engine.migrate.pause_all(unknown != 0);
     if unknown != 0 {
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }

@@ -1,6 +1,9 @@
 //! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
 
 use super::extents::Extents;
+use super::groups::{GroupKey, Groups};
+use super::stream::COLLECTED;
+use super::victim::{Candidate, cost_benefit};
 use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
@@ -13,16 +16,6 @@ const DUE_MAX: usize = 256;
 pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX as u64 + 16) * 64 * size_of::<SummaryEntry>() as u64;
 /// Bands that replay may leave open.
 const OPEN_AFTER_REPLAY_MAX: usize = 6;
-/// Streams with this bit are written by garbage collection.
-pub const COLLECTED: u8 = 0x80;
-
-/// What a device is told of a stream, so that data which dies together carries the same number whether hosts or moves
-/// write it; 0 would be no hint.
-#[must_use]
-pub fn stream_hint(stream: u8) -> u8 {
-    (stream & COLLECTED) | ((stream & !COLLECTED) + 1)
-}
-
 /// A run granted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -34,28 +27,6 @@ pub struct Grant {
     pub blocks: u32,
 }
 
-/// How far the summary of a group has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    /// More data will come into the group.
-    #[default]
-    Filling,
-    /// The group is complete: its summary is to be written.
-    Due,
-    /// It is on its way.
-    Writing,
-}
-
-/// Entries of a group whose summary is not on the device.
-#[derive(Clone, Debug, Default)]
-struct Group {
-    entries: Vec<SummaryEntry>,
-    stage: Stage,
-}
-
-/// Band and number of a group.
-pub type GroupKey = (u32, u32);
-
 /// The band table.
 #[derive(Clone, Debug)]
 pub struct Bands {
@@ -65,9 +36,7 @@ pub struct Bands {
     /// Open band of each stream.
     open: BTreeMap<u8, u32>,
     /// Groups whose summary is not on the device.
-    groups: BTreeMap<GroupKey, Group>,
-    /// How many of them are due.
-    due: usize,
+    groups: Groups,
     /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay
     /// does not see all that was written into them.
     complete: Vec<u32>,
@@ -90,13 +59,11 @@ impl Bands {
     ) -> Self {
         let shape = BandShape::new(band_bytes);
         table.resize(extents.bands() as usize, BandRoot::default());
-        let filling = |entries| Group { entries, stage: Stage::Filling };
         let mut bands = Self {
             shape,
             free: BTreeSet::new(),
             open: BTreeMap::new(),
-            groups: open_groups.into_iter().map(|(band, group, entries)| ((band, group), filling(entries))).collect(),
-            due: 0,
+            groups: Groups::new(open_groups),
             complete: table.iter().map(|band| complete_groups(shape, band)).collect(),
             clock,
             reserve: 1,
@@ -125,9 +92,7 @@ impl Bands {
 
     /// Entries of groups that are not complete, for the root.
     pub fn open_groups(&self) -> impl Iterator<Item = (u32, u32, &[SummaryEntry])> {
-        let filling =
-            self.groups.iter().filter(|(_, group)| group.stage == Stage::Filling && !group.entries.is_empty());
-        filling.map(|(&(band, number), group)| (band, number, group.entries.as_slice()))
+        self.groups.filling()
     }
 
     /// How bands are cut into groups.
@@ -201,7 +166,7 @@ impl Bands {
         self.table[band as usize].written = next * BLOCK_SECTORS as u32;
         *self.unsettled.entry(band).or_default() += blocks;
         if first + blocks == end {
-            self.make_due((band, group));
+            self.groups.make_due((band, group));
         }
         if next == self.shape.blocks() {
             self.close(band);
@@ -214,18 +179,13 @@ impl Bands {
         self.table[band as usize].written / BLOCK_SECTORS as u32
     }
 
-    fn make_due(&mut self, key: GroupKey) {
-        self.groups.entry(key).or_default().stage = Stage::Due;
-        self.due += 1;
-    }
-
     /// Blocks that streams of one kind could be granted now, all together.
     #[must_use]
     pub fn room(&self, collecting: bool) -> u64 {
         let same_kind = self.open.iter().filter(|(stream, _)| (**stream & COLLECTED != 0) == collecting);
         let left: u64 = same_kind.map(|(_, &band)| u64::from(self.shape.data_left(self.frontier(band)))).sum();
         let keep = if collecting { 0 } else { self.reserve };
-        if self.due >= DUE_MAX {
+        if self.groups.due_count() >= DUE_MAX {
             return 0;
         }
         left + self.free.len().saturating_sub(keep) as u64 * u64::from(self.data_blocks())
@@ -282,92 +242,35 @@ impl Bands {
     /// Whether there are summaries to be written.
     #[must_use]
     pub fn has_due(&self) -> bool {
-        self.due > 0
+        self.groups.due_count() > 0
     }
 
-    /// Groups whose summary is to be written, at most `limit`.
+    /// Groups whose summary is not on the device.
     #[must_use]
-    pub fn due(&self, limit: usize) -> Vec<GroupKey> {
-        if self.due == 0 {
-            return Vec::new();
-        }
-        let due = self.groups.iter().filter(|(_, group)| group.stage == Stage::Due);
-        due.map(|(&key, _)| key).take(limit).collect()
-    }
-
-    /// Complete groups whose summary has not reached the device.
-    #[must_use]
-    pub fn unwritten(&self) -> BTreeSet<GroupKey> {
-        let complete = self.groups.iter().filter(|(_, group)| group.stage != Stage::Filling);
-        complete.map(|(&key, _)| key).collect()
-    }
-
-    /// Whether the summary of a complete group has not reached the device.
-    #[must_use]
-    pub fn is_unwritten(&self, key: GroupKey) -> bool {
-        self.groups.get(&key).is_some_and(|group| group.stage != Stage::Filling)
-    }
-
-    fn groups_of(&self, band: u32) -> impl Iterator<Item = (&GroupKey, &Group)> {
-        self.groups.range((band, 0)..=(band, u32::MAX))
-    }
-
-    /// Whether a summary of the band is on its way to the device.
-    #[must_use]
-    pub fn is_summary_in_flight(&self, band: u32) -> bool {
-        self.groups_of(band).any(|(_, group)| group.stage == Stage::Writing)
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// The summary of a group that is due: from now on it counts as being on its way.
     pub fn begin_summary(&mut self, key: GroupKey) -> Option<(SummaryName, &[SummaryEntry])> {
         let generation = self.table.get(key.0 as usize)?.generation;
-        let group = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Due)?;
-        group.stage = Stage::Writing;
-        self.due -= 1;
-        Some((SummaryName { band: key.0, group: key.1, generation }, &group.entries))
+        let entries = self.groups.begin(key)?;
+        Some((SummaryName { band: key.0, group: key.1, generation }, entries))
     }
 
     /// The summary of a group reached the device, or not: then it is due again.
     pub fn summary_written(&mut self, key: GroupKey, is_good: bool) {
-        if self.groups.get(&key).is_none_or(|group| group.stage != Stage::Writing) {
-            return;
-        }
-        if is_good {
-            self.groups.remove(&key);
-        } else {
-            self.make_due(key);
-        }
+        self.groups.written(key, is_good);
     }
 
     /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.
     pub fn forget_groups(&mut self, band: u32) {
-        let keys: Vec<GroupKey> = self.groups_of(band).map(|(&key, _)| key).collect();
-        for key in keys {
-            match self.groups.get(&key).map(|group| group.stage) {
-                Some(Stage::Writing) | None => continue,
-                Some(Stage::Due) => self.due -= 1,
-                Some(Stage::Filling) => {}
-            }
-            self.groups.remove(&key);
-        }
-    }
-
-    /// Entries of a group whose summary is not on the device.
-    #[must_use]
-    pub fn entries(&self, key: GroupKey) -> Option<&[SummaryEntry]> {
-        self.groups.get(&key).map(|group| group.entries.as_slice())
+        self.groups.forget(band);
     }
 
     /// Notes who is written into a block: when its data is sent, not when the map changes.
     pub fn note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
-        let group = self.shape.group_of(block);
-        // Every block is stored whole, so that an entry's number is its block's.
-        let at = (block - self.shape.first_block(group)) as usize;
-        let entries = &mut self.groups.entry((band, group)).or_default().entries;
-        if entries.len() <= at {
-            entries.resize(at + 1, SummaryEntry::NONE);
-        }
-        entries[at] = entry;
+        self.groups.note(self.shape, band, block, entry);
     }
 
     /// The same in replay: groups that are complete in the root have their summary on the device.
@@ -457,38 +360,33 @@ impl Bands {
         self.complete = Vec::new();
         let most = self.data_sectors();
         self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
-        let keys: Vec<GroupKey> = self.groups.keys().copied().collect();
-        for key in keys {
+        for key in self.groups.keys() {
             let band = &self.table[key.0 as usize];
             if key.1 < complete_groups(self.shape, band) {
-                self.make_due(key);
+                self.groups.make_due(key);
             }
         }
     }
 
-    /// The closed band whose collection pays best: (1 - u) / 2u times its age in bands, u the share still valid
-    /// (Rosenblum and Ousterhout, 1992, section 3.5). Bands whose summaries are
-    /// not all on the device, or that data is on its way to, are passed over.
+    /// The closed band whose collection pays best, by [`cost_benefit`]. Bands whose summaries are not all on the device, or
+    /// that data is on its way to, are passed over.
     #[must_use]
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut best: Option<(f64, u32)> = None;
         let data_sectors = self.data_sectors();
-        for (i, band) in self.table.iter().enumerate() {
-            let i = i as u32;
-            if band.state != BandState::Closed || band.valid >= data_sectors || band.valid == 0 || excluded(i) {
-                continue;
-            }
-            if self.unsettled.contains_key(&i) || self.groups_of(i).next().is_some() {
-                continue;
-            }
-            let u = f64::from(band.valid) / f64::from(data_sectors);
-            let age = (self.clock.saturating_sub(band.closed_at) + 1) as f64;
-            let score = (1.0 - u) / (2.0 * u) * age;
-            if best.is_none_or(|(other, _)| score > other) {
-                best = Some((score, i));
-            }
-        }
-        best.map(|(_, band)| band)
+        let has_garbage =
+            |band: &BandRoot| band.state == BandState::Closed && band.valid < data_sectors && band.valid > 0;
+        let candidates = (0u32..).zip(&self.table).filter(|(number, band)| {
+            has_garbage(band)
+                && !excluded(*number)
+                && !self.unsettled.contains_key(number)
+                && !self.groups.has_any(*number)
+        });
+        cost_benefit(candidates.map(|(number, band)| Candidate {
+            band: number,
+            valid: band.valid,
+            data_sectors,
+            age: self.clock.saturating_sub(band.closed_at),
+        }))
     }
 }
 

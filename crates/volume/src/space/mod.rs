@@ -2,4 +2,7 @@
 
 pub mod bands;
 pub mod extents;
+pub mod groups;
 pub mod slots;
+pub mod stream;
+pub mod victim;

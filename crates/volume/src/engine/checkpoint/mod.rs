@@ -12,14 +12,11 @@ use super::requests::Fill;
 use super::{Engine, Freed, Setup};
 use crate::layout::root::Root;
 use crate::map::index::Disk;
-use crate::space::bands::GroupKey;
+use crate::space::groups::GroupKey;
 use forebay_block::IoError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
-/// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
-const DIRTY_MAX: usize = 65_536;
 /// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
 const FAILURES_MAX: u32 = 3;
 /// How far a checkpoint has come.
@@ -155,15 +152,9 @@ impl Engine {
             c.pages.in_flight(),
             c.pages.has_failed(),
             c.dirtied,
-            self.dirty_limit(),
+            self.setup.limits.dirty_leaves,
             c.not_before_ns
         )
-    }
-
-    pub(crate) fn dirty_limit(&self) -> usize {
-        // Each dirty leaf needs a slot of its own before its old one is free.
-        let by_slots = (self.space.slots.total() / 16) as usize;
-        (self.map.frames.limit() * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX)
     }
 
     fn checkpoint_due(&self) -> bool {
@@ -177,7 +168,7 @@ impl Engine {
             return false;
         }
         self.checkpoint.requested
-            || self.checkpoint.dirtied >= self.dirty_limit()
+            || self.checkpoint.dirtied >= self.setup.limits.dirty_leaves
             || self.journal.used_bytes() > self.journal.len_bytes() / 2
                 // One that could not move the journal's start would only write the same root again, and again.
                 && self.journal_needed_from().0 > self.journal.start()
@@ -186,7 +177,7 @@ impl Engine {
     /// From where recovery would need the journal if the map were frozen now: position and batch.
     fn journal_needed_from(&self) -> (u64, u64) {
         let pieces = self.requests.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
-        pieces.chain(self.migrate_journal_at()).fold(self.journal.head(), Ord::min)
+        pieces.chain(self.migrate.journal_at()).fold(self.journal.head(), Ord::min)
     }
 
     /// Moves the checkpoint on as far as it goes without waiting.
@@ -241,7 +232,7 @@ impl Engine {
 
     /// Whether summaries that the root under way relies on are still to be written.
     fn awaits_summaries(&self) -> bool {
-        self.checkpoint.summaries_awaited.iter().any(|&key| self.space.bands.is_unwritten(key))
+        self.checkpoint.summaries_awaited.iter().any(|&key| self.space.bands.groups().is_unwritten(key))
     }
 
     /// The flush that the checkpoint asked for ended.
@@ -292,10 +283,10 @@ impl Engine {
                 }
             }
         }
-        unapplied.extend(self.migrate_unapplied());
+        unapplied.extend(self.migrate.unapplied());
         unapplied.sort_unstable();
         unapplied.dedup();
-        for freed in self.space.freed.iter().chain(self.migrate_deferred()).chain(self.space.lost.iter().copied()) {
+        for freed in self.space.freed.iter().chain(self.migrate.deferred()).chain(self.space.lost.iter().copied()) {
             if let Freed::Slots { first, count } = freed {
                 (first..first + count).for_each(|slot| {
                     shadow.clear(slot);
@@ -309,14 +300,14 @@ impl Engine {
             shadow.clear(slot);
         }
         self.map.disks.values_mut().for_each(Disk::take_counts);
-        let counts_due = !self.migrate_has_surveyed();
+        let counts_due = !self.migrate.has_surveyed();
         let state = &mut self.checkpoint;
         state.counts_due = counts_due;
         state.requested = false;
         state.dirtied_before = std::mem::take(&mut state.dirtied);
         state.phase = Phase::Leaves;
         state.start = start.0;
-        state.summaries_awaited = self.space.bands.unwritten();
+        state.summaries_awaited = self.space.bands.groups().unwritten();
         state.pages.begin(shadow, &mut self.map);
         state.roots.begin(Root {
             journal_position: start.0,

@@ -1,12 +1,13 @@
 //! Choosing what still lives in the band that is collected.
 
-use super::{Engine, JobKind, Phase, waiter};
+use super::job::{JobKind, Phase, waiter};
+use crate::engine::Engine;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
 use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
-use crate::space::bands::COLLECTED;
+use crate::space::stream::COLLECTED;
 use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
 
 /// Summary entries looked up in one step, so that hosts are served in between.
@@ -20,7 +21,7 @@ impl Engine {
         let shape = self.space.bands.shape();
         // Recovery closes bands that are not full.
         let written = self.space.bands.get(band).written / page::BLOCK_SECTORS as u32;
-        while let Some(job) = self.job_mut(id) {
+        while let Some(job) = self.migrate.job_mut(id) {
             let group = job.next_group;
             if group >= shape.groups() || shape.first_block(group) >= written || shape.group_sectors(group) == 0 {
                 break;
@@ -31,13 +32,13 @@ impl Engine {
             job.next_group += 1;
             let location = self.setup.extents.band_location(band, shape.summary_block(group));
             let Some((device, offset_bytes)) = self.setup.extents.place(location) else { continue };
-            if let Some(job) = self.job_mut(id) {
+            if let Some(job) = self.migrate.job_mut(id) {
                 job.outstanding += 1;
             }
             let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
             self.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, group });
         }
-        if self.job(id).is_some_and(|job| job.outstanding == 0) {
+        if self.migrate.job(id).is_some_and(|job| job.outstanding == 0) {
             self.summaries_read(id);
         }
     }
@@ -50,7 +51,7 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        let Some(JobKind::Collect { band }) = self.job(id).map(|job| job.kind) else { return };
+        let Some(JobKind::Collect { band }) = self.migrate.job(id).map(|job| job.kind) else { return };
         let (shape, table) = (self.space.bands.shape(), self.space.bands.get(band));
         let name = SummaryName { band, group, generation: table.generation };
         let entries = match (result, Self::single(bufs)) {
@@ -61,7 +62,7 @@ impl Engine {
         };
         let start = self.setup.extents.band_location(band, shape.first_block(group));
         let stream_class = ClassId(table.stream & !COLLECTED);
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         job.outstanding -= 1;
         if let Some(entries) = entries {
             // A band gets one class: what was mixed stays so rather than opening a band for each.
@@ -72,13 +73,13 @@ impl Engine {
             }));
         } else {
             self.stats.counters.summary_errors += 1;
-            self.exclude(band);
+            self.migrate.exclude(band, self.clock.now_ns());
         }
         self.read_summaries(id, band);
     }
 
     fn summaries_read(&mut self, id: u32) {
-        if let Some(job) = self.job_mut(id) {
+        if let Some(job) = self.migrate.job_mut(id) {
             // Taken from the end, so in descending order; they are sorted again before they are applied.
             job.lookups.sort_by_key(|(moved, _)| (moved.disk, moved.block));
             job.phase = Phase::Gather;
@@ -88,8 +89,8 @@ impl Engine {
 
     pub(super) fn gather_collect(&mut self, id: u32) {
         for _ in 0..LOOKUPS_PER_STEP {
-            let (limit, leaves_max) = (self.blocks_per_job(), self.leaves_per_job());
-            let Some(job) = self.job(id) else { return };
+            let (limit, leaves_max) = (self.setup.limits.blocks_per_job, self.setup.limits.leaves_per_job);
+            let Some(job) = self.migrate.job(id) else { return };
             let Some(&(moved, class)) = job.lookups.last() else {
                 return self.gathered(id);
             };
@@ -99,7 +100,7 @@ impl Engine {
             let (disk, leaf) = moved.leaf();
             let frame = match self.require_leaf(disk, leaf, waiter(id), false) {
                 Leaf::Wait => {
-                    if let Some(job) = self.job_mut(id) {
+                    if let Some(job) = self.migrate.job_mut(id) {
                         job.waiting = true;
                     }
                     return;
@@ -117,7 +118,7 @@ impl Engine {
                     _ => None,
                 }
             });
-            let Some(job) = self.job_mut(id) else { return };
+            let Some(job) = self.migrate.job_mut(id) else { return };
             if lives.is_some() && job.leaves >= leaves_max && job.newest_leaf != Some((disk, leaf)) {
                 return self.gathered(id);
             }

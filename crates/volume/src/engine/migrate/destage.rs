@@ -1,6 +1,8 @@
 //! Choosing what leaves the fast tier: the blocks that were written longest ago.
 
-use super::{EPOCHS, Engine, Phase, waiter};
+use super::ages::EPOCHS;
+use super::job::{JobKind, Phase, waiter};
+use crate::engine::Engine;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
 use crate::layout::batch::Moved;
@@ -51,9 +53,9 @@ impl Engine {
                     _ => continue,
                 }
             }
-            let (limit, leaves_max) = (self.blocks_per_job(), self.leaves_per_job());
+            let (limit, leaves_max) = (self.setup.limits.blocks_per_job, self.setup.limits.leaves_per_job);
             let first = self.migrate.ages.first();
-            let Some(job) = self.job_mut(id) else { return };
+            let Some(job) = self.migrate.job_mut(id) else { return };
             let is_full =
                 job.candidates.len() >= limit || job.leaves_seen >= LEAVES_PER_JOB || job.leaves >= leaves_max;
             let Some((epoch, disk, leaf)) = first.filter(|_| !is_full) else {
@@ -67,7 +69,7 @@ impl Engine {
             job.leaves_seen += 1;
             match self.require_leaf(disk, leaf, waiter(id), false) {
                 Leaf::Wait => {
-                    if let Some(job) = self.job_mut(id) {
+                    if let Some(job) = self.migrate.job_mut(id) {
                         job.waiting = true;
                     }
                     return;
@@ -103,7 +105,7 @@ impl Engine {
     /// Takes the old blocks of the first leaf of the queue; the leaf goes back under the epoch of the oldest that is left.
     fn take_candidates(&mut self, id: u32, frame: u32, limit: usize) {
         let Some((_, disk, leaf)) = self.migrate.ages.pop_first() else { return };
-        let cutoff = self.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
+        let cutoff = self.migrate.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
         let (mut stageable, mut oldest_left) = (0, None::<u32>);
         // No change of the blocks taken is under way: all up to here are in the map, and later ones have higher sequences.
         let origin = self.journal.next_sequence().saturating_sub(1);
@@ -122,7 +124,7 @@ impl Engine {
             }
             // Another time: it is about to be written anew, and its origin would not be clear.
             let epoch = if self.is_changing(frame, i) { epoch.max(cutoff.saturating_add(1)) } else { epoch };
-            let Some(job) = self.job_mut(id) else { return };
+            let Some(job) = self.migrate.job_mut(id) else { return };
             if epoch <= cutoff && job.candidates.len() < limit {
                 let block = leaf * LEAF_ENTRIES as u64 + i as u64;
                 let sectors = page::BLOCK_SECTORS as u8;
@@ -157,7 +159,7 @@ impl Engine {
         let answer = self.require_leaf(disk, leaf, waiter(id), false);
         match answer {
             Leaf::Wait => {
-                if let Some(job) = self.job_mut(id) {
+                if let Some(job) = self.migrate.job_mut(id) {
                     job.waiting = true;
                 }
                 return answer;
@@ -180,14 +182,14 @@ impl Engine {
 
     /// All that a job will move is known.
     pub(super) fn gathered(&mut self, id: u32) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         if job.candidates.is_empty() {
             let kind = job.kind;
-            if let super::JobKind::Collect { band } = kind
+            if let JobKind::Collect { band } = kind
                 && self.space.bands.get(band).valid > 0
             {
                 // The counts say that something lives here, the summary does not know what: leave it alone.
-                self.exclude(band);
+                self.migrate.exclude(band, self.clock.now_ns());
             }
             return self.end_job(id, true);
         }

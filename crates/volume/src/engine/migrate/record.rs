@@ -1,6 +1,7 @@
 //! Telling the journal what moved, and then the map.
 
-use super::{Candidate, Engine, Phase, waiter};
+use super::job::{Candidate, Phase, waiter};
+use crate::engine::Engine;
 use crate::engine::map::Leaf;
 use crate::layout::batch::{MOVED_MAX, Moved, Record, move_bytes};
 use crate::layout::page::LEAF_ENTRIES;
@@ -14,7 +15,7 @@ impl Engine {
     /// Appends the move records, as far as the journal takes them.
     pub(super) fn record_moves(&mut self, id: u32) {
         loop {
-            let Some(job) = self.job(id) else { return };
+            let Some(job) = self.migrate.job(id) else { return };
             let start = job.next;
             let Some(first) = job.candidates.get(start) else {
                 break;
@@ -49,7 +50,7 @@ impl Engine {
             }
             let at = self.journal.head();
             let (batch, sequence) = self.journal.append(|out| record.put(out));
-            let Some(job) = self.job_mut(id) else { return };
+            let Some(job) = self.migrate.job_mut(id) else { return };
             job.journal_at.get_or_insert(at);
             for candidate in &mut job.candidates[start..end] {
                 candidate.sequence = sequence;
@@ -72,14 +73,14 @@ impl Engine {
 
     /// A batch with records of a job was written, or could not be.
     pub(crate) fn move_batch_written(&mut self, id: u32, good: bool) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         job.outstanding -= 1;
         job.failed |= !good;
         self.moves_recorded(id);
     }
 
     fn moves_recorded(&mut self, id: u32) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         if job.phase != Phase::Record || job.next < job.candidates.len() || job.outstanding > 0 {
             return;
         }
@@ -97,14 +98,14 @@ impl Engine {
     /// Changes the map, leaf by leaf, where it still names the source.
     pub(super) fn apply_moves(&mut self, id: u32) {
         loop {
-            let Some(job) = self.job(id).filter(|job| job.phase == Phase::Apply) else { return };
+            let Some(job) = self.migrate.job(id).filter(|job| job.phase == Phase::Apply) else { return };
             let Some(candidate) = job.candidates.get(job.next) else {
                 break;
             };
             let (disk, leaf) = candidate.moved.leaf();
             match self.require_leaf(disk, leaf, waiter(id), false) {
                 Leaf::Wait => {
-                    if let Some(job) = self.job_mut(id) {
+                    if let Some(job) = self.migrate.job_mut(id) {
                         job.waiting = true;
                     }
                     return;
@@ -119,7 +120,7 @@ impl Engine {
     }
 
     fn skip_leaf(&mut self, id: u32, disk: DiskId, leaf: u64) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         while job.candidates.get(job.next).is_some_and(|c| c.moved.leaf() == (disk, leaf)) {
             job.next += 1;
         }
@@ -132,7 +133,7 @@ impl Engine {
         let mut change = 0;
         self.dirty_frame(frame);
         loop {
-            let Some(job) = self.job_mut(id) else { return };
+            let Some(job) = self.migrate.job_mut(id) else { return };
             let batch = job.last_batch;
             let Some(candidate) = job.candidates.get_mut(job.next).filter(|c| c.moved.leaf() == (disk, leaf)) else {
                 break;

@@ -1,11 +1,12 @@
 //! Reading the sources, writing the destinations, making them durable.
 
-use super::{Engine, JobKind, Phase};
+use super::job::{Candidate, JobKind, Phase};
+use crate::engine::Engine;
 use crate::engine::Pending;
 use crate::engine::append::Append;
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::batch::Moved;
-use crate::space::bands::stream_hint;
+use crate::space::stream::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
 
@@ -19,7 +20,7 @@ const READS_IN_FLIGHT: usize = 2;
 
 impl Engine {
     pub(super) fn read_sources(&mut self, id: u32) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         // In the order of places: blocks of one file lie together in both tiers.
         let mut sources: Vec<(u64, u32)> =
             job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
@@ -41,7 +42,7 @@ impl Engine {
             }
         }
         runs.reverse();
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         // One for this function, so that devices that complete at once do not end the phase early.
         job.outstanding = 1 + runs.len();
         job.reads = runs;
@@ -51,9 +52,10 @@ impl Engine {
 
     /// Sends the next read of a job: a few at a time, because hosts' requests wait behind them.
     fn send_next_read(&mut self, id: u32) {
-        while let Some(candidates) = self.job_mut(id).and_then(|job| job.reads.pop()) {
+        while let Some(candidates) = self.migrate.job_mut(id).and_then(|job| job.reads.pop()) {
             let first = candidates.first().copied().unwrap_or_default() as usize;
-            let source = self.job(id).and_then(|job| job.candidates.get(first)).map(|candidate| candidate.moved.source);
+            let source =
+                self.migrate.job(id).and_then(|job| job.candidates.get(first)).map(|candidate| candidate.moved.source);
             if let Some((device, offset_bytes)) = source.and_then(|source| self.setup.extents.place(source)) {
                 let bufs = Vectored::One(Buf::new(candidates.len() * BLOCK));
                 let pending = Pending::MoveRead { job: id, candidates };
@@ -88,23 +90,25 @@ impl Engine {
     }
 
     fn is_good_source(&self, id: u32, at: u32, block: &[u8]) -> bool {
-        let Some(candidate) = self.job(id).and_then(|job| job.candidates.get(at as usize)) else { return false };
+        let Some(candidate) = self.migrate.job(id).and_then(|job| job.candidates.get(at as usize)) else {
+            return false;
+        };
         let moved = &candidate.moved;
         self.setup.options.faults.checksums_ignored()
             || block_checksum(moved.disk, moved.block, block) == moved.checksum
     }
 
     fn source_read(&mut self, id: u32, at: u32, block: SharedBuf) {
-        if let Some(candidate) = self.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+        if let Some(candidate) = self.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
             candidate.data = Some(block);
         }
     }
 
     /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
     fn read_source_again(&mut self, id: u32, at: u32) {
-        let source = self.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
+        let source = self.migrate.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
         let Some((device, offset_bytes)) = source.and_then(|source| self.setup.extents.place(source)) else { return };
-        if let Some(job) = self.job_mut(id) {
+        if let Some(job) = self.migrate.job_mut(id) {
             job.outstanding += 1;
         }
         let bufs = Vectored::One(Buf::new(BLOCK));
@@ -125,7 +129,8 @@ impl Engine {
             let block = buf.freeze();
             if self.is_good_source(id, at, &block) {
                 self.source_read(id, at, block);
-            } else if let Some(candidate) = self.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+            } else if let Some(candidate) = self.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize))
+            {
                 candidate.damaged = true;
             }
         }
@@ -134,14 +139,14 @@ impl Engine {
 
     /// One device request of the read, write or flush phase ended.
     fn transfer_part_done(&mut self, id: u32) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         job.outstanding -= 1;
         if job.outstanding > 0 {
             return;
         }
         if job.failed {
             if let JobKind::Collect { band } = job.kind {
-                self.exclude(band);
+                self.migrate.exclude(band, self.clock.now_ns());
             }
             return self.end_job(id, true);
         }
@@ -158,18 +163,18 @@ impl Engine {
     }
 
     fn write_destinations(&mut self, id: u32) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         job.phase = Phase::Write;
         job.outstanding = 1;
         let kind = job.kind;
         // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
-        let moves = |c: &super::Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
+        let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
         let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
         job.candidates = moving;
         let is_empty = job.candidates.is_empty();
         if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
             // Blocks that cannot be read keep it from being freed: not at once again.
-            self.exclude(band);
+            self.migrate.exclude(band, self.clock.now_ns());
         }
         if kind == JobKind::Destage {
             staying.iter().for_each(|candidate| self.let_go(&candidate.moved));
@@ -184,14 +189,14 @@ impl Engine {
 
     /// Writes what has data, class by class, each to a band of its stream.
     fn write_runs(&mut self, id: u32) {
-        let Some(job) = self.job(id) else { return };
+        let Some(job) = self.migrate.job(id) else { return };
         let healthy: Vec<(usize, ClassId)> =
             job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.class)).collect();
         let mut done = 0;
         while done < healthy.len() {
             let (_, class) = healthy[done];
             let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
-            let Some(stream) = self.job(id).map(|job| job.stream(class)) else { return };
+            let Some(stream) = self.migrate.job(id).map(|job| job.stream(class)) else { return };
             let grant = self.space.bands.grant(stream, same_class as u32);
             let place = grant.and_then(|grant| {
                 let location = self.setup.extents.band_location(grant.band, grant.first);
@@ -203,7 +208,7 @@ impl Engine {
             };
             self.summaries.granted(&self.space.bands);
             let blocks = grant.blocks as usize;
-            let Some(job) = self.job_mut(id) else { return };
+            let Some(job) = self.migrate.job_mut(id) else { return };
             let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
             let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
             for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
@@ -229,10 +234,10 @@ impl Engine {
     }
 
     fn leave_the_rest(&mut self, id: u32, is_all: bool) {
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         job.failed |= is_all;
         let kind = job.kind;
-        let moves = |c: &super::Candidate| c.damaged || c.destination != 0;
+        let moves = |c: &Candidate| c.damaged || c.destination != 0;
         let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
         job.candidates = moving;
         if kind == JobKind::Destage {
@@ -241,7 +246,7 @@ impl Engine {
     }
 
     pub(crate) fn destination_written(&mut self, id: u32, result: Result<(), IoError>) {
-        if let Some(job) = self.job_mut(id) {
+        if let Some(job) = self.migrate.job_mut(id) {
             job.failed |= result.is_err();
         }
         self.transfer_part_done(id);
@@ -250,13 +255,13 @@ impl Engine {
     /// The data must be durable before the journal names it: then a record never outlives its data.
     fn flush_destinations(&mut self, id: u32) {
         let volatile = self.setup.volatile;
-        let Some(job) = self.job_mut(id) else { return };
+        let Some(job) = self.migrate.job_mut(id) else { return };
         job.phase = Phase::Flush;
         job.outstanding = 1;
         let devices = job.devices & volatile;
         for device in 0..self.setup.extents.devices() {
             if devices & 1 << device != 0 {
-                if let Some(job) = self.job_mut(id) {
+                if let Some(job) = self.migrate.job_mut(id) {
                     job.outstanding += 1;
                 }
                 let number = self.flushes.job_flush_begins(device);
@@ -273,7 +278,7 @@ impl Engine {
         }
         // Nor is the data of this job known to be durable where another flush heard of a lost write first.
         if self.flushes.has_failed()
-            && let Some(job) = self.job_mut(id)
+            && let Some(job) = self.migrate.job_mut(id)
         {
             job.failed = true;
         }

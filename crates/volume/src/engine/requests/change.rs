@@ -6,7 +6,7 @@ use crate::engine::append::Append;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::batch::{Record, Target, put_write, write_bytes};
-use crate::space::bands::stream_hint;
+use crate::space::stream::stream_hint;
 use forebay_block::{IoError, SharedBuf};
 use forebay_prism::Place;
 use smallvec::SmallVec;

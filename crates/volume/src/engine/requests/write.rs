@@ -75,7 +75,7 @@ impl Engine {
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
     /// root, which is longer ago where checkpoints fail.
     fn is_full_of_changes(&self) -> bool {
-        self.checkpoint.is_full(self.requests.executing, self.dirty_limit())
+        self.checkpoint.is_full(self.requests.executing, self.setup.limits.dirty_leaves)
     }
 
     /// Whether there is no space for a write now, whatever its leaf says.

@@ -1,0 +1,127 @@
+//! A job: blocks on their way from one place to another.
+
+use crate::engine::limits::JOBS_MAX;
+use crate::layout::batch::Moved;
+use crate::space::stream::COLLECTED;
+use forebay_block::{ClassId, DiskId, SharedBuf};
+use smallvec::SmallVec;
+
+/// Who waits for a leaf or for a batch: a job, or (below) a piece.
+const FIRST_JOB: u32 = u32::MAX - JOBS_MAX as u32 + 1;
+
+/// The number under which a job waits.
+pub(super) fn waiter(job: u32) -> u32 {
+    FIRST_JOB + job
+}
+
+/// The job that waits under a number; `None` where a piece does.
+pub(crate) fn job_of_waiter(waiter: u32) -> Option<u32> {
+    waiter.checked_sub(FIRST_JOB)
+}
+
+/// What a job is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// From the fast tier to bands.
+    Destage,
+    /// What still lives in a band, to another band.
+    Collect { band: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Reading the summary of the band.
+    Summary,
+    Gather,
+    Read,
+    Write,
+    Flush,
+    Record,
+    Apply,
+}
+
+/// A block to be moved.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub moved: Moved,
+    pub class: ClassId,
+    pub data: Option<SharedBuf>,
+    /// Its source does not match its checksum.
+    pub damaged: bool,
+    pub destination: u64,
+    pub sequence: u64,
+}
+
+/// A job under way.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub kind: JobKind,
+    pub phase: Phase,
+    pub candidates: Vec<Candidate>,
+    /// Summary entries still to be looked up, the last first.
+    pub lookups: Vec<(Moved, ClassId)>,
+    /// Next group of the band whose summary is to be read.
+    pub next_group: u32,
+    /// Newest epoch whose blocks a destage takes.
+    pub cutoff_epoch: Option<u32>,
+    /// Runs of candidates that are still to be read, the last first.
+    pub reads: Vec<Vec<u32>>,
+    /// Device requests (those to be sent among them) or batches under way.
+    pub outstanding: usize,
+    pub failed: bool,
+    /// Waits for a leaf.
+    pub waiting: bool,
+    pub leaves_seen: usize,
+    /// Leaves that its candidates lie in, and the newest of them.
+    pub leaves: usize,
+    pub newest_leaf: Option<(DiskId, u64)>,
+    /// Next candidate to record or to apply.
+    pub next: usize,
+    pub journal_at: Option<(u64, u64)>,
+    pub last_batch: u64,
+    pub batches: SmallVec<[u64; 4]>,
+    /// Devices written, one bit each.
+    pub devices: u32,
+    /// Slots that hosts had taken when it began.
+    pub slots_taken_before: u64,
+}
+
+impl Job {
+    /// A job that begins.
+    pub fn new(kind: JobKind, slots_taken_before: u64) -> Self {
+        Self {
+            kind,
+            phase: if kind == JobKind::Destage { Phase::Gather } else { Phase::Summary },
+            candidates: Vec::new(),
+            lookups: Vec::new(),
+            next_group: 0,
+            cutoff_epoch: None,
+            reads: Vec::new(),
+            outstanding: 0,
+            failed: false,
+            waiting: false,
+            leaves_seen: 0,
+            leaves: 0,
+            newest_leaf: None,
+            next: 0,
+            journal_at: None,
+            last_batch: 0,
+            batches: SmallVec::new(),
+            devices: 0,
+            slots_taken_before,
+        }
+    }
+
+    /// The stream that blocks of a class are written in.
+    pub fn stream(&self, class: ClassId) -> u8 {
+        class.0 | if self.kind == JobKind::Destage { 0 } else { COLLECTED }
+    }
+
+    /// Takes a block to be moved. Blocks come in the order of their leaves.
+    pub fn take(&mut self, moved: Moved, class: ClassId) {
+        let leaf = Some(moved.leaf());
+        self.leaves += usize::from(leaf != self.newest_leaf);
+        self.newest_leaf = leaf;
+        self.candidates.push(Candidate { moved, class, data: None, damaged: false, destination: 0, sequence: 0 });
+    }
+}
