@@ -3,7 +3,6 @@
 
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
-use super::space::Space;
 use crate::layout::page::Entry;
 use crate::space::slots::Slots;
 use crate::space::stream::stream_hint;
@@ -94,24 +93,25 @@ impl Copies {
         any
     }
 
-    /// Sends copies of a run that was just sent to the capacity tier, as far as there is room to spare.
+    /// Sends copies of a run that was just sent to the capacity tier, as far as there are slots to spare.
     pub fn write(
         &mut self,
         who: (DiskId, u64, ClassId),
         checksums: &[u32],
         data: &SharedBuf,
-        (setup, space, outbox): (&Setup, &mut Space, &mut Outbox),
+        mut spare: u64,
+        (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox),
     ) {
         let (disk, first, class) = who;
-        let threshold = space.slots.total() * setup.options.bypass_below_percent / 100;
         for (i, &checksum) in checksums.iter().enumerate() {
-            let room = space.data_slots_free() > threshold;
-            if !room || self.len() as u64 >= copies_max(setup.options.memory_limit_bytes) {
+            if spare == 0 || self.len() as u64 >= copies_max(setup.options.memory_limit_bytes) {
                 return;
             }
-            let Some((slot, _)) = space.slots.allocate(1) else { return };
+            let Some((slot, _)) = slots.allocate(1) else { return };
             let key = (disk.0, first + i as u64);
-            self.give_up(key, &mut space.slots);
+            let free = slots.free();
+            self.give_up(key, slots);
+            spare = spare + (slots.free() - free) - 1;
             self.by_block.insert(key, Copy { slot, checksum, ready: false });
             if let Some((device, offset_bytes)) = setup.extents.place(setup.extents.slot_location(slot)) {
                 let bufs = Vectored::One(data.slice(i * BLOCK, BLOCK));

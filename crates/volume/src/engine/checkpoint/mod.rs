@@ -4,104 +4,22 @@
 
 mod pages;
 mod roots;
+mod state;
 
-pub(crate) use pages::{PageRooms, PageWriter};
-pub(crate) use roots::{RootWriter, header_offsets};
+pub(crate) use roots::header_offsets;
+pub(crate) use state::Checkpoint;
 
 use super::requests::Fill;
-use super::{Engine, Freed, Setup};
+use super::{Engine, Freed};
 use crate::layout::root::Root;
 use crate::map::index::Disk;
 use crate::space::groups::GroupKey;
 use forebay_block::IoError;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use pages::PageRooms;
+use state::Phase;
 
 /// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
 const FAILURES_MAX: u32 = 3;
-/// How far a checkpoint has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Idle,
-    Leaves,
-    Index,
-    Blob,
-    FlushPages,
-    Header,
-    FlushHeader,
-    Supersede,
-}
-
-/// State of checkpointing.
-pub(crate) struct Checkpoint {
-    pub pages: PageWriter,
-    pub roots: RootWriter,
-    phase: Phase,
-    requested: bool,
-    clean: bool,
-    /// Leaves dirtied since the last freeze.
-    dirtied: usize,
-    /// Leaves dirtied from the last durable root to that freeze: where the checkpoint comes to nothing, recovery still
-    /// needs them.
-    dirtied_before: usize,
-    /// See [`RootHeader::counts_due`](crate::layout::root::RootHeader::counts_due), as this checkpoint began.
-    counts_due: bool,
-    /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
-    /// their entries, so they come first.
-    summaries_awaited: BTreeSet<GroupKey>,
-    /// Time before which no new attempt is made after a failure.
-    not_before_ns: u64,
-    /// Attempts in a row that were given up.
-    failures: u32,
-    /// Journal position where a recovery from this checkpoint would start.
-    start: u64,
-}
-
-impl Checkpoint {
-    /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
-    pub fn new(setup: &Arc<Setup>, number: u64, root: &Root) -> Self {
-        Self {
-            pages: PageWriter::new(setup.clone(), root.generation),
-            roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
-            phase: Phase::Idle,
-            requested: false,
-            clean: false,
-            dirtied: 0,
-            dirtied_before: 0,
-            counts_due: false,
-            summaries_awaited: BTreeSet::new(),
-            not_before_ns: 0,
-            failures: 0,
-            start: 0,
-        }
-    }
-
-    /// Whether a checkpoint is in progress.
-    pub fn is_active(&self) -> bool {
-        self.phase != Phase::Idle
-    }
-
-    /// A leaf was dirtied, or recovery will make it so.
-    pub fn count_dirtied(&mut self) {
-        self.dirtied += 1;
-    }
-
-    /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
-    /// root, which is longer ago where checkpoints fail.
-    pub fn is_full(&self, about_to_be: usize, limit: usize) -> bool {
-        let since_freeze = self.dirtied + about_to_be;
-        since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
-    }
-
-    /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up.
-    fn summary_failed(&mut self, key: GroupKey, error: String) {
-        if self.summaries_awaited.contains(&key) {
-            self.pages.fail(error);
-        }
-    }
-}
-
 impl Engine {
     /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
     pub fn request_checkpoint(&mut self, clean: bool) {

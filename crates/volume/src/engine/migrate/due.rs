@@ -1,9 +1,16 @@
 //! When a job is due, and whether one could free what others wait for.
 
 use super::job::{Job, JobKind, Phase};
-use super::{FAILURES_MAX, PAUSE_DOUBLINGS_MAX, PAUSE_NS};
 use crate::engine::Engine;
 use crate::layout::page::BLOCK_SECTORS;
+
+/// Wait after a job that failed or found nothing, in nanoseconds.
+const PAUSE_NS: u64 = 100_000_000;
+/// How often that doubles at most once nobody waits for space any more.
+const PAUSE_DOUBLINGS_MAX: u32 = 6;
+/// After so many jobs in a row that failed or found nothing, those who wait for space are told that there is none.
+/// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
+const FAILURES_MAX: u32 = 30;
 
 impl Engine {
     /// Whether a job is under way or could free something now or after its pause.

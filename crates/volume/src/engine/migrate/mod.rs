@@ -8,145 +8,19 @@ mod destage;
 mod due;
 mod job;
 mod record;
+mod state;
 mod transfer;
 
 pub(crate) use ages::BYTES_PER_PAGE;
 pub(crate) use job::job_of_waiter;
+pub(crate) use state::Migrate;
 
+use super::Engine;
 use super::limits::JOBS_MAX;
-use super::{Engine, Freed};
 use crate::layout::batch::Moved;
 use crate::layout::page::BLOCK_SECTORS;
-use crate::space::extents::Extents;
-use ages::AgeQueue;
 use forebay_block::DiskId;
 use job::{Job, JobKind, Phase};
-use slab::Slab;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// A band whose collection failed is left alone for so long, in nanoseconds: the fault may have passed.
-const AVOID_NS: u64 = 10_000_000_000;
-/// Wait after a job that failed or found nothing, in nanoseconds.
-const PAUSE_NS: u64 = 100_000_000;
-/// How often that doubles at most once nobody waits for space any more.
-const PAUSE_DOUBLINGS_MAX: u32 = 6;
-/// After so many jobs in a row that failed or found nothing, those who wait for space are told that there is none.
-/// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
-const FAILURES_MAX: u32 = 30;
-
-/// State of migration.
-#[derive(Debug, Default)]
-pub(crate) struct Migrate {
-    jobs: Slab<Job>,
-    /// No new jobs, while a pool is being opened.
-    paused: bool,
-    /// Leaves with blocks to be destaged.
-    ages: AgeQueue,
-    /// Where the survey of all leaves has come to.
-    cursor: (u16, u64),
-    /// The counts of what may be destaged may be too low since a policy changed: surveys, the one under way among them,
-    /// that look at every leaf.
-    surveys_left: u8,
-    not_before_ns: u64,
-    /// Jobs in a row that failed or found nothing.
-    failures: u32,
-    /// Sources of destages, from when they are taken: not to be reused while a job may still compare with them.
-    held: BTreeSet<u64>,
-    /// Freed space that jobs still compare with.
-    deferred: Vec<Freed>,
-    /// Bands whose collection failed, and until when they are left alone.
-    excluded_until_ns: BTreeMap<u32, u64>,
-    /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
-    slots_taken_per_job: u64,
-}
-
-impl Migrate {
-    /// A job.
-    fn job(&self, id: u32) -> Option<&Job> {
-        self.jobs.get(id as usize)
-    }
-
-    /// A job.
-    fn job_mut(&mut self, id: u32) -> Option<&mut Job> {
-        self.jobs.get_mut(id as usize)
-    }
-
-    /// Whether a destage job, and whether a collection job is in progress.
-    pub fn in_progress(&self) -> (bool, bool) {
-        let has = |wanted: fn(JobKind) -> bool| self.jobs.iter().any(|(_, job)| wanted(job.kind));
-        (has(|kind| kind == JobKind::Destage), has(|kind| matches!(kind, JobKind::Collect { .. })))
-    }
-
-    /// No new jobs begin, or they may again.
-    pub fn pause_all(&mut self, paused: bool) {
-        self.paused = paused;
-    }
-
-    /// Leaves a band alone for a while.
-    fn exclude(&mut self, band: u32, now_ns: u64) {
-        self.excluded_until_ns.insert(band, now_ns.saturating_add(AVOID_NS));
-    }
-
-    /// Whether freed space belongs to a job in progress; if so it is kept back until a job ends.
-    pub fn holds(&mut self, freed: Freed, extents: &Extents) -> bool {
-        let hit = match freed {
-            Freed::Band(band) => self.collects(band),
-            Freed::Slots { first, count } => {
-                let (from, to) = (extents.slot_location(first), extents.slot_location(first + count));
-                self.held.range(from..to).next().is_some()
-            }
-        };
-        if hit {
-            self.deferred.push(freed);
-        }
-        hit
-    }
-
-    fn collects(&self, band: u32) -> bool {
-        self.jobs.iter().any(|(_, job)| job.kind == JobKind::Collect { band })
-    }
-
-    /// Whether a band is not to be collected now: its collection failed lately, or is in progress.
-    fn leaves_alone(&self, band: u32) -> bool {
-        self.excluded_until_ns.contains_key(&band) || self.collects(band)
-    }
-
-    /// Space kept back by jobs.
-    pub fn deferred(&self) -> impl Iterator<Item = Freed> + '_ {
-        self.deferred.iter().copied()
-    }
-
-    /// Where recovery would find what jobs have recorded and not yet applied.
-    pub fn journal_at(&self) -> Option<(u64, u64)> {
-        self.jobs.iter().filter_map(|(_, job)| job.journal_at).min()
-    }
-
-    /// Sequences of jobs that are recorded but not yet applied.
-    pub fn unapplied(&self) -> Vec<u64> {
-        let mut sequences = Vec::new();
-        for (_, job) in self.jobs.iter().filter(|(_, job)| job.journal_at.is_some()) {
-            // What is applied already must not be replayed: the band it went to may have its summary written by now.
-            let applied = if job.phase == Phase::Apply { job.next } else { 0 };
-            sequences.extend(job.candidates[applied..].iter().map(|candidate| candidate.sequence).filter(|&s| s != 0));
-        }
-        sequences.sort_unstable();
-        sequences.dedup();
-        sequences
-    }
-
-    /// Whether the counts of what may be destaged are right: none is left from before a policy changed.
-    pub fn has_surveyed(&self) -> bool {
-        self.surveys_left == 0
-    }
-
-    /// The counts of what may be destaged may be wrong since a policy changed.
-    pub fn policy_changed(&mut self) {
-        // A survey in progress may have begun anywhere: only the next one sees all.
-        let is_in_progress = !self.jobs.is_empty() || self.cursor != (0, 0);
-        self.surveys_left = if is_in_progress { 2 } else { 1 };
-        self.not_before_ns = 0;
-    }
-}
 
 impl Engine {
     /// Lets migration try again what it had put off.

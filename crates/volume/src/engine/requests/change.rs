@@ -77,8 +77,11 @@ impl Engine {
                 if device != 0 && self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both) {
                     let checksums = self.requests.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
-                    let rooms = (&*self.setup, &mut self.space, &mut self.outbox);
-                    self.copies.write((disk, block, class), &checksums, &slice, rooms);
+                    // Data comes first: only what is well above the threshold at which writes go past the tier.
+                    let kept = self.space.slots.total() * self.setup.options.bypass_below_percent / 100;
+                    let spare = self.space.data_slots_free().saturating_sub(kept);
+                    let rooms = (&*self.setup, &mut self.space.slots, &mut self.outbox);
+                    self.copies.write((disk, block, class), &checksums, &slice, spare, rooms);
                 }
             }
         }

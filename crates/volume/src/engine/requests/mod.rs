@@ -7,48 +7,29 @@ mod piece;
 mod ranges;
 mod read;
 mod reclass;
+mod state;
 mod status;
 mod streams;
 mod submit;
 mod sweep;
 mod waiting;
+mod wants;
 mod write;
 
 pub(crate) use piece::{Fill, Piece};
-pub(crate) use waiting::Wants;
+pub(crate) use state::Requests;
+pub(crate) use wants::Wants;
 
 use super::Engine;
 use crate::request::{Completion, Outcome, RequestError};
 use client::{Client, ClientKind};
 use forebay_block::{Buf, DiskId};
-use forebay_prism::Run;
 use piece::{PieceKind, within_leaf};
-use ranges::Ranges;
-use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
-use streams::Streams;
-use waiting::Waiting;
 
 const BLOCK: u64 = 4096;
 /// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
 const CLIENT: u32 = 1 << 31;
-
-/// Requests of hosts.
-#[derive(Default)]
-pub(crate) struct Requests {
-    pub clients: Slab<Client>,
-    pub pieces: Slab<Piece>,
-    pub ranges: Ranges,
-    pub waiting: Waiting,
-    streams: Streams,
-    /// Pieces that hold a leaf which they will change.
-    pub executing: usize,
-    pub completions: VecDeque<Completion>,
-    /// Reused scratch space: no allocation per request.
-    runs: Vec<Run>,
-    woken: Vec<u32>,
-}
 
 impl Engine {
     /// Adds a piece that changes the map and starts it when its range is free.

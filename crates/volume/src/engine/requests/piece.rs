@@ -1,7 +1,7 @@
 //! The pieces that host requests are cut into: one piece lies within one map leaf.
 
 use super::client::Sweep;
-use super::waiting::Wants;
+use super::wants::Wants;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};

@@ -3,7 +3,7 @@
 use super::CLIENT;
 use super::client::{ClientKind, Sweep};
 use super::piece::{Fill, PieceKind, Segment};
-use super::waiting::Wants;
+use super::wants::Wants;
 use crate::engine::Engine;
 use crate::layout::batch::write_bytes;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};

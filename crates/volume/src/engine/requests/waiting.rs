@@ -1,51 +1,11 @@
 //! Pieces that cannot go on, and when they are tried again.
 
+use super::wants::{Waiting, Wants};
 use crate::engine::Engine;
 use crate::request::RequestError;
-use std::collections::VecDeque;
 
 /// How long a write waits for space at least while migration achieves nothing.
 const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
-
-/// What a parked piece waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Wants {
-    /// Its turn in its range.
-    #[default]
-    Turn,
-    /// Room in the journal.
-    Journal,
-    /// A checkpoint: too many leaves are dirty.
-    Checkpoint,
-    /// Slots or bands.
-    Space,
-}
-
-/// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
-#[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    queues: [VecDeque<u32>; 4],
-}
-
-impl Waiting {
-    /// In the order in which they are tried again: those who only waited for their turn first.
-    pub const REASONS: [Wants; 4] = [Wants::Turn, Wants::Journal, Wants::Checkpoint, Wants::Space];
-
-    /// The queue of a reason.
-    pub fn queue(&mut self, wants: Wants) -> &mut VecDeque<u32> {
-        &mut self.queues[wants as usize]
-    }
-
-    /// The first who waits for a reason.
-    pub fn first(&self, wants: Wants) -> Option<u32> {
-        self.queues[wants as usize].front().copied()
-    }
-
-    /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty)
-    }
-}
 
 impl Engine {
     /// Parks a piece until what it waits for comes.

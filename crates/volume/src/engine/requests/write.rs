@@ -2,7 +2,7 @@
 
 use super::client::Sweep;
 use super::piece::{Fill, PieceKind, Segment};
-use super::waiting::Wants;
+use super::wants::Wants;
 use crate::engine::Engine;
 use crate::engine::map::Leaf;
 use crate::request::RequestError;

@@ -1,0 +1,27 @@
+//! The requests of hosts that are not answered yet.
+
+use super::client::Client;
+use super::piece::Piece;
+use super::ranges::Ranges;
+use super::streams::Streams;
+use super::wants::Waiting;
+use crate::request::Completion;
+use forebay_prism::Run;
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// Requests of hosts.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub clients: Slab<Client>,
+    pub pieces: Slab<Piece>,
+    pub ranges: Ranges,
+    pub waiting: Waiting,
+    pub(super) streams: Streams,
+    /// Pieces that hold a leaf which they will change.
+    pub executing: usize,
+    pub completions: VecDeque<Completion>,
+    /// Reused scratch space: no allocation per request.
+    pub(super) runs: Vec<Run>,
+    pub(super) woken: Vec<u32>,
+}
