@@ -65,7 +65,7 @@ impl Load {
             fua: false,
             export: 0,
             tag: None,
-            told: None,
+            hints: None,
         });
     }
     fn write(&mut self, block: u64, blocks: u64) {

@@ -168,7 +168,7 @@ Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing 
   forebay replay trace.vscsi.gz --target 'model:p4610?fill=90' --wrap
   forebay replay trace.vscsi.gz --target pool:pool.toml --as-fast-as-possible --depth 8
 
-TRACE is a file in any format that `analyze` reads; it is read twice: what does not fit the target is told before anything runs.
+TRACE is a file in any format that `analyze` reads; it is read twice: what does not fit the target is reported before anything runs.
 At recorded times the latency of an I/O counts from its recorded time, and the drift from the times is reported.
 A replay that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
 Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os failed; 2: it could not be done.")]
@@ -399,7 +399,7 @@ pub struct SimulateOptions {
     /// As many lives as fit into this time
     #[arg(long, value_name = "MINUTES")]
     pub minutes: Option<f64>,
-    /// Number of the first; each number has a seed of its own, which a failure is told with
+    /// Number of the first; each number has a seed of its own, which a failure is reported with
     #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     pub from: u64,
     /// This life only; a failing one is shrunk and shown with its log

@@ -43,7 +43,7 @@ fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf
 }
 
 #[test]
-fn a_small_trace_is_told_exactly() {
+fn a_small_trace_is_counted_exactly() {
     let directory = tempfile::TempDir::new().unwrap();
     // Blocks 0 and 1 written, 0 twice; 8 KiB read that begin within block 1; block 9 read once.
     let requests = [(0, 8192, true), (0, 4096, true), (12, 8192, false), (72, 512, false)];
@@ -136,7 +136,7 @@ fn a_directory_is_a_fleet() {
     let betas: Vec<f64> =
         found["traces"].as_array().unwrap().iter().map(|trace| trace["report"]["beta"].as_f64().unwrap()).collect();
     assert_eq!(betas, [1.0, 2.0]);
-    // One that is none leaves the others, and is told.
+    // One that is none leaves the others, and is reported.
     fs::write(directory.path().join("c.txt"), "this is no trace\n").unwrap();
     let output = forebay(&["analyze", directory.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -347,11 +347,11 @@ fn levels_are_those_of_rocksdbs_log() {
     let rules = rules.to_str().unwrap();
     let by_rule = json(&["analyze", trace, "--rules", rules, "--rocksdb-log", log]);
     assert_eq!((written(&by_rule, "upper"), written(&by_rule, "lower")), (three, five));
-    assert_eq!(by_rule["report"]["untold"].as_array().unwrap().len(), 0);
+    assert_eq!(by_rule["report"]["unknown"].as_array().unwrap().len(), 0);
     // Without the LOG they are unknown, and it says so.
     let without = json(&["analyze", trace, "--rules", rules]);
     assert_eq!((written(&without, "upper"), written(&without, "lower")), (0, 0));
-    assert_eq!(without["report"]["untold"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
+    assert_eq!(without["report"]["unknown"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
     let text = String::from_utf8(forebay(&["size", trace, "--rules", rules]).stdout).unwrap();
     assert!(text.contains("which is unknown then: rocksdb.level\n"), "{text}");
     let said = String::from_utf8(forebay(&["analyze", trace, "--by", "level"]).stderr).unwrap();

@@ -57,7 +57,7 @@ fn regression_requests_that_a_format_cannot_hold_are_left_out_and_located() {
     }
 }
 
-/// Volumes that nobody had asked for were told as left out, and the exit code was that of damage.
+/// Volumes that nobody had asked for were reported as left out, and the exit code was that of damage.
 #[test]
 fn regression_one_volume_of_a_fleet_is_all_that_is_asked_for() {
     let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096), (3, 512)]);

@@ -80,7 +80,7 @@ fn replayed(trace: &str, target: &str, more: &[&str]) -> Value {
     serde_json::from_str(&good(&replay(trace, target, more))).unwrap()
 }
 
-/// Records of all I/Os, in the order of their handing over.
+/// Records of all I/Os, in the order of their submission.
 #[track_caller]
 fn recorded(path: &str) -> Vec<Record> {
     let bytes = std::fs::read(path).unwrap();
@@ -114,8 +114,8 @@ fn every_request_reaches_the_target_once_at_its_time() {
         assert!(record.submitted_ns >= record.intended_ns && !record.failed);
     }
     assert!(std::fs::read(parquet).unwrap().starts_with(b"PAR1"));
-    let (job, told) = (&result["jobs"][0], &result["replay"]);
-    assert_eq!((&job["ios"], &job["partial"], &told["requests"]), (&600.into(), &Value::Null, &600.into()));
+    let (job, hints) = (&result["jobs"][0], &result["replay"]);
+    assert_eq!((&job["ios"], &job["partial"], &hints["requests"]), (&600.into(), &Value::Null, &600.into()));
     assert_eq!((&job["open_loop"]["scheduled"], &job["open_loop"]["issued"]), (&600.into(), &600.into()));
     let kinds: Vec<(&str, u64)> = job["kinds"]
         .as_array()
@@ -124,14 +124,14 @@ fn every_request_reaches_the_target_once_at_its_time() {
         .map(|kind| (kind["kind"].as_str().unwrap(), kind["ios"].as_u64().unwrap()))
         .collect();
     assert_eq!(kinds, [("read", 200), ("write", 200), ("trim", 100), ("flush", 100)]);
-    assert_eq!(told["span"]["length_ns"], 599 * 300_000);
-    assert_eq!(told["footprint"]["end_byte"], 599 * 64 * 512 + 4096 * 3);
-    let drift = &told["drift_ns"];
+    assert_eq!(hints["span"]["length_ns"], 599 * 300_000);
+    assert_eq!(hints["footprint"]["end_byte"], 599 * 64 * 512 + 4096 * 3);
+    let drift = &hints["drift_ns"];
     assert_eq!((&drift["late"]["samples"], &drift["inter_arrival"]["samples"]), (&600.into(), &599.into()));
     // The telemetry knows the same of every I/O.
     let latest = found.iter().map(|record| record.submitted_ns - record.intended_ns).max().unwrap();
     assert!(drift["late"]["max"].as_u64().unwrap() <= latest, "{drift} {latest}");
-    assert_eq!(told["faults"]["count"], 0);
+    assert_eq!(hints["faults"]["count"], 0);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn windows_limits_and_what_does_not_fit() {
     // Longer than a buffer, and between blocks.
     let trace = place.trace(&[record(0, READ, 0, 3 << 20), record(10, WRITE, 8, 700)]);
     let result = replayed(&trace, null, &["--as-fast-as-possible"]);
-    let told = &result["replay"];
-    assert_eq!((&told["split"], &told["rounded"], &told["ios"]), (&1.into(), &1.into(), &4.into()));
+    let hints = &result["replay"];
+    assert_eq!((&hints["split"], &hints["rounded"], &hints["ios"]), (&1.into(), &1.into(), &4.into()));
     assert_eq!(result["jobs"][0]["bytes"], (3 << 20) + 1024);
 }
 
@@ -231,7 +231,7 @@ fn damage_in_a_trace_is_located_and_the_rest_replayed() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_before_anything_runs() {
+fn what_cannot_be_done_is_said_before_anything_runs() {
     let place = Place::new();
     let trace = place.trace(&requests());
     let null = "null:?size=32MiB";

@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Complaints of one check that are told.
+/// Complaints of one check that are reported.
 const COMPLAINTS_MAX: usize = 8;
 
 /// What is planted, for the proof that the check finds it.
@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> Result<()> {
         "dropped"
     );
     for round in 0..options.rounds {
-        // Every second round is for the first, where most is under way.
+        // Every second round is for the first, where most is in progress.
         let others = settings.len() - 1;
         let index = if round % 2 == 0 || others == 0 { 0 } else { 1 + usize::try_from(round / 2)? % others };
         let setting = &settings[index];

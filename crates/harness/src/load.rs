@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Payload under way at most, in bytes.
+/// Payload in progress at most, in bytes.
 const IN_FLIGHT_MAX_BYTES: usize = 4 << 20;
 
 /// What was sent, for the summary.
@@ -68,7 +68,7 @@ enum Waiting {
     },
 }
 
-/// A connection, its part of the disk, and what is under way.
+/// A connection, its part of the disk, and what is in progress.
 pub struct Connection<'a> {
     client: NbdClient,
     part: &'a Part,

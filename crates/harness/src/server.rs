@@ -74,7 +74,7 @@ impl Pool {
         std::thread::spawn(move || {
             let mut line = String::new();
             let result = BufReader::new(output).read_line(&mut line).map(|_| line);
-            // The receiver may have lost patience.
+            // The receiver may have given up.
             let _ = sender.send(result);
         });
         let line = receiver

@@ -24,7 +24,7 @@ pub struct Kind {
     pub must_move: bool,
 }
 
-/// A fast tier that is always full, so that destage and collection are under way at every kill; a map that does not fit
+/// A fast tier that is always full, so that destage and collection are in progress at every kill; a map that does not fit
 /// memory, so that leaves come and go; and one with room for everything.
 pub const KINDS: [Kind; 3] = [
     Kind { name: "tiny", fast: 8, capacity: 36, disk: 24, memory: 64, must_move: true },

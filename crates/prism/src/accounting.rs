@@ -1,4 +1,4 @@
-//! Books per class.
+//! Statistics per class.
 //!
 //! The figures follow the O+Q papers' terms. *alpha* (write reduction factor) is the share of host writes that the
 //! fast tier kept from the capacity tier: `1 - (bypassed + destaged) / host written`. *beta* (write invalidation

@@ -347,10 +347,10 @@ impl ClassTable {
 
     /// Predicates of the rules that nothing tells: class name and predicate, each once.
     #[must_use]
-    pub fn untold(&self, is_told: impl Fn(Need) -> bool) -> Vec<(String, String)> {
+    pub fn unknown(&self, is_known: impl Fn(Need) -> bool) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for (id, rule) in &self.rules {
-            for (_, predicate) in rule.needs().into_iter().filter(|(need, _)| !is_told(*need)) {
+            for (_, predicate) in rule.needs().into_iter().filter(|(need, _)| !is_known(*need)) {
                 let named = (self.get(*id).map(|class| class.name.clone()).unwrap_or_default(), predicate);
                 if !found.contains(&named) {
                     found.push(named);

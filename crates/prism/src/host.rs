@@ -37,7 +37,7 @@ pub struct HostFacts<'a> {
 
 /// What a map of files tells of one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileTold {
+pub struct FileHints {
     /// Its path.
     pub path: String,
     /// Its size in bytes.
@@ -50,7 +50,7 @@ pub struct FileTold {
 
 /// Facts that a request carries to where it is classified: [`HostFacts`] that own what they say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct HostHints {
     /// How long the data will live, by its writer.
     pub lifetime: Option<Lifetime>,
     /// Whether it is file-system metadata.
@@ -60,7 +60,7 @@ pub struct Told {
     /// Whether it went past the page cache.
     pub direct: Option<bool>,
     /// Its file. Shared: many requests are of one file.
-    pub file: Option<Arc<FileTold>>,
+    pub file: Option<Arc<FileHints>>,
     /// Where in the file it begins, in bytes.
     pub file_offset_bytes: Option<u64>,
     /// Only a map of files says which file it is: such a map lags behind, so contents that identify themselves know better.
@@ -73,7 +73,7 @@ pub struct Told {
     pub cgroup: Option<Arc<str>>,
 }
 
-impl Told {
+impl HostHints {
     /// As the classifier takes them. The hint that came with the request counts before the file's.
     #[must_use]
     pub fn facts(&self) -> HostFacts<'_> {

@@ -1,4 +1,4 @@
-//! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the books per class.
+//! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the statistics per class.
 //!
 //! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), the host's hints
 //! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock,
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 pub use accounting::ClassStats;
 pub use class::{BuiltIn, ClassChange, ClassError, ClassSpec, ClassTable, Place};
 pub use direction::Direction;
-pub use host::{FileTold, HostFacts, Told};
+pub use host::{FileHints, HostFacts, HostHints};
 pub use lifetime::Lifetime;
 pub use rules::{Facts, Need, Rule, RuleError};
 
@@ -212,7 +212,7 @@ impl Prism {
 
     /// The class that a block written as `class` belongs to, now that more of the host's facts about it is known: a rule's,
     /// or that of its lifetime hint where nothing else had claimed it. Where a class of the operator's own claimed it by
-    /// facts that hold no longer, it is nobody's again; where that cannot be told (which process wrote it, how large the
+    /// facts that hold no longer, it is nobody's again; where that cannot be known (which process wrote it, how large the
     /// request was) it stays. Contents and behaviour were looked at when it was written.
     ///
     /// Of `intent`, the address (of the block), the disk, the tag and the host's facts count.

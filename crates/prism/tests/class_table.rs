@@ -21,8 +21,8 @@ fn built_in_classes_and_the_operators_own_merge_by_name() {
     assert_eq!(names(&table), ["cold", "metadata", "log", "temp", "hot", "backup"]);
     assert_eq!(table.get(ClassId(2)), Some(&log));
     assert_eq!(table.id_of("backup"), Some(ClassId(5)));
-    let untold = table.untold(|need| need != Need::Path);
-    assert_eq!(untold, [("log".to_owned(), "path:**/WAL/**".to_owned())]);
+    let unknown = table.unknown(|need| need != Need::Path);
+    assert_eq!(unknown, [("log".to_owned(), "path:**/WAL/**".to_owned())]);
     assert_eq!(table.default_class(), ClassId(0));
     assert_eq!(ClassTable::from_configured(&[]).unwrap(), ClassTable::default());
 }

@@ -149,7 +149,7 @@ fn a_policy_changed_live_takes_effect() {
     let change = forebay_prism::ClassChange { rules: Some(vec!["fs.journal".into()]), ..Default::default() };
     prism.table_mut().set("temp", change).unwrap();
     assert_eq!(class(&mut prism, LOG_START, &[1; BLOCK]), "temp");
-    assert_eq!(prism.table().untold(|need| need == Need::Contents), []);
+    assert_eq!(prism.table().unknown(|need| need == Need::Contents), []);
 }
 
 #[test]

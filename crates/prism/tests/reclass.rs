@@ -4,7 +4,9 @@
 mod xfs;
 
 use forebay_block::{ClassId, DiskId};
-use forebay_prism::{ClassSpec, ClassTable, Direction, FileTold, HostFacts, Intent, Lifetime, Place, Prism, Told};
+use forebay_prism::{
+    ClassSpec, ClassTable, Direction, FileHints, HostFacts, HostHints, Intent, Lifetime, Place, Prism,
+};
 use std::sync::Arc;
 
 const COLD: ClassId = ClassId(0);
@@ -34,9 +36,9 @@ fn intent(host: HostFacts<'_>) -> Intent<'_> {
     }
 }
 
-fn file(path: &str, size_bytes: u64, lifetime: Option<Lifetime>) -> Told {
-    let file = FileTold { path: path.to_owned(), size_bytes, lifetime, sst_level: None };
-    Told { file: Some(Arc::new(file)), ..Told::default() }
+fn file(path: &str, size_bytes: u64, lifetime: Option<Lifetime>) -> HostHints {
+    let file = FileHints { path: path.to_owned(), size_bytes, lifetime, sst_level: None };
+    HostHints { file: Some(Arc::new(file)), ..HostHints::default() }
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn a_hint_counts_where_nothing_else_does() {
     assert_eq!(prism.reclass(&intent(short.facts()), METADATA), METADATA);
     let long = file("/x", 1, Some(Lifetime::Long));
     assert_eq!(prism.reclass(&intent(long.facts()), COLD), COLD);
-    let own = Told { lifetime: Some(Lifetime::Long), ..short };
+    let own = HostHints { lifetime: Some(Lifetime::Long), ..short };
     assert_eq!(own.facts().lifetime, Some(Lifetime::Long), "that of the request comes before that of the file");
 }
 
@@ -84,7 +86,7 @@ fn ruled(rules: &[&str]) -> Prism {
 
 #[test]
 fn regression_what_the_map_cannot_tell_keeps_its_class() {
-    let mapped = Told { is_by_map: true, ..file("/mnt/db/x", 1 << 30, None) };
+    let mapped = HostHints { is_by_map: true, ..file("/mnt/db/x", 1 << 30, None) };
     assert!(mapped.facts().is_by_map);
     for rule in ["process:postgres*", "request_size<=16KiB", "export:1 & path:/mnt/**", "direct", "hint.meta", "pid=3"]
     {
@@ -106,14 +108,14 @@ fn places_count_block_by_block() {
     let prism = ruled(&["file_offset<4KiB & path:/mnt/**"]);
     assert!(prism.reclass_uses_place());
     assert!(!ruled(&["path:/mnt/**"]).reclass_uses_place());
-    let mut told = file("/mnt/x", 1, None);
+    let mut hints = file("/mnt/x", 1, None);
     for (offset, class) in [(Some(0), ClassId(5)), (Some(4096), COLD), (None, COLD)] {
-        told.file_offset_bytes = offset;
-        assert_eq!(prism.reclass(&intent(told.facts()), COLD), class, "{offset:?}");
+        hints.file_offset_bytes = offset;
+        assert_eq!(prism.reclass(&intent(hints.facts()), COLD), class, "{offset:?}");
     }
     let prism = ruled(&["offset:0..4KiB & path:/mnt/**"]);
     for (offset_bytes, class) in [(0, ClassId(5)), (4096, COLD)] {
-        assert_eq!(prism.reclass(&Intent { offset_bytes, ..intent(told.facts()) }, COLD), class);
+        assert_eq!(prism.reclass(&Intent { offset_bytes, ..intent(hints.facts()) }, COLD), class);
     }
 }
 
@@ -121,8 +123,8 @@ fn places_count_block_by_block() {
 fn data_of_a_file_lies_in_its_file_system() {
     let block = xfs::superblock();
     let mut prism = ruled(&["fs.xfs & path:/mnt/**"]);
-    let told = file("/mnt/x", 1, None);
-    let at = |offset_bytes| Intent { offset_bytes, ..intent(told.facts()) };
+    let hints = file("/mnt/x", 1, None);
+    let at = |offset_bytes| Intent { offset_bytes, ..intent(hints.facts()) };
     assert_eq!(prism.reclass(&at(1 << 20), COLD), COLD, "nothing is known of a file system");
     let write = Intent { data: &block, ..intent(HostFacts::default()) };
     prism.classify(&write, &mut Vec::new());
@@ -139,8 +141,8 @@ fn a_file_that_is_no_table_is_on_no_level() {
         ("/mnt/db/1.sst", None, ClassId(5)),
         ("/mnt/db/1.log", None, COLD),
     ] {
-        let file = FileTold { path: path.to_owned(), sst_level: level, ..FileTold::default() };
-        let told = Told { file: Some(Arc::new(file)), is_by_map: true, ..Told::default() };
-        assert_eq!(prism.reclass(&intent(told.facts()), ClassId(5)), class, "{path} {level:?}");
+        let file = FileHints { path: path.to_owned(), sst_level: level, ..FileHints::default() };
+        let hints = HostHints { file: Some(Arc::new(file)), is_by_map: true, ..HostHints::default() };
+        assert_eq!(prism.reclass(&intent(hints.facts()), ClassId(5)), class, "{path} {level:?}");
     }
 }

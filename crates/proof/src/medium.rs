@@ -19,7 +19,7 @@ pub struct Medium {
     /// other, when a sector is written again.
     cache: SectorCache<()>,
     writes: u64,
-    /// Flushes under way: what they cover is written back before it is overwritten.
+    /// Flushes in flight: what they cover is written back before it is overwritten.
     flushing: u32,
     /// Sectors that a failed flush gave up: reads see them from the cache until the power fails, and no later flush
     /// writes them back. Linux does so with dirty pages (LWN 752063, "PostgreSQL's fsync() surprise").
@@ -65,7 +65,7 @@ impl Medium {
         self.writes += 1;
         for (sector, content) in ((offset_bytes / SECTOR_BYTES) as u64..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             if self.cache.contains(sector) {
-                // The version that is overwritten may have reached the medium before: always where a flush is under way
+                // The version that is overwritten may have reached the medium before: always where a flush is in flight
                 // that may cover it, else at the device's whim.
                 if self.flushing > 0 || random.chance(1, 2) {
                     self.write_back(sector);
@@ -140,7 +140,7 @@ impl Medium {
         self.flushing = 0;
     }
 
-    /// A write that was under way when the power failed: any of its sectors made it.
+    /// A write that was in flight when the power failed: any of its sectors made it.
     pub fn tear(&mut self, offset_bytes: usize, bytes: &[u8], keep: u64, random: &mut Random) {
         for (sector, content) in ((offset_bytes / SECTOR_BYTES) as u64..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             if random.chance(keep, 256) {

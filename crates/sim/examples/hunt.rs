@@ -1,7 +1,7 @@
 //! Looks for lives that fail: `hunt FROM COUNT [KIND [FAILURES]]`, of lives of all kinds or of one (by its number in
 //! `Kind::ALL`; a higher number: all). Prints the first failure, or so many, and ends with 1, or ends with 0. Small, so
 //! that it is built quickly over a volume with a bug planted in it (`tests/planted/run`). With 0 failures wanted it lives
-//! all lives and prints what their power cuts met: counts, and pairs of things under way.
+//! all lives and prints what their power cuts met: counts, and pairs of things in progress.
 
 use forebay_sim::{Coverage, Kind, Scenario, live, shrink};
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     counts: BTreeMap<&'static str, u64>,
-    /// Power cuts by two things that were under way at once.
+    /// Power cuts by two things that were in progress at once.
     pairs: BTreeMap<(&'static str, &'static str), u64>,
 }
 
@@ -17,13 +17,13 @@ pub const MARKS: [&str; 18] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
-    "power cuts with destage under way",
-    "power cuts with collection under way",
-    "power cuts with a checkpoint under way",
+    "power cuts with destage in progress",
+    "power cuts with collection in progress",
+    "power cuts with a checkpoint in progress",
     "power cuts with a map page being read",
     "power cuts with a map page being written",
-    "power cuts with a flush under way",
-    "power cuts with a trim under way",
+    "power cuts with a flush in flight",
+    "power cuts with a trim in flight",
     "power cuts with writes waiting for space",
     "power cuts with a change of disks not yet durable",
     "recoveries",
@@ -40,17 +40,17 @@ impl Coverage {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// The power fails while the engine does this, and devices have these requests under way.
-    pub fn power_cut(&mut self, activity: &Activity, under_way: impl Iterator<Item = &'static str>) {
+    /// The power fails while the engine does this, and devices have these requests in flight.
+    pub fn power_cut(&mut self, activity: &Activity, in_flight: impl Iterator<Item = &'static str>) {
         self.count("power cuts");
         let marks = [
-            (activity.destage, "power cuts with destage under way"),
-            (activity.collection, "power cuts with collection under way"),
-            (activity.checkpoint, "power cuts with a checkpoint under way"),
+            (activity.destage, "power cuts with destage in progress"),
+            (activity.collection, "power cuts with collection in progress"),
+            (activity.checkpoint, "power cuts with a checkpoint in progress"),
             (activity.page_in, "power cuts with a map page being read"),
             (activity.page_out, "power cuts with a map page being written"),
-            (activity.flush, "power cuts with a flush under way"),
-            (activity.trim, "power cuts with a trim under way"),
+            (activity.flush, "power cuts with a flush in flight"),
+            (activity.trim, "power cuts with a trim in flight"),
             (activity.stalled, "power cuts with writes waiting for space"),
         ];
         marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, mark)| self.count(mark));
@@ -62,7 +62,7 @@ impl Coverage {
             (activity.sweep, "sweep"),
         ];
         let states = states.into_iter().filter_map(|(is_so, state)| is_so.then_some(state));
-        let states: BTreeSet<&'static str> = states.chain(under_way).collect();
+        let states: BTreeSet<&'static str> = states.chain(in_flight).collect();
         for &one in &states {
             for &other in states.iter().filter(|&&other| other > one) {
                 *self.pairs.entry((one, other)).or_default() += 1;
@@ -70,7 +70,7 @@ impl Coverage {
         }
     }
 
-    /// Power cuts by pairs of things that were under way at once.
+    /// Power cuts by pairs of things that were in progress at once.
     pub fn pairs(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
         self.pairs.iter().map(|(&pair, &count)| (pair, count))
     }

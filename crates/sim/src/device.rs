@@ -46,7 +46,7 @@ pub enum AfterDiscard {
 
 /// How a device behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manners {
+pub struct Behaviour {
     /// What a discarded range reads as.
     pub after_discard: AfterDiscard,
     /// Chance in 256 that a sector which was only in the cache survives a power cut.
@@ -64,14 +64,14 @@ struct Flight {
     /// Submitted when there was no power any more.
     is_late: bool,
     region: Region,
-    /// What was to be done was done when it was submitted: only its end is yet to be told.
+    /// What was to be done was done when it was submitted: only its end is yet to be reported.
     is_done: bool,
 }
 
 struct Core {
     medium: Medium,
     geometry: Geometry,
-    manners: Manners,
+    behaviour: Behaviour,
     timing: Timing,
     clock: VirtualClock,
     power: Power,
@@ -85,11 +85,11 @@ struct Core {
     dead_sectors: BTreeSet<u64>,
     places: Places,
     holds: Vec<Hold>,
-    /// Misreads that were told.
+    /// Misreads that were reported.
     misread: u64,
-    /// What was under way when the power failed.
+    /// What was in progress when the power failed.
     at_cut: Vec<&'static str>,
-    /// Writes that were under way when the power failed.
+    /// Writes that were in flight when the power failed.
     torn: Vec<Request>,
     /// Writes that will happen once more.
     echoes: Vec<(u64, usize, Vec<u8>)>,
@@ -144,7 +144,7 @@ impl SimDevice {
         let core = Core {
             medium: Medium::new(geometry.size_bytes as usize),
             geometry: geometry.clone(),
-            manners: Manners { after_discard: AfterDiscard::Zeros, keep: 128, gives_up: false },
+            behaviour: Behaviour { after_discard: AfterDiscard::Zeros, keep: 128, gives_up: false },
             timing: Timing::Between(1000, 1000),
             clock: clock.clone(),
             power: power.clone(),
@@ -174,10 +174,10 @@ impl SimDevice {
     }
 
     /// Switches it on, after a power cut or for the first time.
-    pub fn start(&self, seed: u64, timing: Timing, manners: Manners) {
+    pub fn start(&self, seed: u64, timing: Timing, behaviour: Behaviour) {
         let mut core = self.core();
         core.random = Random::new(seed);
-        (core.timing, core.manners) = (timing, manners);
+        (core.timing, core.behaviour) = (timing, behaviour);
         core.faults.clear();
         core.holds.clear();
         core.at_cut.clear();
@@ -212,26 +212,26 @@ impl SimDevice {
         self.core().faults.push(fault);
     }
 
-    /// Misreads that the engine was told as good reads.
+    /// Misreads that the engine was given as good reads.
     #[must_use]
     pub fn misread(&self) -> u64 {
         self.core().misread
     }
 
-    /// What is under way, or was when the power failed.
+    /// What is in progress, or was when the power failed.
     #[must_use]
-    pub fn under_way(&self) -> Vec<&'static str> {
+    pub fn in_flight(&self) -> Vec<&'static str> {
         let core = self.core();
         let flights = core.flights.iter().filter(|flight| !flight.is_late).map(|flight| core.name(flight));
         core.at_cut.iter().copied().chain(flights).collect()
     }
 
-    /// The power is off: what was under way is torn, what was in the cache is lost in part.
+    /// The power is off: what was in progress is torn, what was in the cache is lost in part.
     pub fn power_cut(&self) {
         let core = &mut *self.core();
-        let keep = core.manners.keep;
-        let under_way = std::mem::take(&mut core.flights).into_iter().filter(|flight| !flight.is_late);
-        for request in std::mem::take(&mut core.torn).into_iter().chain(under_way.map(|flight| flight.request)) {
+        let keep = core.behaviour.keep;
+        let in_flight = std::mem::take(&mut core.flights).into_iter().filter(|flight| !flight.is_late);
+        for request in std::mem::take(&mut core.torn).into_iter().chain(in_flight.map(|flight| flight.request)) {
             let mut at = request.offset_bytes as usize;
             match &request.op {
                 Op::Write { bufs, .. } => {
@@ -260,7 +260,7 @@ impl SimDevice {
         medium.flush_ends(number, true);
     }
 
-    /// When the next request ends; `u64::MAX` where none is under way.
+    /// When the next request ends; `u64::MAX` where none is in progress.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.core().next_ns()
@@ -430,7 +430,7 @@ impl Core {
         }
         while let Some(at) = ripe(&self.flights) {
             if !self.power.carry_out() {
-                // What is under way stays so: the cut will tear it.
+                // What is in progress stays so: the cut will tear it.
                 return;
             }
             let flight = self.flights.swap_remove(at);
@@ -496,7 +496,7 @@ impl Core {
             Op::Flush => {
                 let is_good = flight.fate != Some(FaultKind::FlushError);
                 self.medium.flush_ends(flight.flush, is_good);
-                if !is_good && self.manners.gives_up {
+                if !is_good && self.behaviour.gives_up {
                     self.medium.give_up(flight.flush);
                 }
                 failure = (!is_good).then_some(IoErrorKind::Medium);
@@ -507,10 +507,10 @@ impl Core {
             }
             Op::Discard { len_bytes } => {
                 let len_bytes = *len_bytes as usize;
-                if self.manners.after_discard != AfterDiscard::Old {
+                if self.behaviour.after_discard != AfterDiscard::Old {
                     self.dead_sectors.retain(|sector| !sectors.contains(sector));
                 }
-                match self.manners.after_discard {
+                match self.behaviour.after_discard {
                     AfterDiscard::Old => {}
                     AfterDiscard::Zeros => self.medium.write(offset as usize, &vec![0; len_bytes], &mut self.random),
                     AfterDiscard::Other => {

@@ -77,7 +77,7 @@ impl FaultKind {
         matches!(self, Self::LostWrite | Self::MisdirectedWrite | Self::DuplicatedWrite | Self::Rot)
     }
 
-    /// Whether any request may fail because of it. After a misread only those may that were under way, and after a dead
+    /// Whether any request may fail because of it. After a misread only those may that were in progress, and after a dead
     /// sector only those that concern the block which lay there.
     #[must_use]
     pub fn is_harmful(self) -> bool {

@@ -1,7 +1,7 @@
 //! A pool's whole life: rounds of use, each ended by a power cut or a clean stop, each begun by recovery.
 
 use crate::coverage::Coverage;
-use crate::device::{Manners, SimDevice, Timing};
+use crate::device::{Behaviour, SimDevice, Timing};
 use crate::fault::FaultKind;
 use crate::oracle::Oracle;
 use crate::order::Places;
@@ -212,14 +212,14 @@ impl<'a> Life<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             let tier = at.min(1);
             let gives_up = self.shape.kind == Kind::Failing;
-            let manners = Manners { after_discard: round.after_discard, keep: round.keep, gives_up };
+            let behaviour = Behaviour { after_discard: round.after_discard, keep: round.keep, gives_up };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
             let timing = match self.shape.is_modelled {
                 true => modelled(MODELS[tier], seed),
                 false => Timing::Between(least, most),
             };
-            device.start(seed, timing, manners);
+            device.start(seed, timing, behaviour);
         }
     }
 
@@ -363,10 +363,10 @@ impl<'a> Life<'a> {
         self.log = log;
         match said {
             Ok(()) if round.end == End::Stop => self.coverage.count("clean stops"),
-            // Also where nothing was under way any more: caches may hold what was not flushed.
+            // Also where nothing was in progress any more: caches may hold what was not flushed.
             Ok(()) | Err((_, Halt::PowerOff)) => {
-                let under_way = self.devices.iter().flat_map(SimDevice::under_way);
-                self.coverage.power_cut(&activity, under_way);
+                let in_flight = self.devices.iter().flat_map(SimDevice::in_flight);
+                self.coverage.power_cut(&activity, in_flight);
                 if is_open {
                     self.coverage.count("power cuts with a change of disks not yet durable");
                 }

@@ -121,7 +121,7 @@ impl Places {
         }
     }
 
-    /// What a report calls a request under way.
+    /// What a report calls a request in flight.
     #[must_use]
     pub fn name(&self, what: What, region: Region) -> &'static str {
         match (what, region) {

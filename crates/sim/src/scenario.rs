@@ -1,6 +1,6 @@
 //! A life of a pool, written down before it is lived: all of it follows from a seed, and parts can be left out.
 
-mod mood;
+mod phase;
 mod shape;
 mod windows;
 
@@ -8,7 +8,7 @@ use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
 use crate::order::Hold;
 use forebay_block::Random;
-use mood::Mood;
+use phase::Phase;
 pub use shape::{Kind, Shape};
 
 /// Blocks of a leaf of the map: working sets are spread over leaves, so that paging and checkpoints have work.
@@ -117,7 +117,7 @@ pub enum Step {
         /// How many.
         sectors: u64,
     },
-    /// A connection dies, with requests under way.
+    /// A connection dies, with requests in flight.
     HangUp {
         /// Which.
         connection: u8,
@@ -131,11 +131,11 @@ pub enum Step {
     Hold(Hold),
     /// From now on a device shows this fault, too.
     Fail(Fault),
-    /// Waits until nothing is under way.
+    /// Waits until nothing is in progress.
     Settle,
     /// Nobody asks for anything for so many nanoseconds.
     Idle(u64),
-    /// The clock that the engine is told jumps by so many nanoseconds.
+    /// The clock that the engine is given jumps by so many nanoseconds.
     ClockStep(i64),
 }
 
@@ -186,7 +186,7 @@ pub struct Round {
     pub opening_faults: Vec<Fault>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
-    /// Requests under way at most.
+    /// Requests in flight at most.
     pub depth: usize,
     /// What happens.
     pub steps: Vec<Step>,
@@ -312,11 +312,11 @@ impl Round {
             4 if is_last => faults(random, &[LostWrite, MisdirectedWrite, DuplicatedWrite, Rot], devices, count),
             _ => Vec::new(),
         };
-        // Which sectors a failed write left behind is told sector by sector, and torn blocks are not seen then: only
+        // Which sectors a failed write left behind is known sector by sector, and torn blocks are not seen then: only
         // some kinds of lives take that into account.
         let is_any_size = matches!(shape.kind, Kind::Lying | Kind::Failing);
         let is_whole = !is_any_size && faults.iter().any(|fault| fault.kind.is_harmful());
-        let mood = Mood::random(random, is_whole).of(shape.kind);
+        let phase = Phase::random(random, is_whole).of(shape.kind);
         let timings = [(1000, 1000), (1000, 20_000), (5_000, 200_000), (10_000, 5_000_000)];
         let effects = random.below(60) as u32;
         Self {
@@ -328,7 +328,7 @@ impl Round {
             opening_faults: Vec::new(),
             faults,
             depth: 1 + random.index(12),
-            steps: (0..count).map(|_| mood.step(shape, random)).collect(),
+            steps: (0..count).map(|_| phase.step(shape, random)).collect(),
             end: match random.below(10) {
                 0 => End::Stop,
                 1 => End::PowerCutInStop { effects },

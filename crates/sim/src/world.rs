@@ -14,17 +14,17 @@ use crate::stamp::fill_all;
 use forebay_block::VirtualClock;
 use forebay_block::{Buf, ClassId, Device, DiskId};
 use forebay_prism::class::ClassChange;
-use forebay_prism::{FileTold, Told};
+use forebay_prism::{FileHints, HostHints};
 use forebay_volume::engine::Activity;
-use forebay_volume::{Completion, Devices, Engine, Op, Pool, Request, RequestError, ToldPart, ToldParts};
+use forebay_volume::{Completion, Devices, Engine, HintPart, HintParts, Op, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A request that is under way for longer than this has stalled, in nanoseconds of virtual time.
+/// A request that is in flight for longer than this has stalled, in nanoseconds of virtual time.
 const STALL_NS: u64 = 400_000_000_000;
 /// Rounds of polling within one step, at most.
 const TURNS_MAX: u32 = 400_000;
-/// Reads of the survey after a restart that are under way at once.
+/// Reads of the survey after a restart that are in progress at once.
 const SURVEY_DEPTH: usize = 16;
 /// Ticks while nothing moves, in nanoseconds: the first, and the longest.
 const TICK_NS: (u64, u64) = (1_000_000, 1_000_000_000);
@@ -98,7 +98,7 @@ enum Flight {
     Orphan(Made),
 }
 
-struct UnderWay {
+struct InFlight {
     flight: Flight,
     since_ns: u64,
     /// Connection that it came over.
@@ -110,10 +110,10 @@ struct UnderWay {
 }
 
 /// What the host tells of a file's blocks.
-fn told(file: u64, blocks: u64) -> ToldPart {
+fn hints(file: u64, blocks: u64) -> HintPart {
     let path = NAMES[file as usize % NAMES.len()].to_owned();
-    let file = FileTold { path, ..FileTold::default() };
-    ToldPart { blocks, told: Told { file: Some(Arc::new(file)), ..Told::default() } }
+    let file = FileHints { path, ..FileHints::default() };
+    HintPart { blocks, hints: HostHints { file: Some(Arc::new(file)), ..HostHints::default() } }
 }
 
 /// A pool that runs.
@@ -125,7 +125,7 @@ pub struct World<'a> {
     devices: &'a [SimDevice],
     clock: VirtualClock,
     power: Power,
-    flights: BTreeMap<u64, UnderWay>,
+    flights: BTreeMap<u64, InFlight>,
     next_token: u64,
     /// Connections that requests come over, one after the other.
     pub connections: u64,
@@ -190,9 +190,9 @@ impl<'a> World<'a> {
         if self.power.is_off() { self.before } else { self.pool.engine.activity() }
     }
 
-    fn under_way(&mut self, token: u64, flight: Flight, disk: DiskId) {
+    fn in_flight(&mut self, token: u64, flight: Flight, disk: DiskId) {
         let is_second = self.memory.maybe.flatten().or(self.memory.second).is_some_and(|second| second.id == disk.0);
-        let entry = UnderWay {
+        let entry = InFlight {
             flight,
             since_ns: self.clock.now_ns(),
             connection: token % self.connections.max(1),
@@ -231,16 +231,16 @@ impl<'a> World<'a> {
         self.note(|| {
             format!("submit {token}: {} disk {} sector {sector}+{sectors} fua {fua} {tag:?}", word(&op), disk.0)
         });
-        self.under_way(token, flight, disk);
+        self.in_flight(token, flight, disk);
         let (offset_bytes, len_bytes) = (sector * 512, sectors * 512);
-        let told = match &op {
+        let hints = match &op {
             // Of each write the first block is of one file, two are of another, and the rest is nobody's.
             Op::Write(_) if self.names_files => {
-                Some(Box::new(ToldParts::from_iter([told(sector / 64, 1), told(sector / 128, 2)])))
+                Some(Box::new(HintParts::from_iter([hints(sector / 64, 1), hints(sector / 128, 2)])))
             }
             _ => None,
         };
-        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, told });
+        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, hints });
     }
 
     /// Writes sectors; `is_zero` says which, from 0, are zeros instead of a tag of their own.
@@ -295,13 +295,13 @@ impl<'a> World<'a> {
                 let token = self.next_token;
                 self.next_token += 1;
                 self.note(|| format!("submit {token}: reclass {block}+{blocks} as {}", NAMES[usize::from(file)]));
-                self.under_way(token, Flight::Aside, disk);
-                let parts = ToldParts::from_iter([told(u64::from(file), blocks)]);
+                self.in_flight(token, Flight::Aside, disk);
+                let parts = HintParts::from_iter([hints(u64::from(file), blocks)]);
                 let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
-                let told = Some(Box::new(parts));
+                let hints = Some(Box::new(parts));
                 let op = Op::Reclass;
                 let (fua, export, tag) = (false, 0, None);
-                self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told });
+                self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, hints });
             }
             Step::Flush => {
                 let event = self.memory.oracle.flush_begins();
@@ -390,7 +390,7 @@ impl<'a> World<'a> {
         Err(self.stalled("nothing comes to an end"))
     }
 
-    /// Waits until at most `left` requests are under way.
+    /// Waits until at most `left` requests are in flight.
     ///
     /// # Errors
     /// The power failed, or a promise was broken.
@@ -489,7 +489,7 @@ impl<'a> World<'a> {
         if let Some((token, entry)) = self.flights.first_key_value()
             && now.saturating_sub(entry.since_ns) > STALL_NS
         {
-            let what = format!("request {token} is under way for {} s", (now - entry.since_ns) / 1_000_000_000);
+            let what = format!("request {token} is in progress for {} s", (now - entry.since_ns) / 1_000_000_000);
             return Err(self.stalled(&what));
         }
         self.audit()

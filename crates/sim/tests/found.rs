@@ -55,7 +55,7 @@ fn regression_failed_checkpoints_do_not_forget_what_recovery_needs() {
 
 /// A damaged block on the fast tier was to be destaged again and again without a pause.
 #[test]
-fn regression_a_damaged_block_does_not_keep_the_mover_busy() {
+fn regression_a_damaged_block_does_not_keep_migration_busy() {
     keep_their_promises(&[4266]);
 }
 
@@ -80,7 +80,7 @@ fn regression_a_large_request_gets_its_space_collected() {
 }
 
 /// Data that went past any cache ended after the flush that covered its record, and no later flush was needed: that the
-/// record was durable was never noted, and its damage could not be told from a write that was never flushed.
+/// record was durable was never noted, and its damage could not be distinguished from a write that was never flushed.
 #[test]
 fn regression_what_a_flush_need_not_touch_is_noted_as_durable() {
     keep_their_promises(&[Kind::Lying.seed(1143)]);
@@ -99,10 +99,10 @@ fn regression_a_disk_is_not_added_where_its_map_has_no_room() {
     keep_their_promises(&[Kind::Lying.seed(7253)]);
 }
 
-/// Writes that waited for space read each other's map pages out of memory in turns, and the mover's, which was to make
+/// Writes that waited for space read each other's map pages out of memory in turns, and migration's, which was to make
 /// that space.
 #[test]
-fn regression_writes_that_wait_for_space_leave_frames_to_the_mover() {
+fn regression_writes_that_wait_for_space_leave_frames_to_migration() {
     keep_their_promises(&[30_070_218]);
 }
 
@@ -120,10 +120,10 @@ fn regression_nobody_waits_for_a_collection_that_is_not_due() {
     keep_their_promises(&[60_043_560]);
 }
 
-/// The simulator's own: a write had failed in part when the power was cut, and nobody had been told yet; the one over it
+/// The simulator's own: a write had failed in part when the power was cut, and nobody had been informed yet; the one over it
 /// was done. The oracle held that to be a change of order.
 #[test]
-fn regression_what_is_under_way_may_have_failed_unheard() {
+fn regression_what_is_in_flight_may_have_failed_unheard() {
     keep_their_promises(&[5_497_618_205_721]);
 }
 
@@ -147,7 +147,7 @@ fn regression_a_dead_sector_concerns_its_block_only() {
 }
 
 /// The oracle's own: where a power cut had lost the newest write of a sector, what lay there before was damaged, and that
-/// write's block cannot be told from one that cannot be read.
+/// write's block cannot be distinguished from one that cannot be read.
 #[test]
 fn regression_old_content_under_a_lost_write_is_not_damaged() {
     keep_their_promises(&[12_094_627_920_004]);

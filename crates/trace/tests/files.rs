@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use forebay_trace::Lifetime;
-use forebay_trace::files::{Change, Extent, FileFacts, FilesError, Told, Watch, WatchOptions, WatchState};
+use forebay_trace::files::{Change, Extent, FileFacts, FilesError, Watch, WatchOptions, WatchState, Watching};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -134,7 +134,7 @@ impl Watched {
                     }
                 }
                 Change::Gone { inode, generation } => {
-                    assert!(self.files.remove(&(inode, generation)).is_some(), "{inode} was not told before");
+                    assert!(self.files.remove(&(inode, generation)).is_some(), "{inode} was not reported before");
                 }
             }
         }
@@ -253,7 +253,7 @@ fn what_happens_is_reported(kind: &str) {
     sync(&point.join("old/before"));
     let mut watched = disk.watch();
     let state = watched.walked();
-    assert_eq!((&state.told, &state.no_extents, state.files), (&Told::ByEvents, &None, 1), "{state:#?}");
+    assert_eq!((&state.hints, &state.no_extents, state.files), (&Watching::ByEvents, &None, 1), "{state:#?}");
     assert!(watched.is_right(&disk, &point.join("old/before")), "what was there before");
 
     // Created and appended; nobody syncs: its places are reported once it is written back.
@@ -319,7 +319,7 @@ fn what_happens_is_reported(kind: &str) {
     watched.until("what lived for a moment", |watched| watched.paths.iter().any(|path| Path::new(path) == last));
     for index in 0..200 {
         let path = point.join(format!("{index:06}.dbtmp"));
-        assert!(watched.paths.iter().any(|known| Path::new(known) == path), "{index} was not told");
+        assert!(watched.paths.iter().any(|known| Path::new(known) == path), "{index} was not reported");
     }
     fs::create_dir_all(point.join("a/b/c")).unwrap();
     write(&point.join("a/b/c/deep"), 0, b"x");
@@ -542,7 +542,7 @@ fn without_events_it_walks() {
     write(&point.join("before"), 0, b"x");
     let mut watched = disk.watch();
     let state = watched.walked();
-    assert!(matches!(&state.told, Told::ByWalks { why } if why.contains("tmpfs")), "{state:#?}");
+    assert!(matches!(&state.hints, Watching::ByWalks { why } if why.contains("tmpfs")), "{state:#?}");
     fs::rename(point.join("before"), point.join("after")).unwrap();
     fs::create_dir(point.join("folder")).unwrap();
     write(&point.join("folder/new"), 0, b"xyz");

@@ -16,4 +16,4 @@ pub mod verify;
 pub use engine::{AdminError, Engine, EngineOptions, Status};
 pub use io::Devices;
 pub use pool::Pool;
-pub use request::{Completion, Extent, ExtentState, Op, Outcome, Request, RequestError, ToldPart, ToldParts};
+pub use request::{Completion, Extent, ExtentState, HintPart, HintParts, Op, Outcome, Request, RequestError};

@@ -47,13 +47,13 @@ impl Exchange {
         moved
     }
 
-    /// Whether a device has requests under way or waiting.
+    /// Whether a device has requests in flight or waiting.
     fn is_busy(&self, devices: &Devices) -> bool {
         devices.list.iter().any(|device| device.in_flight() > 0) || self.queues.iter().any(|queue| !queue.is_empty())
     }
 }
 
-/// Waits for the first device with requests under way, at most `timeout_ns`.
+/// Waits for the first device with requests in flight, at most `timeout_ns`.
 fn wait(devices: &mut Devices, timeout_ns: u64) {
     if let Some(device) = devices.list.iter_mut().find(|device| device.in_flight() > 0) {
         device.wait(timeout_ns);
@@ -100,7 +100,7 @@ impl Pool {
         out.extend(self.devices.list.iter().filter_map(|device| device.wake_fd()));
     }
 
-    /// Whether a device has requests under way.
+    /// Whether a device has requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.exchange.is_busy(&self.devices)
@@ -162,7 +162,7 @@ impl Pool {
     }
 }
 
-/// Drives an engine on devices until `ready`, or until nothing is under way.
+/// Drives an engine on devices until `ready`, or until nothing is in progress.
 pub(crate) fn drive(engine: &mut Engine, devices: &mut Devices, mut ready: impl FnMut(&Engine) -> bool) {
     let mut exchange = Exchange::new(devices);
     loop {

@@ -1,7 +1,7 @@
 //! What front ends ask of the volume, and what they get back.
 
 use forebay_block::{Buf, ClassId, DiskId, IoError};
-use forebay_prism::Told;
+use forebay_prism::HostHints;
 use smallvec::SmallVec;
 use thiserror::Error;
 
@@ -24,21 +24,21 @@ pub struct Request {
     pub export: u16,
     /// Class with which the export tags its writes.
     pub tag: Option<ClassId>,
-    /// What the host says of it, part by part from its first block on; what is behind the last part is not told. In a box:
+    /// What the host says of it, part by part from its first block on; what is behind the last part is not reported. In a box:
     /// without a source of evidence there is none, and a request stays small.
-    pub told: Option<Box<ToldParts>>,
+    pub hints: Option<Box<HintParts>>,
 }
 
 /// Parts of a request about which the host says different things; mostly there is one.
-pub type ToldParts = SmallVec<[ToldPart; 1]>;
+pub type HintParts = SmallVec<[HintPart; 1]>;
 
 /// A part of a request about which the host says one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldPart {
+pub struct HintPart {
     /// Its length in blocks of 4 KiB.
     pub blocks: u64,
     /// What it says.
-    pub told: Told,
+    pub hints: HostHints,
 }
 
 /// A host operation.
@@ -59,7 +59,7 @@ pub enum Op {
     },
     /// Hint that the range will be read.
     Cache,
-    /// The range belongs to what `told` says: blocks whose class that changes get the other class, and stay where they are.
+    /// The range belongs to what `hints` says: blocks whose class that changes get the other class, and stay where they are.
     /// A whole number of blocks.
     Reclass,
     /// State of the extents from the start of the range, at most `max_extents`; need not reach the end of the range.

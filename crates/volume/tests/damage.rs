@@ -319,7 +319,7 @@ fn whole_regions_gone() {
 }
 
 /// The journal's tail and the newest watermark block are the only witnesses of how far the journal was durable:
-/// without them, damage to what came after the last root cannot be told from writes that were never flushed.
+/// without them, damage to what came after the last root cannot be distinguished from writes that were never flushed.
 fn keeps_a_witness(anatomy: &Anatomy, device: usize, range: &Range<u64>) -> bool {
     let hit = |part| anatomy.of_part(part).into_iter().any(|p| overlap(&p.bytes, range));
     device != 0 || !hit(Part::Watermark) || !(hit(Part::Batch) || hit(Part::Slot))
@@ -538,7 +538,7 @@ fn an_older_copy_of_the_whole_pool_opens() {
 
 /// A capacity device as it was earlier in the same epoch carries the right epoch; the checksums tell.
 #[test]
-fn a_capacity_device_stale_within_the_epoch_is_told_by_checksums() {
+fn a_capacity_device_stale_within_the_epoch_is_known_by_checksums() {
     let mut damaged_blocks = 0;
     for (name, aged, ..) in pools(0..20) {
         match judge(&aged, vec![aged.images[0].clone(), aged.middle[1].clone()]) {

@@ -184,7 +184,7 @@ fn a_failed_merge_changes_nothing() {
 }
 
 #[test]
-fn a_failed_flush_is_told_to_all_who_wait_and_to_all_who_come_later() {
+fn a_failed_flush_is_reported_to_all_who_wait_and_to_all_who_come_later() {
     for device in [FAST, CAPACITY] {
         let mut world = fresh(&Shape::default());
         world.write(0, 8, true, Some(BULK));
@@ -415,9 +415,9 @@ fn a_device_that_vanishes_while_opening() {
     faults_while_opening(Target::Everything, u64::MAX);
 }
 
-/// The device tells of a lost write once: where the mover's flush hears of it, the host's beside it fails too.
+/// The device tells of a lost write once: where migration's flush hears of it, the host's beside it fails too.
 #[test]
-fn a_flush_beside_a_failed_one_of_the_mover_fails_too() {
+fn a_flush_beside_a_failed_one_of_a_job_fails_too() {
     let mut beside = 0;
     for seed in 0..60 {
         let mut random = Random::new(seed);
@@ -430,16 +430,16 @@ fn a_flush_beside_a_failed_one_of_the_mover_fails_too() {
             let before = world.pool.engine.status().flush_failed;
             let flush = world.flush();
             world.settle(0).unwrap();
-            let told = error_of(&world, flush) == Some(&RequestError::FlushFailed);
-            assert!(!before || told, "seed {seed}: a flush after the failure succeeded");
-            beside += u64::from(!before && told);
+            let hints = error_of(&world, flush) == Some(&RequestError::FlushFailed);
+            assert!(!before || hints, "seed {seed}: a flush after the failure succeeded");
+            beside += u64::from(!before && hints);
         }
         recover(world, &mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
     assert!(beside > 10, "{beside}");
 }
 
-/// Destage whose flush fails: the data stays where it was, and nobody is told that anything is durable.
+/// Destage whose flush fails: the data stays where it was, and nobody hears that anything is durable.
 #[test]
 fn a_failed_destage_loses_nothing() {
     for target in [Target::Reads, Target::Writes, Target::Flushes] {

@@ -5,7 +5,7 @@ mod world;
 use forebay_block::Random;
 use world::{Oracle, Shape, World, history};
 
-/// A disk added while a checkpoint is under way keeps its id to itself.
+/// A disk added while a checkpoint is in progress keeps its id to itself.
 #[test]
 fn a_disk_added_during_a_checkpoint_is_not_replaced() {
     let shape = Shape::default();
@@ -61,7 +61,7 @@ fn a_removed_disk_leaves_no_slots_behind() {
                 fua: false,
                 export: 0,
                 tag: None,
-                told: None,
+                hints: None,
             });
             let mut done = Vec::new();
             while done.is_empty() {

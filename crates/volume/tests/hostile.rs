@@ -116,7 +116,7 @@ fn open_and_go_on(devices: Vec<Scripted>) {
         Ok(rig) => rig,
         Err(error) => {
             println!("refused: {error}");
-            assert!(!matches!(error, OpenError::Memory { .. }), "the operator is told to buy memory: {error}");
+            assert!(!matches!(error, OpenError::Memory { .. }), "the operator is asked to buy memory: {error}");
             return;
         }
     };
@@ -296,9 +296,9 @@ hostile! {
     });
     a_batch_expected_at_the_end_of_all_numbers: |devices| forge_root(devices, |root| root.journal_batch = u64::MAX);
     sequences_at_the_end_of_all_numbers: |devices| forge_root(devices, |root| root.next_sequence = u64::MAX);
-    books_at_the_end_of_all_numbers: |devices| forge_root(devices, |root| {
-        for books in &mut root.stats {
-            (books.fast_blocks, books.capacity_blocks, books.host_written_bytes) = (u64::MAX, u64::MAX, u64::MAX);
+    statistics_at_the_end_of_all_numbers: |devices| forge_root(devices, |root| {
+        for statistics in &mut root.stats {
+            (statistics.fast_blocks, statistics.capacity_blocks, statistics.host_written_bytes) = (u64::MAX, u64::MAX, u64::MAX);
         }
     });
 }

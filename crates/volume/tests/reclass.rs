@@ -1,14 +1,14 @@
-//! Classes that change after the data was written, held against a model: what a rule claims by the facts told last, through
+//! Classes that change after the data was written, held against a model: what a rule claims by the facts known last, through
 //! moves, checkpoints, clean stops and power cuts.
 #![allow(clippy::unwrap_used)]
 
 mod world;
 
 use forebay_block::{Buf, ClassId, Device, Random};
-use forebay_prism::{ClassSpec, ClassStats, ClassTable, FileTold, Place, Told};
+use forebay_prism::{ClassSpec, ClassStats, ClassTable, FileHints, HostHints, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{format, format::NewDisk, open};
-use forebay_volume::{ExtentState, Op, Outcome, Pool, Request, RequestError, ToldPart, ToldParts};
+use forebay_volume::{ExtentState, HintPart, HintParts, Op, Outcome, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use world::{Shape, Shared, boxed};
@@ -23,9 +23,9 @@ fn classes() -> Vec<ClassSpec> {
     vec![of("kept", Place::Fast, "path:/kept/*"), of("passing", Place::Capacity, "path:/passing/* & direction:write")]
 }
 
-fn told(path: &str) -> Told {
-    let file = FileTold { path: path.to_owned(), ..FileTold::default() };
-    Told { file: Some(Arc::new(file)), ..Told::default() }
+fn hints(path: &str) -> HostHints {
+    let file = FileHints { path: path.to_owned(), ..FileHints::default() };
+    HostHints { file: Some(Arc::new(file)), ..HostHints::default() }
 }
 
 /// Which class a block must have; `None`: whatever contents and behaviour say, but none of the two.
@@ -74,7 +74,7 @@ impl Life {
         Self::open(&self.shape, shared.collect())
     }
 
-    fn run(&mut self, block: u64, blocks: u64, op: Op, told: Option<ToldParts>) -> Result<Outcome, RequestError> {
+    fn run(&mut self, block: u64, blocks: u64, op: Op, hints: Option<HintParts>) -> Result<Outcome, RequestError> {
         let disk = self.pool.engine.disk_named("disk").unwrap().id;
         self.pool.submit(Request {
             token: 1,
@@ -85,7 +85,7 @@ impl Life {
             fua: false,
             export: 0,
             tag: None,
-            told: told.map(Box::new),
+            hints: hints.map(Box::new),
         });
         let mut done = Vec::new();
         for _ in 0..200_000 {
@@ -99,13 +99,13 @@ impl Life {
         panic!("hangs: {}", self.pool.engine.describe());
     }
 
-    fn write(&mut self, block: u64, blocks: u64, parts: Option<ToldParts>) {
+    fn write(&mut self, block: u64, blocks: u64, parts: Option<HintParts>) {
         let mut buf = Buf::new(blocks as usize * 4096);
         buf.fill(0xa5);
         self.run(block, blocks, Op::Write(buf), parts).unwrap();
     }
 
-    /// Class of each block that holds data; and the books must say the same.
+    /// Class of each block that holds data; and the statistics must say the same.
     fn seen(&mut self) -> BTreeMap<u64, ClassId> {
         for _ in 0..100 {
             let before = self.pool.engine.status().classes;
@@ -113,11 +113,11 @@ impl Life {
                 return found;
             }
         }
-        panic!("the mover never rests");
+        panic!("migration never rests");
     }
 
     /// `None` where something was moved meanwhile.
-    fn scan(&mut self, books: &[ClassStats]) -> Option<BTreeMap<u64, ClassId>> {
+    fn scan(&mut self, statistics: &[ClassStats]) -> Option<BTreeMap<u64, ClassId>> {
         let (mut found, mut tiers) = (BTreeMap::new(), BTreeMap::<(ClassId, bool), u64>::new());
         let mut at = 0;
         while at < BLOCKS {
@@ -132,17 +132,17 @@ impl Life {
                 at += blocks;
             }
         }
-        let blocks = |list: &[ClassStats]| list.iter().map(|books| books.fast_blocks).collect::<Vec<_>>();
-        if blocks(books) != blocks(&self.pool.engine.status().classes) {
+        let blocks = |list: &[ClassStats]| list.iter().map(|statistics| statistics.fast_blocks).collect::<Vec<_>>();
+        if blocks(statistics) != blocks(&self.pool.engine.status().classes) {
             return None;
         }
-        for (number, books) in books.iter().enumerate() {
+        for (number, statistics) in statistics.iter().enumerate() {
             let class = ClassId(number as u8);
             let counted = |fast| tiers.get(&(class, fast)).copied().unwrap_or(0);
             assert_eq!(
-                (books.fast_blocks, books.capacity_blocks),
+                (statistics.fast_blocks, statistics.capacity_blocks),
                 (counted(true), counted(false)),
-                "books of class {number}"
+                "statistics of class {number}"
             );
         }
         Some(found)
@@ -184,12 +184,12 @@ fn live(seed: u64) {
         let blocks = 1 + random.below(most.min(BLOCKS - block));
         match random.below(12) {
             0..=3 => {
-                let mut parts = ToldParts::new();
+                let mut parts = HintParts::new();
                 let mut at = block;
                 while at < block + blocks && random.chance(3, 4) {
                     let len = (1 + random.below(20)).min(block + blocks - at);
                     let path = PATHS[random.index(3)];
-                    parts.push(ToldPart { blocks: len, told: told(path) });
+                    parts.push(HintPart { blocks: len, hints: hints(path) });
                     model.extend((at..at + len).map(|block| (block, claimed(path))));
                     at += len;
                 }
@@ -206,7 +206,7 @@ fn live(seed: u64) {
             }
             6..=8 => {
                 let path = PATHS[random.index(3)];
-                let parts = ToldParts::from_iter([ToldPart { blocks, told: told(path) }]);
+                let parts = HintParts::from_iter([HintPart { blocks, hints: hints(path) }]);
                 life.run(block, blocks, Op::Reclass, Some(parts)).unwrap();
                 model.range_mut(block..block + blocks).for_each(|(_, class)| *class = claimed(path));
             }
@@ -228,35 +228,41 @@ fn live(seed: u64) {
 }
 
 #[test]
-fn classes_follow_what_is_told_through_power_cuts() {
+fn classes_follow_hints_through_power_cuts() {
     for seed in 0..60 {
         live(seed);
     }
 }
 
 #[test]
-fn books_say_what_came_to_a_class_and_what_left_it() {
+fn statistics_say_what_came_to_a_class_and_what_left_it() {
     let mut life = Life::begin(&Shape::default());
     life.write(0, 10, None);
-    let parts = |path| Some(ToldParts::from_iter([ToldPart { blocks: 8, told: told(path) }]));
+    let parts = |path| Some(HintParts::from_iter([HintPart { blocks: 8, hints: hints(path) }]));
     life.run(0, 8, Op::Reclass, parts("/kept/a")).unwrap();
     life.run(0, 8, Op::Reclass, parts("/kept/a")).unwrap();
     life.run(4, 8, Op::Reclass, parts("/passing/a")).unwrap();
-    let books = life.pool.engine.status().classes;
+    let statistics = life.pool.engine.status().classes;
     let of = |class: ClassId| {
-        let books = books[usize::from(class.0)];
-        (books.host_written_bytes / 4096, books.reclassed_in_bytes / 4096, books.reclassed_out_bytes / 4096)
+        let statistics = statistics[usize::from(class.0)];
+        (
+            statistics.host_written_bytes / 4096,
+            statistics.reclassed_in_bytes / 4096,
+            statistics.reclassed_out_bytes / 4096,
+        )
     };
     assert_eq!(of(KEPT), (0, 8, 4));
     assert_eq!(of(PASSING), (0, 6, 0), "four that were kept, and two that were nobody's");
-    let before: Vec<_> = books.iter().map(|books| (books.reclassed_in_bytes, books.reclassed_out_bytes)).collect();
-    let cold: u64 = books.iter().map(|books| books.written_bytes() / 4096).sum();
+    let before: Vec<_> =
+        statistics.iter().map(|statistics| (statistics.reclassed_in_bytes, statistics.reclassed_out_bytes)).collect();
+    let cold: u64 = statistics.iter().map(|statistics| statistics.written_bytes() / 4096).sum();
     assert_eq!(cold, 10, "nothing was written twice");
     assert!(life.pool.close());
     let (shape, shared) = (life.shape.clone(), life.shared.clone());
     drop(life);
     let after = Life::open(&shape, shared).pool.engine.status().classes;
-    let after: Vec<_> = after.iter().map(|books| (books.reclassed_in_bytes, books.reclassed_out_bytes)).collect();
+    let after: Vec<_> =
+        after.iter().map(|statistics| (statistics.reclassed_in_bytes, statistics.reclassed_out_bytes)).collect();
     assert_eq!(after, before, "a restart forgets nothing");
 }
 
@@ -267,7 +273,7 @@ fn a_class_takes_no_more_than_its_share_of_the_fast_tier() {
     life.pool.engine.prism_mut().table_mut().set("kept", change).unwrap();
     life.pool.engine.classes_changed();
     life.write(0, 200, None);
-    let parts = Some(ToldParts::from_iter([ToldPart { blocks: 200, told: told("/kept/a") }]));
+    let parts = Some(HintParts::from_iter([HintPart { blocks: 200, hints: hints("/kept/a") }]));
     life.run(0, 200, Op::Reclass, parts).unwrap();
     let status = life.pool.engine.status();
     let (held, slots) = (status.classes[usize::from(KEPT.0)].fast_blocks, status.fast.total_bytes / 4096);
@@ -281,14 +287,14 @@ fn pressed(mut life: Life, class: ClassId) -> (u64, u64) {
         life.write(400 + round % 8 * 100, 100, None);
     }
     assert!(!life.pool.engine.activity().sweep, "a sweep ends");
-    let books = life.pool.engine.status().classes[usize::from(class.0)];
-    (books.fast_blocks, books.capacity_blocks)
+    let statistics = life.pool.engine.status().classes[usize::from(class.0)];
+    (statistics.fast_blocks, statistics.capacity_blocks)
 }
 
 fn kept(blocks: u64) -> Life {
     let shape = Shape { fast_bytes: 4 << 20, capacity_bytes: 8 << 20, ..Shape::default() };
     let mut life = Life::begin(&shape);
-    let parts = ToldParts::from_iter([ToldPart { blocks, told: told("/kept/a") }]);
+    let parts = HintParts::from_iter([HintPart { blocks, hints: hints("/kept/a") }]);
     life.write(0, blocks, Some(parts));
     life
 }
@@ -298,7 +304,7 @@ fn what_is_not_kept_any_longer_leaves_the_fast_tier() {
     let held = pressed(kept(400), KEPT);
     assert_eq!(held, (400, 0), "its place is the fast tier");
     let mut life = kept(400);
-    let parts = ToldParts::from_iter([ToldPart { blocks: 400, told: told("/passing/a") }]);
+    let parts = HintParts::from_iter([HintPart { blocks: 400, hints: hints("/passing/a") }]);
     life.run(0, 400, Op::Reclass, Some(parts)).unwrap();
     let (_, moved) = pressed(life, PASSING);
     assert!(moved > 0, "all that lies in its leaf stays on the fast tier");
@@ -357,7 +363,7 @@ fn half_a_block_has_no_class() {
         fua: false,
         export: 0,
         tag: None,
-        told: None,
+        hints: None,
     };
     for (offset_bytes, len_bytes) in [(512, 4096), (0, 512), (0, 1 << 60)] {
         life.pool.submit(request(offset_bytes, len_bytes));
@@ -378,8 +384,8 @@ fn each_class_has_a_share_of_its_own() {
     life.write(0, 60, None);
     let slots = life.pool.engine.status().fast.total_bytes / 4096;
     // In turns, so that what one is granted is not what the other is.
-    let part = |at: u64| ToldPart { blocks: 1, told: told(PATHS[(at % 2) as usize]) };
-    let parts = ToldParts::from_iter((0..60).map(part));
+    let part = |at: u64| HintPart { blocks: 1, hints: hints(PATHS[(at % 2) as usize]) };
+    let parts = HintParts::from_iter((0..60).map(part));
     life.run(0, 60, Op::Reclass, Some(parts)).unwrap();
     let status = life.pool.engine.status();
     let held = |class: ClassId| status.classes[usize::from(class.0)].fast_blocks;
@@ -395,8 +401,8 @@ fn places_in_the_file_go_on_from_piece_to_piece() {
     life.pool.engine.prism_mut().table_mut().set("kept", change).unwrap();
     life.pool.engine.classes_changed();
     life.write(390, 100, None);
-    let told = Told { file_offset_bytes: Some((4 << 20) - 50 * 4096), ..told("/kept/a") };
-    let parts = ToldParts::from_iter([ToldPart { blocks: 100, told }]);
+    let hints = HostHints { file_offset_bytes: Some((4 << 20) - 50 * 4096), ..hints("/kept/a") };
+    let parts = HintParts::from_iter([HintPart { blocks: 100, hints }]);
     life.run(390, 100, Op::Reclass, Some(parts)).unwrap();
     let kept: Vec<u64> = life.seen().into_iter().filter(|(_, class)| *class == KEPT).map(|(block, _)| block).collect();
     assert_eq!(kept, (440..490).collect::<Vec<_>>());

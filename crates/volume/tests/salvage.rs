@@ -70,7 +70,7 @@ fn ask(pool: &mut Pool, op: Op) -> Result<Outcome, RequestError> {
         fua: false,
         export: 0,
         tag: None,
-        told: None,
+        hints: None,
     };
     let mut done = Vec::new();
     pool.submit(request);

@@ -148,7 +148,7 @@ impl Served {
             fua: false,
             export: 0,
             tag,
-            told: None,
+            hints: None,
         };
         self.pool.submit(request);
         let mut done = Vec::new();

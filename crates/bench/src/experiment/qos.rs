@@ -161,11 +161,15 @@ fn judge(session: &mut Session<'_>, result: &JobResult, rate_iops: f64) {
     match verdict.verdict {
         Verdict::Kept | Verdict::NotJudged => {}
         Verdict::Missing { count } => session.note(format!(
-            "THE TARGET IS TOO SLOW FOR THIS RATE: {count} of {} I/Os were not handed over; latencies are of the others",
+            "THE TARGET IS TOO SLOW FOR THIS RATE: {count} of {} I/Os were not submitted; latencies are of the others",
             open.scheduled
         )),
-        Verdict::Surplus { count } => session.note(format!("{count} I/Os more than scheduled: an error of the tool, do not trust this")),
-        Verdict::RateOff => session.note(format!("the rate was {} a second, not the one asked for", text::rate(verdict.per_second))),
+        Verdict::Surplus { count } => {
+            session.note(format!("{count} I/Os more than scheduled: an error of the tool, do not trust this"))
+        }
+        Verdict::RateOff => {
+            session.note(format!("the rate was {} a second, not the one asked for", text::rate(verdict.per_second)))
+        }
     }
     if open.late > 0 {
         session.note(format!(

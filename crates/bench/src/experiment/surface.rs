@@ -77,7 +77,7 @@ fn measure(session: &mut Session<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt>
     session.condition(format!("{} s a cell, I/O within the filled part only", text::digits(point_ns as f64 / 1e9)));
     session.condition(
         "before each fill level: the rest trimmed where the target can, the part up to the level written once \
-         sequentially; cells in order of falling share of reads, and what they wrote since the fill is told beside them",
+         sequentially; cells in order of falling share of reads, and what they wrote since the fill is reported beside them",
     );
     session.note(
         "XPoint media needs power-on time instead of filling: at least 3 hours after a long power-off, for its faster \

@@ -175,8 +175,8 @@ pub fn open_loop(result: &JobResult, open: &OpenLoop) -> open_loop::Check {
 pub fn open_loop_verdict(verdict: open_loop::Verdict) -> &'static str {
     match verdict {
         open_loop::Verdict::Kept => "kept",
-        open_loop::Verdict::Missing { .. } => "broken: not all were handed over",
-        open_loop::Verdict::Surplus { .. } => "broken: more than scheduled were handed over",
+        open_loop::Verdict::Missing { .. } => "broken: not all were submitted",
+        open_loop::Verdict::Surplus { .. } => "broken: more than scheduled were submitted",
         open_loop::Verdict::RateOff => "broken: not the rate asked for",
         open_loop::Verdict::NotJudged => "not judged: no rate was asked for",
     }

@@ -56,7 +56,7 @@ fn nothing_measured(result: &JobResult) -> Option<String> {
             "the schedule has no I/O within the {:.3} s of measurement: a higher rate, or a longer run",
             seconds(job.end.after_ns.unwrap_or(0))
         ),
-        (None, Some(_), _) => "the target was so slow that nothing of the schedule could be handed over".to_owned(),
+        (None, Some(_), _) => "the target was so slow that nothing of the schedule could be submitted".to_owned(),
         (None, None, _) => format!(
             "none began within the {:.3} s of measurement: an I/O takes longer than that; a longer run",
             seconds(job.end.after_ns.unwrap_or(0))

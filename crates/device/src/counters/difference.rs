@@ -204,7 +204,7 @@ const KERNEL_FIELDS: [KernelField; 17] = [
     field!("discard_wait_ms", "waiting time of discards (ms)", Grows32, |stat| of_discards(stat, |ops| ops.wait_ms)),
     field!("flushes", "flushes", Grows, |stat| stat.flushes.map(|(requests, _)| requests)),
     field!("flush_wait_ms", "waiting time of flushes (ms)", Grows32, |stat| stat.flushes.map(|(_, wait_ms)| wait_ms)),
-    field!("in_flight", "requests under way", State, |stat| Some(stat.in_flight)),
+    field!("in_flight", "requests in flight", State, |stat| Some(stat.in_flight)),
     field!("busy_ms", "busy (ms)", Grows32, |stat| Some(stat.busy_ms)),
     field!("wait_ms", "waiting time of all (ms)", Grows32, |stat| Some(stat.wait_ms)),
 ];

@@ -229,7 +229,7 @@ fn differences_are_in_the_units_they_say() {
     let row = |title: &str| rows.iter().find(|row| row.0 == title).cloned().expect("a row of that title");
     let of = |texts: [&str; 4]| (texts[0].into(), texts[1].into(), texts[2].into(), texts[3].into());
     assert_eq!(row("NVMe: temperature (C)"), of(["NVMe: temperature (C)", "35", "30", "-5"]));
-    assert_eq!(row("device: requests under way"), of(["device: requests under way", "0", "2", "+2"]));
+    assert_eq!(row("device: requests in flight"), of(["device: requests in flight", "0", "2", "+2"]));
     assert_eq!(row("NVMe: critical warning (bits)"), of(["NVMe: critical warning (bits)", "0x2a", "0x2a", "-"]));
     assert!(!rows.iter().any(|row| row.0 == "device: discards"));
 }

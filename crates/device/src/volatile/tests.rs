@@ -68,7 +68,7 @@ enum Flight {
     Read { at: u64, since: Vec<usize> },
 }
 
-/// A history under way. To the oracle each sector is a block of which only the first sector is used: a device promises no
+/// A history in progress. To the oracle each sector is a block of which only the first sector is used: a device promises no
 /// more than whole sectors.
 struct History<D> {
     device: D,

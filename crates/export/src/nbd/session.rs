@@ -389,7 +389,7 @@ impl Session {
             fua: header.fua(),
             export: self.export,
             tag: export.tag,
-            told: None,
+            hints: None,
         })
     }
 

@@ -61,7 +61,7 @@ impl Shutdown {
                         fua: false,
                         export,
                         tag: None,
-                        told: None,
+                        hints: None,
                     });
                     submitted += 1;
                 }

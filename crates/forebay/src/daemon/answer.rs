@@ -218,6 +218,6 @@ pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Expo
 
 /// Predicates that cannot be known now.
 fn pending(backend: &PoolBackend) -> Vec<Value> {
-    let pending = backend.evidence.untold(backend.pool.engine.prism().table()).into_iter();
+    let pending = backend.evidence.unknown(backend.pool.engine.prism().table()).into_iter();
     pending.map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
 }

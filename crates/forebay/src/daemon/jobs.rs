@@ -27,7 +27,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// To be called before the change: one that is under way already will not hold it.
+    /// To be called before the change: one that is in progress already will not hold it.
     pub fn after_change(engine: &Engine) -> Self {
         let ahead = if engine.checkpoint_pending() { 2 } else { 1 };
         Self { number: engine.checkpoint_number() + ahead }
@@ -131,7 +131,7 @@ impl Job {
             fua: false,
             export: 0,
             tag: None,
-            told: None,
+            hints: None,
         });
         Ok(Self {
             client,

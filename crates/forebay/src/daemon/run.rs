@@ -6,7 +6,7 @@ use super::hooks::Daemon;
 use super::snapshot::Fixed;
 use crate::config::Config;
 use crate::control::control_path;
-use crate::evidence::{Evidence, Wanted, untold};
+use crate::evidence::{Evidence, Wanted, unknown};
 use crate::output;
 use crate::pool::{self, Budget, Opening, PoolBackend};
 use anyhow::{Context, Result, anyhow, bail};
@@ -41,7 +41,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let signals = signals()?;
     if std::env::var_os(STOP_WITH_PARENT).is_some_and(|value| value == "1") {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-            .context("cannot ask to be told of the parent's end")?;
+            .context("cannot ask to be notified of the parent's end")?;
     }
     if config.export.is_empty() {
         bail!("{} has no [[export]]: add one with `nbd = \"unix:/path/to/socket\"`", file.display());
@@ -125,7 +125,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     }
     // Fails only where the socket that the service manager named is not there.
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-        warn!("the service manager could not be told that the server is ready: {error}");
+        warn!("the service manager could not be notified that the server is ready: {error}");
     }
     let ended = reactor.run(&mut backend, &mut daemon);
     let clean = backend.pool.close();
@@ -218,7 +218,7 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
     let names: Vec<(u16, String)> = table.iter().map(|(index, export)| (index, export.name.clone())).collect();
     engine.prism_mut().set_exports(&names);
     let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
-    for (class, predicate) in untold(engine.prism().table(), hints, files) {
+    for (class, predicate) in unknown(engine.prism().table(), hints, files) {
         warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
     }
     Ok(listed)

@@ -110,7 +110,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "last_checkpoint_error": counters.last_checkpoint_error,
             "summary_errors": counters.summary_errors,
             "trim_errors": counters.trim_errors,
-            "mover_errors": counters.mover_errors,
+            "migration_errors": counters.migration_errors,
         },
     })
 }
@@ -124,13 +124,13 @@ fn tier(name: &str, tier: &TierStatus) -> Value {
     })
 }
 
-/// Policies and books of all classes.
+/// Policies and statistics of all classes.
 pub fn classes(backend: &PoolBackend) -> Value {
     let engine = &backend.pool.engine;
-    let books = engine.status().classes;
+    let statistics = engine.status().classes;
     let specs = engine.prism().table().classes();
     let each = specs.iter().enumerate().map(|(id, spec)| {
-        let stats = books.get(id).copied().unwrap_or_default();
+        let stats = statistics.get(id).copied().unwrap_or_default();
         let ClassStats {
             host_written_bytes,
             bypassed_bytes,

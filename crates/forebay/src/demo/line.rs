@@ -30,7 +30,7 @@ impl Latencies {
     }
 }
 
-/// A command under way, as the oracle sees it.
+/// A command in progress, as the oracle sees it.
 enum Sent {
     Change { made: Made, fua: bool, is_trim: bool },
     Flush { event: u64 },
@@ -124,7 +124,7 @@ impl Line {
         Ok(())
     }
 
-    /// Takes replies until at most `left` commands are under way.
+    /// Takes replies until at most `left` commands are in progress.
     pub fn settle(&mut self, left: usize) -> Result<()> {
         while self.sent.len() > left {
             let reply = self.client()?.wait()?;
@@ -196,8 +196,8 @@ impl Line {
             reply.result.map_err(|error| anyhow!("a read at byte {offset_bytes} failed: {error}"))?;
             for (index, bytes) in (at..).zip(reply.data.chunks_exact(BLOCK_BYTES)) {
                 let objection = tally.count(self.oracle.survived(self.place(index), content_of(bytes)));
-                let told = objection.filter(|_| wrong.len() < COMPLAINTS_MAX);
-                wrong.extend(told.map(|objection| format!("class {}, {objection}", self.class)));
+                let hints = objection.filter(|_| wrong.len() < COMPLAINTS_MAX);
+                wrong.extend(hints.map(|objection| format!("class {}, {objection}", self.class)));
             }
         }
         self.oracle.restarted();

@@ -47,7 +47,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Cuts the power: the process dies at once, and with it everything its devices had not been told to keep.
+    /// Cuts the power: the process dies at once, and with it everything its devices had not been asked to keep.
     pub fn cut_power(&mut self) -> Result<()> {
         self.child.kill().context("cannot kill the server")?;
         self.child.wait().context("the killed server does not end")?;

@@ -5,7 +5,7 @@
 //! was on its way does not take the blocks back from the log that has them now.
 
 use forebay_block::ClassId;
-use forebay_prism::FileTold;
+use forebay_prism::FileHints;
 use forebay_trace::files::{Change, Extent};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const CORRECTION_BLOCKS: u64 = 1600;
 /// A file: inode and generation.
 pub type Key = (u64, u32);
 /// What is known of the file that a block belongs to, and where in it the block lies.
-pub type InFile<'a> = (&'a Arc<FileTold>, Option<u64>);
+pub type InFile<'a> = (&'a Arc<FileHints>, Option<u64>);
 
 /// A run of blocks that belongs to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct Run {
 #[derive(Default)]
 struct File {
     /// What is known of it; `None` where only its number is.
-    told: Option<Arc<FileTold>>,
+    hints: Option<Arc<FileHints>>,
     /// First blocks of its runs.
     runs: BTreeSet<u64>,
     /// Class that the file's blocks would get if nothing else claimed them: where that stays, so do theirs.
@@ -54,7 +54,7 @@ pub struct Correction {
     /// How many.
     pub blocks: u64,
     /// What is known of the file.
-    pub file: Arc<FileTold>,
+    pub file: Arc<FileHints>,
     /// Where in the file the first block lies.
     pub file_offset_bytes: Option<u64>,
 }
@@ -76,25 +76,25 @@ impl Files {
     }
 
     /// A file is there, has changed, or has gone. `class` gives the class of a block that nothing else claims.
-    pub fn take(&mut self, change: Change, class: impl Fn(&Arc<FileTold>) -> ClassId) {
+    pub fn take(&mut self, change: Change, class: impl Fn(&Arc<FileHints>) -> ClassId) {
         let (facts, extents, seen_ns) = match change {
             Change::Gone { inode, generation } => return self.forget((inode, generation)),
             Change::File { facts, extents, seen_ns } => (facts, extents, seen_ns),
         };
         let key = (facts.inode, facts.generation);
-        let told = Arc::new(FileTold {
+        let hints = Arc::new(FileHints {
             path: facts.path,
             size_bytes: facts.size_bytes,
             lifetime: facts.lifetime,
             sst_level: facts.level,
         });
-        let class = Some(class(&told));
+        let class = Some(class(&hints));
         let file = self.files.entry(key).or_default();
         let is_other = file.class != class
-            || file.told.as_ref().is_none_or(|before| {
-                (&before.path, before.lifetime, before.sst_level) != (&told.path, told.lifetime, told.sst_level)
+            || file.hints.as_ref().is_none_or(|before| {
+                (&before.path, before.lifetime, before.sst_level) != (&hints.path, hints.lifetime, hints.sst_level)
             });
-        file.told = Some(told);
+        file.hints = Some(hints);
         file.class = class;
         if is_other {
             self.uncheck(key);
@@ -123,18 +123,18 @@ impl Files {
         }
     }
 
-    /// A write of blocks has arrived, of this file where that is known; `is_told`: and is classified by the file's facts.
-    pub fn arrived(&mut self, first: u64, end: u64, key: Option<Key>, is_told: bool) {
+    /// A write of blocks has arrived, of this file where that is known; `is_known`: and is classified by the file's facts.
+    pub fn arrived(&mut self, first: u64, end: u64, key: Option<Key>, is_known: bool) {
         let mut at = first;
         while at < end {
             let (until, owner) = self.run_at(at, end);
             if let Some(run) = owner.filter(|run| key.is_none_or(|key| key == run.key))
-                && (run.is_checked, run.is_reserved) != (is_told, false)
+                && (run.is_checked, run.is_reserved) != (is_known, false)
             {
                 self.cut(at, until);
-                let (is_checked, is_reserved) = (is_told, false);
+                let (is_checked, is_reserved) = (is_known, false);
                 self.put(at, Run { end: until, is_checked, is_reserved, ..run });
-                if !is_told && self.file(run.key).is_some() {
+                if !is_known && self.file(run.key).is_some() {
                     self.enqueue(run.key);
                 }
             }
@@ -149,7 +149,7 @@ impl Files {
         }
     }
 
-    /// A look has told where all of a file lies.
+    /// A look has shown where all of a file lies.
     fn looked(&mut self, key: Key, extents: &[Extent], seen_ns: u64) {
         // What it had, and has no longer; runs by newer hints stay.
         let before: Vec<(u64, Run)> = self.own(key).filter(|(_, run)| run.since_ns <= seen_ns).collect();
@@ -255,7 +255,7 @@ impl Files {
 
     /// A file of which nothing is known but blocks that it had.
     fn drop_if_unknown(&mut self, key: Key) {
-        if self.files.get(&key).is_some_and(|file| file.told.is_none() && file.runs.is_empty()) {
+        if self.files.get(&key).is_some_and(|file| file.hints.is_none() && file.runs.is_empty()) {
             self.files.remove(&key);
         }
     }
@@ -295,8 +295,8 @@ impl Files {
     }
 
     /// What is known of a file.
-    pub fn file(&self, key: Key) -> Option<&Arc<FileTold>> {
-        self.files.get(&key)?.told.as_ref()
+    pub fn file(&self, key: Key) -> Option<&Arc<FileHints>> {
+        self.files.get(&key)?.hints.as_ref()
     }
 
     /// The next blocks to be corrected.
@@ -315,7 +315,7 @@ impl Files {
 
     fn next_of(&mut self, key: Key) -> Option<Correction> {
         let file = self.files.get_mut(&key)?;
-        let told = file.told.clone()?;
+        let hints = file.hints.clone()?;
         let runs = &self.runs;
         let is_open = |first: &&u64| runs.get(first).is_some_and(|run| !run.is_checked);
         let first = *file.runs.range(file.next?..).find(is_open)?;
@@ -326,17 +326,17 @@ impl Files {
         if let Some(file) = self.files.get_mut(&key) {
             file.next = Some(end);
         }
-        Some(Correction { first, blocks: end - first, file: told, file_offset_bytes: run.file_offset_bytes })
+        Some(Correction { first, blocks: end - first, file: hints, file_offset_bytes: run.file_offset_bytes })
     }
 
     /// Rules have changed: every block is looked at again.
-    pub fn reconsider(&mut self, class: impl Fn(&Arc<FileTold>) -> ClassId) {
+    pub fn reconsider(&mut self, class: impl Fn(&Arc<FileHints>) -> ClassId) {
         let keys: Vec<Key> = self.files.keys().copied().collect();
         for key in keys {
             if let Some(file) = self.files.get_mut(&key)
-                && let Some(told) = &file.told
+                && let Some(hints) = &file.hints
             {
-                file.class = Some(class(told));
+                file.class = Some(class(hints));
             }
             self.uncheck(key);
             self.enqueue(key);

@@ -14,9 +14,9 @@ mod source;
 use cgroups::Cgroups;
 use files::Correction;
 use forebay_block::{ClassId, DiskId};
-use forebay_prism::{ClassTable, Direction, FileTold, Intent, Need, Prism, Told};
+use forebay_prism::{ClassTable, Direction, FileHints, HostHints, Intent, Need, Prism};
 use forebay_trace::Flags;
-use forebay_volume::{ToldPart, ToldParts};
+use forebay_volume::{HintPart, HintParts};
 use hints::Hint;
 use serde_json::Value;
 use source::Source;
@@ -46,8 +46,8 @@ pub struct Evidence {
 }
 
 /// The class that a block of this file gets where nothing else claims it.
-fn class_of(prism: &Prism, disk: DiskId, told: &Arc<FileTold>) -> ClassId {
-    let told = Told { file: Some(told.clone()), is_by_map: true, ..Told::default() };
+fn class_of(prism: &Prism, disk: DiskId, hints: &Arc<FileHints>) -> ClassId {
+    let hints = HostHints { file: Some(hints.clone()), is_by_map: true, ..HostHints::default() };
     let intent = Intent {
         disk,
         disk_size_bytes: 0,
@@ -57,22 +57,22 @@ fn class_of(prism: &Prism, disk: DiskId, told: &Arc<FileTold>) -> ClassId {
         data: &[],
         export: 0,
         tag: None,
-        host: told.facts(),
+        host: hints.facts(),
     };
     prism.reclass(&intent, prism.table().default_class())
 }
 
 /// Predicates of the rules that nothing tells where there are hints of the kernel, or a map of files, or neither: class and
 /// predicate.
-pub fn untold(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, String)> {
-    let is_told = |need: Need| match need {
+pub fn unknown(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, String)> {
+    let is_known = |need: Need| match need {
         Need::Export | Need::Sequence | Need::Contents => true,
         Need::Meta | Need::Swap | Need::Direct | Need::Process | Need::Pid | Need::Cgroup => hints,
         Need::Lifetime => hints || files,
         Need::Path | Need::FileSize | Need::FileOffset | Need::SstLevel => files,
         Need::IoClass | Need::Never => false,
     };
-    table.untold(is_told)
+    table.unknown(is_known)
 }
 
 impl Evidence {
@@ -133,14 +133,14 @@ impl Evidence {
     }
 
     /// Predicates of the rules that nothing tells now: class and predicate.
-    pub fn untold(&self, table: &ClassTable) -> Vec<(String, String)> {
+    pub fn unknown(&self, table: &ClassTable) -> Vec<(String, String)> {
         let (hints, files) = self.tells();
-        untold(table, hints, files)
+        unknown(table, hints, files)
     }
 
     /// What is known of a write that has come, part by part. The ring of the kernel is drained first: what was issued before
     /// the write was sent is in it.
-    pub fn told(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) -> Option<Box<ToldParts>> {
+    pub fn hints(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) -> Option<Box<HintParts>> {
         if !self.sources.iter().any(|source| source.disk == disk) {
             return None;
         }
@@ -148,17 +148,17 @@ impl Evidence {
         let begin = offset_bytes / BLOCK_BYTES;
         let end = (offset_bytes + len_bytes).div_ceil(BLOCK_BYTES);
         // One allocation a write: the facts travel with the request to where it is classified.
-        let mut parts = Box::new(ToldParts::new());
+        let mut parts = Box::new(HintParts::new());
         let mut at = begin;
         while at < end {
-            let (until, told) = self.told_at(disk, at, end);
-            parts.push(ToldPart { blocks: until - at, told });
+            let (until, hints) = self.reported_at(disk, at, end);
+            parts.push(HintPart { blocks: until - at, hints });
             at = until;
         }
         Some(parts)
     }
 
-    fn told_at(&mut self, disk: DiskId, at: u64, end: u64) -> (u64, Told) {
+    fn reported_at(&mut self, disk: DiskId, at: u64, end: u64) -> (u64, HostHints) {
         let mut until = end;
         let mut found: Option<Hint> = None;
         for source in self.sources.iter().filter(|source| source.disk == disk) {
@@ -169,21 +169,21 @@ impl Evidence {
                 break;
             }
         }
-        let mut told = found.map_or_else(Told::default, |hint| self.by_hint(disk, &hint));
+        let mut hints = found.map_or_else(HostHints::default, |hint| self.by_hint(disk, &hint));
         // Of data whose file the kernel does not tell, the map may.
         let may_map =
             found.is_none_or(|hint| hint.inode == 0 && !hint.flags.has(Flags::META) && !hint.flags.has(Flags::SWAP));
         let mut mapped = false;
         for source in self.sources.iter().filter(|source| source.disk == disk) {
             let (to, file) = source.files.at(at, until);
-            match (file, &told.file) {
+            match (file, &hints.file) {
                 // The map tells where in the file it is, if it is the file that the kernel names.
                 (Some((file, offset)), Some(known)) if Arc::ptr_eq(file, known) => {
-                    (told.file_offset_bytes, until) = (offset, to);
+                    (hints.file_offset_bytes, until) = (offset, to);
                 }
                 (Some((file, offset)), None) if may_map => {
-                    (told.file_offset_bytes, until, mapped) = (offset, to, true);
-                    (told.file, told.is_by_map) = (Some(file.clone()), true);
+                    (hints.file_offset_bytes, until, mapped) = (offset, to, true);
+                    (hints.file, hints.is_by_map) = (Some(file.clone()), true);
                 }
                 (None, known) if may_map || known.is_some() => until = to,
                 _ => {}
@@ -192,7 +192,7 @@ impl Evidence {
         let key = found.filter(|_| !may_map).map(|hint| (hint.inode, hint.generation));
         for source in self.sources.iter_mut().filter(|source| source.disk == disk) {
             source.hints.remove(at, until);
-            source.files.arrived(at, until, key, told.file.is_some());
+            source.files.arrived(at, until, key, hints.file.is_some());
         }
         let kind = if found.is_some() { 0 } else { 2 - usize::from(mapped) };
         if let Some(source) = self.sources.iter_mut().find(|source| source.disk == disk)
@@ -200,10 +200,10 @@ impl Evidence {
         {
             *written += until - at;
         }
-        (until, told)
+        (until, hints)
     }
 
-    fn by_hint(&mut self, disk: DiskId, hint: &Hint) -> Told {
+    fn by_hint(&mut self, disk: DiskId, hint: &Hint) -> HostHints {
         let is_set = |flag: Flags| Some(hint.flags.has(flag));
         let file = (hint.inode != 0)
             .then(|| {
@@ -212,7 +212,7 @@ impl Evidence {
                 same.find_map(|source| source.files.file((hint.inode, hint.generation)).cloned())
             })
             .flatten();
-        Told {
+        HostHints {
             lifetime: Some(hint.lifetime),
             meta: is_set(Flags::META),
             swap: is_set(Flags::SWAP),
@@ -243,7 +243,7 @@ impl Evidence {
         for source in &mut self.sources {
             source.drain();
             let disk = source.disk;
-            source.tick(|told| class_of(prism, disk, told));
+            source.tick(|hints| class_of(prism, disk, hints));
         }
     }
 
@@ -262,7 +262,7 @@ impl Evidence {
     pub fn reconsider(&mut self, prism: &Prism) {
         for source in &mut self.sources {
             let disk = source.disk;
-            source.files.reconsider(|told| class_of(prism, disk, told));
+            source.files.reconsider(|hints| class_of(prism, disk, hints));
         }
     }
 

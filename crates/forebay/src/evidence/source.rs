@@ -6,10 +6,10 @@ use super::find::{Place, is_there};
 use super::hints::{Hint, Hints};
 use crate::output::chain;
 use forebay_block::{ClassId, DiskId};
-use forebay_prism::FileTold;
+use forebay_prism::FileHints;
 use forebay_trace::Flags;
 use forebay_trace::capture::{Event, Probes, Target, Watch};
-use forebay_trace::files::{Change, Told, Watch as FileWatch, WatchOptions, own_descriptors};
+use forebay_trace::files::{Change, Watch as FileWatch, WatchOptions, Watching, own_descriptors};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl Source {
         });
     }
 
-    /// Takes what the kernel has told since the last time. No system call: the ring lies in memory that both share.
+    /// Takes what the kernel has reported since the last time. No system call: the ring lies in memory that both share.
     pub fn drain(&mut self) {
         let Part::On(plane) = &mut self.plane else { return };
         let file_system = self.file_system;
@@ -248,7 +248,7 @@ impl Source {
     }
 
     /// Goes on looking, notices what has gone, and takes changes of files.
-    pub fn tick(&mut self, class: impl Fn(&Arc<FileTold>) -> ClassId) {
+    pub fn tick(&mut self, class: impl Fn(&Arc<FileHints>) -> ClassId) {
         if self.plane.advance()
             && let Part::On(plane) = &self.plane
         {
@@ -348,9 +348,9 @@ impl Source {
             files["mount"] = json!(mounted.mount);
             files["is_walked"] = json!(state.is_walked);
             files["no_extents"] = json!(state.no_extents);
-            files["by_walks"] = match state.told {
-                Told::ByEvents => Value::Null,
-                Told::ByWalks { why } => json!(why),
+            files["by_walks"] = match state.hints {
+                Watching::ByEvents => Value::Null,
+                Watching::ByWalks { why } => json!(why),
             };
             files["left_out_files"] = json!(state.left_out_files);
             files["cut_files"] = json!(state.cut_files);
@@ -373,7 +373,7 @@ impl Source {
             "files": files,
             "hinted_bytes": bytes(0),
             "mapped_bytes": bytes(1),
-            "untold_bytes": bytes(2),
+            "unknown_bytes": bytes(2),
         })
     }
 }

@@ -46,31 +46,31 @@ fn look(evidence: &mut Evidence, inode: u64, generation: u32, path: &str, first:
     evidence.sources[0].files.take(change, |_| ClassId(0));
 }
 
-fn paths(parts: &ToldParts) -> Vec<(u64, Option<String>, bool)> {
-    let path = |told: &Told| told.file.as_ref().map(|file| file.path.clone());
-    parts.iter().map(|part| (part.blocks, path(&part.told), part.told.is_by_map)).collect()
+fn paths(parts: &HintParts) -> Vec<(u64, Option<String>, bool)> {
+    let path = |hints: &HostHints| hints.file.as_ref().map(|file| file.path.clone());
+    parts.iter().map(|part| (part.blocks, path(&part.hints), part.hints.is_by_map)).collect()
 }
 
 #[test]
-fn a_write_is_told_part_by_part() {
+fn a_write_has_hints_part_by_part() {
     let mut evidence = evidence();
     look(&mut evidence, 5, 3, "/a", 100);
     evidence.sources[0].hints.add(95, 103, hint(5, Flags::SYNC));
-    let parts = evidence.told(DISK, 90 * 4096, 25 * 4096).unwrap();
+    let parts = evidence.hints(DISK, 90 * 4096, 25 * 4096).unwrap();
     let a = Some("/a".to_owned());
     assert_eq!(
         paths(&parts),
         [(5, None, false), (5, a.clone(), false), (3, a.clone(), false), (7, a, true), (5, None, false)],
         "nothing, the hint, the hint and the map, the map, nothing"
     );
-    let (hinted, mapped) = (&parts[1].told, &parts[3].told);
+    let (hinted, mapped) = (&parts[1].hints, &parts[3].hints);
     assert_eq!((hinted.lifetime, hinted.pid, hinted.meta), (Some(Lifetime::Short), Some(42), Some(false)));
     assert_eq!(hinted.process.as_deref(), Some("postgres"));
-    assert_eq!((parts[2].told.file_offset_bytes, mapped.file_offset_bytes), (Some(0), Some(3 * 4096)));
+    assert_eq!((parts[2].hints.file_offset_bytes, mapped.file_offset_bytes), (Some(0), Some(3 * 4096)));
     assert_eq!((mapped.lifetime, mapped.pid, mapped.process.as_deref()), (None, None, None));
-    let again = evidence.told(DISK, 95 * 4096, 8 * 4096).unwrap();
-    assert!(again.iter().all(|part| part.told.pid.is_none()), "a hint is for one write");
-    assert!(evidence.told(DiskId(2), 0, 4096).is_none(), "another disk");
+    let again = evidence.hints(DISK, 95 * 4096, 8 * 4096).unwrap();
+    assert!(again.iter().all(|part| part.hints.pid.is_none()), "a hint is for one write");
+    assert!(evidence.hints(DiskId(2), 0, 4096).is_none(), "another disk");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_hint_names_its_file_and_no_other() {
         (9, Flags::SYNC, Some("/mapped"), false),
     ] {
         evidence.sources[0].hints.add(100, 101, hint(inode, flags));
-        let parts = evidence.told(DISK, 100 * 4096, 4096).unwrap();
+        let parts = evidence.hints(DISK, 100 * 4096, 4096).unwrap();
         let path = path.map(str::to_owned);
         assert_eq!(paths(&parts), [(1, path, is_by_map)], "inode {inode} {flags:?}");
     }
@@ -96,7 +96,7 @@ fn what_nothing_tells_is_named() {
     let of = |name: &str, rule: &str| ClassSpec { rules: vec![rule.to_owned()], ..ClassSpec::new(name, Place::Fast) };
     let classes = [of("a", "path:/x & process:y"), of("b", "hint.lifetime:short | fs.journal"), of("c", "io_class:3")];
     let table = ClassTable::from_configured(&classes).unwrap();
-    let count = |hints, files| untold(&table, hints, files).len();
+    let count = |hints, files| unknown(&table, hints, files).len();
     assert_eq!([count(false, false), count(true, false), count(false, true), count(true, true)], [4, 2, 2, 1]);
 }
 

@@ -1,4 +1,4 @@
-//! On `bench`, once `--target` was given, DiskSpd's grammar wins: its options have one dash, ours two. They are told
+//! On `bench`, once `--target` was given, DiskSpd's grammar wins: its options have one dash, ours two. They are reported
 //! apart before the command line is parsed.
 
 use std::ffi::OsString;

@@ -124,15 +124,15 @@ impl MeasureTarget {
                 };
                 let opened = source.open(&options, 1).map_err(named_holder);
                 let mut opened = opened.with_context(|| format!("job {:?} cannot begin", job.name))?;
-                // What it told is kept, not the target.
+                // What it reported is kept, not the target.
                 opened.queues.clear();
                 known.push((way, opened));
             }
-            for (_, told) in known.iter().filter(|(found, _)| *found == way) {
+            for (_, hints) in known.iter().filter(|(found, _)| *found == way) {
                 // A file through the page cache takes any size.
-                let cached = told.description.starts_with("file") && !told.description.contains("direct");
-                let granularity = if cached { 1 } else { told.logical_block_bytes };
-                check_fit(job, told.size_bytes, told.logical_block_bytes, granularity)?;
+                let cached = hints.description.starts_with("file") && !hints.description.contains("direct");
+                let granularity = if cached { 1 } else { hints.logical_block_bytes };
+                check_fit(job, hints.size_bytes, hints.logical_block_bytes, granularity)?;
             }
         }
         Ok(())
@@ -325,15 +325,16 @@ mod tests {
     }
 
     #[test]
-    fn regression_holes_are_told_to_readers_who_did_not_make_them() {
+    fn regression_holes_are_shown_to_readers_who_did_not_make_them() {
         let directory = tempfile::TempDir::new().unwrap();
         let path = directory.path().join("x");
         std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
         let target = MeasureTarget::new(&path.display().to_string()).unwrap();
-        let told = |kind| target.open(&job(kind), false).unwrap().facts.notes.iter().any(|note| note.contains("holes"));
-        assert!(told(OpKind::Read));
-        assert!(!told(OpKind::Write), "a job that only writes");
-        assert!(!told(OpKind::Read), "what this session has made of it");
+        let hints =
+            |kind| target.open(&job(kind), false).unwrap().facts.notes.iter().any(|note| note.contains("holes"));
+        assert!(hints(OpKind::Read));
+        assert!(!hints(OpKind::Write), "a job that only writes");
+        assert!(!hints(OpKind::Read), "what this session has made of it");
     }
 
     #[test]

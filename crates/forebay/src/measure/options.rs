@@ -3,7 +3,7 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// What is told of the I/Os of a load.
+/// What is kept of the I/Os of a load.
 #[derive(Clone, Debug, Args)]
 pub struct TelemetryOptions {
     /// Percentiles, e.g. 50,99,99.999
@@ -34,7 +34,7 @@ pub struct BenchOptions {
     /// A key of the job, as in a TOML job file; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// DiskSpd's options, told apart before
+    /// DiskSpd's options, distinguished before
     #[arg(long, hide = true, allow_hyphen_values = true)]
     pub diskspd: Vec<String>,
     /// What the target holds may be lost

@@ -74,7 +74,7 @@ pub struct PoolTarget {
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // A thread that panicked has ended the run; what the others know is still told.
+    // A thread that panicked has ended the run; what the others know is still reported.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -127,7 +127,7 @@ pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf) -> Reques
         fua: io.kind == OpKind::WriteFua,
         export: 0,
         tag: None,
-        told: None,
+        hints: None,
     }
 }
 

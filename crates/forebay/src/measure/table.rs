@@ -102,7 +102,7 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
     let ios = result.ios().max(1) as f64;
     let own = own_cost_ns.map_or_else(String::new, |ns| format!("; the tool itself {ns:.0} ns an I/O"));
     format!(
-        "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet handed over; mean total {}\n  \
+        "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet submitted; mean total {}\n  \
          Little's law: {law}\n  CPU {:.2} us user, {:.2} us system an I/O{own}",
         result.depth_mean,
         time(total_ns as u64),
@@ -199,7 +199,7 @@ fn open_loop(result: &JobResult) -> Option<String> {
     let open = result.open?;
     let check = summary::open_loop(result, &open);
     let mut text = format!(
-        "\n  schedule: {} of {} I/Os handed over, {} a second, {}; {} late by the tool, {} times no slot was free",
+        "\n  schedule: {} of {} I/Os submitted, {} a second, {}; {} late by the tool, {} times no slot was free",
         open.issued,
         open.scheduled,
         rate(check.per_second),
@@ -208,7 +208,7 @@ fn open_loop(result: &JobResult) -> Option<String> {
         open.no_slot
     );
     if open.issued < open.scheduled {
-        text.push_str("\n  THE TARGET IS TOO SLOW FOR THIS RATE: latencies are of the part that was handed over");
+        text.push_str("\n  THE TARGET IS TOO SLOW FOR THIS RATE: latencies are of the part that was submitted");
     }
     Some(text)
 }

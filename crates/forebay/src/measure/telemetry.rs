@@ -1,4 +1,4 @@
-//! What is told of the I/Os of a load: percentiles, intervals, a record of each.
+//! What is kept of the I/Os of a load: percentiles, intervals, a record of each.
 
 use super::beforehand::check_new_files;
 use super::options::TelemetryOptions;

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_its_kind_and_volumes_are_told_apart() {
+    fn every_operation_has_its_kind_and_volumes_are_distinguished() {
         let mut both = reader(None);
         let mut found = Vec::new();
         assert!(!both.read(&mut found).unwrap());

@@ -19,11 +19,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How often the engine is told the time where nothing else happens, in nanoseconds: what it does when idle waits no
+/// How often the engine is given the time where nothing else happens, in nanoseconds: what it does when idle waits no
 /// longer for its turn.
 const TICK_NS: u64 = 1_000_000;
 
-/// What stands for the engine's own work on a request, in nanoseconds, from when it was handed over until the engine has
+/// What stands for the engine's own work on a request, in nanoseconds, from when it was submitted until the engine has
 /// it. `bench/engine` measures one to two and a half microseconds on a shared core. It does not bound the engine's rate.
 /// Without it reads of holes would take no time at all on a host that costs nothing, and a run would never end.
 const ENGINE_NS: u64 = 1_000;
@@ -32,7 +32,7 @@ const ENGINE_NS: u64 = 1_000;
 struct World {
     pool: Pool,
     clock: VirtualClock,
-    /// Requests that were handed over, in the order of their times. A thread may be ahead of the pool.
+    /// Requests that were submitted, in the order of their times. A thread may be ahead of the pool.
     arrivals: VecDeque<(u64, Request)>,
     /// For each queue that there is what it has not seen yet, in the order of time.
     lines: Vec<Option<VecDeque<(u64, Ended)>>>,
@@ -55,10 +55,10 @@ impl World {
     fn advance(&mut self, to_ns: u64) {
         let mut is_seen = false;
         while !is_seen {
-            let told_ns = self.arrivals.front().map_or(u64::MAX, |(at_ns, _)| *at_ns).min(self.next_tick_ns);
-            match self.pool.advance(to_ns.min(told_ns)) {
+            let shown_ns = self.arrivals.front().map_or(u64::MAX, |(at_ns, _)| *at_ns).min(self.next_tick_ns);
+            match self.pool.advance(to_ns.min(shown_ns)) {
                 Some(now_ns) => is_seen = self.turn(now_ns),
-                None if told_ns <= to_ns => is_seen = self.turn(told_ns),
+                None if shown_ns <= to_ns => is_seen = self.turn(shown_ns),
                 None => return,
             }
         }
@@ -246,7 +246,7 @@ pub struct VirtualPoolQueue {
     disk: DiskId,
     buffers: Vec<Buf>,
     buffer_bytes: usize,
-    /// Taken and not yet handed over.
+    /// Taken and not yet submitted.
     gathered: Vec<Request>,
     in_flight: u32,
 }

@@ -2,14 +2,14 @@
 
 use crate::evidence::Evidence;
 use forebay_export::Backend;
-use forebay_prism::Told;
-use forebay_volume::{Completion, Op, Pool, Request, ToldPart, ToldParts};
+use forebay_prism::HostHints;
+use forebay_volume::{Completion, HintPart, HintParts, Op, Pool, Request};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Tokens from here on belong to the daemon; the server's end far below.
 const OWN_TOKENS: u64 = 1 << 63;
 
-/// Corrections of classes under way at once, and blocks of them: hosts come first.
+/// Corrections of classes in progress at once, and blocks of them: hosts come first.
 const CORRECTIONS_MAX: usize = 32;
 const CORRECTION_BLOCKS_MAX: u64 = 6400;
 
@@ -19,7 +19,7 @@ pub struct PoolBackend {
     pub pool: Pool,
     /// What its hosts say of their data.
     pub evidence: Evidence,
-    /// Tokens and blocks of corrections under way.
+    /// Tokens and blocks of corrections in progress.
     corrections: Vec<(u64, u64)>,
     own_in_flight: usize,
     /// Own requests were submitted, and the engine has not been polled since.
@@ -59,11 +59,11 @@ impl PoolBackend {
             && self.corrections.iter().map(|(_, blocks)| blocks).sum::<u64>() < CORRECTION_BLOCKS_MAX
             && let Some((disk, correction)) = self.evidence.next_correction()
         {
-            let told = Told {
+            let hints = HostHints {
                 file: Some(correction.file),
                 file_offset_bytes: correction.file_offset_bytes,
                 is_by_map: true,
-                ..Told::default()
+                ..HostHints::default()
             };
             let blocks = correction.blocks;
             let token = self.submit_own(Request {
@@ -75,7 +75,7 @@ impl PoolBackend {
                 fua: false,
                 export: 0,
                 tag: None,
-                told: Some(Box::new(ToldParts::from_iter([ToldPart { blocks, told }]))),
+                hints: Some(Box::new(HintParts::from_iter([HintPart { blocks, hints }]))),
             });
             self.corrections.push((token, blocks));
         }
@@ -104,7 +104,7 @@ impl Backend for PoolBackend {
         // The engine measures latencies by its clock, which stands still between ticks.
         self.pool.tick(now_ns());
         if matches!(request.op, Op::Write(_)) && !self.evidence.is_empty() {
-            request.told = self.evidence.told(request.disk, request.offset_bytes, request.len_bytes);
+            request.hints = self.evidence.hints(request.disk, request.offset_bytes, request.len_bytes);
         }
         self.pool.submit(request);
     }
@@ -179,7 +179,7 @@ mod tests {
             fua: false,
             export: 0,
             tag: None,
-            told: None,
+            hints: None,
         });
         assert!(backend.in_flight(), "the server polls at once");
         let mut done = Vec::new();

@@ -47,7 +47,7 @@ impl Budget {
         }
     }
 
-    /// Twenty-four busy connections fit the share with what they may have under way, or three with the longest request at
+    /// Twenty-four busy connections fit the share with what they may have in progress, or three with the longest request at
     /// once; beyond that clients wait rather than memory grows only per connection.
     fn session(&self) -> SessionLimits {
         SessionLimits {

@@ -119,8 +119,8 @@ impl Source for Leveled {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         let goes_on = self.source.read(into, names);
         let new = names.paths.iter().enumerate().skip(self.seen);
-        let told = new.filter_map(|(number, path)| Some((u32::try_from(number).ok()?, self.levels.level(path)?)));
-        names.levels.extend(told);
+        let hints = new.filter_map(|(number, path)| Some((u32::try_from(number).ok()?, self.levels.level(path)?)));
+        names.levels.extend(hints);
         self.seen = names.paths.count();
         goes_on
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_several_databases_are_told_apart_by_their_directories() {
+    fn tables_of_several_databases_are_distinguished_by_their_directories() {
         let root = tempfile::TempDir::new().unwrap();
         let (a, b) = (root.path().join("x/a"), root.path().join("x/b"));
         let one = [log(&a, "LOG.old.1", 7, 3), log(&a, "LOG", 8, 2)];

@@ -105,7 +105,7 @@ impl Named {
 /// A format by its name.
 ///
 /// # Errors
-/// An unknown name; the known ones are told.
+/// An unknown name; the known ones are reported.
 pub fn format_named(name: Option<&str>) -> Result<Option<Format>> {
     let Some(name) = name else { return Ok(None) };
     let found = Format::from_name(name).ok_or_else(|| {

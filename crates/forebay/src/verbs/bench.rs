@@ -62,9 +62,9 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         session.close()?;
         return show_report(&report, target, format);
     }
-    let told = plan.notes.len();
+    let hints = plan.notes.len();
     measure::prepare_generated(&session, &mut plan)?;
-    plan.notes[told..].iter().for_each(|note| eprintln!("forebay: note: {note}"));
+    plan.notes[hints..].iter().for_each(|note| eprintln!("forebay: note: {note}"));
     let other = other(&session, &settings, &plan, options)?;
     session.check(&plan)?;
     if let Some(text) = &options.condition {
@@ -317,8 +317,8 @@ fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
     Ok(plan)
 }
 
-/// DiskSpd's options; its `-c` makes the file where there is none. DiskSpd goes through the page cache unless told
-/// otherwise, experiments do not unless told so.
+/// DiskSpd's options; its `-c` makes the file where there is none. DiskSpd goes through the page cache unless asked
+/// otherwise, experiments do not unless asked to.
 fn from_diskspd(options: &BenchOptions, named: bool) -> Result<Plan> {
     let mut parsed = diskspd::parse(&options.diskspd)?;
     let says_caches = options.diskspd.iter().any(|option| option.starts_with("-S") || option == "-h");

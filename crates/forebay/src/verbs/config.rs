@@ -2,7 +2,7 @@
 
 use crate::cli::ConfigAction;
 use crate::config;
-use crate::evidence::untold;
+use crate::evidence::unknown;
 use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
             let control = crate::control::control_path(&config, file)?;
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
-            let pending = untold(&table, hints, files);
+            let pending = unknown(&table, hints, files);
             match format {
                 Format::Json => output::json(json!({
                     "config": file,

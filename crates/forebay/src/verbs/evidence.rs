@@ -41,7 +41,7 @@ pub enum EvidenceAction {
     },
 }
 
-/// Shows or changes what the running pool is told.
+/// Shows or changes what the running pool goes by.
 ///
 /// # Errors
 /// Where no server answers, or it refuses.
@@ -82,7 +82,7 @@ pub fn table(evidence: &Value) -> String {
                 files["files"].to_string(),
                 size(&source["hinted_bytes"]),
                 size(&source["mapped_bytes"]),
-                size(&source["untold_bytes"]),
+                size(&source["unknown_bytes"]),
             ]
         })
         .collect();

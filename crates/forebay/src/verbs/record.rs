@@ -54,7 +54,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     for folder in &options.cgroup {
         add_cgroups(folder, &mut cgroups)?;
     }
-    // Told before an hour of recording, not after it.
+    // Hints before an hour of recording, not after it.
     if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
         check_parquet(file, parquet)?;
     }
@@ -80,7 +80,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     if recorder.is_ftrace() {
         eprintln!(
             "forebay: note: the kernel's blk tracer (ftrace) tells of requests: no hints, no files, no DIRECT or SWAP, no \
-             zero-filling told from writing, and no time before the issue"
+             zero-filling hints from writing, and no time before the issue"
         );
     }
     let begun = Instant::now();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Lines of a failing life's log that are shown.
 const LOG_LINES: usize = 200;
-/// How often progress is told on a terminal.
+/// How often progress is reported on a terminal.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// Lives so many lives and says what they met.
@@ -26,15 +26,15 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
     if options.threads == Some(0) {
         bail!("--threads 0: at least 1");
     }
-    // Panics are findings of the engine's; they are told with their seed.
+    // Panics are findings of the engine's; they are reported with their seed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let told = match options.seed {
+    let hints = match options.seed {
         Some(seed) => replay(seed, format),
         None => campaign(options, format),
     };
     std::panic::set_hook(hook);
-    told
+    hints
 }
 
 /// What a campaign shares between its threads.
@@ -84,11 +84,11 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
             let thread = std::thread::Builder::new().name(format!("lives-{number}")).spawn_scoped(scope, work);
             handles.push(thread.context("cannot start a thread: use fewer --threads")?);
         }
-        let mut told = Instant::now();
+        let mut hints = Instant::now();
         while handles.iter().any(|handle| !handle.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
+            if hints.elapsed() >= TELL_EVERY {
+                hints = Instant::now();
                 let found = lock();
                 bar.step(&format!("{} lives, {} power cuts", found.lives, cuts(&found.coverage)));
             }

@@ -1,6 +1,6 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
-use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, untold, wanted, warn_of_levels};
+use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
 use crate::output::{self, Format, ratio, size, table};
 use crate::traces::{self, Loaded, read};
 use anyhow::{Context, Result, bail};
@@ -119,7 +119,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "one_block_in": sizes.one_block_in,
             "order": sizes.order,
             "bypassed": sizes.bypassed,
-            "untold": report.untold,
+            "unknown": report.unknown,
             "sizes": offers.iter().map(value).collect::<Vec<_>>(),
             "knee": knee.map(value),
             "fast": options.fast,
@@ -238,7 +238,7 @@ fn text(
         let names: Vec<&str> = sizes.bypassed.iter().map(|row| row.name.as_str()).collect();
         lines.push(format!("Straight to the capacity tier, by the rules' place: {}", names.join(", ")));
     }
-    lines.extend(untold(report));
+    lines.extend(unknown(report));
     match knee {
         Some(knee) => lines.push(format!(
             "The knee is at {}: pin {}, alpha {:.1} %.",

@@ -96,7 +96,7 @@ pub fn render(status: &Value) -> String {
     parts.into_iter().chain(sources).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The books of all classes.
+/// The statistics of all classes.
 pub fn class_table(status: &Value) -> String {
     let rows: Vec<Vec<String>> = list(status, "classes")
         .map(|class| {

@@ -256,7 +256,7 @@ fn regression_two_readers_share_a_file_and_a_writer_is_named() {
     let reader = Running::start(&["bench", "--target", &target, "--warmup", "0s", "--runtime", "60s"]);
     std::thread::sleep(Duration::from_millis(700));
     measured(&target, &["--set", "ios=10", "--warmup", "0s"]);
-    // A writer needs it alone, and is told who has it.
+    // A writer needs it alone, and learns who has it.
     let output = bench(&target, &["--set", "rw=randwrite", "--set", "ios=10", "--warmup", "0s"]);
     refused(&output, 2, &["is in use", &format!("process {}", reader.0.id())]);
     reader.signal(rustix::process::Signal::INT);

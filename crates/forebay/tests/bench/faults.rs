@@ -102,7 +102,7 @@ fn a_file_that_shrinks_gives_failures_with_their_place() {
         assert_eq!((&failure["kind"], &failure["size_bytes"]), (&"read".into(), &4096.into()));
         assert!(!failure["what"].as_str().unwrap().is_empty() && failure["at_s"].as_f64().unwrap() > 0.0);
     }
-    assert!(job["ios"].as_u64().unwrap() > 0, "what succeeded is told");
+    assert!(job["ios"].as_u64().unwrap() > 0, "what succeeded is reported");
     assert!(err(&output).contains("failed"), "{}", err(&output));
     // And in the words of the table.
     std::fs::write(&target, vec![1; 64 << 10]).unwrap();

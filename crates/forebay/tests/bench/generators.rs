@@ -44,7 +44,7 @@ fn at_its_own_times_it_is_an_open_loop() {
 }
 
 #[test]
-fn it_is_fitted_to_the_target_and_ends_where_it_is_told() {
+fn it_is_fitted_to_the_target_and_ends_where_it_should() {
     let result = measured("null:?size=3GiB", &["rocksdb", "--set", "ios=5000", "--set", "depth=16"]);
     assert_eq!(jobs_of(&result)[0]["ios"], 5000);
     assert!(notes(&result).contains("rocksdb:?scale=0.00"), "{}", notes(&result));

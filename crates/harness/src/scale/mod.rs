@@ -170,7 +170,7 @@ fn watch(
     let started = Instant::now();
     let mut seen = Seen::default();
     let (mut settled_bytes, mut grew_at) = (0, started);
-    let patience = Duration::from_secs(options.load_seconds);
+    let timeout = Duration::from_secs(options.load_seconds);
     let outcome = loop {
         if ended() {
             break Ok(());
@@ -190,12 +190,12 @@ fn watch(
             if grew_at.elapsed() > PEAK_SETTLED && used * 100 >= seen.journal_max * peak {
                 break Ok(());
             }
-        } else if started.elapsed() > patience {
+        } else if started.elapsed() > timeout {
             break Err(anyhow!(
                 "only {leaves} of {} leaves were touched by {} writes in {} s",
                 case.leaves,
                 progress.writes.load(Ordering::Relaxed),
-                patience.as_secs()
+                timeout.as_secs()
             ));
         }
         seen.journal_max = seen.journal_max.max(used);

@@ -138,16 +138,16 @@ impl Written {
         let mut random = Random::new(self.seed ^ 1);
         blocks.extend((0..1000).map(|_| random.below(case.blocks())));
         let mut client = connect(uri)?;
-        let mut under_way = BTreeMap::new();
+        let mut in_flight = BTreeMap::new();
         for &block in &blocks {
-            if under_way.len() >= DEPTH {
-                history.judge(&client.wait()?, &mut under_way)?;
+            if in_flight.len() >= DEPTH {
+                history.judge(&client.wait()?, &mut in_flight)?;
             }
             let cookie = client.submit_read(block * BLOCK_BYTES as u64, BLOCK_BYTES as u32)?;
-            under_way.insert(cookie, block);
+            in_flight.insert(cookie, block);
         }
-        while !under_way.is_empty() {
-            history.judge(&client.wait()?, &mut under_way)?;
+        while !in_flight.is_empty() {
+            history.judge(&client.wait()?, &mut in_flight)?;
         }
         client.disconnect()?;
         Ok((blocks.len() as u64, open))
@@ -182,8 +182,8 @@ impl History {
         self.of_block(block).any(|(_, is_durable)| is_durable)
     }
 
-    fn judge(&self, reply: &Reply, under_way: &mut BTreeMap<u64, u64>) -> Result<()> {
-        let Some(block) = under_way.remove(&reply.cookie) else {
+    fn judge(&self, reply: &Reply, in_flight: &mut BTreeMap<u64, u64>) -> Result<()> {
+        let Some(block) = in_flight.remove(&reply.cookie) else {
             bail!(Finding("a reply to nothing".to_owned()));
         };
         if let Err(error) = &reply.result {

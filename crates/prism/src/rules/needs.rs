@@ -1,4 +1,4 @@
-//! What predicates must be told to be anything but unknown.
+//! What predicates must know to be anything but unknown.
 
 use super::expression::{EvidenceTest, HostBit, HostName, Number, Predicate};
 use super::facts::Facts;

@@ -118,7 +118,7 @@ fn regression_what_lies_below_a_failed_write_is_not_forgotten_by_a_survey_that_c
 }
 
 #[test]
-fn what_survived_is_told_apart() {
+fn what_survived_is_distinguished() {
     let mut oracle = Oracle::default();
     for tag in 1..=3 {
         let made = write(&mut oracle, tag);

@@ -1,6 +1,6 @@
 //! What the pool answers, held against the oracle and against what must be true at any time.
 
-use super::{Flight, Halt, SURVEY_DEPTH, UnderWay, World, broken, harmful_strikes};
+use super::{Flight, Halt, InFlight, SURVEY_DEPTH, World, broken, harmful_strikes};
 use crate::stamp::{content_of, tag_of};
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, RequestError};
@@ -41,7 +41,7 @@ impl World<'_> {
     pub(super) fn stalled(&self, what: &str) -> Halt {
         let (now, effects) = (self.clock.now_ns(), self.power.effects());
         let (flights, engine) = (self.flights.len(), self.pool.engine.describe());
-        broken(&format!("{what}; at {now} ns, {effects} effects, {flights} under way; {}\n{engine}", self.fill()))
+        broken(&format!("{what}; at {now} ns, {effects} effects, {flights} in progress; {}\n{engine}", self.fill()))
     }
 
     fn fill(&self) -> String {
@@ -57,7 +57,7 @@ impl World<'_> {
         format!("{fast:?} {capacity:?} bands free {free} of {bands}, blocks by class {}", classes.join(", "))
     }
 
-    /// What must be true at any time, except where a map page was lost: the books still count what it named.
+    /// What must be true at any time, except where a map page was lost: the statistics still count what it named.
     pub(super) fn audit(&self) -> Result<(), Halt> {
         if self.is_damaged {
             return Ok(());
@@ -71,8 +71,8 @@ impl World<'_> {
         self.errors_allowed || harmful_strikes(self.devices) > self.strikes_before
     }
 
-    /// The power is cut: where devices have failed, requests under way may have failed in part as well, and nobody was
-    /// left to be told. What came later and was done says nothing of them.
+    /// The power is cut: where devices have failed, requests in flight may have failed in part as well, and nobody was
+    /// left to be informed. What came later and was done says nothing of them.
     pub fn give_up(&mut self) {
         if self.may_fail() {
             for entry in self.flights.values() {
@@ -85,7 +85,7 @@ impl World<'_> {
 
     /// Whether a request may have failed for a reason of its own: it met damage that is known, or a misread, or a disk that
     /// is not there yet. `self` is as before its end.
-    fn is_excused(&self, entry: &UnderWay, error: &RequestError) -> bool {
+    fn is_excused(&self, entry: &InFlight, error: &RequestError) -> bool {
         if entry.is_early
             && matches!(error, RequestError::NoDisk | RequestError::OutOfRange | RequestError::ReadOnly(_))
         {

@@ -39,7 +39,7 @@ impl World<'_> {
         self.memory.maybe = Some(wanted);
         let tries = self.pool.engine.checkpoints_given_up();
         self.until(|world| world.is_checkpoint_over(before, tries))?;
-        // One that was under way already may not have it yet.
+        // One that was in progress already may not have it yet.
         self.checkpoint()?;
         if self.pool.engine.checkpoint_number() > before + 1 {
             self.settle_second(wanted);
@@ -66,7 +66,7 @@ impl World<'_> {
         (self.memory.maybe, self.memory.changed_at) = (Some(Some(wanted)), at);
     }
 
-    /// Whether a change that nobody waits for has become durable: a checkpoint that was under way then may not have it.
+    /// Whether a change that nobody waits for has become durable: a checkpoint that was in progress then may not have it.
     pub(super) fn is_second_durable(&mut self) {
         if let Some(wanted) = self.memory.maybe
             && self.memory.changed_at > 0

@@ -227,7 +227,7 @@ pub struct Report {
     /// Requests whose time lies before that of the one before.
     pub back_in_time: u64,
     /// Predicates of the rules that ask for what no request of the trace tells: they are neither true nor false.
-    pub untold: Vec<String>,
+    pub unknown: Vec<String>,
     /// Requests left out: beyond 64 PiB, or larger than 1 GiB.
     pub absurd: u64,
 }
@@ -415,7 +415,7 @@ impl Analysis {
             bursts: if self.knows.time { self.bursts() } else { Vec::new() },
             agreement,
             back_in_time: self.back_in_time,
-            untold: self.rows.unknown().map(str::to_owned).collect(),
+            unknown: self.rows.unknown().map(str::to_owned).collect(),
             absurd: self.absurd,
         }
     }

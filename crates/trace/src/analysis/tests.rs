@@ -404,7 +404,7 @@ fn what_rules_ask_for_and_no_request_tells_is_named() {
         analysis.add(requests, &names, knows);
         let report = analysis.finish(&names);
         assert!(report.rows.iter().all(|row| row.name != "it"), "nothing is known to be otherwise");
-        report.untold
+        report.unknown
     };
     let (file, hints) =
         (Knows { op: true, file: true, ..Knows::default() }, Knows { lifetime: true, ..Knows::default() });

@@ -43,7 +43,7 @@ pub enum CaptureError {
     },
     /// Only probes know whose a request is.
     #[error(
-        "what processes or control groups ask for is told apart by eBPF only, not by ftrace: leave out --pid and --cgroup, or --source ftrace"
+        "what processes or control groups ask for is distinguished by eBPF only, not by ftrace: leave out --pid and --cgroup, or --source ftrace"
     )]
     NeedsEbpf,
     /// The kernel refuses the probes.

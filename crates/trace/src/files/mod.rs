@@ -114,7 +114,7 @@ pub struct WatchOptions {
 
 /// How a watch learns of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Told {
+pub enum Watching {
     /// By the kernel's events.
     #[default]
     ByEvents,
@@ -129,7 +129,7 @@ pub enum Told {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchState {
     /// How it learns of changes.
-    pub told: Told,
+    pub hints: Watching,
     /// Files known.
     pub files: usize,
     /// Extents reported, of those files.

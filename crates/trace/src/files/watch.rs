@@ -9,7 +9,7 @@ use super::place::{MOUNTS_PATH, OnDisk, Place};
 use super::rocksdb::Databases;
 use super::scan::{Root, Scans, Step};
 use super::shared::Shared;
-use super::{Change, Told, WatchOptions, WatchState};
+use super::{Change, WatchOptions, WatchState, Watching};
 use crate::files::book::Todo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -73,9 +73,9 @@ impl Watch {
             None => Err(format!("{} has no file handles that tell the inode", place.mount.kind)),
         };
         let state = WatchState {
-            told: match &group {
-                Ok(_) => Told::ByEvents,
-                Err(why) => Told::ByWalks { why: why.clone() },
+            hints: match &group {
+                Ok(_) => Watching::ByEvents,
+                Err(why) => Watching::ByWalks { why: why.clone() },
             },
             no_extents: match &place.device {
                 Err(why) if options.with_extents => Some(why.clone()),

@@ -59,7 +59,7 @@ pub enum AdminError {
     /// Data lies beyond the new end.
     #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]
     MappedBeyond(String),
-    /// The disk still holds data, or requests for it are under way.
+    /// The disk still holds data, or requests for it are in progress.
     #[error("disk {0:?} still holds data: discard it first")]
     NotEmpty(String),
     /// Too many disks.
@@ -142,7 +142,7 @@ impl Engine {
         let (id, old_bytes) = (disk.id, disk.size_bytes);
         self.check_size(old_bytes, size_bytes, overcommit || size_bytes <= old_bytes)?;
         if size_bytes < old_bytes {
-            // The leaf in which the disk would end must be empty too: its tail cannot be told apart cheaply.
+            // The leaf in which the disk would end must be empty too: its tail cannot be distinguished cheaply.
             let first = size_bytes / (400 * 4096);
             if disk.next_leaf(first).is_some() || self.is_used(id) || self.checkpoint.is_active() {
                 return Err(AdminError::MappedBeyond(name.to_owned()));

@@ -56,8 +56,8 @@ impl Engine {
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now.
-    pub(crate) fn take_space(&mut self, class: ClassId, blocks: u32, streams: bool) -> Option<Runs> {
-        let fast_first = self.prefers_fast(class, blocks, streams);
+    pub(crate) fn allocate(&mut self, class: ClassId, blocks: u32, streams: bool) -> Option<Runs> {
+        let fast_first = self.goes_to_fast_first(class, blocks, streams);
         let last_recorded = self.journal.last_recorded();
         let runs = self.space.take(class, blocks, fast_first, &mut self.copies, last_recorded);
         self.summaries.granted(&self.space.bands);
@@ -76,7 +76,7 @@ impl Engine {
         (self.space.slots.total() / 8).max(STREAM_MIN_BLOCKS)
     }
 
-    fn prefers_fast(&mut self, class: ClassId, blocks: u32, streams: bool) -> bool {
+    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, streams: bool) -> bool {
         let Some(place) = self.prism.table().get(class).map(|spec| spec.place) else {
             return true;
         };
@@ -93,6 +93,6 @@ impl Engine {
             // Half of what should be free for hosts is gone: destage does not keep up.
             threshold: by_share.min(self.free_slots_wanted().div_ceil(2)),
         };
-        self.bypass.prefers_fast(&situation, blocks)
+        self.bypass.goes_to_fast_first(&situation, blocks)
     }
 }

@@ -1,26 +1,26 @@
-//! The engine's time: what it is told, and never backwards.
+//! The engine's time: what it is given, and never backwards.
 
 /// Most time that those who wait count between two ticks, whatever the clock says: a process that was stopped, or a clock
 /// that was set, must not look like devices that have done nothing for so long.
-const PATIENCE_STEP_NS: u64 = 1_000_000_000;
+const WAITING_STEP_NS: u64 = 1_000_000_000;
 
 /// Time in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     now_ns: u64,
     /// What the clock showed at the last tick.
-    told_ns: u64,
-    patience_ns: u64,
+    shown_ns: u64,
+    waiting_ns: u64,
 }
 
 impl Clock {
     /// It is `now_ns`, by a clock of any origin. Where that steps back no time passes, and from there on it counts again:
     /// nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
-        let passed_ns = now_ns.saturating_sub(self.told_ns);
-        self.told_ns = now_ns;
+        let passed_ns = now_ns.saturating_sub(self.shown_ns);
+        self.shown_ns = now_ns;
         self.now_ns = self.now_ns.saturating_add(passed_ns);
-        self.patience_ns = self.patience_ns.saturating_add(passed_ns.min(PATIENCE_STEP_NS));
+        self.waiting_ns = self.waiting_ns.saturating_add(passed_ns.min(WAITING_STEP_NS));
     }
 
     /// The time of the last tick.
@@ -28,8 +28,8 @@ impl Clock {
         self.now_ns
     }
 
-    /// The time by which requests lose patience: it goes on by a second a tick at most.
-    pub fn patience_ns(&self) -> u64 {
-        self.patience_ns
+    /// The time by which requests time out: it goes on by a second a tick at most.
+    pub fn waiting_ns(&self) -> u64 {
+        self.waiting_ns
     }
 }

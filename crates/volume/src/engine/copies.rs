@@ -32,7 +32,7 @@ struct Copy {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     by_block: BTreeMap<(u16, u64), Copy>,
-    /// Slots of copies given up while their write was under way: they are free when it ends, not before, or it could
+    /// Slots of copies given up while their write was in flight: they are free when it ends, not before, or it could
     /// fall upon somebody else's data.
     orphans: BTreeSet<u64>,
 }
@@ -76,7 +76,7 @@ impl Copies {
 
     fn give_up(&mut self, key: (u16, u64), slots: &mut Slots) {
         if let Some(copy) = self.by_block.remove(&key) {
-            // No record names the slot: it is free at once. A read under way finds another checksum and looks again.
+            // No record names the slot: it is free at once. A read in flight finds another checksum and looks again.
             if copy.ready {
                 slots.clear(copy.slot);
             } else {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Runs of freed space that wait at most, but for those of changes under way: 2 MiB.
+/// Runs of freed space that wait at most, but for those of changes in progress: 2 MiB.
 const ENTRIES_MAX: usize = 65_536;
 
 /// Space that is free once a batch is durable.

@@ -93,7 +93,7 @@ impl Engine {
         self.requests.completions.pop_front()
     }
 
-    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is told
+    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is reported
     /// here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
@@ -120,7 +120,7 @@ impl Engine {
         self.requests.clients.len()
     }
 
-    /// Whether device requests or background jobs are under way.
+    /// Whether device requests or background jobs are in progress.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.outbox.is_empty() || !self.requests.clients.is_empty() || self.checkpoint.is_active()

@@ -1,4 +1,4 @@
-//! Requests to devices, and what each of those under way is for.
+//! Requests to devices, and what each of those in progress is for.
 
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
@@ -36,7 +36,7 @@ pub(crate) enum Pending {
     IndexOut,
     /// The root blob or a root header.
     RootOut,
-    /// A device flush of the flush under way.
+    /// A device flush of the flush in flight.
     Flush { device: usize },
     /// A device flush that a job needs, by its number.
     MoveFlush { job: u32, number: u64 },
@@ -89,13 +89,13 @@ impl Outbox {
         Some(pending)
     }
 
-    /// Whether no request is under way or waits to be sent.
+    /// Whether no request is in flight or waits to be sent.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// What is under way.
-    pub fn under_way(&self) -> impl Iterator<Item = &Pending> {
+    /// What is in progress.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Pending> {
         self.pending.iter().map(|(_, pending)| pending)
     }
 

@@ -52,7 +52,7 @@ impl Engine {
         self.prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
     }
 
-    /// Prepares a frame for a change: a leaf that the checkpoint under way has yet to write is written first, as it
+    /// Prepares a frame for a change: a leaf that the checkpoint in progress has yet to write is written first, as it
     /// was when the checkpoint began.
     pub(crate) fn dirty_frame(&mut self, frame: u32) {
         if self.map.frames.get(frame).frozen {

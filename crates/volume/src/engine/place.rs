@@ -27,7 +27,7 @@ impl Bypass {
     /// Whether a write of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would
     /// wait there for longer. Below a threshold of free slots a growing share of staged writes goes past it, so that the
     /// pool slows down in proportion and never stops.
-    pub fn prefers_fast(&mut self, situation: &Situation, blocks: u32) -> bool {
+    pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
         let Situation { place, streams, fast_is_behind, free, threshold } = *situation;
         match place {
             Place::Fast => return true,
@@ -58,12 +58,12 @@ mod tests {
             let mut bypass = Bypass::default();
             let situation =
                 Situation { place: Place::Stage, streams: false, fast_is_behind: false, free, threshold: 100 };
-            let past = (0..1000).filter(|_| !bypass.prefers_fast(&situation, 4)).count() as u64;
+            let past = (0..1000).filter(|_| !bypass.goes_to_fast_first(&situation, 4)).count() as u64;
             assert_eq!(past, 10 * (100 - free), "with {free} free");
             let streams = Situation { streams: true, ..situation };
-            assert!(!bypass.prefers_fast(&streams, 4));
+            assert!(!bypass.goes_to_fast_first(&streams, 4));
             let pinned = Situation { place: Place::Fast, ..streams };
-            assert!(bypass.prefers_fast(&pinned, 4));
+            assert!(bypass.goes_to_fast_first(&pinned, 4));
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct Counters {
     /// Trims that failed.
     pub trim_errors: u64,
     /// Destage or collection jobs that failed.
-    pub mover_errors: u64,
+    pub migration_errors: u64,
     /// Latency of host requests.
     pub latency_ns: LatencyHistogram,
 }

@@ -22,11 +22,11 @@ pub struct Status {
     pub fast: TierStatus,
     /// Capacity tier.
     pub capacity: TierStatus,
-    /// Books by class id.
+    /// Statistics by class id.
     pub classes: Vec<ClassStats>,
     /// Counts since the start.
     pub counters: Counters,
-    /// Host requests under way.
+    /// Host requests in flight.
     pub in_flight: usize,
     /// Leaves resident, and most that may be.
     pub leaves_resident: usize,
@@ -74,7 +74,7 @@ pub struct Activity {
 }
 
 impl Engine {
-    /// What is under way, by kind.
+    /// What is in progress, by kind.
     #[must_use]
     pub fn activity(&self) -> Activity {
         let (destage, collection) = self.migrate.in_progress();
@@ -86,7 +86,7 @@ impl Engine {
             sweep: !self.migrate.has_surveyed(),
             ..Activity::default()
         };
-        for pending in self.outbox.under_way() {
+        for pending in self.outbox.in_flight() {
             match pending {
                 Pending::PageIn { .. } => found.page_in = true,
                 Pending::PageOut { .. } => found.page_out = true,
@@ -98,7 +98,7 @@ impl Engine {
         found
     }
 
-    /// What must be true at any time, as far as it can be told at once.
+    /// What must be true at any time, as far as it can be seen at once.
     ///
     /// # Errors
     /// What is not.
@@ -158,7 +158,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What is under way, in words, for reports of requests that do not end.
+    /// What is in progress, in words, for reports of requests that do not end.
     #[must_use]
     pub fn describe(&self) -> String {
         let pieces: Vec<String> = self
@@ -181,7 +181,7 @@ impl Engine {
         format!(
             "ranges {:?}\npending {:?}\nwaiting {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
             self.requests.ranges,
-            self.outbox.under_way().collect::<Vec<_>>(),
+            self.outbox.in_flight().collect::<Vec<_>>(),
             self.requests.waiting,
             self.map.frame_waiters,
             self.space.freed.len(),

@@ -212,7 +212,7 @@ impl Journal {
     }
 
     /// The last record appended belongs to `waiter`, with data in flight to the caches of `devices`. With `first`, the
-    /// waiter is new to the open batch: it will be told when the batch is written, and owes it one completed part. With
+    /// waiter is new to the open batch: it is notified when the batch is written, and owes it one completed part. With
     /// `fua` the batch is to be durable when it is written.
     pub fn join(&mut self, waiter: u32, devices: u32, first: bool, fua: bool) {
         self.open_live.devices |= devices;

@@ -134,7 +134,7 @@ pub struct Root {
     pub journal_batch: u64,
     /// Sequences below this one are in the map, except `unapplied`.
     pub next_sequence: u64,
-    /// Sequences below `next_sequence` that were under way, in order.
+    /// Sequences below `next_sequence` that were in progress, in order.
     pub unapplied: Vec<u64>,
     /// Nothing follows in the journal: a clean stop.
     pub clean: bool,
@@ -146,7 +146,7 @@ pub struct Root {
     pub next_disk: u16,
     /// Encoded class table.
     pub classes: Vec<u8>,
-    /// Books by class.
+    /// Statistics by class.
     pub stats: Vec<ClassStats>,
     /// Saved evidence of the classifier.
     pub evidence: Vec<u8>,
@@ -166,7 +166,7 @@ impl Root {
     /// Upper bound of the encoded size in bytes.
     #[must_use]
     pub fn size_bound_bytes(slots: u64, bands: u64, index_pages: u64) -> u64 {
-        // Fixed parts, class table (280 KiB at most), evidence (64 KiB), books; slots one bit; bands 24 bytes; entries of 24
+        // Fixed parts, class table (280 KiB at most), evidence (64 KiB), statistics; slots one bit; bands 24 bytes; entries of 24
         // bytes for the blocks of a group in each band that may be open; directory 20 bytes.
         let open_groups = bands.min(16) * (64 * SummaryEntry::BYTES as u64 + 16);
         384 * 1024 + slots / 8 + 64 + bands * 24 + open_groups + index_pages * 20

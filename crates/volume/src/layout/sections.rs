@@ -18,12 +18,12 @@ const SHARD: Tag = *b"SHRD";
 const POOL: Tag = *b"POOL";
 const DISKS: Tag = *b"DISK";
 const CLASSES: Tag = *b"CLAS";
-const BOOKS: Tag = *b"BOOK";
+const STATISTICS: Tag = *b"BOOK";
 const EVIDENCE: Tag = *b"EVID";
 const BANDS: Tag = *b"BAND";
 const OPEN: Tag = *b"OPEN";
 const SLOTS: Tag = *b"SLOT";
-const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, BOOKS, EVIDENCE, BANDS, OPEN, SLOTS];
+const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, STATISTICS, EVIDENCE, BANDS, OPEN, SLOTS];
 /// A program that does not know the section may keep it.
 const COMPATIBLE: u8 = 1;
 const HEADER_BYTES: usize = 16;
@@ -122,7 +122,7 @@ fn put_disk(w: &mut Writer, disk: &DiskRoot) {
     }
 }
 
-fn put_books(w: &mut Writer, class: &ClassStats) {
+fn put_statistics(w: &mut Writer, class: &ClassStats) {
     for value in [
         class.host_written_bytes,
         class.bypassed_bytes,
@@ -173,9 +173,9 @@ impl Root {
             self.disks.iter().for_each(|disk| put_disk(w, disk));
         });
         section(CLASSES, &|w| w.bytes.extend_from_slice(&self.classes));
-        section(BOOKS, &|w| {
+        section(STATISTICS, &|w| {
             w.u16(self.stats.len() as u16);
-            self.stats.iter().for_each(|class| put_books(w, class));
+            self.stats.iter().for_each(|class| put_statistics(w, class));
         });
         section(EVIDENCE, &|w| w.bytes.extend_from_slice(&self.evidence));
         section(BANDS, &|w| {
@@ -230,7 +230,7 @@ impl Root {
                 Some(if self.generation < GENERATION_LIMIT { Ok(()) } else { Err("an impossible generation") })
             }
             DISKS => self.take_disks(r, bounds),
-            BOOKS => self.take_books(r, bounds),
+            STATISTICS => self.take_statistics(r, bounds),
             BANDS => self.take_bands(r, bounds),
             OPEN => self.take_open_groups(r, bounds),
             SLOTS => {
@@ -293,7 +293,7 @@ impl Root {
         Some(Ok(()))
     }
 
-    fn take_books(&mut self, r: &mut Reader<'_>, bounds: &RootBounds) -> Option<Result<(), &'static str>> {
+    fn take_statistics(&mut self, r: &mut Reader<'_>, bounds: &RootBounds) -> Option<Result<(), &'static str>> {
         let classes = usize::from(r.u16()?);
         if classes > ClassId::LIMIT {
             return Some(Err("more classes than there can be"));

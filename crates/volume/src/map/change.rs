@@ -108,7 +108,7 @@ mod tests {
         #[test]
         fn a_block_is_always_its_newest_version(steps in proptest::collection::vec(step(), 1..60)) {
             let (mut model, mut entry, mut version) = (Model::default(), (Entry::Unmapped, 0), 0);
-            // What the mover read: place and version.
+            // What migration read: place and version.
             let mut read: Option<(u64, u32)> = None;
             for step in steps {
                 match step {

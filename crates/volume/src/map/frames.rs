@@ -16,9 +16,9 @@ pub struct Frame {
     pub pins: u32,
     /// Changed since it was written.
     pub dirty: bool,
-    /// Part of the checkpoint under way and not yet written for it.
+    /// Part of the checkpoint in progress and not yet written for it.
     pub frozen: bool,
-    /// A write of its page is under way.
+    /// A write of its page is in progress.
     pub writing: bool,
     /// Being read.
     pub loading: bool,

@@ -88,7 +88,7 @@ impl Disk {
     /// Changes the size; pages beyond a smaller end must be empty already.
     pub fn resize(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
-        // What a shrink gave up is served again only when a root says so: one that tells the smaller size may be under way.
+        // What a shrink gave up is served again only when a root says so: one that tells the smaller size may be in progress.
         self.durable_bytes = self.durable_bytes.min(size_bytes);
         self.pages.resize(size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize, None);
     }

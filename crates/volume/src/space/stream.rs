@@ -3,7 +3,7 @@
 /// Streams with this bit are written by garbage collection.
 pub const COLLECTED: u8 = 0x80;
 
-/// What a device is told of a stream, so that data which dies together carries the same number whether hosts or moves
+/// What a device knows of a stream, so that data which dies together carries the same number whether hosts or moves
 /// write it; 0 would be no hint.
 #[must_use]
 pub fn stream_hint(stream: u8) -> u8 {

@@ -55,7 +55,7 @@ impl Written {
     }
 }
 
-/// A block in a band rots, collection reads it, and while that read is under way the host overwrites the block, durably. The
+/// A block in a band rots, collection reads it, and while that read is in flight the host overwrites the block, durably. The
 /// record that the old copy is damaged stands behind that of the write, and recovery applied it without a look at the map:
 /// the block could not be read any more, though its new data was there.
 #[test]
@@ -73,7 +73,7 @@ fn hole_01_damage_record_replayed_over_a_newer_write() {
     });
     assert!(written.overwrite(&mut rig, 1000, || trapped.lock().unwrap().is_some()), "nothing was ever collected");
     let (block, place) = trapped.lock().unwrap().unwrap();
-    // A read under way sees what is there when it ends: from now on that is not what was written.
+    // A read in flight sees what is there when it ends: from now on that is not what was written.
     rig.devices[CAPACITY].forge(place + 512, &[0; 512]);
     let token = rig.write_run(block, 1, 9999, true, None);
     rig.wait(token).unwrap();

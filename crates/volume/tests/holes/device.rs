@@ -20,7 +20,7 @@ struct Core {
     stable: Option<Vec<u8>>,
     /// Writes that no flush has covered, in order: (when it ended, offset, bytes).
     unflushed: Vec<(u64, u64, Vec<u8>)>,
-    /// Requests under way, and when they came.
+    /// Requests in flight, and when they came.
     pending: VecDeque<(u64, Request)>,
     clock: u64,
     rule: Rule,
@@ -101,17 +101,17 @@ impl Scripted {
         self.core().changes
     }
 
-    /// The power is cut and comes back: of what was written and not flushed, and of writes under way, only that is left
-    /// which `keeps` names. Nothing is under way afterwards, and all is well.
+    /// The power is cut and comes back: of what was written and not flushed, and of writes in flight, only that is left
+    /// which `keeps` names. Nothing is in progress afterwards, and all is well.
     pub fn cut(&self, mut keeps: impl FnMut(&Seen<'_>) -> bool) {
         let core = &mut *self.core();
         let mut after = core.stable.take().unwrap_or_else(|| std::mem::take(&mut core.now));
         let ended = std::mem::take(&mut core.unflushed).into_iter().map(|(_, offset, bytes)| (offset, bytes));
-        let under_way = std::mem::take(&mut core.pending).into_iter().filter_map(|(_, request)| match request.op {
+        let in_flight = std::mem::take(&mut core.pending).into_iter().filter_map(|(_, request)| match request.op {
             Op::Write { bufs, .. } => Some((request.offset_bytes, joined(bufs.as_slice()))),
             _ => None,
         });
-        for (offset_bytes, bytes) in ended.chain(under_way) {
+        for (offset_bytes, bytes) in ended.chain(in_flight) {
             let region = region(&core.regions, offset_bytes);
             if keeps(&Seen { kind: Kind::Write, region, offset_bytes, bytes: &bytes }) {
                 after[offset_bytes as usize..offset_bytes as usize + bytes.len()].copy_from_slice(&bytes);

@@ -28,7 +28,7 @@ fn hole_05_checkpoint_of_thirty_two_devices() {
 }
 
 /// A flush of the capacity device fails: what was acknowledged before it may be lost, and every flush failed from then on
-/// until a restart; but writes were taken as if nothing were wrong, and nothing told the operator. Wanted is either a pool
+/// until a restart; but writes were taken as if nothing were wrong, and nothing said so to the operator. Wanted is either a pool
 /// that takes no more writes and says why, or one that has written again what may be lost, and can flush.
 #[test]
 fn hole_12_after_a_failed_flush_the_pool_recovers_or_takes_no_writes() {

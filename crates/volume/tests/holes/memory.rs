@@ -18,7 +18,7 @@ const BLOCKS: u64 = 256 << 10;
 const GROWTH_MAX_BYTES: u64 = 4 << 20;
 const MEMORY_LIMIT_BYTES: u64 = 40 << 20;
 
-/// A device that keeps what is not data, and holds flushes as long as it is told to.
+/// A device that keeps what is not data, and holds flushes as long as it is asked to.
 struct Forgetful {
     geometry: Geometry,
     blocks: BTreeMap<u64, Vec<u8>>,
@@ -123,7 +123,7 @@ impl Served {
             fua: false,
             export,
             tag: None,
-            told: None,
+            hints: None,
         });
     }
 

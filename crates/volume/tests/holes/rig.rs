@@ -194,7 +194,7 @@ impl Rig {
         let token = self.next_token;
         self.next_token += 1;
         let offset_bytes = block * BLOCK as u64;
-        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, told: None });
+        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, hints: None });
         token
     }
 

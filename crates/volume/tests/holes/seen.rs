@@ -48,7 +48,7 @@ impl Seen<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Good,
-    /// It stays under way: the rule is asked again at the next poll.
+    /// It stays in progress: the rule is asked again at the next poll.
     Held,
     /// It fails. A write changes nothing; a flush loses what it should have made durable, and the device tells so once.
     Failed,

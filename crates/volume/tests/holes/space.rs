@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The pool is full. A discard waits for its turn behind a write of zeros to the same range; a writer elsewhere waits for
 /// space. When the zeros are written the discard is woken, and stood in the queue behind the writer, who waits for the very
-/// space that the discard gives back. After a while the writer was told that there is none.
+/// space that the discard gives back. After a while the writer learned that there is none.
 #[test]
 fn hole_11_a_woken_discard_behind_a_writer_that_waits_for_space() {
     let base = Setup::default().options;
@@ -72,7 +72,7 @@ fn hole_11_b_a_lost_journal_batch_leaks_nothing() {
     assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
 }
 
-/// Hundreds of writes are under way, their records share a few batches, and no checkpoint comes. Then the capacity device
+/// Hundreds of writes are in flight, their records share a few batches, and no checkpoint comes. Then the capacity device
 /// fails the writes of their data, one after the other: each failure writes a record that cancels a write, in a batch of its
 /// own, and nobody asked whether the journal has room. It ran over its own start, and what was there was durable.
 #[test]

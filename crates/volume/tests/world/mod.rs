@@ -163,7 +163,7 @@ impl Shape {
 /// The only disk, to the oracle.
 pub const DISK: u16 = 0;
 
-/// A request under way.
+/// A request in flight.
 enum Flight {
     Change { made: Made, fua: bool },
     Flush { event: u64 },
@@ -242,7 +242,7 @@ impl World {
             fua,
             export: 0,
             tag,
-            told: None,
+            hints: None,
         });
         token
     }
@@ -323,7 +323,7 @@ impl World {
         self.shared.iter().any(|shared| shared.lock().inner().struck() > 0)
     }
 
-    /// Polls until at most `left` requests are under way.
+    /// Polls until at most `left` requests are in flight.
     pub fn settle(&mut self, left: usize) -> Result<(), String> {
         for _ in 0..20_000 {
             if self.flights.len() <= left {
@@ -382,7 +382,7 @@ impl World {
             fua: false,
             export: 0,
             tag: None,
-            told: None,
+            hints: None,
         });
         let mut done = Vec::new();
         for _ in 0..100_000 {

@@ -32,8 +32,8 @@ fn facts(inode: u64, path: &str) -> FileFacts {
     }
 }
 
-fn class(told: &Arc<FileTold>) -> ClassId {
-    ClassId(u8::from(told.path.contains("log")))
+fn class(hints: &Arc<FileHints>) -> ClassId {
+    ClassId(u8::from(hints.path.contains("log")))
 }
 
 fn corrections(files: &mut Files) -> Vec<(u64, u64, String)> {

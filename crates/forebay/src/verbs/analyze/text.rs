@@ -32,10 +32,10 @@ pub fn faults(faults: &Faults) -> Vec<String> {
 }
 
 /// The predicates that nothing tells about, in a line; empty where there are none.
-pub fn untold(report: &Report) -> Option<String> {
-    (!report.untold.is_empty()).then(|| {
+pub fn unknown(report: &Report) -> Option<String> {
+    (!report.unknown.is_empty()).then(|| {
         let mut names: Vec<&str> = Vec::new();
-        for predicate in &report.untold {
+        for predicate in &report.unknown {
             let name = predicate.split(':').next().unwrap_or(predicate);
             if !names.contains(&name) {
                 names.push(name);
@@ -84,7 +84,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
             report.one_block_in
         ));
     }
-    lines.extend(untold(report));
+    lines.extend(unknown(report));
     if !read.knows.op {
         lines.push("the trace does not tell reads from writes: neither alpha nor beta follows from it".to_owned());
     }

@@ -16,13 +16,13 @@ const EVERY: Duration = Duration::from_secs(1);
 const PROCESSES_SHOWN: usize = 8;
 /// Classes shown.
 const CLASSES_SHOWN: usize = 12;
-/// Most classes told apart in a second; the rest have none.
+/// Most classes distinguished in a second; the rest have none.
 const CLASSES_MAX: usize = 64;
 /// Classes of which a line tells.
 const CLASSES_IN_LINE: usize = 3;
 /// What requests are called that have no class: flushes, discards, reads of what others wrote.
 const NO_CLASS: &str = "(no class)";
-/// Most processes told apart in a second; the rest are one.
+/// Most processes distinguished in a second; the rest are one.
 const PROCESSES_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Default)]

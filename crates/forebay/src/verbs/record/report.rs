@@ -4,7 +4,7 @@ use crate::output::{self, Format};
 use anyhow::Result;
 use forebay_trace::Op;
 use forebay_trace::capture::{Latencies, OpTotals, Summary, Totals, VolumeSummary};
-use forebay_trace::files::{Told, WatchState};
+use forebay_trace::files::{WatchState, Watching};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitStatus;
@@ -162,7 +162,7 @@ fn depths(totals: &Totals) -> String {
 /// Why names of files may be missing.
 fn unnamed(state: &WatchState) -> Option<String> {
     let mut why = Vec::new();
-    if let Told::ByWalks { why: refused } = &state.told {
+    if let Watching::ByWalks { why: refused } = &state.hints {
         why.push(format!("found by walking only ({refused}): not of those that lived shortly"));
     }
     if state.walks == 0 {
@@ -181,7 +181,7 @@ fn unnamed(state: &WatchState) -> Option<String> {
 fn watch_json(mount: &Path, state: &WatchState) -> Value {
     json!({
         "mount": mount,
-        "by_events": state.told == Told::ByEvents,
+        "by_events": state.hints == Watching::ByEvents,
         "files": state.files,
         "walks": state.walks,
         "events": state.events,

@@ -141,7 +141,7 @@ impl Pages {
     /// Bytes of a page before its values.
     fn levels_bytes(&self, page: &Bytes, encoding: Encoding) -> Result<usize, ParquetError> {
         let length = page.first_chunk::<4>().filter(|_| encoding == Encoding::RLE);
-        let length = length.ok_or_else(|| damaged("nulls of a page of strings cannot be told".to_owned()))?;
+        let length = length.ok_or_else(|| damaged("nulls of a page of strings cannot be distinguished".to_owned()))?;
         Ok((u32::from_le_bytes(*length) as usize).saturating_add(4))
     }
 

@@ -40,7 +40,7 @@ impl Engine {
         self.checkpoint.roots.number()
     }
 
-    /// Whether a checkpoint is wanted or under way.
+    /// Whether a checkpoint is wanted or in progress.
     #[must_use]
     pub fn checkpoint_pending(&self) -> bool {
         self.checkpoint.requested || self.checkpoint.is_active()
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// Whether summaries that the root under way relies on are still to be written.
+    /// Whether summaries that the root in progress relies on are still to be written.
     fn awaits_summaries(&self) -> bool {
         self.checkpoint.summaries_awaited.iter().any(|&key| self.space.bands.groups().is_unwritten(key))
     }

@@ -120,7 +120,7 @@ impl RootWriter {
     }
 
     /// The headers are durable, and with them the root: its number. The older root must never be taken for the newest,
-    /// should the new one be lost, so its headers are told of the new one.
+    /// should the new one be lost, so its headers name the new one.
     pub fn durable(&mut self, map: &mut Map, pages: &mut PageWriter, outbox: &mut Outbox) -> Option<u64> {
         let header = self.header.take()?;
         self.number = header.checkpoint;

@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Whether a change of a block of the leaf in a frame is under way.
+    /// Whether a change of a block of the leaf in a frame is in progress.
     fn is_changing(&self, frame: u32, at: usize) -> bool {
         let covers = |piece: &Piece| {
             let first = usize::from(piece.first);
@@ -107,7 +107,7 @@ impl Engine {
         let Some((_, disk, leaf)) = self.migrate.ages.pop_first() else { return };
         let cutoff = self.migrate.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
         let (mut stageable, mut oldest_left) = (0, None::<u32>);
-        // No change of the blocks taken is under way: all up to here are in the map, and later ones have higher sequences.
+        // No change of the blocks taken is in progress: all up to here are in the map, and later ones have higher sequences.
         let origin = self.journal.next_sequence().saturating_sub(1);
         for i in 0..LEAF_ENTRIES {
             let page = &self.map.frames.get(frame).page;

@@ -8,12 +8,12 @@ use crate::layout::page::BLOCK_SECTORS;
 const PAUSE_NS: u64 = 100_000_000;
 /// How often that doubles at most once nobody waits for space any more.
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
-/// After so many jobs in a row that failed or found nothing, those who wait for space are told that there is none.
+/// After so many jobs in a row that failed or found nothing, those who wait for space learn that there is none.
 /// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
 const FAILURES_MAX: u32 = 30;
 
 impl Engine {
-    /// Whether a job is under way or could free something now or after its pause.
+    /// Whether a job is in progress or could free something now or after its pause.
     pub(crate) fn migrate_may_free(&self) -> bool {
         if self.read_only.is_some() || self.flushes.has_failed() || self.migrate.failures >= FAILURES_MAX {
             return false;
@@ -23,7 +23,7 @@ impl Engine {
     }
 
     /// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever
-    /// flush. Where nothing is under way that could, this counts as a job that found nothing.
+    /// flush. Where nothing is in progress that could, this counts as a job that found nothing.
     pub(super) fn want_freed(&mut self) {
         if !self.space.freed.is_empty() {
             self.flushes.want();

@@ -52,7 +52,7 @@ pub(super) struct Candidate {
     pub sequence: u64,
 }
 
-/// A job under way.
+/// A job in progress.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub kind: JobKind,
@@ -66,7 +66,7 @@ pub(crate) struct Job {
     pub cutoff_epoch: Option<u32>,
     /// Runs of candidates that are still to be read, the last first.
     pub reads: Vec<Vec<u32>>,
-    /// Device requests (those to be sent among them) or batches under way.
+    /// Device requests (those to be sent among them) or batches in progress.
     pub outstanding: usize,
     pub failed: bool,
     /// Waits for a leaf.

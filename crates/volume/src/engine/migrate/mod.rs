@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// Starts jobs, and continues those under way as far as they go without waiting.
+    /// Starts jobs, and continues those in progress as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
         if std::mem::take(&mut self.space.changed) {
             while self.migrate.jobs.len() < self.setup.limits.jobs && self.start_job() {}
@@ -148,7 +148,7 @@ impl Engine {
             }
         }
         if job.failed {
-            self.stats.counters.mover_errors += 1;
+            self.stats.counters.migration_errors += 1;
         }
         self.migrate.failures = if pause || job.failed { self.migrate.failures.saturating_add(1) } else { 0 };
         if pause || job.failed {

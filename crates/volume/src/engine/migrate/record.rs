@@ -111,7 +111,7 @@ impl Engine {
                     return;
                 }
                 Leaf::Hole => self.skip_leaf(id, disk, leaf),
-                // A checkpoint is due or under way; the next step tries again.
+                // A checkpoint is due or in progress; the next step tries again.
                 Leaf::Ready(frame) if !self.may_dirty(frame) => return,
                 Leaf::Ready(frame) => self.apply_moves_to_leaf(id, frame, leaf),
             }

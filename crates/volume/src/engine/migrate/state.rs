@@ -19,7 +19,7 @@ pub(crate) struct Migrate {
     pub(super) ages: AgeQueue,
     /// Where the survey of all leaves has come to.
     pub(super) cursor: (u16, u64),
-    /// The counts of what may be destaged may be too low since a policy changed: surveys, the one under way among them,
+    /// The counts of what may be destaged may be too low since a policy changed: surveys, the one in progress among them,
     /// that look at every leaf.
     pub(super) surveys_left: u8,
     pub(super) not_before_ns: u64,

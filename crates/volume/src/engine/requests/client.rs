@@ -1,6 +1,6 @@
 //! A host request in progress.
 
-use crate::request::{Extent, RequestError, ToldParts};
+use crate::request::{Extent, HintParts, RequestError};
 use forebay_block::{Buf, ClassId, DiskId};
 use smallvec::SmallVec;
 
@@ -30,7 +30,7 @@ pub(crate) enum Sweep {
     Reclass,
 }
 
-/// A host request under way.
+/// A host request in flight.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub token: u64,
@@ -41,11 +41,11 @@ pub(crate) struct Client {
     pub fua: bool,
     pub export: u16,
     pub tag: Option<ClassId>,
-    pub told: Option<Box<ToldParts>>,
+    pub hints: Option<Box<HintParts>>,
     /// Pieces not yet finished.
     pub remaining: u32,
     pub error: Option<RequestError>,
     pub started_ns: u64,
-    /// When it came, by the time in which it loses patience.
+    /// When it came, by the time in which it times out.
     pub waits_since_ns: u64,
 }

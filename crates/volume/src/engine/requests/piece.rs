@@ -63,7 +63,7 @@ pub(crate) struct Piece {
     pub blocks: u16,
     /// Which part of the client's read this is.
     pub index: u16,
-    /// Device requests and batches under way.
+    /// Device requests and batches in progress.
     pub outstanding: u32,
     pub error: Option<RequestError>,
     pub frame: Option<u32>,
@@ -87,7 +87,7 @@ pub(crate) struct Piece {
     pub journal_at: Option<(u64, u64)>,
     /// Batches that cancel its records.
     pub cancels: SmallVec<[u64; 1]>,
-    /// Data writes under way (its batches count it as a part until then).
+    /// Data writes in flight (its batches count it as a part until then).
     pub data_outstanding: u32,
     /// A batch of its records could not be written: whether they are on the device is unknown.
     pub journal_lost: bool,

@@ -3,7 +3,7 @@
 use super::piece::Fill;
 use crate::engine::Engine;
 use crate::layout::page::Entry;
-use crate::request::{ToldPart, ToldParts};
+use crate::request::{HintPart, HintParts};
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Direction, HostFacts, Intent, Run};
 use smallvec::SmallVec;
@@ -15,9 +15,9 @@ pub(crate) struct Reclass {
     disk: DiskId,
     export: u16,
     tag: Option<ClassId>,
-    /// First block of the request, which `told` begins with.
+    /// First block of the request, which `hints` begins with.
     begin: u64,
-    told: ToldParts,
+    hints: HintParts,
     /// The last answer: part, class before, class after.
     last: Option<(usize, ClassId, ClassId)>,
     /// Blocks on the fast tier that this piece has given to classes.
@@ -25,7 +25,7 @@ pub(crate) struct Reclass {
 }
 
 /// The part that block `at` of a request lies in: its number, its first block, itself.
-fn part_at(parts: &[ToldPart], at: u64) -> Option<(usize, u64, &ToldPart)> {
+fn part_at(parts: &[HintPart], at: u64) -> Option<(usize, u64, &HintPart)> {
     let mut begin = 0;
     for (number, part) in parts.iter().enumerate() {
         if at < begin + part.blocks {
@@ -36,9 +36,9 @@ fn part_at(parts: &[ToldPart], at: u64) -> Option<(usize, u64, &ToldPart)> {
     None
 }
 
-/// What is told of block `at` of a request, whose part begins at `begin`.
-fn facts_at(part: &ToldPart, begin: u64, at: u64) -> HostFacts<'_> {
-    let mut facts = part.told.facts();
+/// What hints say of block `at` of a request, whose part begins at `begin`.
+fn facts_at(part: &HintPart, begin: u64, at: u64) -> HostFacts<'_> {
+    let mut facts = part.hints.facts();
     facts.file_offset_bytes = facts.file_offset_bytes.map(|offset| offset.saturating_add((at - begin) * BLOCK));
     facts
 }
@@ -60,14 +60,14 @@ impl Engine {
             tag: client.and_then(|client| client.tag),
             host: HostFacts::default(),
         };
-        let Some((client, told)) = client.and_then(|client| Some((client, client.told.as_deref()?))) else {
+        let Some((client, hints)) = client.and_then(|client| Some((client, client.hints.as_deref()?))) else {
             return prism.classify(&whole, runs);
         };
         let begin = first_block - client.offset_bytes / BLOCK;
         let end = begin + whole.len_bytes / BLOCK;
         let mut at = begin;
         while at < end {
-            let (until, host) = match part_at(told, at) {
+            let (until, host) = match part_at(hints, at) {
                 Some((_, first, part)) => ((first + part.blocks).min(end), facts_at(part, first, at)),
                 None => (end, HostFacts::default()),
             };
@@ -93,7 +93,7 @@ impl Engine {
             export: client.map_or(0, |client| client.export),
             tag: client.and_then(|client| client.tag),
             begin: client.map_or(0, |client| client.offset_bytes / BLOCK),
-            told: client.and_then(|client| client.told.as_deref().cloned()).unwrap_or_default(),
+            hints: client.and_then(|client| client.hints.as_deref().cloned()).unwrap_or_default(),
             last: None,
             granted: SmallVec::new(),
         }
@@ -105,7 +105,7 @@ impl Reclass {
     pub(super) fn fill(&mut self, engine: &mut Engine, block: u64, entry: Entry) -> Option<Fill> {
         let Entry::Data { location, class: before } = entry else { return None };
         let at = block.checked_sub(self.begin)?;
-        let (number, first, part) = part_at(&self.told, at)?;
+        let (number, first, part) = part_at(&self.hints, at)?;
         let class = match self.last {
             Some((known, from, to)) if (known, from) == (number, before) => to,
             _ => {

@@ -15,7 +15,7 @@ pub const TRANSFER_MAX_BYTES: u64 = 64 << 20;
 impl Engine {
     /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
     pub fn submit(&mut self, request: Request) {
-        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, told } = request;
+        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, hints } = request;
         let answer = |engine: &mut Self, result| engine.requests.completions.push_back(Completion { token, result });
         // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
         let Some(size_bytes) = self.map.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
@@ -72,12 +72,12 @@ impl Engine {
             fua,
             export,
             tag,
-            told,
+            hints,
             // One for this function itself, so that pieces that finish at once do not end the request early.
             remaining: 1,
             error: None,
             started_ns,
-            waits_since_ns: self.clock.patience_ns(),
+            waits_since_ns: self.clock.waiting_ns(),
         };
         let id = self.requests.clients.insert(client) as u32;
         match op {

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::request::RequestError;
 
 /// How long a write waits for space at least while migration achieves nothing.
-const SPACE_PATIENCE_NS: u64 = 10_000_000_000;
+const SPACE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 impl Engine {
     /// Parks a piece until what it waits for comes.
@@ -74,11 +74,11 @@ impl Engine {
         self.fail_piece(id, error);
     }
 
-    /// Whether a piece has waited for so long that what is under way cannot be for it: other writes and their flushes keep
-    /// something under way for as long as hosts send them.
+    /// Whether a piece has waited for so long that what is in progress cannot be for it: other writes and their flushes keep
+    /// something in progress for as long as hosts send them.
     fn waited_too_long(&self, id: u32) -> bool {
         let client =
             self.requests.pieces.get(id as usize).and_then(|piece| self.requests.clients.get(piece.client as usize));
-        client.is_some_and(|client| self.clock.patience_ns().saturating_sub(client.waits_since_ns) > SPACE_PATIENCE_NS)
+        client.is_some_and(|client| self.clock.waiting_ns().saturating_sub(client.waits_since_ns) > SPACE_TIMEOUT_NS)
     }
 }

@@ -163,7 +163,7 @@ impl Engine {
                 if zero {
                     segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
                 } else {
-                    let Some(space) = self.take_space(run.class, len as u32, streams) else {
+                    let Some(space) = self.allocate(run.class, len as u32, streams) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.space

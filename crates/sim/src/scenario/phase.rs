@@ -5,7 +5,7 @@ use super::{LEAF_BLOCKS, NAMES, SECOND_BLOCKS, Step, pick};
 use forebay_block::Random;
 
 /// What kinds of things a round has.
-pub(super) struct Mood {
+pub(super) struct Phase {
     is_whole: bool,
     fua_in: u64,
     write: u64,
@@ -18,7 +18,7 @@ pub(super) struct Mood {
     class: Option<u8>,
 }
 
-impl Mood {
+impl Phase {
     pub(super) fn random(random: &mut Random, is_whole: bool) -> Self {
         Self {
             is_whole,
