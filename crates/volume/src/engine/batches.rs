@@ -7,8 +7,19 @@ use forebay_block::{IoError, Op, Vectored};
 
 /// Further attempts at writing a journal batch that failed.
 const ATTEMPTS_MAX: u8 = 3;
+/// Journal batches in flight at once: more than an application in the foreground has requests, or they would wait for each
+/// other; fewer than a flood has.
+const IN_FLIGHT_MAX: u32 = 8;
 
 impl Engine {
+    /// Seals the open batch, unless many are in flight: then what comes until one of them arrives shares it. Batches follow
+    /// each other in the same media block, which a device writes one after the other.
+    pub(crate) fn seal_when_due(&mut self) {
+        if self.outbox.batches_in_flight() < IN_FLIGHT_MAX {
+            self.seal_batch(false);
+        }
+    }
+
     /// Seals the open batch and sends it.
     pub(crate) fn seal_batch(&mut self, force: bool) {
         if let Some(sealed) = self.journal.seal(force) {

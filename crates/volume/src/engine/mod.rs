@@ -110,7 +110,7 @@ impl Engine {
         self.retry_waiting();
         self.checkpoint_step();
         self.migrate_step();
-        self.seal_batch(false);
+        self.seal_when_due();
         self.flush_step();
     }
 

@@ -63,6 +63,8 @@ pub(crate) struct Outbox {
     commands: VecDeque<(usize, DeviceRequest)>,
     /// Writes of hosts' data in flight on the fast device, and on all others.
     host_writes: [u32; 2],
+    /// Journal batches in flight.
+    batches: u32,
 }
 
 impl Outbox {
@@ -70,6 +72,9 @@ impl Outbox {
     pub fn send(&mut self, device: usize, offset_bytes: u64, stream: u8, op: Op, pending: Pending) {
         if let Pending::Write { .. } = pending {
             self.host_writes[device.min(1)] += 1;
+        }
+        if let Pending::Batch { .. } = pending {
+            self.batches += 1;
         }
         let tag = self.pending.insert(pending) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
@@ -86,6 +91,9 @@ impl Outbox {
         if let Pending::Write { .. } = pending {
             self.host_writes[device.min(1)] -= 1;
         }
+        if let Pending::Batch { .. } = pending {
+            self.batches -= 1;
+        }
         Some(pending)
     }
 
@@ -97,6 +105,11 @@ impl Outbox {
     /// What is in progress.
     pub fn in_flight(&self) -> impl Iterator<Item = &Pending> {
         self.pending.iter().map(|(_, pending)| pending)
+    }
+
+    /// Journal batches in flight.
+    pub fn batches_in_flight(&self) -> u32 {
+        self.batches
     }
 
     /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more

@@ -1,9 +1,10 @@
-//! Devices that misread once.
+//! Devices that misread once, and reads across what cannot be read.
 
-use crate::device::{Fate, Kind};
+use crate::device::{Fate, Kind, Region};
 use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, is_page_read, label};
 use forebay_block::{Buf, ClassId};
 use forebay_volume::{Op, Outcome};
+use std::sync::{Arc, Mutex};
 
 /// How a read goes wrong: a flipped bit, or an error of the device.
 const WAYS: [fn(u64) -> Fate; 2] = [|place| Fate::Misread(place + 77), |_| Fate::Failed];
@@ -69,4 +70,36 @@ fn hole_06_a_failed_read_of_a_map_page_is_read_again() {
         false => Fate::Good,
     });
     assert_eq!(rig.get(3), Ok(1));
+}
+
+/// What lies on both sides of a summary is read in one request; where the summary cannot be read that costs no data.
+#[test]
+fn a_summary_that_cannot_be_read_costs_nothing_that_lies_around_it() {
+    const BLOCKS: u64 = 100;
+    let mut rig = Rig::new(&Setup { capacity_bytes: 8 << 20, band_bytes: 512 << 10, ..Setup::default() });
+    let token = rig.write_run(0, BLOCKS, 1, false, BULK);
+    rig.wait(token).unwrap();
+    let summary = rig.find(CAPACITY, 62, 1)[0] + BLOCK as u64;
+    assert_eq!(rig.find(CAPACITY, 63, 1), [summary + BLOCK as u64], "a summary lies between them");
+    let reads_whole = |rig: &mut Rig| {
+        let token = rig.submit_to(rig.disk, 0, BLOCKS * BLOCK as u64, Op::Read, false, None);
+        let Ok(Outcome::Data(data)) = rig.wait(token) else { panic!("not read") };
+        let found: Vec<_> = data.chunks_exact(BLOCK).map(label).collect();
+        assert_eq!(found, (0..BLOCKS).map(|block| Some((block, 1))).collect::<Vec<_>>());
+    };
+    let lengths = Arc::new(Mutex::new(Vec::new()));
+    let noted = lengths.clone();
+    rig.devices[CAPACITY].rule(move |seen| {
+        if seen.is(Kind::Read, Region::Bands) {
+            noted.lock().unwrap().push(seen.bytes.len() / BLOCK);
+        }
+        Fate::Good
+    });
+    reads_whole(&mut rig);
+    assert_eq!(*lengths.lock().unwrap(), [BLOCKS as usize + 1]);
+    rig.devices[CAPACITY].rule(move |seen| match seen.kind == Kind::Read && seen.covers(summary) {
+        true => Fate::Failed,
+        false => Fate::Good,
+    });
+    reads_whole(&mut rig);
 }

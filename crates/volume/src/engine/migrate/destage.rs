@@ -188,6 +188,13 @@ impl Engine {
             if let JobKind::Collect { band } = kind
                 && self.space.bands.get(band).valid > 0
             {
+                if self.looks_further(id, band) {
+                    return;
+                }
+                if self.others_collect(id, band) {
+                    // They have what lives here.
+                    return self.end_job(id, false);
+                }
                 // The counts say that something lives here, the summary does not know what: leave it alone.
                 self.migrate.exclude(band, self.clock.now_ns());
             }

@@ -1,8 +1,9 @@
 //! When a job is due, and whether one could free what others wait for.
 
-use super::job::{Job, JobKind, Phase};
+use super::job::{JobKind, Phase};
 use crate::engine::Engine;
 use crate::layout::page::BLOCK_SECTORS;
+use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
@@ -46,20 +47,27 @@ impl Engine {
         free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.space.bands.data_blocks())
     }
 
-    /// The band whose collection pays best.
+    /// The band whose collection pays best: one that is begun, or the best of the others.
     pub(super) fn victim(&self) -> Option<u32> {
-        self.space.bands.victim(|band| self.migrate.leaves_alone(band))
+        self.begun_band().or_else(|| self.space.bands.victim(|band| self.migrate.leaves_alone(band)))
     }
 
-    /// Blocks for which a job has yet to ask for space.
-    pub(super) fn blocks_to_write(&self, job: &Job) -> u64 {
-        match (job.phase, job.kind) {
-            (Phase::Summary | Phase::Gather | Phase::Read, JobKind::Collect { band }) => {
-                u64::from(self.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS)
+    /// Blocks for which jobs have yet to ask for space, where this band is collected, too: all that lives in each band, and
+    /// what destages have taken.
+    pub(super) fn blocks_to_write(&self, band: u32) -> u64 {
+        let mut bands = BTreeSet::from([band]);
+        let mut blocks = 0;
+        for (_, job) in &self.migrate.jobs {
+            match (job.phase, job.kind) {
+                (_, JobKind::Collect { band }) => {
+                    bands.insert(band);
+                }
+                (Phase::Gather | Phase::Read, JobKind::Destage) => blocks += job.candidates.len() as u64,
+                _ => {}
             }
-            (Phase::Gather | Phase::Read, JobKind::Destage) => job.candidates.len() as u64,
-            _ => 0,
         }
+        let valid = |band: u32| u64::from(self.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS);
+        blocks + bands.into_iter().map(valid).sum::<u64>()
     }
 
     pub(super) fn destage_due(&self) -> bool {

@@ -60,12 +60,17 @@ pub(crate) struct Job {
     pub candidates: Vec<Candidate>,
     /// Summary entries still to be looked up, the last first.
     pub lookups: Vec<(Moved, ClassId)>,
-    /// Next group of the band whose summary is to be read.
+    /// Groups of the band whose summaries it reads: the next one, and the one behind the last.
     pub next_group: u32,
+    pub end_group: u32,
+    /// Groups that it has read by then.
+    pub groups_seen: u32,
     /// Newest epoch whose blocks a destage takes.
     pub cutoff_epoch: Option<u32>,
     /// Runs of candidates that are still to be read, the last first.
     pub reads: Vec<Vec<u32>>,
+    /// Blocks that are being read.
+    pub reading_blocks: usize,
     /// Device requests (those to be sent among them) or batches in progress.
     pub outstanding: usize,
     pub failed: bool,
@@ -95,8 +100,11 @@ impl Job {
             candidates: Vec::new(),
             lookups: Vec::new(),
             next_group: 0,
+            end_group: 0,
+            groups_seen: 0,
             cutoff_epoch: None,
             reads: Vec::new(),
+            reading_blocks: 0,
             outstanding: 0,
             failed: false,
             waiting: false,

@@ -18,7 +18,6 @@ pub(crate) use state::Migrate;
 use super::Engine;
 use super::limits::JOBS_MAX;
 use crate::layout::batch::Moved;
-use crate::layout::page::BLOCK_SECTORS;
 use forebay_block::DiskId;
 use job::{Job, JobKind, Phase};
 
@@ -70,9 +69,7 @@ impl Engine {
         {
             // A band's worth must fit before the band is given up, or collecting would only use up space; other jobs take
             // of the same.
-            let promised: u64 = self.migrate.jobs.iter().map(|(_, job)| self.blocks_to_write(job)).sum();
-            let wanted = u64::from(self.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS) + promised;
-            if self.space.bands.room(true) < wanted {
+            if self.space.bands.room(true) < self.blocks_to_write(band) {
                 if self.migrate.jobs.is_empty() {
                     self.want_freed();
                 }
@@ -93,7 +90,7 @@ impl Engine {
         let job = Job::new(kind, self.space.slots_taken());
         let id = self.migrate.jobs.insert(job) as u32;
         match kind {
-            JobKind::Collect { band } => self.read_summaries(id, band),
+            JobKind::Collect { band } => self.collect_begins(id, band),
             JobKind::Destage => self.gather_destage(id),
         }
         true

@@ -9,6 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A band whose collection failed is left alone for so long, in nanoseconds: the fault may have passed.
 const AVOID_NS: u64 = 10_000_000_000;
+/// How far jobs have come with a band, group by group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub generation: u32,
+    /// Where the next job begins.
+    pub next_group: u32,
+}
+
 /// State of migration.
 #[derive(Debug, Default)]
 pub(crate) struct Migrate {
@@ -29,6 +37,8 @@ pub(crate) struct Migrate {
     pub(super) held: BTreeSet<u64>,
     /// Freed space that jobs still compare with.
     pub(super) deferred: Vec<Freed>,
+    /// Bands that are collected in part.
+    pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
     /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
@@ -77,7 +87,7 @@ impl Migrate {
         hit
     }
 
-    fn collects(&self, band: u32) -> bool {
+    pub(super) fn collects(&self, band: u32) -> bool {
         self.jobs.iter().any(|(_, job)| job.kind == JobKind::Collect { band })
     }
 

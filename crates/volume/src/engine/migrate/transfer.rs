@@ -6,6 +6,7 @@ use crate::engine::Pending;
 use crate::engine::append::Append;
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::batch::Moved;
+use crate::layout::page::BLOCK_SECTORS;
 use crate::space::stream::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
@@ -13,10 +14,16 @@ use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
 const BLOCK: usize = 4096;
 /// Blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
-/// Blocks of one read, 64 KiB, and reads of one job in flight: a host's request on the fast device waits behind no more
-/// than these, 200 us of an Optane-class drive with four jobs.
+/// Blocks of one read, 64 KiB, and blocks of one job that are being read: a host's request on the fast device waits behind
+/// no more than these, 200 us of an Optane-class drive with four jobs. It is blocks that count and not reads, or a job whose
+/// sources lie apart would move 8 KiB a latency.
 const READ_BLOCKS: usize = 16;
-const READS_IN_FLIGHT: usize = 2;
+const READING_BLOCKS_MAX: usize = 32;
+/// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
+/// half of what is read must be sources.
+const STEP_BLOCKS_MAX: u64 = 2;
+/// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself.
+const COLLECTING_BLOCKS_MAX: usize = 128;
 
 impl Engine {
     pub(super) fn read_sources(&mut self, id: u32) {
@@ -26,14 +33,11 @@ impl Engine {
             job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
         sources.sort_unstable();
         let mut runs: Vec<Vec<u32>> = Vec::new();
-        let mut start = u64::MAX;
+        let (mut start, mut last) = (u64::MAX, u64::MAX);
         for (source, at) in sources {
-            let follows = |run: &Vec<u32>| {
-                run.len() < READ_BLOCKS
-                    && source == start + 8 * run.len() as u64
-                    && self.setup.extents.is_fast(source) == self.setup.extents.is_fast(start)
-            };
-            match runs.last_mut().filter(|run| follows(run)) {
+            let follows = start != u64::MAX && self.reads_together(start, last, source);
+            last = source;
+            match runs.last_mut().filter(|_| follows) {
                 Some(run) => run.push(at),
                 None => {
                     start = source;
@@ -46,23 +50,59 @@ impl Engine {
         // One for this function, so that devices that complete at once do not end the phase early.
         job.outstanding = 1 + runs.len();
         job.reads = runs;
-        (0..READS_IN_FLIGHT).for_each(|_| self.send_next_read(id));
+        self.send_reads(id);
         self.transfer_part_done(id);
     }
 
-    /// Sends the next read of a job: a few at a time, because hosts' requests wait behind them.
-    fn send_next_read(&mut self, id: u32) {
-        while let Some(candidates) = self.migrate.job_mut(id).and_then(|job| job.reads.pop()) {
-            let first = candidates.first().copied().unwrap_or_default() as usize;
-            let source =
-                self.migrate.job(id).and_then(|job| job.candidates.get(first)).map(|candidate| candidate.moved.source);
-            if let Some((device, offset_bytes)) = source.and_then(|source| self.setup.extents.place(source)) {
-                let bufs = Vectored::One(Buf::new(candidates.len() * BLOCK));
-                let pending = Pending::MoveRead { job: id, candidates };
-                return self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+    /// Whether a source is read together with those from `start` to `last`: on the fast tier where it follows the last, within
+    /// a band also with little between, because a flash drive reads pages of several blocks whole.
+    fn reads_together(&self, start: u64, last: u64, source: u64) -> bool {
+        let (span, step) = ((source - start) / BLOCK_SECTORS, (source - last) / BLOCK_SECTORS);
+        if span >= READ_BLOCKS as u64 || self.setup.extents.is_fast(source) != self.setup.extents.is_fast(start) {
+            return false;
+        }
+        let band = |location| self.setup.extents.band(location).map(|(band, _)| band);
+        step == 1 || step <= STEP_BLOCKS_MAX && band(source).is_some() && band(source) == band(start)
+    }
+
+    /// Place of the first of some candidates, and blocks from there to the end of the last: they are in the order of places.
+    fn span(&self, id: u32, candidates: &[u32]) -> (u64, usize) {
+        let source = |at: Option<&u32>| {
+            let candidate = at.and_then(|&at| self.migrate.job(id)?.candidates.get(at as usize));
+            candidate.map_or(0, |candidate| candidate.moved.source)
+        };
+        let (first, last) = (source(candidates.first()), source(candidates.last()));
+        (first, 1 + ((last - first) / BLOCK_SECTORS) as usize)
+    }
+
+    /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
+    fn send_reads(&mut self, id: u32) {
+        loop {
+            let Some(job) = self.migrate.job_mut(id) else { return };
+            let most = if job.kind == JobKind::Destage { READING_BLOCKS_MAX } else { COLLECTING_BLOCKS_MAX };
+            if job.reading_blocks >= most {
+                return;
             }
-            // A place outside the pool: its blocks are found to have no data.
-            self.transfer_part_done(id);
+            let Some(candidates) = job.reads.pop() else { return };
+            let (source, blocks) = self.span(id, &candidates);
+            if let Some(job) = self.migrate.job_mut(id) {
+                job.reading_blocks += blocks;
+            }
+            if let Some((device, offset_bytes)) = self.setup.extents.place(source) {
+                let bufs = Vectored::One(Buf::new(blocks * BLOCK));
+                let pending = Pending::MoveRead { job: id, candidates };
+                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+            } else {
+                // A place outside the pool: its blocks are found to have no data.
+                self.read_ended(id, blocks);
+                self.transfer_part_done(id);
+            }
+        }
+    }
+
+    fn read_ended(&mut self, id: u32, blocks: usize) {
+        if let Some(job) = self.migrate.job_mut(id) {
+            job.reading_blocks -= blocks;
         }
     }
 
@@ -73,14 +113,17 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        self.send_next_read(id);
+        let (start, blocks) = self.span(id, candidates);
+        self.read_ended(id, blocks);
+        self.send_reads(id);
         let data = match (result, Self::single(bufs)) {
             (Ok(()), Some(buf)) => Some(buf.freeze()),
             // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
             _ => None,
         };
-        for (i, &at) in candidates.iter().enumerate() {
-            let block = data.as_ref().map(|data| data.slice(i * BLOCK, BLOCK));
+        for &at in candidates {
+            let behind = self.span(id, &[at]).0.saturating_sub(start) / BLOCK_SECTORS;
+            let block = data.as_ref().map(|data| data.slice(behind as usize * BLOCK, BLOCK));
             match block.filter(|block| self.is_good_source(id, at, block)) {
                 Some(block) => self.source_read(id, at, block),
                 None => self.read_source_again(id, at),

@@ -76,7 +76,31 @@ impl Engine {
         self.issue_reads(id);
     }
 
-    /// Cuts the piece's buffer into runs that lie together and reads each.
+    /// Blocks from one on that lie together.
+    fn run_from(&self, locations: &[u64], at: usize) -> usize {
+        let start = locations[at];
+        let follows = |&(i, &next): &(usize, &u64)| {
+            if start == NOWHERE {
+                return next == NOWHERE;
+            }
+            // The extents end between the tiers: a run never crosses from one device to the next.
+            next == start + 8 * i as u64 && self.setup.extents.is_fast(start) == self.setup.extents.is_fast(next)
+        };
+        locations[at..].iter().enumerate().take_while(follows).count()
+    }
+
+    /// Whether nothing but a summary lies between the place that ends before `end` and `next`.
+    fn is_behind_summary(&self, end: u64, next: u64) -> bool {
+        let shape = self.space.bands.shape();
+        next == end + 8
+            && self.setup.extents.band(end).is_some_and(|(band, block)| {
+                shape.summary_block(shape.group_of(block)) == block
+                    && self.setup.extents.band(next).is_some_and(|(other, _)| other == band)
+            })
+    }
+
+    /// Cuts the piece's buffer into runs that lie together and reads each. Runs with a summary between them are one
+    /// request, which reads that too: a drive that reads ahead should see the sequence that it is.
     fn issue_reads(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         let Some(mut rest) = piece.buf.take() else {
@@ -85,43 +109,56 @@ impl Engine {
         piece.parts.clear();
         // One for this function, so that the piece outlives devices that complete at once.
         piece.outstanding = 1;
-        let blocks = piece.locations.len();
+        let locations = piece.locations.clone();
+        // Not where something could not be read: that may have been the summary.
+        let joins = piece.attempts == 0;
+        let mut take = |blocks: usize| {
+            let tail = if blocks * BLOCK < rest.len() { rest.split_off(blocks * BLOCK) } else { Buf::empty() };
+            std::mem::replace(&mut rest, tail)
+        };
         let mut at = 0;
-        while at < blocks {
-            let piece = &mut self.requests.pieces[id as usize];
-            let start = piece.locations[at];
-            let mut run = 1;
-            while at + run < blocks {
-                let next = piece.locations[at + run];
-                let follows = if start == NOWHERE { next == NOWHERE } else { next == start + 8 * run as u64 };
-                // The extents end between the tiers: a run never crosses from one device to the next.
-                if !follows
-                    || self.setup.extents.is_fast(start) != self.setup.extents.is_fast(next.min(start.max(next)))
-                {
-                    break;
-                }
-                run += 1;
-            }
-            let tail = if at + run < blocks { Some(rest.split_off(run * BLOCK)) } else { None };
-            let part = piece.parts.len() as u16;
-            let mut buf = std::mem::replace(&mut rest, tail.unwrap_or_else(Buf::empty));
-            if start == NOWHERE {
-                buf.fill(0);
-                piece.parts.push((at as u16, Some(buf)));
-            } else if let Some((device, offset_bytes)) = self.setup.extents.place(start) {
-                piece.parts.push((at as u16, None));
-                piece.outstanding += 1;
-                let bufs = Vectored::One(buf);
-                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
-            } else {
-                // A location outside the pool can only come from damage that a checksum failed to see.
-                let (disk, offset_bytes) = (piece.disk, (piece.block() + at as u64) * BLOCK as u64);
-                piece.error = Some(RequestError::Damaged { disk, offset_bytes });
-                piece.parts.push((at as u16, Some(buf)));
-            }
+        while at < locations.len() {
+            let start = locations[at];
+            let run = self.run_from(&locations, at);
+            let buf = take(run);
+            let part = self.requests.pieces[id as usize].parts.len() as u16;
+            let first = at as u16;
             at += run;
+            let Some((device, offset_bytes)) = self.setup.extents.place(start).filter(|_| start != NOWHERE) else {
+                self.read_nowhere(id, first, buf, start == NOWHERE);
+                continue;
+            };
+            let piece = &mut self.requests.pieces[id as usize];
+            piece.parts.push((first, None));
+            piece.outstanding += 1;
+            let mut bufs = Vectored::One(buf);
+            let mut end = start + 8 * run as u64;
+            while joins && locations.get(at).is_some_and(|&next| self.is_behind_summary(end, next)) {
+                let run = self.run_from(&locations, at);
+                let more = [Buf::new(BLOCK), take(run)];
+                bufs = match bufs {
+                    Vectored::One(one) => Vectored::Many([one].into_iter().chain(more).collect()),
+                    Vectored::Many(many) => Vectored::Many(many.into_iter().chain(more).collect()),
+                };
+                self.requests.pieces[id as usize].parts.push((at as u16, None));
+                at += run;
+                end += 8 * (1 + run as u64);
+            }
+            self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
         }
         self.read_part_done(id);
+    }
+
+    /// A part that is on no device: zeros, or what only damage can name that a checksum failed to see.
+    fn read_nowhere(&mut self, id: u32, first: u16, mut buf: Buf, is_hole: bool) {
+        let piece = &mut self.requests.pieces[id as usize];
+        if is_hole {
+            buf.fill(0);
+        } else {
+            let (disk, offset_bytes) = (piece.disk, (piece.block() + u64::from(first)) * BLOCK as u64);
+            piece.error = Some(RequestError::Damaged { disk, offset_bytes });
+        }
+        piece.parts.push((first, Some(buf)));
     }
 
     pub(crate) fn read_done(
@@ -142,28 +179,29 @@ impl Engine {
         };
         let base = piece.block();
         let disk = piece.disk;
-        let Some((first, slot)) = piece.parts.get_mut(usize::from(part)) else {
-            return;
+        let bufs: SmallVec<[Buf; 1]> = match bufs {
+            Some(Vectored::One(buf)) => SmallVec::from_buf([buf]),
+            // Every second one is a summary that lay between.
+            Some(Vectored::Many(many)) => many.into_iter().step_by(2).collect(),
+            None => SmallVec::new(),
         };
-        let first = usize::from(*first);
         let mut bad = error;
-        match Self::single(bufs) {
-            Some(buf) => {
-                if bad.is_none() && verify {
-                    for (i, block) in buf.chunks_exact(BLOCK).enumerate() {
-                        let address = base + (first + i) as u64;
-                        if block_checksum(disk, address, block) != piece.checksums[first + i] {
-                            bad = Some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 });
-                            break;
-                        }
+        if bufs.is_empty() {
+            let source = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: 0, os_error: 0 };
+            bad = bad.or(Some(RequestError::Device { device: self.setup.names[device].clone(), source }));
+        }
+        for (buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
+            let first = usize::from(*first);
+            if bad.is_none() && verify {
+                for (i, block) in buf.chunks_exact(BLOCK).enumerate() {
+                    let address = base + (first + i) as u64;
+                    if block_checksum(disk, address, block) != piece.checksums[first + i] {
+                        bad = Some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 });
+                        break;
                     }
                 }
-                *slot = Some(buf);
             }
-            None => {
-                let source = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: 0, os_error: 0 };
-                bad = bad.or(Some(RequestError::Device { device: self.setup.names[device].clone(), source }));
-            }
+            *slot = Some(buf);
         }
         if bad.is_some() {
             piece.error = bad;
