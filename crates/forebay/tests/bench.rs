@@ -31,7 +31,7 @@ const NULL: &str = "null:?size=1GiB";
 /// A target in memory.
 const RAM: &str = "ram:?size=64MiB";
 /// Longest that a run of these tests may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A directory with a target file in it that has content everywhere.
 struct Place {
@@ -131,7 +131,7 @@ impl Running {
     fn end(mut self) -> Output {
         let started = Instant::now();
         while self.0.try_wait().unwrap().is_none() {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > TIMEOUT {
                 self.0.kill().unwrap();
                 panic!("the run does not end");
             }
@@ -146,7 +146,7 @@ impl Running {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what} never came");
+        assert!(started.elapsed() < TIMEOUT, "{what} never came");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

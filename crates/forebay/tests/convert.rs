@@ -37,7 +37,7 @@ fn place(writes: &[(u32, u64)]) -> (TempDir, String) {
     (directory, path)
 }
 
-/// Requests of more than 2 TiB were cut there without a word.
+/// Requests of more than 2 TiB were cut there in silence.
 #[test]
 fn regression_requests_that_a_format_cannot_hold_are_left_out_and_located() {
     let (directory, path) = place(&[(1, 4096), (1, 3 << 40), (1, 512)]);

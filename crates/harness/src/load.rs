@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the server may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Payload in progress at most, in bytes.
 const IN_FLIGHT_MAX_BYTES: usize = 4 << 20;
 
@@ -89,7 +89,7 @@ pub fn ask(oracle: &Mutex<Oracle>) -> MutexGuard<'_, Oracle> {
 
 /// Connects.
 pub fn connect(uri: &NbdUri) -> Result<NbdClient> {
-    let options = ClientOptions { timeout: PATIENCE, ..ClientOptions::default() };
+    let options = ClientOptions { timeout: TIMEOUT, ..ClientOptions::default() };
     Ok(NbdClient::connect(&uri.endpoint, &uri.export, &options)?)
 }
 

@@ -11,8 +11,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long a start may take, far beyond what recovery needs.
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program and a pool's configuration.
 #[derive(Clone, Debug)]
@@ -78,8 +78,8 @@ impl Pool {
             let _ = sender.send(result);
         });
         let line = receiver
-            .recv_timeout(START_PATIENCE)
-            .map_err(|_| anyhow!("the server was not ready within {} s", START_PATIENCE.as_secs()))??;
+            .recv_timeout(START_TIMEOUT)
+            .map_err(|_| anyhow!("the server was not ready within {} s", START_TIMEOUT.as_secs()))??;
         let after = server.started.elapsed();
         let Some(uri) = line.trim().strip_prefix("ready ") else {
             bail!("the server did not start: {}", self.last_words());
@@ -125,8 +125,8 @@ impl Server {
                 }
                 bail!("the server did not stop cleanly: {status}");
             }
-            if asked.elapsed() > STOP_PATIENCE {
-                bail!("the server did not stop within {} s", STOP_PATIENCE.as_secs());
+            if asked.elapsed() > STOP_TIMEOUT {
+                bail!("the server did not stop within {} s", STOP_TIMEOUT.as_secs());
             }
             std::thread::sleep(Duration::from_millis(5));
         }

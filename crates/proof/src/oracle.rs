@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub type Place = (u16, u64);
 
 /// Versions that an objection names, newest first.
-const TOLD_VERSIONS: usize = 6;
+const NAMED_VERSIONS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
@@ -128,7 +128,7 @@ impl History {
             let older = self.list[..from].iter().any(|version| version.content == content);
             let word = if older { "OLDER than what it must hold" } else { "never written like that" };
             let newest_first = self.list[from..].iter().rev().map(|version| version.content);
-            let allowed: Vec<Content> = newest_first.take(TOLD_VERSIONS).collect();
+            let allowed: Vec<Content> = newest_first.take(NAMED_VERSIONS).collect();
             let count = self.list.len() - from;
             format!("disk {disk} block {block}: {content:x?} is {word}; allowed, of {count}: {allowed:x?}")
         })

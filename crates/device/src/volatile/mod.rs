@@ -33,7 +33,7 @@ const RECORDED_ZERO_MAX_BYTES: u64 = 16 << 20;
 /// Unflushed bytes beyond which completed writes are written back, as a drive's cache does when full.
 const CACHE_LIMIT_BYTES: u64 = 256 << 20;
 /// How long a power cut waits for the inner device to fall silent.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A read that waits for the inner device.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl<D: Device> VolatileDevice<D> {
         let started = Instant::now();
         let mut forgotten = Vec::new();
         while self.inner.in_flight() > 0 {
-            if started.elapsed() > DRAIN_PATIENCE {
+            if started.elapsed() > DRAIN_TIMEOUT {
                 let os_error = libc::ETIMEDOUT;
                 return Err(IoError { kind: IoErrorKind::Medium, operation: "power cut", offset_bytes: 0, os_error });
             }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How long an answer may take: removing a disk discards all of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest answer in bytes.
 const ANSWER_MAX_BYTES: u64 = 64 << 20;
 
@@ -26,8 +26,8 @@ pub fn ask(config: &Config, file: &Path, question: &Question) -> Result<Value> {
         }
         _ => anyhow!("cannot connect to the server at {}: {error}", path.display()),
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut request = serde_json::to_vec(question)?;
     request.push(b'\n');
     stream.write_all(&request).with_context(|| format!("cannot ask the server at {}", path.display()))?;

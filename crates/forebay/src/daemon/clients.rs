@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Connections at a time; further ones wait in the listener's queue.
 const CLIENTS_MAX: usize = 16;
-/// Time without a word after which a connection is closed, in nanoseconds.
+/// Time without a request after which a connection is closed, in nanoseconds.
 const IDLE_MAX_NS: u64 = 60_000_000_000;
 const READ_BYTES: usize = 64 << 10;
 

@@ -7,7 +7,7 @@ use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::Value;
 
 /// How long a job may take, in nanoseconds.
-const PATIENCE_NS: u64 = 90_000_000_000;
+const TIMEOUT_NS: u64 = 90_000_000_000;
 
 /// Where a job stands.
 enum Step {
@@ -93,7 +93,7 @@ impl Publish {
 impl Job {
     /// Waits for a checkpoint, then publishes and answers.
     pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64, publish: Option<Publish>) -> Self {
-        Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + PATIENCE_NS, publish }
+        Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + TIMEOUT_NS, publish }
     }
 
     /// Ends a disk's exports, discards its data and removes it.
@@ -137,7 +137,7 @@ impl Job {
             client,
             step: Step::Discard { disk: id, name: name.to_owned(), token },
             answer,
-            deadline_ns: now_ns + PATIENCE_NS,
+            deadline_ns: now_ns + TIMEOUT_NS,
             publish: None,
         })
     }

@@ -53,7 +53,7 @@ pub struct Line {
 }
 
 const READ_BLOCKS: usize = 256;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Line {
     /// A part of the disk, not connected yet.
@@ -70,7 +70,7 @@ impl Line {
     /// Connects, anew where it was connected.
     pub fn connect(&mut self, uri: &NbdUri) -> Result<()> {
         self.sent.clear();
-        let options = ClientOptions { timeout: PATIENCE, ..ClientOptions::default() };
+        let options = ClientOptions { timeout: TIMEOUT, ..ClientOptions::default() };
         self.client = Some(NbdClient::connect(&uri.endpoint, &uri.export, &options)?);
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a clean stop may take.
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server. It is killed where nobody stopped it.
 pub struct Server {
@@ -66,8 +66,8 @@ impl Server {
                 }
                 bail!("the server did not stop cleanly ({status}): {}", self.last_words());
             }
-            if started.elapsed() > STOP_PATIENCE {
-                bail!("the server did not stop within {} s", STOP_PATIENCE.as_secs());
+            if started.elapsed() > STOP_TIMEOUT {
+                bail!("the server did not stop within {} s", STOP_TIMEOUT.as_secs());
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const SHARED_SLEEP_NS: u64 = 50_000;
 
 /// How long dropping a queue waits for what it has in flight.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A pool, and what its queues have not taken yet.
 struct Shared {
@@ -52,7 +52,7 @@ impl Ended {
     }
 
     /// Hands it to the thread that sent it: what was read goes into the slot's buffer.
-    pub(super) fn hand_over(self, buffers: &mut [Buf]) -> Done {
+    pub(super) fn into_done(self, buffers: &mut [Buf]) -> Done {
         if let Some(data) = self.data {
             let into = &mut buffers[self.slot as usize];
             let len = data.len().min(into.len());
@@ -250,7 +250,7 @@ impl Queue for PoolQueue {
         let Some(inbox) = shared.inboxes.get_mut(&self.number) else { return };
         for ended in inbox.drain(..) {
             self.in_flight -= 1;
-            done.push(ended.hand_over(&mut self.buffers));
+            done.push(ended.into_done(&mut self.buffers));
         }
     }
     fn wait(&mut self, timeout_ns: u64) {
@@ -269,7 +269,7 @@ impl Drop for PoolQueue {
     fn drop(&mut self) {
         let started = Instant::now();
         let mut forgotten = Vec::new();
-        while self.in_flight > 0 && started.elapsed() < DROP_PATIENCE {
+        while self.in_flight > 0 && started.elapsed() < DROP_TIMEOUT {
             self.wait(SHARED_SLEEP_NS);
             self.reap(&mut forgotten);
             forgotten.clear();

@@ -3,7 +3,7 @@
 use forebay_block::{Completion, Device, Geometry, Io, IoError, IoErrorKind, Op, OpKind, Queue, Request};
 
 /// Longest that one read may take, in nanoseconds, before the target counts as gone.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Reads through slot 0 of a queue.
 pub struct QueueReader {
@@ -36,10 +36,10 @@ impl QueueReader {
             let started = std::time::Instant::now();
             self.queue.reap(&mut done);
             while done.is_empty() {
-                if started.elapsed().as_nanos() > u128::from(PATIENCE_NS) {
+                if started.elapsed().as_nanos() > u128::from(TIMEOUT_NS) {
                     return Err(error(IoErrorKind::Gone, at));
                 }
-                self.queue.wait(PATIENCE_NS / 10);
+                self.queue.wait(TIMEOUT_NS / 10);
                 self.queue.reap(&mut done);
             }
             if let Some(error) = done.pop().and_then(|done| done.error) {

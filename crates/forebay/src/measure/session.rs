@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Memory for records that wait to be written, in bytes.
 const SPILL_BUDGET_BYTES: u64 = 256 << 20;
 /// How long the end of a run waits for the last records to be written.
-const SPILL_PATIENCE: Duration = Duration::from_secs(30);
+const SPILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a session measures.
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ impl Session {
             results.extend(self.run_group(group, first, spill.as_mut(), replay, prefix)?);
             first += group.len() as u32;
         }
-        if let Some(report) = spill.map(|spill| spill.finish(SPILL_PATIENCE))
+        if let Some(report) = spill.map(|spill| spill.finish(SPILL_TIMEOUT))
             && let Some(failure) = &report.failure
         {
             eprintln!("forebay: {} records are missing in the file of records: {failure}", report.missing());

@@ -295,7 +295,7 @@ impl Queue for VirtualPoolQueue {
         let Some((at_ns, ended)) = ended else { return };
         self.clock.show(self.thread.sees(at_ns).max(now_ns));
         self.in_flight -= 1;
-        done.push(ended.hand_over(&mut self.buffers));
+        done.push(ended.into_done(&mut self.buffers));
     }
 
     fn wait(&mut self, _timeout_ns: u64) {}

@@ -1,7 +1,7 @@
 //! What is not mended yet, by rule. Nothing may be added; where something was mended, its line goes or its count shrinks.
 
 /// Files that are in circles of imports, by room.
-pub const CIRCLES_LEFT: [(&str, usize); 2] = [("sim", 6), ("volume", 15)];
+pub const CIRCLES_LEFT: [(&str, usize); 1] = [("sim", 6)];
 
 /// Structs whose methods stand in several files.
 pub const SPREAD_LEFT: [(&str, &str); 17] = [
@@ -25,11 +25,7 @@ pub const SPREAD_LEFT: [(&str, &str); 17] = [
 ];
 
 /// Files of `volume` beyond its limit; they hold the limit of all.
-pub const LONG_LEFT: [&str; 11] = [
-    "crates/volume/src/engine/checkpoint.rs",
-    "crates/volume/src/engine/clients.rs",
-    "crates/volume/src/engine/migrate/mod.rs",
-    "crates/volume/src/engine/write.rs",
+pub const LONG_LEFT: [&str; 7] = [
     "crates/volume/src/layout/batch.rs",
     "crates/volume/src/layout/sections.rs",
     "crates/volume/src/recovery/replay.rs",
@@ -40,16 +36,4 @@ pub const LONG_LEFT: [&str; 11] = [
 ];
 
 /// Words that the house does not use, by room.
-pub const WORDS_LEFT: [(&str, usize); 11] = [
-    ("device", 3),
-    ("export", 2),
-    ("forebay", 244),
-    ("harness", 25),
-    ("prism", 46),
-    ("proof", 6),
-    ("sim", 97),
-    ("trace", 15),
-    ("volume", 265),
-    ("docs", 23),
-    ("rest", 2),
-];
+pub const WORDS_LEFT: [(&str, usize); 0] = [];

@@ -3,7 +3,7 @@
 use crate::source::{Source, words};
 
 /// What may not stand in comments, documents or identifiers, with what to say. Identifiers are taken apart at `_` and at
-/// capitals, so `turnsOf` and `turns_of` are `turns of` too. Only what is unmistakable is listed: `round`, `asked` or
+/// capitals, so `queueDepth` and `queue_depth` are `queue depth` too. Only what is unmistakable is listed: `round`, `asked` or
 /// `kept` have their good uses.
 pub const WORDS: [(&str, &str); 29] = [
     ("books", "statistics, counters"),
@@ -92,7 +92,7 @@ fn listed(text: &[(usize, String)]) -> impl Iterator<Item = (usize, &'static str
     })
 }
 
-/// The words of an identifier: `TurnsOf`, `turns_of` and `TURNS_OF` are `turns`, `of`.
+/// The words of an identifier: `QueueDepth`, `queue_depth` and `QUEUE_DEPTH` are `queue`, `depth`.
 fn parts(identifier: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut was_small = false;

@@ -1,6 +1,6 @@
 //! The engine's time: what it is given, and never backwards.
 
-/// Most time that those who wait count between two ticks, whatever the clock says: a process that was stopped, or a clock
+/// Most time that waiting requests count between two ticks, whatever the clock says: a process that was stopped, or a clock
 /// that was set, must not look like devices that have done nothing for so long.
 const WAITING_STEP_NS: u64 = 1_000_000_000;
 

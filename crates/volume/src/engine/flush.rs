@@ -183,7 +183,7 @@ impl Flushes {
         true
     }
 
-    /// Those who wait for a flush that cannot be begun any more.
+    /// Clients of a flush that cannot be begun any more.
     pub fn refuse(&mut self) -> Option<Ended> {
         let wanted = self.is_wanted || self.checkpoint_wants || !self.waiting.is_empty();
         if !self.has_failed || !wanted || self.active.is_some() {

@@ -2,9 +2,9 @@
 //! the others.
 
 use super::Id;
+use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::BLOCK_SECTORS;
-use super::superblock::COUNTER_LIMIT;
 use super::{is_sealed, seal};
 use forebay_block::{ClassId, DiskId};
 

@@ -1,9 +1,9 @@
 //! Journal batches and the records in them.
 
 use super::Id;
+use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX, Span};
-use super::superblock::COUNTER_LIMIT;
 use super::{is_sealed, seal};
 use forebay_block::{ClassId, DiskId};
 

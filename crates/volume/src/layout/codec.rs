@@ -2,6 +2,9 @@
 
 use super::Id;
 
+/// Counters of the format stay below this, so that whoever adds to one need not look.
+pub const COUNTER_LIMIT: u64 = 1 << 62;
+
 /// Appends fields to a byte vector.
 #[derive(Default)]
 pub struct Writer {

@@ -3,7 +3,7 @@
 use super::Id;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
-use super::superblock::{BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, Member, Role, Superblock};
+use super::superblock::{BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, JOURNAL_MIN_BYTES, Member, Role, Superblock};
 use forebay_block::{Geometry, SECTOR_BYTES};
 use thiserror::Error;
 
@@ -11,9 +11,6 @@ use thiserror::Error;
 pub const HEAD_BYTES: u64 = 131_072;
 /// Fewest bands a pool can work with: one open, one for collection, one to write on, one more.
 pub const BANDS_MIN: u64 = 4;
-
-/// Smallest journal in bytes: the records of one map leaf must fit into its search window beside two batches.
-pub const JOURNAL_MIN_BYTES: u64 = 128 * 1024;
 
 /// What the operator decides.
 #[derive(Clone, Debug)]

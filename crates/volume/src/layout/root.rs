@@ -2,19 +2,30 @@
 
 use super::Id;
 use super::band_summary::SummaryEntry;
+use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::PageRef;
-use super::superblock::COUNTER_LIMIT;
 use super::{is_sealed, seal};
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
 use forebay_prism::ClassStats;
 
-pub use super::sections::{KeptSection, RootBounds, RootError};
+pub use super::sections::{RootBounds, RootError};
 
 const MAGIC: [u8; 4] = *b"FBRT";
 /// Size of a header block in bytes.
 pub const HEADER_BYTES: usize = 4096;
+
+/// A section of a newer program, kept byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptSection {
+    /// Its tag.
+    pub tag: [u8; 4],
+    /// Its shard.
+    pub shard: u16,
+    /// What is in it.
+    pub payload: Vec<u8>,
+}
 
 /// Header of a root area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 //! tells.
 
 use super::band_summary::{BandShape, SummaryEntry, take_entries};
+use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES, PageRef};
-use super::root::{BandRoot, BandState, DiskRoot, Root};
-use super::superblock::{COUNTER_LIMIT, Superblock};
+use super::root::{BandRoot, BandState, DiskRoot, KeptSection, Root};
+use super::superblock::Superblock;
 use super::{is_sealed, seal};
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
@@ -31,17 +32,6 @@ const HEADER_BYTES: usize = 16;
 const DISK_BYTES_MAX: u64 = 1 << 58;
 /// Generations of pages stay below this.
 const GENERATION_LIMIT: u32 = 1 << 31;
-
-/// A section of a newer program, kept byte for byte.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptSection {
-    /// Its tag.
-    pub tag: [u8; 4],
-    /// Its shard.
-    pub shard: u16,
-    /// What is in it.
-    pub payload: Vec<u8>,
-}
 
 /// Why a blob is not a root.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! The superblock: who a device is, which pool it belongs to, where things lie.
 
 use super::Id;
-use super::codec::{Reader, Writer};
+use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use forebay_block::checksum::crc32c;
 use thiserror::Error;
 
+/// Smallest journal in bytes: the records of one map leaf must fit into its search window beside two batches.
+pub const JOURNAL_MIN_BYTES: u64 = 128 * 1024;
 /// Magic at the start of every superblock copy.
 pub const MAGIC: [u8; 8] = *b"FOREBAY1";
 /// Size of a superblock in bytes.
@@ -13,8 +15,6 @@ pub const SIZE_BYTES: usize = 4096;
 pub const DEVICES_MAX: usize = 32;
 /// Version written and understood.
 pub const VERSION: u32 = 2;
-/// Counters of the format stay below this, so that whoever adds to one need not look.
-pub const COUNTER_LIMIT: u64 = 1 << 62;
 /// Largest band in bytes.
 pub const BAND_BYTES_MAX: u64 = 1 << 40;
 /// Most bands of a pool.
@@ -244,7 +244,7 @@ impl Superblock {
             || !matches!(journal_sector_bytes, 512 | 4096)
             || !(2 * 4096..=BAND_BYTES_MAX).contains(&band_bytes)
             || band_bytes % 4096 != 0
-            || journal_len_bytes < super::plan::JOURNAL_MIN_BYTES
+            || journal_len_bytes < JOURNAL_MIN_BYTES
             || journal_len_bytes % u64::from(journal_sector_bytes) != 0
             || generation >= COUNTER_LIMIT
             || epoch >= COUNTER_LIMIT

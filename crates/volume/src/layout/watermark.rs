@@ -1,8 +1,8 @@
 //! The lazily written watermark block: evidence, outside the journal, of how far the journal was durable.
 
 use super::Id;
+use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
-use super::superblock::COUNTER_LIMIT;
 
 /// Offsets of the two copies on the fast device, written in turn.
 pub const OFFSETS_BYTES: [u64; 2] = [4096, 8192];

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_shrinks_and_grows_is_served_as_far_as_every_root_under_way_knows_it() {
+    fn a_disk_that_shrinks_and_grows_is_served_as_far_as_every_root_in_progress_knows_it() {
         let mut disk = Disk::new(DiskId(1), "disk".into(), 100 << 20);
         assert_eq!(disk.served_bytes(), 0);
         disk.durable_bytes = 100 << 20;

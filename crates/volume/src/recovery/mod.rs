@@ -4,7 +4,9 @@ pub mod format;
 pub mod members;
 pub mod open;
 mod replay;
+mod report;
 
 pub use format::{FormatError, format};
 pub use members::{MemberError, assemble, read_superblock};
-pub use open::{OpenError, RecoveryReport, open, salvage};
+pub use open::{open, salvage};
+pub use report::{OpenError, RecoveryReport};

@@ -2,6 +2,7 @@
 
 use super::members::{MemberError, assemble, write_superblock};
 use super::replay::{self, MissingBatches};
+use super::report::{OpenError, RecoveryReport};
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
@@ -14,108 +15,10 @@ use crate::overlay::Overlay;
 use crate::pool::drive;
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
-use forebay_prism::{ClassError, ClassSpec, ClassTable, Prism};
+use forebay_prism::{ClassSpec, ClassTable, Prism};
 use std::collections::BTreeMap;
-use thiserror::Error;
 
 const INDEX_READS_AT_ONCE: usize = 256;
-
-/// Why a pool cannot be opened. Nothing was changed unless the message says so.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub enum OpenError {
-    /// The devices are not this pool.
-    #[error(transparent)]
-    Member(#[from] MemberError),
-    /// A device failed.
-    #[error("device {device}: {source}")]
-    Io {
-        /// The device.
-        device: String,
-        /// The failure.
-        source: IoError,
-    },
-    /// No usable root.
-    #[error(
-        "the root of checkpoint {checkpoint} is damaged ({what}): the newest state cannot be read, and an older one is not used in its place"
-    )]
-    Root {
-        /// The newest checkpoint known.
-        checkpoint: u64,
-        /// What is wrong.
-        what: String,
-    },
-    /// An index page is damaged.
-    #[error("index page {page} of disk {disk:?} is damaged: which blocks it mapped is unknown")]
-    Index {
-        /// Disk name.
-        disk: String,
-        /// Page.
-        page: u32,
-    },
-    /// A journal batch that was durable is gone.
-    #[error(
-        "journal batch {batch} is damaged or missing although it was durable up to batch {durable}: which blocks it changed is unknown"
-    )]
-    Journal {
-        /// First missing batch.
-        batch: u64,
-        /// Watermark.
-        durable: u64,
-    },
-    /// A record that no engine writes.
-    #[error("journal batch {batch} is whole, but names space where no data can be")]
-    Record {
-        /// The batch.
-        batch: u64,
-    },
-    /// The memory limit is too low.
-    #[error(
-        "recovery needs {needed} map pages in memory at once, the memory limit allows {allowed}: raise memory.limit"
-    )]
-    Memory {
-        /// Leaves touched by the journal.
-        needed: usize,
-        /// Frames.
-        allowed: usize,
-    },
-    /// The memory limit cannot hold the index.
-    #[error("the map of this pool needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}")]
-    Limit {
-        /// Needed.
-        needed_bytes: u64,
-        /// Set.
-        limit_bytes: u64,
-    },
-    /// The class table cannot be used.
-    #[error("classes: {0}")]
-    Classes(#[from] ClassError),
-    /// The checkpoint that ends recovery failed.
-    #[error("the checkpoint that ends recovery could not be written: {0}")]
-    Checkpoint(String),
-}
-
-/// What recovery did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryReport {
-    /// Whether the pool had been stopped cleanly.
-    pub clean: bool,
-    /// Bytes read from all devices.
-    pub read_bytes: u64,
-    /// Batches found in the journal.
-    pub batches: u64,
-    /// Batches missing above the watermark: never durable.
-    pub holes: u64,
-    /// Records applied.
-    pub records: u64,
-    /// Blocks dropped because their data had not become durable.
-    pub dropped_blocks: u64,
-    /// Map leaves read.
-    pub leaves: u64,
-    /// Map leaves found damaged: reads of what they mapped fail.
-    pub damaged_leaves: u64,
-    /// Epoch that begins.
-    pub epoch: u64,
-}
 
 fn io_error(devices: &Devices, device: usize) -> impl FnOnce(IoError) -> OpenError {
     let device = devices.list[device].name().to_owned();

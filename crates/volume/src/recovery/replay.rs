@@ -1,6 +1,6 @@
 //! Replaying the journal: first a survey (what is there, how far it was durable), then the records in order.
 
-use super::open::{OpenError, RecoveryReport};
+use super::report::{OpenError, RecoveryReport};
 use crate::engine::Engine;
 use crate::io::Devices;
 use crate::journal::JournalGeometry;

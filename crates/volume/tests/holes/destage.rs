@@ -58,7 +58,7 @@ fn hole_03_source_slot_of_a_destage_used_again_before_all_were_gathered() {
 }
 
 /// The same, and the power is cut: the record of the move carries the checksum of what was moved, and replaying it gave the
-/// old data, without a word.
+/// old data, in silence.
 #[test]
 fn hole_03_source_slot_of_a_destage_used_again_and_then_a_power_cut() {
     let mut rig = two_leaves_staged();

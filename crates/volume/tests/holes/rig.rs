@@ -16,7 +16,7 @@ pub const CAPACITY: usize = 1;
 /// Written with this tag a block goes to the capacity tier at once.
 pub const BULK: Option<ClassId> = Some(ClassId(5));
 /// Polls after which whatever has not come never comes: a millisecond each.
-const PATIENCE: usize = 20_000;
+const TIMEOUT: usize = 20_000;
 
 /// How a pool is made.
 #[derive(Clone)]
@@ -240,7 +240,7 @@ impl Rig {
 
     /// Polls until something is so; false where it never is.
     pub fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
-        for _ in 0..PATIENCE {
+        for _ in 0..TIMEOUT {
             if is_so(self) {
                 return true;
             }

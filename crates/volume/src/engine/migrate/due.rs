@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 const PAUSE_NS: u64 = 100_000_000;
 /// How often that doubles at most once nobody waits for space any more.
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
-/// After so many jobs in a row that failed or found nothing, those who wait for space learn that there is none.
+/// After so many jobs in a row that failed or found nothing, requests that wait for space learn that there is none.
 /// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
 const FAILURES_MAX: u32 = 30;
 

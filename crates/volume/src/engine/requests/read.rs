@@ -62,7 +62,9 @@ impl Engine {
             // Looked up again after a failure. Where the map still names the same data it is read once more, for one
             // transfer may go wrong; then the failure is real.
             let is_same = locations == piece.locations && checksums == piece.checksums;
-            piece.failures_in_place = if is_same { piece.failures_in_place + 1 } else { 0 };
+            // A read that took a summary along is no attempt at the data.
+            let counts = u8::from(!std::mem::take(&mut piece.joined));
+            piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
             if piece.failures_in_place > 1 || piece.attempts > ATTEMPTS_MAX {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) {
                     self.stats.counters.damaged_reads += 1;
@@ -140,7 +142,9 @@ impl Engine {
                     Vectored::One(one) => Vectored::Many([one].into_iter().chain(more).collect()),
                     Vectored::Many(many) => Vectored::Many(many.into_iter().chain(more).collect()),
                 };
-                self.requests.pieces[id as usize].parts.push((at as u16, None));
+                let piece = &mut self.requests.pieces[id as usize];
+                piece.parts.push((at as u16, None));
+                piece.joined = true;
                 at += run;
                 end += 8 * (1 + run as u64);
             }

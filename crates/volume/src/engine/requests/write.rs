@@ -1,4 +1,4 @@
-//! Writes: classify, take space, cut into segments.
+//! Writes: classify, allocate, cut into segments.
 
 use super::client::Sweep;
 use super::piece::{Fill, PieceKind, Segment};
