@@ -114,8 +114,8 @@ fn every_request_reaches_the_target_once_at_its_time() {
         assert!(record.submitted_ns >= record.intended_ns && !record.failed);
     }
     assert!(std::fs::read(parquet).unwrap().starts_with(b"PAR1"));
-    let (job, hints) = (&result["jobs"][0], &result["replay"]);
-    assert_eq!((&job["ios"], &job["partial"], &hints["requests"]), (&600.into(), &Value::Null, &600.into()));
+    let (job, replay) = (&result["jobs"][0], &result["replay"]);
+    assert_eq!((&job["ios"], &job["partial"], &replay["requests"]), (&600.into(), &Value::Null, &600.into()));
     assert_eq!((&job["open_loop"]["scheduled"], &job["open_loop"]["issued"]), (&600.into(), &600.into()));
     let kinds: Vec<(&str, u64)> = job["kinds"]
         .as_array()
@@ -124,14 +124,14 @@ fn every_request_reaches_the_target_once_at_its_time() {
         .map(|kind| (kind["kind"].as_str().unwrap(), kind["ios"].as_u64().unwrap()))
         .collect();
     assert_eq!(kinds, [("read", 200), ("write", 200), ("trim", 100), ("flush", 100)]);
-    assert_eq!(hints["span"]["length_ns"], 599 * 300_000);
-    assert_eq!(hints["footprint"]["end_byte"], 599 * 64 * 512 + 4096 * 3);
-    let drift = &hints["drift_ns"];
+    assert_eq!(replay["span"]["length_ns"], 599 * 300_000);
+    assert_eq!(replay["footprint"]["end_byte"], 599 * 64 * 512 + 4096 * 3);
+    let drift = &replay["drift_ns"];
     assert_eq!((&drift["late"]["samples"], &drift["inter_arrival"]["samples"]), (&600.into(), &599.into()));
     // The telemetry knows the same of every I/O.
     let latest = found.iter().map(|record| record.submitted_ns - record.intended_ns).max().unwrap();
     assert!(drift["late"]["max"].as_u64().unwrap() <= latest, "{drift} {latest}");
-    assert_eq!(hints["faults"]["count"], 0);
+    assert_eq!(replay["faults"]["count"], 0);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn windows_limits_and_what_does_not_fit() {
     // Longer than a buffer, and between blocks.
     let trace = place.trace(&[record(0, READ, 0, 3 << 20), record(10, WRITE, 8, 700)]);
     let result = replayed(&trace, null, &["--as-fast-as-possible"]);
-    let hints = &result["replay"];
-    assert_eq!((&hints["split"], &hints["rounded"], &hints["ios"]), (&1.into(), &1.into(), &4.into()));
+    let replay = &result["replay"];
+    assert_eq!((&replay["split"], &replay["rounded"], &replay["ios"]), (&1.into(), &1.into(), &4.into()));
     assert_eq!(result["jobs"][0]["bytes"], (3 << 20) + 1024);
 }
 

@@ -164,14 +164,14 @@ fn what_the_host_tells_is_known() {
         assert!(!holds(rule), "{rule}");
     }
     // What follows the last dot; and what the file system calls metadata is.
-    let hints = |host: HostFacts<'_>, rule: &str| {
+    let holds = |host: HostFacts<'_>, rule: &str| {
         Rule::parse(rule).unwrap().matches(&Facts { host, evidence: None, ..facts() })
     };
     let path = |path| HostFacts { path: Some(path), ..HostFacts::default() };
-    assert!(hints(path("a.b/c.tar.gz"), "ext:gz") && !hints(path("a.b/c.tar.gz"), "ext:tar.gz"));
-    assert!(!hints(path("a.b/c"), "ext:b/c") && !hints(path("dbs/x"), "directory:db"));
+    assert!(holds(path("a.b/c.tar.gz"), "ext:gz") && !holds(path("a.b/c.tar.gz"), "ext:tar.gz"));
+    assert!(!holds(path("a.b/c"), "ext:b/c") && !holds(path("dbs/x"), "directory:db"));
     let meta = HostFacts { meta: Some(true), ..HostFacts::default() };
-    assert!(hints(meta, "metadata") && !hints(HostFacts::default(), "metadata") && !hints(meta, "fs.metadata"));
+    assert!(holds(meta, "metadata") && !holds(HostFacts::default(), "metadata") && !holds(meta, "fs.metadata"));
     let error = Rule::parse("hint.lifetime:brief").unwrap_err().to_string();
     assert!(error.contains("character 14") && error.contains("`extreme`"), "{error}");
 }

@@ -253,7 +253,7 @@ fn what_happens_is_reported(kind: &str) {
     sync(&point.join("old/before"));
     let mut watched = disk.watch();
     let state = watched.walked();
-    assert_eq!((&state.hints, &state.no_extents, state.files), (&Watching::ByEvents, &None, 1), "{state:#?}");
+    assert_eq!((&state.watching, &state.no_extents, state.files), (&Watching::ByEvents, &None, 1), "{state:#?}");
     assert!(watched.is_right(&disk, &point.join("old/before")), "what was there before");
 
     // Created and appended; nobody syncs: its places are reported once it is written back.
@@ -542,7 +542,7 @@ fn without_events_it_walks() {
     write(&point.join("before"), 0, b"x");
     let mut watched = disk.watch();
     let state = watched.walked();
-    assert!(matches!(&state.hints, Watching::ByWalks { why } if why.contains("tmpfs")), "{state:#?}");
+    assert!(matches!(&state.watching, Watching::ByWalks { why } if why.contains("tmpfs")), "{state:#?}");
     fs::rename(point.join("before"), point.join("after")).unwrap();
     fs::create_dir(point.join("folder")).unwrap();
     write(&point.join("folder/new"), 0, b"xyz");

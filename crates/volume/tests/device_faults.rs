@@ -430,9 +430,9 @@ fn a_flush_beside_a_failed_one_of_a_job_fails_too() {
             let before = world.pool.engine.status().flush_failed;
             let flush = world.flush();
             world.settle(0).unwrap();
-            let hints = error_of(&world, flush) == Some(&RequestError::FlushFailed);
-            assert!(!before || hints, "seed {seed}: a flush after the failure succeeded");
-            beside += u64::from(!before && hints);
+            let is_refused = error_of(&world, flush) == Some(&RequestError::FlushFailed);
+            assert!(!before || is_refused, "seed {seed}: a flush after the failure succeeded");
+            beside += u64::from(!before && is_refused);
         }
         recover(world, &mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }

@@ -196,8 +196,8 @@ impl Line {
             reply.result.map_err(|error| anyhow!("a read at byte {offset_bytes} failed: {error}"))?;
             for (index, bytes) in (at..).zip(reply.data.chunks_exact(BLOCK_BYTES)) {
                 let objection = tally.count(self.oracle.survived(self.place(index), content_of(bytes)));
-                let hints = objection.filter(|_| wrong.len() < COMPLAINTS_MAX);
-                wrong.extend(hints.map(|objection| format!("class {}, {objection}", self.class)));
+                let shown = objection.filter(|_| wrong.len() < COMPLAINTS_MAX);
+                wrong.extend(shown.map(|objection| format!("class {}, {objection}", self.class)));
             }
         }
         self.oracle.restarted();

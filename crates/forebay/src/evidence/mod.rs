@@ -151,14 +151,14 @@ impl Evidence {
         let mut parts = Box::new(HintParts::new());
         let mut at = begin;
         while at < end {
-            let (until, hints) = self.reported_at(disk, at, end);
+            let (until, hints) = self.hints_at(disk, at, end);
             parts.push(HintPart { blocks: until - at, hints });
             at = until;
         }
         Some(parts)
     }
 
-    fn reported_at(&mut self, disk: DiskId, at: u64, end: u64) -> (u64, HostHints) {
+    fn hints_at(&mut self, disk: DiskId, at: u64, end: u64) -> (u64, HostHints) {
         let mut until = end;
         let mut found: Option<Hint> = None;
         for source in self.sources.iter().filter(|source| source.disk == disk) {

@@ -348,7 +348,7 @@ impl Source {
             files["mount"] = json!(mounted.mount);
             files["is_walked"] = json!(state.is_walked);
             files["no_extents"] = json!(state.no_extents);
-            files["by_walks"] = match state.hints {
+            files["by_walks"] = match state.watching {
                 Watching::ByEvents => Value::Null,
                 Watching::ByWalks { why } => json!(why),
             };

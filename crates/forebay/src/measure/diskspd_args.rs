@@ -1,5 +1,5 @@
-//! On `bench`, once `--target` was given, DiskSpd's grammar wins: its options have one dash, ours two. They are reported
-//! apart before the command line is parsed.
+//! On `bench`, once `--target` was given, DiskSpd's grammar wins: its options have one dash, ours two. They are
+//! kept apart before the command line is parsed.
 
 use std::ffi::OsString;
 

@@ -128,11 +128,11 @@ impl MeasureTarget {
                 opened.queues.clear();
                 known.push((way, opened));
             }
-            for (_, hints) in known.iter().filter(|(found, _)| *found == way) {
+            for (_, facts) in known.iter().filter(|(found, _)| *found == way) {
                 // A file through the page cache takes any size.
-                let cached = hints.description.starts_with("file") && !hints.description.contains("direct");
-                let granularity = if cached { 1 } else { hints.logical_block_bytes };
-                check_fit(job, hints.size_bytes, hints.logical_block_bytes, granularity)?;
+                let cached = facts.description.starts_with("file") && !facts.description.contains("direct");
+                let granularity = if cached { 1 } else { facts.logical_block_bytes };
+                check_fit(job, facts.size_bytes, facts.logical_block_bytes, granularity)?;
             }
         }
         Ok(())
@@ -330,11 +330,11 @@ mod tests {
         let path = directory.path().join("x");
         std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
         let target = MeasureTarget::new(&path.display().to_string()).unwrap();
-        let hints =
+        let warns =
             |kind| target.open(&job(kind), false).unwrap().facts.notes.iter().any(|note| note.contains("holes"));
-        assert!(hints(OpKind::Read));
-        assert!(!hints(OpKind::Write), "a job that only writes");
-        assert!(!hints(OpKind::Read), "what this session has made of it");
+        assert!(warns(OpKind::Read));
+        assert!(!warns(OpKind::Write), "a job that only writes");
+        assert!(!warns(OpKind::Read), "what this session has made of it");
     }
 
     #[test]

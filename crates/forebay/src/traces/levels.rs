@@ -119,8 +119,8 @@ impl Source for Leveled {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         let goes_on = self.source.read(into, names);
         let new = names.paths.iter().enumerate().skip(self.seen);
-        let hints = new.filter_map(|(number, path)| Some((u32::try_from(number).ok()?, self.levels.level(path)?)));
-        names.levels.extend(hints);
+        let found = new.filter_map(|(number, path)| Some((u32::try_from(number).ok()?, self.levels.level(path)?)));
+        names.levels.extend(found);
         self.seen = names.paths.count();
         goes_on
     }

@@ -184,12 +184,12 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if good.iter().all(|analysed| lacks_levels(by, &analysed.report)) {
         warn_of_levels();
     }
-    // Where nobody reads what hints say, the figures are written all the same.
-    let hints = tell(&good, &bad, Path::new(&options.trace).is_dir(), format);
+    // Where nobody reads what is printed, the figures are written all the same.
+    let printed = tell(&good, &bad, Path::new(&options.trace).is_dir(), format);
     if let Some(path) = &options.parquet {
         write_figures(path, &good.iter().map(Analysed::figures).collect::<Vec<_>>())?;
     }
-    hints?;
+    printed?;
     if let Some(cut) = good.iter().find_map(|analysed| analysed.read.cut.as_ref()) {
         return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
     }

@@ -62,9 +62,9 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         session.close()?;
         return show_report(&report, target, format);
     }
-    let hints = plan.notes.len();
+    let shown = plan.notes.len();
     measure::prepare_generated(&session, &mut plan)?;
-    plan.notes[hints..].iter().for_each(|note| eprintln!("forebay: note: {note}"));
+    plan.notes[shown..].iter().for_each(|note| eprintln!("forebay: note: {note}"));
     let other = other(&session, &settings, &plan, options)?;
     session.check(&plan)?;
     if let Some(text) = &options.condition {

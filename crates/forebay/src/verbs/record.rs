@@ -54,7 +54,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     for folder in &options.cgroup {
         add_cgroups(folder, &mut cgroups)?;
     }
-    // Hints before an hour of recording, not after it.
+    // Said before an hour of recording, not after it.
     if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
         check_parquet(file, parquet)?;
     }

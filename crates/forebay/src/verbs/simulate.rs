@@ -29,12 +29,12 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
     // Panics are findings of the engine's; they are reported with their seed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let hints = match options.seed {
+    let outcome = match options.seed {
         Some(seed) => replay(seed, format),
         None => campaign(options, format),
     };
     std::panic::set_hook(hook);
-    hints
+    outcome
 }
 
 /// What a campaign shares between its threads.
@@ -84,11 +84,11 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
             let thread = std::thread::Builder::new().name(format!("lives-{number}")).spawn_scoped(scope, work);
             handles.push(thread.context("cannot start a thread: use fewer --threads")?);
         }
-        let mut hints = Instant::now();
+        let mut shown_at = Instant::now();
         while handles.iter().any(|handle| !handle.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
-            if hints.elapsed() >= TELL_EVERY {
-                hints = Instant::now();
+            if shown_at.elapsed() >= TELL_EVERY {
+                shown_at = Instant::now();
                 let found = lock();
                 bar.step(&format!("{} lives, {} power cuts", found.lives, cuts(&found.coverage)));
             }

@@ -129,7 +129,7 @@ pub enum Watching {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchState {
     /// How it learns of changes.
-    pub hints: Watching,
+    pub watching: Watching,
     /// Files known.
     pub files: usize,
     /// Extents reported, of those files.

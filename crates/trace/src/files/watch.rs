@@ -73,7 +73,7 @@ impl Watch {
             None => Err(format!("{} has no file handles that tell the inode", place.mount.kind)),
         };
         let state = WatchState {
-            hints: match &group {
+            watching: match &group {
                 Ok(_) => Watching::ByEvents,
                 Err(why) => Watching::ByWalks { why: why.clone() },
             },

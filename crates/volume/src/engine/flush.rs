@@ -147,6 +147,10 @@ impl Flushes {
         journal.flushed(if is_clean { self.submitted } else { number });
     }
 
+    fn is_due(&self) -> bool {
+        self.active.is_none() && (self.is_wanted || self.checkpoint_wants || !self.waiting.is_empty())
+    }
+
     /// Starts the next flush where one is wanted and none is in flight; true where one began.
     pub fn begin(&mut self, journal: &Journal, outbox: &mut Outbox) -> bool {
         if journal.unflushed_bytes() > journal.window_bytes() / 2
@@ -154,8 +158,7 @@ impl Flushes {
         {
             self.is_wanted = true;
         }
-        let wanted = self.is_wanted || self.checkpoint_wants || !self.waiting.is_empty();
-        if !wanted || self.active.is_some() || self.has_failed {
+        if !self.is_due() || self.has_failed {
             return false;
         }
         let devices =
@@ -185,8 +188,7 @@ impl Flushes {
 
     /// Clients of a flush that cannot be begun any more.
     pub fn refuse(&mut self) -> Option<Ended> {
-        let wanted = self.is_wanted || self.checkpoint_wants || !self.waiting.is_empty();
-        if !self.has_failed || !wanted || self.active.is_some() {
+        if !self.is_due() || !self.has_failed {
             return None;
         }
         self.is_wanted = false;
@@ -194,13 +196,12 @@ impl Flushes {
         Some(Ended { failed: true, clients, checkpoint: std::mem::take(&mut self.checkpoint_wants) })
     }
 
-    /// One device's part of the flush in flight ended.
+    /// One device's part of the flush in flight ended; one that failed is to be noted by [`Flushes::fail`], too.
     pub fn device_flushed(&mut self, device: usize, is_good: bool) {
         if let Some(active) = &mut self.active {
             active.devices &= !(1 << device);
             active.failed |= !is_good;
         }
-        self.has_failed |= !is_good;
     }
 
     /// Ends the flush in flight where all its parts are done. A device tells of a lost write once: a flush of a job

@@ -93,8 +93,8 @@ impl Engine {
         self.requests.completions.pop_front()
     }
 
-    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is reported
-    /// here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
+    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is
+    /// given here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
         if self.read_only.is_none() {

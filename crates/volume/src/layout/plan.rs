@@ -83,8 +83,8 @@ pub fn plan(
         return Err(PlanError::Devices { fast: 1, capacity: capacity.len() });
     }
     let total: u64 = capacity.iter().map(|g| g.size_bytes).sum();
-    let hints = capacity.iter().filter_map(|g| g.optimal_band_bytes).max();
-    let band_bytes = options.band_bytes.or(hints).unwrap_or_else(|| default_band_bytes(total));
+    let optimal_band_bytes = capacity.iter().filter_map(|g| g.optimal_band_bytes).max();
+    let band_bytes = options.band_bytes.or(optimal_band_bytes).unwrap_or_else(|| default_band_bytes(total));
     if !(8192..=BAND_BYTES_MAX).contains(&band_bytes) || !band_bytes.is_multiple_of(4096) {
         return Err(PlanError::Band(band_bytes));
     }

@@ -530,11 +530,7 @@ impl Engine {
     fn replay_free(&mut self) {
         while let Some(freed) = self.space.freed.pop(u64::MAX) {
             match freed {
-                crate::engine::Freed::Slots { first, count } => {
-                    (first..first + count).for_each(|slot| {
-                        self.space.slots.clear(slot);
-                    });
-                }
+                crate::engine::Freed::Slots { first, count } => self.space.slots.clear_run(first, count),
                 crate::engine::Freed::Band(band) => self.space.bands.release(band),
             }
         }

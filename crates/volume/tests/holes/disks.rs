@@ -26,9 +26,9 @@ fn hole_04_a_disk_served_before_it_is_durable() {
     let mut rig = Rig::new(&Setup::default());
     hold_roots(&rig);
     let second = rig.pool.engine.add_disk("second", 1 << 20, true).unwrap();
-    let hints = is_acknowledged(&mut rig, second, 5);
+    let acknowledged = is_acknowledged(&mut rig, second, 5);
     let mut rig = rig.crash();
-    if hints {
+    if acknowledged {
         assert!(rig.pool.engine.disk_named("second").is_some(), "acknowledged, and the disk is gone");
         assert_eq!(rig.get_from(second, 5), Ok(7), "acknowledged, and gone");
     }
@@ -42,9 +42,9 @@ fn hole_04_a_disk_served_beyond_its_old_end_before_that_is_durable() {
     hold_roots(&rig);
     rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64, true).unwrap();
     let disk = rig.disk;
-    let hints = is_acknowledged(&mut rig, disk, old_blocks + 1);
+    let acknowledged = is_acknowledged(&mut rig, disk, old_blocks + 1);
     let mut rig = rig.crash();
-    if hints {
+    if acknowledged {
         assert_eq!(rig.get(old_blocks + 1), Ok(7), "acknowledged, and gone");
     }
 }

@@ -162,7 +162,7 @@ fn depths(totals: &Totals) -> String {
 /// Why names of files may be missing.
 fn unnamed(state: &WatchState) -> Option<String> {
     let mut why = Vec::new();
-    if let Watching::ByWalks { why: refused } = &state.hints {
+    if let Watching::ByWalks { why: refused } = &state.watching {
         why.push(format!("found by walking only ({refused}): not of those that lived shortly"));
     }
     if state.walks == 0 {
@@ -181,7 +181,7 @@ fn unnamed(state: &WatchState) -> Option<String> {
 fn watch_json(mount: &Path, state: &WatchState) -> Value {
     json!({
         "mount": mount,
-        "by_events": state.hints == Watching::ByEvents,
+        "by_events": state.watching == Watching::ByEvents,
         "files": state.files,
         "walks": state.walks,
         "events": state.events,

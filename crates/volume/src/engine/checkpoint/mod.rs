@@ -195,9 +195,7 @@ impl Engine {
                     && self.setup.extents.is_fast(location)
                 {
                     let slot = self.setup.extents.slot(location);
-                    (slot..slot + u64::from(segment.blocks)).for_each(|slot| {
-                        shadow.clear(slot);
-                    });
+                    shadow.clear_run(slot, u64::from(segment.blocks));
                 }
             }
         }
@@ -206,9 +204,7 @@ impl Engine {
         unapplied.dedup();
         for freed in self.space.freed.iter().chain(self.migrate.deferred()).chain(self.space.lost.iter().copied()) {
             if let Freed::Slots { first, count } = freed {
-                (first..first + count).for_each(|slot| {
-                    shadow.clear(slot);
-                });
+                shadow.clear_run(first, count);
             }
         }
         for slot in self.copies.slots() {

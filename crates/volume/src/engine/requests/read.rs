@@ -111,7 +111,8 @@ impl Engine {
         piece.parts.clear();
         // One for this function, so that the piece outlives devices that complete at once.
         piece.outstanding = 1;
-        let locations = piece.locations.clone();
+        // Given back below: no copy of it for each request.
+        let locations = std::mem::take(&mut piece.locations);
         // Not where something could not be read: that may have been the summary.
         let joins = piece.attempts == 0;
         let mut take = |blocks: usize| {
@@ -150,6 +151,7 @@ impl Engine {
             }
             self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
         }
+        self.requests.pieces[id as usize].locations = locations;
         self.read_part_done(id);
     }
 
