@@ -293,12 +293,11 @@ impl Superblock {
             bands += if i == 0 { 0 } else { member.sectors / band_sectors };
         }
         let fast = members.first()?;
-        let area_end = members.get(1).map_or(0, |member| member.data_offset_bytes);
         let areas = [root_offsets_bytes[0], root_offsets_bytes[1], journal_offset_bytes];
         if root_len_bytes < 3 * 4096
             || [areas[0], areas[1], areas[2], root_len_bytes].iter().any(|bytes| bytes % 4096 != 0)
             || next_sector > super::page::SECTORS_MAX
-            || capacity_area.exists() && !capacity_area.is_possible(HEAD_BYTES, area_end)
+            || capacity_area.exists() && !capacity_area.is_possible(HEAD_BYTES, members.get(1)?.data_offset_bytes)
             || bands > BANDS_MAX
             || slots.checked_add(1)?.checked_mul(8)? != fast.sectors
             || areas
