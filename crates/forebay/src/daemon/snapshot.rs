@@ -135,7 +135,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "last_checkpoint_error": counters.last_checkpoint_error,
             "summary_errors": counters.summary_errors,
             "trim_errors": counters.trim_errors,
-            "migration_errors": counters.migration_errors,
+            "mover_errors": counters.migration_errors,
         },
     })
 }

@@ -373,7 +373,7 @@ impl Source {
             "files": files,
             "hinted_bytes": bytes(0),
             "mapped_bytes": bytes(1),
-            "unknown_bytes": bytes(2),
+            "untold_bytes": bytes(2),
         })
     }
 }

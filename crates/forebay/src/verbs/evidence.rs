@@ -82,7 +82,7 @@ pub fn table(evidence: &Value) -> String {
                 files["files"].to_string(),
                 size(&source["hinted_bytes"]),
                 size(&source["mapped_bytes"]),
-                size(&source["unknown_bytes"]),
+                size(&source["untold_bytes"]),
             ]
         })
         .collect();

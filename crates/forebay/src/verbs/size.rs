@@ -119,7 +119,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "one_block_in": sizes.one_block_in,
             "order": sizes.order,
             "bypassed": sizes.bypassed,
-            "unknown": report.unknown,
+            "untold": report.unknown,
             "sizes": offers.iter().map(value).collect::<Vec<_>>(),
             "knee": knee.map(value),
             "fast": options.fast,

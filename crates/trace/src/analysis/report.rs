@@ -227,6 +227,7 @@ pub struct Report {
     /// Requests whose time lies before that of the one before.
     pub back_in_time: u64,
     /// Predicates of the rules that ask for what no request of the trace tells: they are neither true nor false.
+    #[serde(rename = "untold")]
     pub unknown: Vec<String>,
     /// Requests left out: beyond 64 PiB, or larger than 1 GiB.
     pub absurd: u64,
