@@ -60,6 +60,8 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
 
 --salvage opens a pool whose journal is damaged, for reading only: nothing is written, and what the lost part of the
 journal had changed may show an older state. Copy what can be saved, then restore from a backup.
+--without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
+without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`.
 A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
         /// Configuration file
@@ -67,6 +69,12 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
         /// Read only, in spite of a damaged journal; may show older data
         #[arg(long)]
         salvage: bool,
+        /// Read only, of the capacity tier alone: the last checkpoint and what reached the capacity tier later
+        #[arg(long, conflicts_with = "salvage")]
+        without_fast: bool,
+        /// Read only, without capacity devices that are missing
+        #[arg(long, conflicts_with_all = ["salvage", "without_fast"])]
+        degraded: bool,
     },
     /// What a running server tells: tiers, classes, exports, recovery, latencies
     #[command(after_help = "Example:
@@ -143,6 +151,9 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
     Verify {
         /// Configuration file
         config: PathBuf,
+        /// Checks what the capacity tier holds alone
+        #[arg(long)]
+        without_fast: bool,
     },
     /// Runs a load and measures every I/O: percentiles with intervals, withheld where samples are too few
     #[command(after_help = "Example:

@@ -141,7 +141,7 @@ impl Shape {
             volatile_cache: self.is_volatile[at],
             discards: at == 1 && self.discards,
         };
-        let capacity = self.capacity_bytes.iter().map(|&size_bytes| of(size_bytes, 1));
+        let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));
         [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
     }
 }

@@ -8,6 +8,8 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used, dead_code)]
 
+#[path = "hostile/alone.rs"]
+mod alone;
 #[path = "holes/child.rs"]
 mod child;
 #[path = "holes/device.rs"]

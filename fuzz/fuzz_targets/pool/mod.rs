@@ -9,7 +9,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::format::NewDisk;
-use forebay_volume::recovery::{OpenError, format, open};
+use forebay_volume::recovery::{OpenError, format, open, open_alone};
 use forebay_volume::{Devices, EngineOptions, Outcome, Pool};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,7 +17,7 @@ pub const POOL: [u8; 16] = [7; 16];
 /// Two groups in a band: 64 blocks and 16.
 pub const BAND_BYTES: u64 = 80 * 4096;
 const FAST_BYTES: usize = 1664 << 10;
-const CAPACITY_BYTES: usize = 2432 << 10;
+const CAPACITY_BYTES: usize = 2752 << 10;
 const DISK_BYTES: u64 = 8 << 20;
 const BULK: ClassId = ClassId(5);
 /// Requests that a device takes before somebody must be going round in circles.
@@ -130,6 +130,26 @@ pub struct Served {
     now_ns: u64,
 }
 
+/// A request for blocks: the first, and how many.
+fn request(
+    op: forebay_volume::Op,
+    disk: DiskId,
+    (block, blocks): (u64, u64),
+    tag: Option<ClassId>,
+) -> forebay_volume::Request {
+    forebay_volume::Request {
+        token: 1,
+        disk,
+        offset_bytes: block * 4096,
+        len_bytes: blocks * 4096,
+        op,
+        fua: false,
+        export: 0,
+        tag,
+        hints: None,
+    }
+}
+
 impl Served {
     pub fn open(images: Images) -> Result<Self, OpenError> {
         let (mut devices, shared) = devices(images);
@@ -139,17 +159,7 @@ impl Served {
 
     /// One request, to its end; `None` where it was refused.
     pub fn ask(&mut self, op: forebay_volume::Op, block: u64, blocks: u64, tag: Option<ClassId>) -> Option<Outcome> {
-        let request = forebay_volume::Request {
-            token: 1,
-            disk: DiskId(1),
-            offset_bytes: block * 4096,
-            len_bytes: blocks * 4096,
-            op,
-            fua: false,
-            export: 0,
-            tag,
-            hints: None,
-        };
+        let request = request(op, DiskId(1), (block, blocks), tag);
         self.pool.submit(request);
         let mut done = Vec::new();
         for _ in 0..2000 {
@@ -190,6 +200,26 @@ impl Served {
 
     pub fn images(&self) -> Images {
         bytes_of(&self.shared)
+    }
+}
+
+/// Opens the capacity tier alone and reads all of it, as far as it can be read.
+pub fn read_alone(images: &Images) {
+    let (mut devices, _) = devices(images.clone());
+    devices.list.remove(0);
+    if let Ok((engine, _)) = open_alone(&mut devices, &classes(), options(), &mut |_, _| {}) {
+        let mut pool = Pool::new(engine, devices);
+        let disks: Vec<DiskId> = pool.engine.disks().map(|disk| disk.id).collect();
+        for (disk, block) in
+            disks.into_iter().flat_map(|disk| (0..DISK_BYTES / 4096).step_by(16).map(move |at| (disk, at)))
+        {
+            let request = request(forebay_volume::Op::Read, disk, (block, 16), None);
+            let mut done = Vec::new();
+            pool.submit(request);
+            pool.run_until(&mut done, |_, done| !done.is_empty());
+            assert_eq!(done.len(), 1, "a request without end");
+        }
+        pool.close();
     }
 }
 

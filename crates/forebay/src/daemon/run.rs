@@ -8,11 +8,10 @@ use crate::config::Config;
 use crate::control::control_path;
 use crate::evidence::{Evidence, Wanted, unknown};
 use crate::output;
-use crate::pool::{self, Budget, Opening, PoolBackend};
+use crate::pool::{self, Budget, Opened, Opening, PoolBackend};
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_device::OpenMode;
 use forebay_export::{Export, Exports, Listen, Reactor};
-use forebay_volume::{Engine, Pool, recovery};
+use forebay_volume::{Engine, Pool};
 use rustix::fs::Mode;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -46,8 +45,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     if config.export.is_empty() {
         bail!("{} has no [[export]]: add one with `nbd = \"unix:/path/to/socket\"`", file.display());
     }
-    let mode = if opening == Opening::Salvage { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-    let mut devices = pool::open_devices(config, mode)?;
+    let mut devices = pool::open_all(config, opening)?;
     if config.targets().all(|target| !target.is_persistent()) {
         pool::format(config, &mut devices, &mut pool::Ids::Random)?;
         info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
@@ -55,9 +53,8 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let control = control_path(config, file)?;
     let (listener, _socket) = listen_control(&control)?;
     let started = Instant::now();
-    let (engine, report) = pool::open(config, &mut devices, opening)?;
+    let Opened { engine, devices, recovery: report, superblock, left } = pool::open_as(config, devices, opening)?;
     let recovery_time = started.elapsed();
-    let superblock = recovery::read_superblock(&mut devices, 0)?.0;
     info!(
         "pool {:?} recovered in {:.3} s: {}, epoch {}, {} read, {} records, {} blocks dropped that were never durable",
         superblock.name,
@@ -70,6 +67,16 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     );
     if opening == Opening::Salvage {
         warn!("salvage: {} journal batches are gone; what they changed may show an OLDER state", report.holes);
+    }
+    if report.is_capacity_root_lost && left.is_none() {
+        warn!(
+            "the capacity-side checkpoint cannot be read: until blocks are written again, what they are is unknown should the \
+             fast tier be lost"
+        );
+    }
+    if let Some(left) = &left {
+        warn!("READ-ONLY: {}", left.label);
+        left.lines().iter().for_each(|line| warn!("{line}"));
     }
     if report.damaged_leaves > 0 {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
@@ -99,7 +106,9 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         addresses: addresses.into_iter().map(|(_, bound)| bound).collect(),
         memory_limit_bytes: config.memory.limit.0,
         started_ns: pool::now_ns(),
+        left,
     };
+    let label = fixed.left.as_ref().map(|left| left.label.clone());
     let mut daemon = Daemon {
         signals,
         clients: Clients::new(listener),
@@ -117,6 +126,9 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
             files: part.files,
         };
         attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
+    }
+    if let Some(label) = label {
+        output::line(&format!("read-only {label}"))?;
     }
     for uri in &uris {
         // Who waits for this line must not take silence for success: no quiet end here.

@@ -1,13 +1,14 @@
 //! What `status` tells, as JSON.
 
 use crate::config::place_name;
-use crate::pool::PoolBackend;
+use crate::pool::{Left, PoolBackend};
 use forebay_export::{Listen, ServerControl};
 use forebay_prism::ClassStats;
 use forebay_volume::engine::TierStatus;
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::RecoveryReport;
+use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -25,6 +26,29 @@ pub struct Fixed {
     pub memory_limit_bytes: u64,
     /// When the server began, monotonic, in nanoseconds.
     pub started_ns: u64,
+    /// Where the pool is not whole.
+    pub left: Option<Left>,
+}
+
+/// What is left of a pool that is not whole.
+fn left(left: &Left) -> Value {
+    let ranges = |ranges: &BlockRanges| {
+        let listed = ranges
+            .listed
+            .iter()
+            .map(|(first, blocks)| json!({ "offset_bytes": first * 4096, "len_bytes": blocks * 4096 }));
+        json!({ "blocks": ranges.blocks, "ranges": ranges.ranges, "listed": listed.collect::<Vec<_>>() })
+    };
+    let disk = |disk: &DiskReport| {
+        json!({
+            "name": disk.name,
+            "readable_blocks": disk.readable_blocks,
+            "later_blocks": disk.later_blocks,
+            "gone": ranges(&disk.gone),
+            "maybe_older": ranges(&disk.maybe_older),
+        })
+    };
+    json!({ "label": left.label, "disks": left.disks.iter().map(disk).collect::<Vec<_>>() })
 }
 
 /// Everything at this moment.
@@ -74,6 +98,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "damaged_leaves": recovery.damaged_leaves,
             "epoch": recovery.epoch,
         },
+        "left": fixed.left.as_ref().map(left),
         "memory": {
             "limit_bytes": fixed.memory_limit_bytes,
             "resident_bytes": resident_bytes(),

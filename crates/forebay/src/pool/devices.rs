@@ -25,7 +25,11 @@ pub fn open_target(target: &Target, mode: OpenMode) -> Result<Box<dyn forebay_bl
     forebay_device::open(target, mode).map_err(|error| {
         let advice = match &error {
             OpenError::Open { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
-                format!("; for a pool over files make it first: truncate -s 1G {}", path.display())
+                format!(
+                    "; for a pool over files make it first: truncate -s 1G {}. Where a device of a pool is lost, `forebay serve` reads \
+                     what is left: with --without-fast, or for a capacity device with --degraded",
+                    path.display()
+                )
             }
             OpenError::Open { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 "; give this user the right to read and write it".to_owned()

@@ -10,4 +10,4 @@ pub use backend::{PoolBackend, now_ns};
 pub use devices::{open_devices, open_target, signatures};
 pub use format::{Ids, format};
 pub use memory::Budget;
-pub use open::{Opening, explain, open};
+pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as};

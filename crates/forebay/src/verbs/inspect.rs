@@ -6,9 +6,10 @@ use crate::pool;
 use anyhow::Result;
 use forebay_device::{OpenMode, Signature, Target, detect};
 use forebay_volume::Devices;
-use forebay_volume::layout::format_id;
 use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};
 use forebay_volume::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
+use forebay_volume::layout::{capacity_root, format_id};
+use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use serde_json::{Value, json};
 
 /// Name under which the pool's own magic is reported.
@@ -183,7 +184,63 @@ fn describe(
         .collect();
     if member.role == Role::Fast {
         roots(devices, superblock, value, text, damage);
+    } else if usize::from(superblock.index) == capacity_root::DEVICE && superblock.capacity_area.exists() {
+        capacity_roots(devices, superblock, value, text, damage);
     }
+}
+
+/// What the capacity tier knows alone.
+fn capacity_roots(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    value: &mut Value,
+    text: &mut Vec<String>,
+    damage: &mut Vec<String>,
+) {
+    let (mut listed, mut newest) = (Vec::new(), None);
+    for found in read_capacity_roots(devices, 0, superblock) {
+        let header = match found {
+            Found::Nothing => continue,
+            Found::Damaged(header) => {
+                text.push(format!("capacity-side checkpoint {}: damaged", header.checkpoint));
+                listed.push(json!({ "checkpoint": header.checkpoint, "epoch": header.epoch, "state": "damaged" }));
+                continue;
+            }
+            Found::Root(header, root) => {
+                if newest.as_ref().is_none_or(|(number, _)| *number < header.checkpoint) {
+                    newest = Some((header.checkpoint, root));
+                }
+                header
+            }
+        };
+        text.push(format!(
+            "capacity-side checkpoint {}: epoch {}, {} bytes",
+            header.checkpoint, header.epoch, header.blob_len_bytes
+        ));
+        listed.push(json!({ "checkpoint": header.checkpoint, "epoch": header.epoch, "state": "good" }));
+    }
+    value["capacity_checkpoints"] = Value::Array(listed);
+    let Some((number, root)) = newest else {
+        damage.push("no capacity-side checkpoint is whole: without the fast tier nothing can be read".to_owned());
+        return;
+    };
+    let used = root.bands.iter().filter(|band| !band.is_free).count();
+    text.push(format!("at checkpoint {number}: {used} of {} bands in use", root.bands.len()));
+    for disk in &root.disks {
+        text.push(format!(
+            "disk {} ({}): {}, {} pages of tiers{}",
+            disk.name,
+            disk.id,
+            output::size(disk.size_bytes),
+            disk.pages.len(),
+            if disk.unlisted_from == capacity_root::ALL_LISTED { "" } else { ", not all of them listed" }
+        ));
+    }
+    value["disks"] = root
+        .disks
+        .iter()
+        .map(|disk| json!({ "id": disk.id, "name": disk.name, "size_bytes": disk.size_bytes }))
+        .collect();
 }
 
 fn roots(

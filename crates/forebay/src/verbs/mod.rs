@@ -19,6 +19,7 @@ mod size;
 mod status;
 mod top;
 mod verify;
+mod verify_alone;
 
 use crate::cli::{Cli, Verb};
 pub use analyze::AnalyzeOptions;
@@ -38,14 +39,17 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.verb {
         Verb::Demo(options) => crate::demo::run(&options, format),
         Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
-        Verb::Serve { config, salvage } => serve::run(&config, salvage),
+        Verb::Serve { config, salvage, without_fast, degraded } => {
+            serve::run(&config, serve::opening(salvage, without_fast, degraded))
+        }
         Verb::Status { config } => status::run(&config, format),
         Verb::Top { config, interval, count } => top::run(&config, interval, count, format),
         Verb::Class { config, action } => class::run(&config, action, format),
         Verb::Evidence { config, action } => evidence::run(&config, action, format),
         Verb::Disk { config, action } => disk::run(&config, action, format),
         Verb::Inspect { path } => inspect::run(&path, format),
-        Verb::Verify { config } => verify::run(&config, format),
+        Verb::Verify { config, without_fast: false } => verify::run(&config, format),
+        Verb::Verify { config, without_fast: true } => verify_alone::run(&config, format),
         Verb::Bench(options) => bench::run(&options, format),
         Verb::Replay(options) => replay::run(&options, format),
         Verb::Check(options) => check::run(&options, format),

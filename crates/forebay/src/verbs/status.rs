@@ -49,6 +49,18 @@ pub fn render(status: &Value) -> String {
     if pool["read_only"] == true {
         head.push_str(&format!("\nREAD-ONLY: {}", text(pool, "read_only_reason")));
     }
+    for disk in list(&status["left"], "disks") {
+        let blocks =
+            |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), |blocks| output::size(blocks * 4096));
+        head.push_str(&format!(
+            "\n  disk {}: {} of data can be read, {} of it of after the checkpoint; {} is gone, {} may be older",
+            text(disk, "name"),
+            blocks(&disk["readable_blocks"]),
+            blocks(&disk["later_blocks"]),
+            blocks(&disk["gone"]["blocks"]),
+            blocks(&disk["maybe_older"]["blocks"]),
+        ));
+    }
     if pool["flush_failed"] == true {
         head.push_str("\nA FLUSH FAILED: restart the server to recover to what is known to be durable");
     }

@@ -2,6 +2,7 @@
 
 use super::{LEAF_BLOCKS, SECOND_BLOCKS, pick};
 use forebay_block::Random;
+use forebay_volume::layout::superblock::HEAD_BYTES;
 
 /// Where in a seed the kind of life stands.
 const KIND_SHIFT: u32 = 40;
@@ -149,7 +150,19 @@ pub(super) fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
     usable * (band_bytes / 4096 - 2) * 8 / 10
 }
 
+/// The capacity-side area of pools of this size, rounded up.
+const CAPACITY_AREA_BYTES: u64 = 192 << 10;
+
 impl Shape {
+    /// Sizes of the capacity devices in bytes. What the first holds for the capacity tier to be opened alone comes on top
+    /// of what shapes say: they count bands.
+    pub(crate) fn capacity_device_bytes(&self) -> Vec<u64> {
+        let start = |head_bytes: u64| head_bytes.next_multiple_of(self.band_bytes.min(1 << 20));
+        let area_bytes = start(HEAD_BYTES + CAPACITY_AREA_BYTES) - start(HEAD_BYTES);
+        let extra = std::iter::once(area_bytes).chain(std::iter::repeat(0));
+        self.capacity_bytes.iter().zip(extra).map(|(bytes, extra)| bytes + extra).collect()
+    }
+
     /// Of a life of this kind.
     pub(super) fn of(kind: Kind, random: &mut Random) -> Self {
         match kind {

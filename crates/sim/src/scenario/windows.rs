@@ -7,7 +7,8 @@ use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
 use crate::order::{Hold, Region, What};
 use forebay_block::{Geometry, Random};
-use forebay_volume::layout::plan::{HEAD_BYTES, PoolOptions, plan};
+use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::layout::superblock::HEAD_BYTES;
 
 /// Class of an export: everything to the capacity tier, or everything to stay on the fast one.
 const BULK: Option<u8> = Some(5);
@@ -27,7 +28,7 @@ fn fast_bytes(shape: &Shape, slots: u64) -> u64 {
         band_bytes: Some(shape.band_bytes),
         journal_bytes: Some(shape.journal_bytes),
     };
-    let capacity: Vec<Geometry> = shape.capacity_bytes.iter().map(|&bytes| of(bytes)).collect();
+    let capacity: Vec<Geometry> = shape.capacity_device_bytes().into_iter().map(of).collect();
     let ids = vec![[1; 16]; capacity.len() + 1];
     let probe_bytes = 8 << 20;
     let probed = plan(&options, &of(probe_bytes), &capacity, [7; 16], &ids).map_or(0, |superblock| superblock.slots);

@@ -16,9 +16,11 @@ use super::summaries::Summaries;
 use super::watermark::WatermarkWriter;
 use super::{Engine, EngineOptions, Requests};
 use crate::journal::{Journal, JournalGeometry};
+use crate::layout::capacity_root::pages_of_disk;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, index_memory_bytes};
+use crate::map::tiers;
 use crate::space::bands::{Bands, ENTRIES_MEMORY_BYTES};
 use crate::space::extents::Extents;
 use crate::space::slots::Slots;
@@ -28,8 +30,8 @@ use std::sync::Arc;
 
 /// Program, stacks, connections and buffers in flight: what a server needs beside the map.
 const BASE_MEMORY_BYTES: u64 = 28 << 20;
-/// A frame with its bookkeeping.
-const FRAME_BYTES: u64 = 4096 + 160;
+/// A frame with its bookkeeping; two of five may be dirty and have their tiers noted.
+const FRAME_BYTES: u64 = 4096 + 160 + tiers::BYTES_PER_LEAF * 2 / 5;
 /// Fewest frames that let every kind of work go on.
 const FRAMES_MIN: u64 = 64;
 
@@ -66,17 +68,19 @@ pub fn memory_needed_bytes(superblock: &Superblock, extents: &Extents, disk_size
 }
 
 fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
-    let (mut index, mut index_pages) = (0, 0);
+    let (mut index, mut index_pages, mut tier_pages) = (0, 0, 0);
     for size_bytes in disk_sizes {
         index += index_memory_bytes(size_bytes);
         index_pages += size_bytes.div_ceil(INDEX_SPAN_BYTES);
+        tier_pages += pages_of_disk(size_bytes);
     }
     let bands = u64::from(extents.bands());
     // Bitmap, its shadow, and the encoded root, twice while it is cut into buffers.
-    let tables = 4 * superblock.slots / 8 + 4 * 32 * bands;
+    let tables = 4 * superblock.slots / 8 + (4 * 32 + 2 * 8) * bands;
+    let tier_pages = tier_pages.min(u64::from(superblock.capacity_area.pages)) * tiers::BYTES_PER_PAGE;
     // The queue of leaves with staged blocks, by age.
     let queue = BYTES_PER_PAGE * index_pages.min(superblock.slots);
-    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue
+    BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue + tier_pages
 }
 
 impl Engine {

@@ -42,6 +42,7 @@ pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
 
 use crate::journal::Journal;
+use crate::layout::capacity_root::DEVICE;
 use crate::map::index::Disk;
 use crate::request::Completion;
 use checkpoint::Checkpoint;
@@ -175,7 +176,17 @@ impl Engine {
             Pending::PageOut { frame, location } => {
                 self.checkpoint.pages.leaf_written(frame, location, result, &mut self.map)
             }
-            Pending::IndexOut | Pending::RootOut => self.checkpoint.pages.ended(result),
+            Pending::IndexOut | Pending::RootOut => self.checkpoint.pages.ended(0, result),
+            Pending::TierPageIn { key, slot, is_again } => {
+                let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
+                let bytes = result.ok().and_then(|()| Self::single(bufs));
+                capacity.page_read((key, slot, is_again), bytes, pages, &mut self.outbox);
+            }
+            Pending::TierPageOut { key, slot, crc } => {
+                let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
+                capacity.page_written((key, slot, crc), result, pages);
+            }
+            Pending::CapacityOut => self.checkpoint.pages.ended(DEVICE, result),
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),

@@ -2,6 +2,7 @@
 
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
+use crate::map::tiers::PageKey;
 use crate::space::groups::GroupKey;
 use forebay_block::{DiskId, Op, Request as DeviceRequest};
 use slab::Slab;
@@ -36,6 +37,12 @@ pub(crate) enum Pending {
     IndexOut,
     /// The root blob or a root header.
     RootOut,
+    /// A page that says where blocks live, being read to be changed.
+    TierPageIn { key: PageKey, slot: u64, is_again: bool },
+    /// Such a page, being written.
+    TierPageOut { key: PageKey, slot: u64, crc: u32 },
+    /// The root of the capacity tier.
+    CapacityOut,
     /// A device flush of the flush in flight.
     Flush { device: usize },
     /// A device flush that a job needs, by its number.

@@ -186,6 +186,21 @@ pub fn encode(pool: &Id, name: SummaryName, epoch: u64, entries: &[SummaryEntry]
     seal(page);
 }
 
+/// Decodes the summary of a group in whatever generation its band has; with the generation, and the epoch in which it was
+/// written.
+#[must_use]
+pub fn decode_any(
+    pool: &Id,
+    (band, group): (u32, u32),
+    group_sectors: u32,
+    page: &[u8],
+) -> Option<(u32, u64, Vec<SummaryEntry>)> {
+    let mut r = Reader::new(page.get(32..)?);
+    let (generation, _entries, _pad, epoch) = (r.u32()?, r.u16()?, r.u16()?, r.u64()?);
+    let entries = decode(pool, SummaryName { band, group, generation }, group_sectors, page)?;
+    Some((generation, epoch, entries))
+}
+
 /// Decodes a summary; `None` where it is not that of this group in this generation, or has entries for more than
 /// `group_sectors`.
 #[must_use]

@@ -2,12 +2,15 @@
 
 pub mod band_summary;
 pub mod batch;
+pub mod capacity_area;
+pub mod capacity_root;
 pub mod codec;
 pub mod page;
 pub mod plan;
 pub mod root;
 mod sections;
 pub mod superblock;
+pub mod tier_page;
 pub mod watermark;
 
 /// Identifier of a pool or a device, 16 random bytes chosen by the caller.

@@ -1,14 +1,15 @@
 //! Where everything goes on the devices of a new pool.
 
 use super::Id;
+use super::capacity_area::CapacityArea;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
-use super::superblock::{BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, JOURNAL_MIN_BYTES, Member, Role, Superblock};
+use super::superblock::{
+    BAND_BYTES_MAX, BANDS_MAX, DEVICES_MAX, HEAD_BYTES, JOURNAL_MIN_BYTES, Member, Role, Superblock,
+};
 use forebay_block::{Geometry, SECTOR_BYTES};
 use thiserror::Error;
 
-/// Bytes at the start of every device before anything else.
-pub const HEAD_BYTES: u64 = 131_072;
 /// Fewest bands a pool can work with: one open, one for collection, one to write on, one more.
 pub const BANDS_MIN: u64 = 4;
 
@@ -93,9 +94,11 @@ pub fn plan(
     let mut members = Vec::new();
     let mut first_sector = 0;
     let mut bands = 0;
+    let area = CapacityArea::plan(HEAD_BYTES, total + fast.size_bytes, total / band_bytes);
     for (i, geometry) in capacity.iter().enumerate() {
         let align = geometry.optimal_band_bytes.unwrap_or_else(|| band_bytes.min(1 << 20));
-        let start = HEAD_BYTES.next_multiple_of(align);
+        let head_bytes = HEAD_BYTES + if i == 0 { area.len_bytes() } else { 0 };
+        let start = head_bytes.next_multiple_of(align);
         let mine = usable(geometry.size_bytes).saturating_sub(start) / band_bytes;
         if mine < BANDS_MIN {
             let needed_bytes = start + BANDS_MIN * band_bytes + 2 * block;
@@ -168,6 +171,7 @@ pub fn plan(
         journal_len_bytes,
         slots,
         name: options.name.clone(),
+        capacity_area: area,
         members: table,
     })
 }

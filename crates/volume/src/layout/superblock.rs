@@ -1,10 +1,13 @@
 //! The superblock: who a device is, which pool it belongs to, where things lie.
 
 use super::Id;
+use super::capacity_area::CapacityArea;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use forebay_block::checksum::crc32c;
 use thiserror::Error;
 
+/// Bytes at the start of every device before anything else.
+pub const HEAD_BYTES: u64 = 131_072;
 /// Smallest journal in bytes: the records of one map leaf must fit into its search window beside two batches.
 pub const JOURNAL_MIN_BYTES: u64 = 128 * 1024;
 /// Magic at the start of every superblock copy.
@@ -92,6 +95,8 @@ pub struct Superblock {
     pub slots: u64,
     /// Pool name.
     pub name: String,
+    /// Where checkpoints leave on the capacity tier what it needs to be opened alone.
+    pub capacity_area: CapacityArea,
     /// All devices of the pool.
     pub members: Vec<Member>,
 }
@@ -179,6 +184,7 @@ impl Superblock {
         let mut name = self.name.as_bytes().to_vec();
         name.resize(NAME_BYTES, 0);
         w.bytes.extend_from_slice(&name);
+        self.capacity_area.put(&mut w);
         w.bytes.resize(TABLE_OFFSET, 0);
         for member in &self.members {
             w.bytes.extend_from_slice(&member.id);
@@ -237,6 +243,7 @@ impl Superblock {
         let name = r.take(NAME_BYTES)?;
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
         let name = std::str::from_utf8(&name[..end]).ok()?.to_owned();
+        let capacity_area = CapacityArea::take(r)?;
         if leaf_entries as usize != super::page::LEAF_ENTRIES
             || count == 0
             || usize::from(count) > DEVICES_MAX
@@ -290,6 +297,7 @@ impl Superblock {
         if root_len_bytes < 3 * 4096
             || [areas[0], areas[1], areas[2], root_len_bytes].iter().any(|bytes| bytes % 4096 != 0)
             || next_sector > super::page::SECTORS_MAX
+            || capacity_area.exists() && !capacity_area.is_possible(HEAD_BYTES, members.get(1)?.data_offset_bytes)
             || bands > BANDS_MAX
             || slots.checked_add(1)?.checked_mul(8)? != fast.sectors
             || areas
@@ -316,6 +324,7 @@ impl Superblock {
             journal_len_bytes,
             slots,
             name,
+            capacity_area,
             members,
         }))
     }

@@ -108,6 +108,12 @@ impl Disk {
         self.size_bytes.div_ceil(4096)
     }
 
+    /// Index page of a leaf, and its place there.
+    #[must_use]
+    pub fn place_of(leaf: u64) -> (usize, usize) {
+        split(leaf)
+    }
+
     /// Reference and frame of a leaf.
     #[must_use]
     pub fn leaf(&self, leaf: u64) -> (PageRef, u32) {

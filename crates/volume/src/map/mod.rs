@@ -3,3 +3,4 @@
 pub mod change;
 pub mod frames;
 pub mod index;
+pub mod tiers;

@@ -1,11 +1,19 @@
 //! Formatting, opening and recovering a pool.
 
+pub mod alone;
+pub mod capacity;
+pub mod degraded;
 pub mod format;
+mod leaves;
+pub mod lost;
 pub mod members;
 pub mod open;
+mod present;
 mod replay;
 mod report;
 
+pub use alone::{AloneError, AloneReport, open_alone, verify_alone};
+pub use degraded::{DegradedReport, open_degraded};
 pub use format::{FormatError, format};
 pub use members::{MemberError, assemble, read_superblock};
 pub use open::{open, salvage};

@@ -1,5 +1,6 @@
 //! Opening a pool: choose the root, load the index, replay the journal, decide once, and only then serve.
 
+use super::capacity::capacity_root_of;
 use super::members::{MemberError, assemble, write_superblock};
 use super::replay::{self, MissingBatches};
 use super::report::{OpenError, RecoveryReport};
@@ -157,6 +158,17 @@ fn open_with(
     missing_batches: MissingBatches,
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     let superblocks = assemble(devices, fast)?;
+    open_members(devices, &superblocks, classes, options, missing_batches)
+}
+
+/// Opens a pool whose devices are in the order of its table.
+pub(super) fn open_members(
+    devices: &mut Devices,
+    superblocks: &[Superblock],
+    classes: &[ClassSpec],
+    options: EngineOptions,
+    missing_batches: MissingBatches,
+) -> Result<(Engine, RecoveryReport), OpenError> {
     let unknown = superblocks.iter().fold(0, |bits, superblock| bits | superblock.unknown_read_only());
     if unknown != 0 {
         // A newer program keeps something on these devices that a write of this one would make wrong.
@@ -167,7 +179,7 @@ fn open_with(
         devices.flush(device).map_err(io_error(devices, device))?;
     }
     let (header, root) = load_root(devices, &superblocks[0])?;
-    check_epochs(devices, &superblocks, header.epoch)?;
+    check_epochs(devices, superblocks, header.epoch)?;
     check_memory(&superblocks[0], &root, &options)?;
     let disks = load_disks(devices, &superblocks[0], &root)?;
     let mut table = ClassTable::decode(&root.classes)?;
@@ -213,6 +225,11 @@ fn open_with(
         engine.migrate.policy_changed();
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
+    if superblock.capacity_area.exists() {
+        let capacity_root = capacity_root_of(devices, &superblock, header.checkpoint, header.epoch);
+        report.is_capacity_root_lost = capacity_root.is_none();
+        engine.checkpoint.capacity.tiers().load(capacity_root.as_ref(), root.disks.iter().map(|disk| disk.id));
+    }
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
     report.read_bytes = devices.read_bytes - read_before;
 

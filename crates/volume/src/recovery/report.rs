@@ -100,4 +100,7 @@ pub struct RecoveryReport {
     pub damaged_leaves: u64,
     /// Epoch that begins.
     pub epoch: u64,
+    /// What the capacity tier had of the checkpoint cannot be read: where the fast tier is lost, too, what was not
+    /// written again since is unknown.
+    pub is_capacity_root_lost: bool,
 }

@@ -18,6 +18,9 @@ pub const BULK: Option<ClassId> = Some(ClassId(5));
 /// Polls after which whatever has not come never comes: a millisecond each.
 const TIMEOUT: usize = 20_000;
 
+/// What the capacity-side area takes of the first capacity device, rounded up.
+const AREA_BYTES: u64 = 192 << 10;
+
 /// How a pool is made.
 #[derive(Clone)]
 pub struct Setup {
@@ -99,6 +102,12 @@ pub fn held(is_held: bool) -> Fate {
 /// What a request came to: nothing yet, or its end.
 pub type Answer = Result<Outcome, RequestError>;
 
+/// A request for one block, by nobody in particular.
+pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
+    let (offset_bytes, len_bytes) = (block * BLOCK as u64, BLOCK as u64);
+    Request { token, disk, offset_bytes, len_bytes, op, fua: false, export: 0, tag: None, hints: None }
+}
+
 /// A pool being served.
 pub struct Rig {
     pub setup: Setup,
@@ -118,7 +127,12 @@ fn over(devices: &[Scripted]) -> Devices {
 pub fn formatted(setup: &Setup) -> Vec<Scripted> {
     let mut devices = vec![Scripted::new("fast", setup.fast_bytes, setup.volatile_fast)];
     for i in 0..setup.capacity_devices {
-        devices.push(Scripted::new(&format!("capacity{i}"), setup.capacity_bytes, setup.volatile_capacity));
+        let area_bytes = if i == 0 { AREA_BYTES } else { 0 };
+        devices.push(Scripted::new(
+            &format!("capacity{i}"),
+            setup.capacity_bytes + area_bytes,
+            setup.volatile_capacity,
+        ));
     }
     let options = PoolOptions {
         name: "holes".into(),
@@ -193,8 +207,7 @@ impl Rig {
     ) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
-        let offset_bytes = block * BLOCK as u64;
-        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, hints: None });
+        self.pool.submit(Request { fua, len_bytes, tag, ..block_request(token, disk, block, op) });
         token
     }
 

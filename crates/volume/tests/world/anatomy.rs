@@ -11,6 +11,7 @@ use forebay_volume::layout::page::{
 use forebay_volume::layout::root::{BandState, HEADER_BYTES, Root, RootBounds, RootHeader};
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::layout::watermark::OFFSETS_BYTES;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A structure.
@@ -44,6 +45,8 @@ pub struct Anatomy {
     pub places: Vec<Place>,
     /// Root areas, journal, slots; bands.
     pub regions: Vec<(&'static str, usize, Range<u64>)>,
+    /// Device on which the data of each block lies that the last root maps: (disk, block).
+    pub mapped: BTreeMap<(u16, u64), usize>,
 }
 
 pub fn bytes(image: &Image, range: &Range<u64>) -> Vec<u8> {
@@ -56,6 +59,7 @@ impl Anatomy {
     pub fn of(images: &[Image]) -> Self {
         let superblock = Superblock::decode(&bytes(&images[0], &(0..4096))).unwrap();
         let mut places = Vec::new();
+        let mut mapped = BTreeMap::new();
         let mut add = |part, device, at: u64, len: u64| places.push(Place { part, device, bytes: at..at + len });
         for (device, image) in images.iter().enumerate() {
             for at in copy_offsets_bytes(image.size_bytes()) {
@@ -111,13 +115,15 @@ impl Anatomy {
                 let page = bytes(&images[0], &(at..at + PAGE_BYTES as u64));
                 let references = decode_index(&page, name, reference.crc).unwrap();
                 assert_eq!(references.len(), INDEX_ENTRIES);
-                for reference in references.iter().filter(|reference| reference.location != 0) {
+                let leaves = (u64::from(*number) * INDEX_ENTRIES as u64..).zip(&references);
+                for (leaf_number, reference) in leaves.filter(|(_, reference)| reference.location != 0) {
                     let (_, at) = locate(reference.location);
                     add(Part::Leaf, 0, at, 4096);
                     let leaf = bytes(&images[0], &(at..at + PAGE_BYTES as u64));
                     for i in 0..LEAF_ENTRIES {
                         if let (Entry::Data { location, .. }, _) = leaf_entry(&leaf, i) {
                             let (device, at) = locate(location);
+                            mapped.insert((disk.id, leaf_number * LEAF_ENTRIES as u64 + i as u64), device);
                             add(if device == 0 { Part::Slot } else { Part::BandData }, device, at, 4096);
                         }
                     }
@@ -143,7 +149,7 @@ impl Anatomy {
             ("capacity head", 1, 0..131_072),
             ("bands", 1, bands..bands + superblock.members[1].sectors * 512),
         ];
-        Self { superblock, header, places, regions }
+        Self { superblock, header, places, regions, mapped }
     }
 
     pub fn of_part(&self, part: Part) -> Vec<&Place> {

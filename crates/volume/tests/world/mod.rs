@@ -3,6 +3,7 @@
 
 pub mod anatomy;
 pub mod history;
+mod request;
 
 use forebay_block::Random;
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Request as DeviceRequest};
@@ -16,6 +17,7 @@ use forebay_volume::engine::Faults;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request, RequestError};
+pub use request::block_request;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -95,6 +97,9 @@ impl Device for Shared {
     }
 }
 
+/// What the capacity-side area takes of the first capacity device, rounded up.
+const AREA_BYTES: u64 = 192 << 10;
+
 /// Geometry of a small pool.
 #[derive(Clone, Debug)]
 pub struct Shape {
@@ -143,7 +148,7 @@ impl Shape {
 
     /// Two freshly formatted images.
     pub fn format(&self) -> Vec<Image> {
-        let images = [Image::zeroed(self.fast_bytes), Image::zeroed(self.capacity_bytes)];
+        let images = [Image::zeroed(self.fast_bytes), Image::zeroed(self.capacity_bytes + AREA_BYTES)];
         let shared: Vec<Shared> =
             images.into_iter().enumerate().map(|(i, image)| Shared::new(&format!("d{i}"), image, 1)).collect();
         let mut devices = Devices::new(shared.iter().map(|s| Box::new(s.clone()) as Box<dyn Device>).collect());
@@ -373,17 +378,7 @@ impl World {
     pub fn try_read_block(&mut self, block: u64) -> Result<Result<Buf, RequestError>, String> {
         let token = self.next_token;
         self.next_token += 1;
-        self.pool.submit(Request {
-            token,
-            disk: self.disk,
-            offset_bytes: block * 4096,
-            len_bytes: 4096,
-            op: Op::Read,
-            fua: false,
-            export: 0,
-            tag: None,
-            hints: None,
-        });
+        self.pool.submit(block_request(token, self.disk, block, Op::Read));
         let mut done = Vec::new();
         for _ in 0..100_000 {
             self.pool.poll_once(&mut done);

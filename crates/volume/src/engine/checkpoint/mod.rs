@@ -2,6 +2,7 @@
 //! go of the journal and of old pages. The foreground goes on meanwhile: a frozen leaf that is to change is written
 //! first.
 
+mod capacity;
 mod pages;
 mod roots;
 mod state;
@@ -90,6 +91,13 @@ impl Engine {
             || self.journal.used_bytes() > self.journal.len_bytes() / 2
                 // One that could not move the journal's start would only write the same root again, and again.
                 && self.journal_needed_from().0 > self.journal.start()
+            || self.pinned_bands_due()
+    }
+
+    /// Whether bands wait for a checkpoint and are needed: few others are free, or a write waits for space.
+    fn pinned_bands_due(&self) -> bool {
+        let few = (self.space.bands.count() / 32).max(1);
+        self.checkpoint.capacity.pinned() > 0 && (self.space.bands.free_count() <= few || self.space_wanted() > 0)
     }
 
     /// From where recovery would need the journal if the map were frozen now: position and batch.
@@ -108,8 +116,9 @@ impl Engine {
         }
         if self.checkpoint.phase == Phase::Leaves {
             let Self { checkpoint, map, space, outbox, .. } = self;
-            if checkpoint.pages.write_leaves(&mut PageRooms { map, space, outbox }) {
-                checkpoint.phase = Phase::Index;
+            let Checkpoint { pages, capacity, phase, .. } = checkpoint;
+            if pages.write_leaves(&mut PageRooms { map, space, outbox, tiers: capacity.tiers() }) {
+                *phase = Phase::Index;
             }
         }
         if self.checkpoint.phase == Phase::Index
@@ -118,7 +127,16 @@ impl Engine {
             if self.checkpoint.pages.has_failed() {
                 return self.abort_checkpoint();
             }
-            self.write_blob();
+            self.checkpoint.phase = Phase::Tiers;
+        }
+        if self.checkpoint.phase == Phase::Tiers {
+            let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
+            if capacity.write_pages(&self.map, pages, &mut self.outbox) {
+                if pages.has_failed() {
+                    return self.abort_checkpoint();
+                }
+                self.write_blob();
+            }
         }
         if self.checkpoint.pages.in_flight() > 0 {
             return;
@@ -127,6 +145,8 @@ impl Engine {
         match self.checkpoint.phase {
             Phase::Blob if has_failed => self.abort_checkpoint(),
             Phase::Blob if self.awaits_summaries() => {}
+            Phase::CapacityHeader if has_failed => self.abort_checkpoint(),
+            Phase::CapacityHeader => self.write_headers(),
             Phase::Header if has_failed => self.retry_headers(),
             Phase::Blob => {
                 self.checkpoint.summaries_awaited.clear();
@@ -157,7 +177,7 @@ impl Engine {
     pub(crate) fn checkpoint_flushed(&mut self, good: bool) {
         match self.checkpoint.phase {
             _ if !good => self.abort_checkpoint(),
-            Phase::FlushPages => self.write_headers(),
+            Phase::FlushPages => self.write_capacity_header(),
             Phase::FlushHeader => self.root_durable(),
             _ => {}
         }
@@ -222,6 +242,7 @@ impl Engine {
         state.phase = Phase::Leaves;
         state.start = start.0;
         state.summaries_awaited = self.space.bands.groups().unwritten();
+        state.capacity.tiers().freeze();
         state.pages.begin(shadow, &mut self.map);
         state.roots.begin(Root {
             journal_position: start.0,
@@ -247,16 +268,31 @@ impl Engine {
     /// Writes a leaf that is to change, as it was when the checkpoint in progress began.
     pub(crate) fn write_frozen_leaf(&mut self, frame: u32) {
         let Self { checkpoint, map, space, outbox, .. } = self;
-        checkpoint.pages.write_leaf(frame, &mut PageRooms { map, space, outbox });
+        let Checkpoint { pages, capacity, .. } = checkpoint;
+        pages.write_leaf(frame, &mut PageRooms { map, space, outbox, tiers: capacity.tiers() });
     }
 
     fn write_blob(&mut self) {
-        let Checkpoint { pages, roots, counts_due, phase, .. } = &mut self.checkpoint;
+        let Checkpoint { pages, roots, capacity, counts_due, phase, .. } = &mut self.checkpoint;
         *phase = Phase::Blob;
-        let rooms = (&self.map, &mut *pages, &mut self.outbox);
-        if let Err(error) = roots.write_blob(rooms, self.journal.epoch(), *counts_due) {
-            pages.fail(error);
-            self.abort_checkpoint();
+        let (number, epoch) = (roots.number() + 1, self.journal.epoch());
+        match roots.write_blob((&self.map, &mut *pages, &mut self.outbox), epoch, *counts_due) {
+            Ok(root) => {
+                let of = (&self.map, self.space.bands.shape());
+                capacity.write_root(&root, (number, epoch), of, (pages, &mut self.outbox));
+            }
+            Err(error) => {
+                pages.fail(error);
+                self.abort_checkpoint();
+            }
+        }
+    }
+
+    fn write_capacity_header(&mut self) {
+        let Checkpoint { pages, capacity, phase, .. } = &mut self.checkpoint;
+        *phase = Phase::CapacityHeader;
+        if !capacity.write_header(pages, &mut self.outbox) {
+            self.write_headers();
         }
     }
 
@@ -284,6 +320,10 @@ impl Engine {
         self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
+        for band in self.checkpoint.capacity.tiers().durable() {
+            self.space.changed = true;
+            self.summaries.trim(band, &mut self.space.bands, &mut self.outbox);
+        }
         self.stats.counters.checkpoints += 1;
         self.checkpoint.phase = Phase::Supersede;
     }
@@ -297,6 +337,7 @@ impl Engine {
         state.phase = Phase::Idle;
         state.dirtied += std::mem::take(&mut state.dirtied_before);
         state.roots.abort();
+        state.capacity.abort();
         state.pages.abort(&mut self.map, &mut self.space.slots);
         state.summaries_awaited.clear();
         state.requested = true;

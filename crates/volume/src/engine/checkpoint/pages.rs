@@ -6,6 +6,8 @@ use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::layout::tier_page::LeafTiers;
+use crate::map::tiers::Tiers;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
 use std::collections::BTreeSet;
@@ -19,6 +21,8 @@ pub(crate) struct PageRooms<'a> {
     pub map: &'a mut Map,
     pub space: &'a mut Space,
     pub outbox: &'a mut Outbox,
+    /// What the capacity tier is to know of the leaves that are written.
+    pub tiers: &'a mut Tiers,
 }
 
 /// State of writing pages.
@@ -207,7 +211,7 @@ impl PageWriter {
 
     /// Writes a frozen leaf to a new place, as it is now.
     pub fn write_leaf(&mut self, frame: u32, rooms: &mut PageRooms) {
-        let PageRooms { map, space, outbox } = rooms;
+        let PageRooms { map, space, outbox, tiers } = rooms;
         let entry = map.frames.get_mut(frame);
         entry.frozen = false;
         let (disk, leaf) = (entry.disk, entry.leaf);
@@ -218,6 +222,8 @@ impl PageWriter {
         let is_new = old.location == 0;
         space.new_leaves = space.new_leaves.saturating_sub(u64::from(is_new));
         let page = &map.frames.get(frame).page;
+        // Where its blocks live goes to the capacity tier with the same checkpoint.
+        tiers.leaf_written(disk.0, leaf, LeafTiers::of(page, |location| self.setup.extents.is_fast(location)));
         if (0..LEAF_ENTRIES).all(|i| page::leaf_entry(page, i).0 == Entry::Unmapped) {
             self.supersede(old);
             if let Some(entry) = map.disk_mut(disk) {
@@ -250,16 +256,21 @@ impl PageWriter {
 
     /// Sends a part of the checkpoint to the fast device.
     pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, pending: Pending, outbox: &mut Outbox) {
-        self.in_flight += 1;
-        self.written_bytes += bytes.len() as u64;
+        self.begins(bytes.len() as u64);
         outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
     }
 
+    /// A request of the checkpoint is sent, with so many bytes to be written.
+    pub fn begins(&mut self, bytes: u64) {
+        self.in_flight += 1;
+        self.written_bytes += bytes;
+    }
+
     /// One of those ended.
-    pub fn ended(&mut self, result: Result<(), IoError>) {
+    pub fn ended(&mut self, device: usize, result: Result<(), IoError>) {
         self.in_flight -= 1;
         if let Err(error) = result {
-            self.fail(format!("{}: {error}", self.setup.names[0]));
+            self.fail(format!("{}: {error}", self.setup.names[device]));
         }
     }
 
@@ -273,7 +284,7 @@ impl PageWriter {
                 map.frames.set_dirty(frame, true);
             }
         }
-        self.ended(result);
+        self.ended(0, result);
     }
 
     /// Writes dirty index pages, some at once; true when all were sent and have arrived.

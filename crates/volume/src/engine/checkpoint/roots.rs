@@ -62,20 +62,21 @@ impl RootWriter {
         self.root = Root { kept: self.kept.clone(), ..root };
     }
 
-    /// Writes the blob. An error where the root area is too small for it.
+    /// Writes the blob, and gives what it says. An error where the root area is too small for it.
     pub fn write_blob(
         &mut self,
         (map, pages, outbox): (&Map, &mut PageWriter, &mut Outbox),
         epoch: u64,
         counts_due: bool,
-    ) -> Result<(), String> {
+    ) -> Result<Root, String> {
         // Disks may have been added since the freeze; their ids must never be given out again.
         self.root.next_disk = map.next_disk;
         self.root.disks = map.disks.values().map(disk_root).collect();
         self.disk_sizes_bytes = map.disks.values().map(|disk| (disk.id.0, disk.size_bytes)).collect();
-        let Some(shadow) = pages.take_shadow() else { return Ok(()) };
+        let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
-        let blob = std::mem::take(&mut self.root).encode();
+        let root = std::mem::take(&mut self.root);
+        let blob = root.encode();
         let number = self.number + 1;
         let area = self.setup.superblock.root_offsets_bytes[(number % 2) as usize];
         if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
@@ -90,7 +91,7 @@ impl RootWriter {
             pages.send(offset_bytes, buf.freeze(), Pending::RootOut, outbox);
             offset_bytes += len;
         }
-        Ok(())
+        Ok(root)
     }
 
     /// Writes the headers; false where there are none to be written.

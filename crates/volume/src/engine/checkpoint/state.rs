@@ -1,5 +1,6 @@
 //! How far a checkpoint has come, and what was changed since the last.
 
+use super::capacity::CapacityWriter;
 use super::pages::PageWriter;
 use super::roots::RootWriter;
 use crate::engine::setup::Setup;
@@ -15,8 +16,10 @@ pub(super) enum Phase {
     Idle,
     Leaves,
     Index,
+    Tiers,
     Blob,
     FlushPages,
+    CapacityHeader,
     Header,
     FlushHeader,
     Supersede,
@@ -26,6 +29,7 @@ pub(super) enum Phase {
 pub(crate) struct Checkpoint {
     pub pages: PageWriter,
     pub roots: RootWriter,
+    pub capacity: CapacityWriter,
     pub(super) phase: Phase,
     pub(super) requested: bool,
     pub(super) clean: bool,
@@ -53,6 +57,7 @@ impl Checkpoint {
         Self {
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
+            capacity: CapacityWriter::new(setup.clone()),
             phase: Phase::Idle,
             requested: false,
             clean: false,
@@ -64,6 +69,11 @@ impl Checkpoint {
             failures: 0,
             start: 0,
         }
+    }
+
+    /// Asks for another checkpoint, without haste.
+    pub fn want_another(&mut self) {
+        self.requested = true;
     }
 
     /// Whether a checkpoint is in progress.

@@ -16,11 +16,22 @@ const FAILURES_MAX: u32 = 30;
 impl Engine {
     /// Whether a job is in progress or could free something now or after its pause.
     pub(crate) fn migrate_may_free(&self) -> bool {
-        if self.read_only.is_some() || self.flushes.has_failed() || self.migrate.failures >= FAILURES_MAX {
+        if self.read_only.is_some() || self.flushes.has_failed() {
+            return false;
+        }
+        if self.may_unpin() {
+            return true;
+        }
+        if self.migrate.failures >= FAILURES_MAX {
             return false;
         }
         // What could be collected and is not due will not be: with bands free that cannot be opened, for one.
         !self.migrate.jobs.is_empty() || self.destage_due() || self.collect_due() && self.victim().is_some()
+    }
+
+    /// Whether bands wait for a checkpoint that could be written.
+    fn may_unpin(&self) -> bool {
+        self.checkpoint.capacity.pinned() > 0 && self.checkpoint_hopeless().is_none()
     }
 
     /// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever
@@ -28,6 +39,8 @@ impl Engine {
     pub(super) fn want_freed(&mut self) {
         if !self.space.freed.is_empty() {
             self.flushes.want();
+        } else if self.may_unpin() {
+            self.checkpoint.want_another();
         } else if self.outbox.is_empty() {
             self.migrate.failures = self.migrate.failures.saturating_add(1);
             self.migrate_pause();
@@ -42,7 +55,7 @@ impl Engine {
 
     pub(super) fn collect_due(&self) -> bool {
         let low = (self.space.bands.count() / 16).max(3);
-        let free = self.space.bands.free_count() + self.space.freed.bands();
+        let free = self.space.bands.free_count() + self.space.freed.bands() + self.checkpoint.capacity.pinned();
         // A request larger than what is kept free needs more.
         free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.space.bands.data_blocks())
     }

@@ -1,0 +1,103 @@
+//! Where on the first capacity device that lies which lets the capacity tier be opened alone.
+
+use super::codec::{Reader, Writer};
+use super::page::LEAF_ENTRIES;
+use super::tier_page::PAGE_LEAVES;
+
+/// Size of a header in bytes.
+pub const HEADER_BYTES: usize = 4096;
+/// Most sequences of records in flight that are kept.
+pub const UNAPPLIED_MAX: usize = 256;
+/// Bytes of a reference to a page.
+pub const PAGE_REF_BYTES: u64 = 12;
+/// Bytes of an entry of an open group.
+pub const ENTRY_BYTES: u64 = 24;
+const BLOCK: u64 = 4096;
+/// Room for the table of disks, in bytes.
+const DISKS_BYTES: u64 = 16 << 10;
+
+/// Where on the first capacity device it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapacityArea {
+    /// Start in bytes; 0 where the pool has none.
+    pub offset_bytes: u64,
+    /// Length in bytes of each of the two roots, header included.
+    pub root_len_bytes: u64,
+    /// Most pages that are listed; there is room for twice as many.
+    pub pages: u32,
+}
+
+impl CapacityArea {
+    /// For a pool of so many data blocks and bands, from an offset on.
+    #[must_use]
+    pub fn plan(offset_bytes: u64, pool_bytes: u64, bands: u64) -> Self {
+        let span = (PAGE_LEAVES * LEAF_ENTRIES) as u64 * BLOCK;
+        // Twice the pages of a full pool: those of a disk written here and there say less each.
+        let pages = 2 * pool_bytes.div_ceil(span) + 8;
+        let open = bands.min(16) * (64 * ENTRY_BYTES + 12);
+        let blob = 64 + UNAPPLIED_MAX as u64 * 8 + DISKS_BYTES + pages * PAGE_REF_BYTES + bands * 8 + open;
+        let root_len_bytes = HEADER_BYTES as u64 + blob.next_multiple_of(BLOCK);
+        Self { offset_bytes, root_len_bytes, pages: pages.min(u64::from(u32::MAX / 2)) as u32 }
+    }
+
+    /// Appends it to a superblock.
+    pub fn put(&self, w: &mut Writer) {
+        w.u64(self.offset_bytes);
+        w.u64(self.root_len_bytes);
+        w.u32(self.pages);
+    }
+
+    /// Reads it.
+    pub fn take(r: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { offset_bytes: r.u64()?, root_len_bytes: r.u64()?, pages: r.u32()? })
+    }
+
+    /// Bytes of all of it.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        2 * self.root_len_bytes + 2 * u64::from(self.pages) * BLOCK
+    }
+
+    /// Whether the pool has one.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.offset_bytes != 0
+    }
+
+    /// Whether it can lie before `end_bytes`.
+    #[must_use]
+    pub fn is_possible(&self, start_bytes: u64, end_bytes: u64) -> bool {
+        let end = self.offset_bytes.checked_add(self.root_len_bytes.saturating_mul(2));
+        let end = end.and_then(|end| end.checked_add(2 * u64::from(self.pages) * BLOCK));
+        self.offset_bytes >= start_bytes
+            && self.offset_bytes.is_multiple_of(BLOCK)
+            && self.root_len_bytes.is_multiple_of(BLOCK)
+            && self.root_len_bytes > HEADER_BYTES as u64
+            && self.pages > 0
+            && end.is_some_and(|end| end <= end_bytes)
+    }
+
+    /// Slots for pages.
+    #[must_use]
+    pub fn slots(&self) -> u64 {
+        2 * u64::from(self.pages)
+    }
+
+    /// Where the header of a checkpoint lies; its blob follows.
+    #[must_use]
+    pub fn header_offset_bytes(&self, checkpoint: u64) -> u64 {
+        self.offset_bytes + checkpoint % 2 * self.root_len_bytes
+    }
+
+    /// Where a page lies.
+    #[must_use]
+    pub fn page_offset_bytes(&self, slot: u64) -> u64 {
+        self.offset_bytes + 2 * self.root_len_bytes + slot * BLOCK
+    }
+
+    /// Largest blob in bytes.
+    #[must_use]
+    pub fn blob_bytes_max(&self) -> u64 {
+        self.root_len_bytes - HEADER_BYTES as u64
+    }
+}

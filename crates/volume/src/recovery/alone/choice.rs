@@ -1,0 +1,113 @@
+//! Choosing among several copies of the blocks of a leaf those that the map named, by the sum of their checksums.
+
+use crate::layout::tier_page::term;
+use forebay_block::ClassId;
+use std::collections::BTreeMap;
+
+/// A copy of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    /// Orders it among copies of the block.
+    pub origin: u64,
+    pub location: u64,
+    pub checksum: u32,
+    pub class: ClassId,
+}
+
+/// Origins of a leaf of which any subset is tried.
+const SUBSET_ORIGINS: usize = 12;
+
+/// A choice of one copy for each block of a leaf that was on the capacity tier.
+pub(super) struct Choice<'a> {
+    /// Numbers of the blocks.
+    pub blocks: &'a [usize],
+    /// Every copy of each, the newest first.
+    pub all: &'a BTreeMap<usize, Vec<Candidate>>,
+    /// What it begins with.
+    pub start: Vec<Candidate>,
+}
+
+impl Choice<'_> {
+    /// A choice like this one with the sum that is wanted. What differs are records that never took effect: some that are
+    /// the newest of their blocks, one behind the other or not, or a block of one.
+    pub fn find(&self, wanted: u64) -> Option<Vec<Candidate>> {
+        let terms = self.blocks.iter().zip(&self.start);
+        let sum = terms.fold(0u64, |sum, (&at, c)| sum.wrapping_add(term(at, c.checksum)));
+        if sum == wanted {
+            return Some(self.start.clone());
+        }
+        let missing = wanted.wrapping_sub(sum);
+        self.without_a_range(missing).or_else(|| self.without_some(missing)).or_else(|| self.with_another(missing))
+    }
+
+    /// The newest copy of block `i` of before an origin.
+    fn before(&self, i: usize, origin: u64) -> Option<Candidate> {
+        self.all.get(&self.blocks[i])?.iter().find(|candidate| candidate.origin < origin).copied()
+    }
+
+    /// What the sum gains where block `i` is this copy.
+    fn gain(&self, i: usize, candidate: Candidate) -> u64 {
+        let at = self.blocks[i];
+        term(at, candidate.checksum).wrapping_sub(term(at, self.start[i].checksum))
+    }
+
+    fn with(&self, others: &[(usize, Candidate)]) -> Vec<Candidate> {
+        let mut chosen = self.start.clone();
+        others.iter().for_each(|&(i, candidate)| chosen[i] = candidate);
+        chosen
+    }
+
+    /// Without the records of a range of origins.
+    fn without_a_range(&self, missing: u64) -> Option<Vec<Candidate>> {
+        let mut by_origin: Vec<usize> = (0..self.start.len()).collect();
+        by_origin.sort_unstable_by_key(|&i| self.start[i].origin);
+        for (n, &first) in by_origin.iter().enumerate() {
+            let from = self.start[first].origin;
+            if n > 0 && self.start[by_origin[n - 1]].origin == from {
+                continue;
+            }
+            let (mut gained, mut others) = (0u64, Vec::new());
+            for (m, &i) in by_origin.iter().enumerate().skip(n) {
+                let Some(older) = self.before(i, from) else { break };
+                gained = gained.wrapping_add(self.gain(i, older));
+                others.push((i, older));
+                let next = by_origin.get(m + 1).map(|&next| self.start[next].origin);
+                if gained == missing && next != Some(self.start[i].origin) {
+                    return Some(self.with(&others));
+                }
+            }
+        }
+        None
+    }
+
+    /// Without the records of some of the newest origins that have older copies.
+    fn without_some(&self, missing: u64) -> Option<Vec<Candidate>> {
+        let mut by_origin: BTreeMap<u64, Option<Vec<(usize, Candidate)>>> = BTreeMap::new();
+        for (i, candidate) in self.start.iter().enumerate() {
+            let list = by_origin.entry(candidate.origin).or_insert_with(|| Some(Vec::new()));
+            match (self.before(i, candidate.origin), list.as_mut()) {
+                (Some(older), Some(list)) => list.push((i, older)),
+                _ => *list = None,
+            }
+        }
+        let records: Vec<Vec<(usize, Candidate)>> =
+            by_origin.into_values().rev().flatten().take(SUBSET_ORIGINS).collect();
+        let gain = |list: &Vec<(usize, Candidate)>| {
+            list.iter().fold(0u64, |sum, &(i, older)| sum.wrapping_add(self.gain(i, older)))
+        };
+        let gains: Vec<u64> = records.iter().map(gain).collect();
+        let chosen = |subset: u32| (0..records.len()).filter(move |n| subset >> n & 1 == 1);
+        let found = (1..1u32 << records.len())
+            .find(|&subset| chosen(subset).fold(0u64, |sum, n| sum.wrapping_add(gains[n])) == missing)?;
+        let others: Vec<(usize, Candidate)> = chosen(found).flat_map(|n| records[n].iter().copied()).collect();
+        Some(self.with(&others))
+    }
+
+    /// With another copy of one block.
+    fn with_another(&self, missing: u64) -> Option<Vec<Candidate>> {
+        (0..self.start.len()).find_map(|i| {
+            let other = self.all.get(&self.blocks[i])?.iter().find(|c| self.gain(i, **c) == missing)?;
+            Some(self.with(&[(i, *other)]))
+        })
+    }
+}

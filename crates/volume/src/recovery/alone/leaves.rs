@@ -1,0 +1,369 @@
+//! The map, put together from what summaries say of the blocks in bands, and from where blocks lived at the checkpoint.
+
+use super::choice::{Candidate, Choice};
+use super::error::AloneError;
+use crate::layout::capacity_root::{CapacityDisk, CapacityRoot};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, leaf_entry, set_leaf_entry};
+use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES, Tier, term};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Disk and number of a leaf.
+pub(super) type LeafKey = (u16, u64);
+
+/// Memory of a leaf in bytes before a block of it is found, and after.
+const BARE_LEAF_BYTES: u64 = 320;
+const FULL_LEAF_BYTES: u64 = (PAGE_BYTES + LEAF_ENTRIES * 8) as u64 + BARE_LEAF_BYTES;
+const CANDIDATE_BYTES: u64 = 96;
+
+/// One leaf.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    /// `None`: nothing is known of it but what is found.
+    tiers: Option<LeafTiers>,
+    /// Empty until a block is found.
+    page: Vec<u8>,
+    /// One more than the origin of what was found for each block; 0: nothing.
+    origins: Vec<u64>,
+    /// What was found is not what the map named.
+    pub is_uncertain: bool,
+    /// Blocks that came after the checkpoint, by number in the leaf.
+    later: BTreeSet<u16>,
+}
+
+/// What a block of a leaf is found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// It holds nothing.
+    Nothing,
+    /// It cannot be read.
+    Gone,
+    /// As at the checkpoint.
+    Data,
+    /// Maybe older.
+    MaybeOlder,
+    /// Of after the checkpoint.
+    Later,
+}
+
+impl Leaf {
+    fn new(tiers: Option<LeafTiers>) -> Self {
+        Self { tiers, page: Vec::new(), origins: Vec::new(), is_uncertain: false, later: BTreeSet::new() }
+    }
+
+    fn tier(&self, at: usize) -> Option<Tier> {
+        self.tiers.as_ref().map(|tiers| tiers.tier(at))
+    }
+
+    fn set(&mut self, at: usize, candidate: Candidate) {
+        if self.page.is_empty() {
+            (self.page, self.origins) = (vec![0; PAGE_BYTES], vec![0; LEAF_ENTRIES]);
+        }
+        self.origins[at] = candidate.origin + 1;
+        let entry = Entry::Data { location: candidate.location, class: candidate.class };
+        set_leaf_entry(&mut self.page, at, entry, candidate.checksum);
+    }
+
+    fn found(&self, at: usize) -> Option<Candidate> {
+        let origin = self.origins.get(at).copied()?.checked_sub(1)?;
+        match leaf_entry(&self.page, at) {
+            (Entry::Data { location, class }, checksum) => Some(Candidate { origin, location, checksum, class }),
+            _ => None,
+        }
+    }
+
+    fn on_capacity(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..LEAF_ENTRIES).filter(|&at| self.tier(at) == Some(Tier::Capacity))
+    }
+
+    /// Whether what was found is what the map named.
+    fn is_whole(&self) -> bool {
+        let Some(tiers) = &self.tiers else { return false };
+        let mut sum = 0u64;
+        for at in self.on_capacity() {
+            let Some(found) = self.found(at) else { return false };
+            sum = sum.wrapping_add(term(at, found.checksum));
+        }
+        sum == tiers.sum
+    }
+
+    /// Tries other copies until they are what the map named. `all`: every copy of each block, the newest first.
+    fn resolve(&mut self, all: &BTreeMap<usize, Vec<Candidate>>) -> bool {
+        let Some(tiers) = &self.tiers else { return false };
+        let blocks: Vec<usize> = self.on_capacity().collect();
+        let newest = |at: &usize| all.get(at).and_then(|list| list.first().copied());
+        let counted = |at: &usize| {
+            // What was found counts where it is among the copies that are there.
+            let found = self.found(*at);
+            found.filter(|found| all.get(at).is_none_or(|list| list.contains(found))).or_else(|| newest(at))
+        };
+        let settled: Option<Vec<Candidate>> = blocks.iter().map(counted).collect();
+        let everything: Option<Vec<Candidate>> = blocks.iter().map(newest).collect();
+        let attempts = [settled, everything].into_iter().flatten();
+        let chosen = attempts.map(|start| Choice { blocks: &blocks, all, start }).find_map(|c| c.find(tiers.sum));
+        let Some(chosen) = chosen else { return false };
+        blocks.iter().zip(chosen).for_each(|(&at, candidate)| self.set(at, candidate));
+        true
+    }
+
+    /// What block `at` is shown as.
+    pub fn shown(&self, at: usize) -> Shown {
+        let has_data = self.found(at).is_some();
+        match (has_data, self.tier(at)) {
+            (true, _) if self.later.contains(&(at as u16)) => Shown::Later,
+            (true, Some(_)) if !self.is_uncertain => Shown::Data,
+            (true, _) => Shown::MaybeOlder,
+            (false, Some(Tier::Nowhere)) => Shown::Nothing,
+            (false, _) => Shown::Gone,
+        }
+    }
+
+    /// The page as it is served; empty where all of it is gone.
+    pub fn into_page(mut self, blocks: usize) -> Vec<u8> {
+        let shown: Vec<Shown> = (0..blocks.min(LEAF_ENTRIES)).map(|at| self.shown(at)).collect();
+        if self.page.is_empty() && blocks >= LEAF_ENTRIES && shown.iter().all(|shown| *shown == Shown::Gone) {
+            return Vec::new();
+        }
+        if self.page.is_empty() {
+            self.page = vec![0; PAGE_BYTES];
+        }
+        for (at, shown) in shown.into_iter().enumerate() {
+            match shown {
+                Shown::Gone => set_leaf_entry(&mut self.page, at, Entry::Damaged, 0),
+                Shown::Nothing => set_leaf_entry(&mut self.page, at, Entry::Unmapped, 0),
+                _ => {}
+            }
+        }
+        self.page
+    }
+}
+
+/// All leaves that map something.
+pub(super) struct Leaves {
+    pub leaves: BTreeMap<LeafKey, Leaf>,
+    disks: BTreeMap<u16, CapacityDisk>,
+    /// Pages that are listed, so that leaves which are not here map nothing.
+    listed: BTreeSet<(u16, u32)>,
+    next_sequence: u64,
+    unapplied: BTreeSet<u64>,
+    later: BTreeMap<(u16, u64), Vec<Candidate>>,
+    /// Further copies of the same data.
+    twins: BTreeMap<(u16, u64), Vec<Candidate>>,
+    used_bytes: u64,
+    limit_bytes: u64,
+}
+
+impl Leaves {
+    pub fn new(root: &CapacityRoot, limit_bytes: u64) -> Self {
+        Self {
+            leaves: BTreeMap::new(),
+            disks: root.disks.iter().map(|disk| (disk.id, disk.clone())).collect(),
+            listed: BTreeSet::new(),
+            next_sequence: root.next_sequence,
+            unapplied: root.unapplied.iter().copied().collect(),
+            later: BTreeMap::new(),
+            twins: BTreeMap::new(),
+            used_bytes: 0,
+            limit_bytes,
+        }
+    }
+
+    /// Counts memory that is about to be used.
+    pub fn use_memory(&mut self, bytes: u64) -> Result<(), AloneError> {
+        self.used_bytes = self.used_bytes.saturating_add(bytes);
+        if self.used_bytes > self.limit_bytes {
+            return Err(AloneError::Memory { share_bytes: self.limit_bytes });
+        }
+        Ok(())
+    }
+
+    /// Takes what a page says of its leaves; `None`: it cannot be read.
+    pub fn take_page(
+        &mut self,
+        disk: u16,
+        number: u32,
+        leaves: Option<Vec<Option<LeafTiers>>>,
+    ) -> Result<(), AloneError> {
+        self.listed.insert((disk, number));
+        let leaves = leaves.unwrap_or_else(|| vec![None; PAGE_LEAVES]);
+        let end = self.disks.get(&disk).map_or(0, |disk| disk.size_bytes.div_ceil(4096).div_ceil(LEAF_ENTRIES as u64));
+        for (leaf, tiers) in (u64::from(number) * PAGE_LEAVES as u64..end).zip(leaves) {
+            if tiers.as_ref().is_none_or(|tiers| !tiers.is_empty()) {
+                self.use_memory(BARE_LEAF_BYTES)?;
+                self.leaves.insert((disk, leaf), Leaf::new(tiers));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is known of a leaf.
+    fn is_unknown(&self, (disk, leaf): LeafKey) -> bool {
+        let number = (leaf / PAGE_LEAVES as u64) as u32;
+        let unlisted = self.disks.get(&disk).is_some_and(|disk| number >= disk.unlisted_from);
+        unlisted && !self.listed.contains(&(disk, number))
+    }
+
+    fn leaf_of(&self, disk: u16, block: u64) -> Option<(LeafKey, usize)> {
+        let blocks = self.disks.get(&disk)?.size_bytes.div_ceil(4096);
+        let key = (disk, block / LEAF_ENTRIES as u64);
+        (block < blocks).then_some((key, (block % LEAF_ENTRIES as u64) as usize))
+    }
+
+    fn set(&mut self, key: LeafKey, at: usize, candidate: Candidate) -> Result<(), AloneError> {
+        if !self.leaves.contains_key(&key) {
+            let tiers = if self.is_unknown(key) { None } else { Some(LeafTiers::EMPTY) };
+            self.use_memory(BARE_LEAF_BYTES)?;
+            self.leaves.insert(key, Leaf::new(tiers));
+        }
+        if self.leaves.get(&key).is_some_and(|leaf| leaf.page.is_empty()) {
+            self.use_memory(FULL_LEAF_BYTES - BARE_LEAF_BYTES)?;
+        }
+        if let Some(leaf) = self.leaves.get_mut(&key) {
+            leaf.set(at, candidate);
+        }
+        Ok(())
+    }
+
+    /// A copy in a group that was complete at the checkpoint, or whose entries the root carries.
+    pub fn offer(&mut self, disk: u16, block: u64, candidate: Candidate) -> Result<(), AloneError> {
+        let Some((key, at)) = self.leaf_of(disk, block) else { return Ok(()) };
+        let leaf = self.leaves.get(&key);
+        let tier = match leaf {
+            Some(leaf) => leaf.tier(at),
+            None if self.is_unknown(key) => None,
+            None => Some(Tier::Nowhere),
+        };
+        let counts = match tier {
+            None => true,
+            Some(Tier::Capacity) => {
+                candidate.origin < self.next_sequence && !self.unapplied.contains(&candidate.origin)
+            }
+            Some(_) => false,
+        };
+        let found = leaf.and_then(|leaf| leaf.found(at));
+        if counts && found.is_none_or(|found| found.origin < candidate.origin) {
+            self.set(key, at, candidate)?;
+        } else if counts && found.is_some_and(|found| found.origin == candidate.origin) {
+            // A collection in progress: its copy is named by a summary, and may not have arrived.
+            self.use_memory(CANDIDATE_BYTES)?;
+            self.twins.entry((disk, block)).or_default().push(candidate);
+        }
+        if tier.is_some() {
+            self.offer_later(disk, block, candidate)?;
+        }
+        Ok(())
+    }
+
+    /// A copy that may have come after the checkpoint.
+    pub fn offer_later(&mut self, disk: u16, block: u64, candidate: Candidate) -> Result<(), AloneError> {
+        let Some((key, at)) = self.leaf_of(disk, block) else { return Ok(()) };
+        let was_fast = self.leaves.get(&key).is_some_and(|leaf| leaf.tier(at) == Some(Tier::Fast));
+        // A destage that chose the block when no later sequence than that was given.
+        let is_destage_of_then = was_fast && candidate.origin + 1 == self.next_sequence;
+        if candidate.origin >= self.next_sequence || is_destage_of_then {
+            self.use_memory(CANDIDATE_BYTES)?;
+            self.later.entry((disk, block)).or_default().push(candidate);
+        }
+        Ok(())
+    }
+
+    /// Leaves whose copies are not what the map named.
+    pub fn doubtful(&self) -> BTreeSet<LeafKey> {
+        let doubtful = self.leaves.iter().filter(|(_, leaf)| leaf.tiers.is_some() && !leaf.is_whole());
+        doubtful.map(|(&key, _)| key).collect()
+    }
+
+    /// Tries to put doubtful leaves right with all copies of their blocks there are.
+    pub fn resolve(&mut self, doubtful: &BTreeSet<LeafKey>, copies: BTreeMap<(u16, u64), Vec<Candidate>>) {
+        let mut by_leaf: BTreeMap<LeafKey, BTreeMap<usize, Vec<Candidate>>> = BTreeMap::new();
+        for ((disk, block), mut list) in copies {
+            list.sort_unstable();
+            list.reverse();
+            let key = (disk, block / LEAF_ENTRIES as u64);
+            by_leaf.entry(key).or_default().insert((block % LEAF_ENTRIES as u64) as usize, list);
+        }
+        for key in doubtful {
+            let all = by_leaf.remove(key).unwrap_or_default();
+            if let Some(leaf) = self.leaves.get_mut(key) {
+                leaf.is_uncertain = !leaf.resolve(&all);
+            }
+        }
+    }
+
+    /// All copies of the blocks that have several of the same data, that which was chosen last.
+    pub fn take_twins(&mut self) -> Vec<((u16, u64), Vec<Candidate>)> {
+        let twins = std::mem::take(&mut self.twins).into_iter();
+        let with_chosen = |((disk, block), mut list): ((u16, u64), Vec<Candidate>)| {
+            let (key, at) = self.leaf_of(disk, block)?;
+            let chosen = self.leaves.get(&key)?.found(at)?;
+            list.retain(|twin| twin.origin == chosen.origin && twin.location != chosen.location);
+            list.push(chosen);
+            Some(((disk, block), list))
+        };
+        twins.filter_map(with_chosen).filter(|(_, list)| list.len() > 1).collect()
+    }
+
+    /// The copy to be used of those of the same data.
+    pub fn choose(&mut self, disk: u16, block: u64, candidate: Candidate) {
+        if let Some((key, at)) = self.leaf_of(disk, block)
+            && let Some(leaf) = self.leaves.get_mut(&key)
+        {
+            leaf.set(at, candidate);
+        }
+    }
+
+    /// Copies that may have come after the checkpoint, the newest of each block first.
+    pub fn take_later(&mut self) -> BTreeMap<(u16, u64), Vec<Candidate>> {
+        let mut later = std::mem::take(&mut self.later);
+        for list in later.values_mut() {
+            list.sort_unstable();
+            list.reverse();
+            list.dedup();
+        }
+        later
+    }
+
+    /// A copy of after the checkpoint whose data is there.
+    pub fn set_later(&mut self, disk: u16, block: u64, candidate: Candidate) -> Result<(), AloneError> {
+        let Some((key, at)) = self.leaf_of(disk, block) else { return Ok(()) };
+        self.set(key, at, candidate)?;
+        if let Some(leaf) = self.leaves.get_mut(&key) {
+            leaf.later.insert(at as u16);
+        }
+        Ok(())
+    }
+
+    /// Takes the leaves of a disk out, in order, those of which nothing is known and nothing was found among them.
+    pub fn take_disk(&mut self, disk: &CapacityDisk) -> Result<Vec<(u64, Leaf)>, AloneError> {
+        let blocks = disk.size_bytes.div_ceil(4096);
+        let leaves = blocks.div_ceil(LEAF_ENTRIES as u64);
+        let mut unknown: Vec<u64> = Vec::new();
+        let first_unlisted = u64::from(disk.unlisted_from).saturating_mul(PAGE_LEAVES as u64);
+        for leaf in first_unlisted..leaves.max(first_unlisted) {
+            if self.is_unknown((disk.id, leaf)) && !self.leaves.contains_key(&(disk.id, leaf)) {
+                self.use_memory(BARE_LEAF_BYTES)?;
+                unknown.push(leaf);
+            }
+        }
+        for leaf in unknown {
+            self.leaves.insert((disk.id, leaf), Leaf::new(None));
+        }
+        let mut rest = self.leaves.split_off(&(disk.id, 0));
+        let mut others = match disk.id.checked_add(1) {
+            Some(next) => rest.split_off(&(next, 0)),
+            None => BTreeMap::new(),
+        };
+        self.leaves.append(&mut others);
+        Ok(rest.into_iter().map(|((_, leaf), found)| (leaf, found)).collect())
+    }
+}
+
+/// Moves all that a page names by so many sectors; `each` gets where it was.
+pub(super) fn shift_locations(page: &mut [u8], shift: u64, mut each: impl FnMut(u64)) {
+    for at in 0..LEAF_ENTRIES {
+        if let (Entry::Data { location, class }, checksum) = leaf_entry(page, at) {
+            each(location);
+            let location = location.wrapping_add(shift);
+            set_leaf_entry(page, at, Entry::Data { location, class }, checksum);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! In the place of the fast device: pages of a map that was put together in memory. What is written to it is gone.
+
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, seal_leaf, set_leaf_entry};
+use forebay_block::{Buf, Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request, Vectored};
+
+/// A leaf of the map.
+#[derive(Clone, Debug)]
+pub(super) enum LeafPage {
+    /// As it is read.
+    Page(Box<[u8]>),
+    /// All of it is damaged: made when it is read.
+    Damaged(DiskId, u64),
+}
+
+/// A leaf of which nothing can be read.
+pub(super) fn damaged_leaf(disk: DiskId, leaf: u64) -> (Vec<u8>, u32) {
+    let mut page = vec![0; PAGE_BYTES];
+    (0..LEAF_ENTRIES).for_each(|at| set_leaf_entry(&mut page, at, Entry::Damaged, 0));
+    let crc = seal_leaf(&mut page, PageName { disk, number: leaf, generation: 0 });
+    (page, crc)
+}
+
+/// The device.
+pub(super) struct MemoryDevice {
+    geometry: Geometry,
+    pages: Vec<LeafPage>,
+    done: Vec<Completion>,
+}
+
+impl MemoryDevice {
+    /// With these pages, one behind the other.
+    pub fn new(pages: Vec<LeafPage>) -> Self {
+        let geometry = Geometry {
+            size_bytes: (pages.len() * PAGE_BYTES) as u64,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: false,
+            discards: false,
+        };
+        Self { geometry, pages, done: Vec::new() }
+    }
+
+    fn read(&self, offset_bytes: u64, buf: &mut Buf) -> Result<(), IoError> {
+        let page = usize::try_from(offset_bytes / PAGE_BYTES as u64).ok().and_then(|number| self.pages.get(number));
+        match page {
+            Some(LeafPage::Page(page)) if buf.len() == PAGE_BYTES => buf.copy_from_slice(page),
+            Some(LeafPage::Damaged(disk, leaf)) if buf.len() == PAGE_BYTES => {
+                buf.copy_from_slice(&damaged_leaf(*disk, *leaf).0);
+            }
+            _ => return Err(IoError { kind: IoErrorKind::Invalid, operation: "read", offset_bytes, os_error: 0 }),
+        }
+        Ok(())
+    }
+}
+
+impl Device for MemoryDevice {
+    fn name(&self) -> &str {
+        "the map in memory"
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) {
+        let (tag, offset_bytes) = (request.tag, request.offset_bytes);
+        let completion = match request.op {
+            Op::Read { bufs: Vectored::One(mut buf) } => {
+                let result = self.read(offset_bytes, &mut buf);
+                Completion { tag, result, bufs: Some(Vectored::One(buf)) }
+            }
+            Op::Read { bufs } => {
+                let result =
+                    Err(IoError { kind: IoErrorKind::Unsupported, operation: "read", offset_bytes, os_error: 0 });
+                Completion { tag, result, bufs: Some(bufs) }
+            }
+            _ => Completion { tag, result: Ok(()), bufs: None },
+        };
+        self.done.push(completion);
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.done);
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) {}
+
+    fn queue_limit(&self) -> usize {
+        256
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+}
+
+/// A device that is only read: whatever else is asked of it is answered and not done.
+pub(super) struct ReadOnly {
+    inner: Box<dyn Device>,
+    done: Vec<Completion>,
+}
+
+impl ReadOnly {
+    pub fn new(inner: Box<dyn Device>) -> Self {
+        Self { inner, done: Vec::new() }
+    }
+}
+
+impl Device for ReadOnly {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, request: Request) {
+        match request.op {
+            Op::Read { .. } => self.inner.submit(request),
+            _ => self.done.push(Completion { tag: request.tag, result: Ok(()), bufs: None }),
+        }
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.done);
+        self.inner.poll(done);
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        if self.done.is_empty() {
+            self.inner.wait(timeout_ns);
+        }
+    }
+
+    fn wake_fd(&self) -> Option<i32> {
+        self.inner.wake_fd()
+    }
+
+    fn queue_limit(&self) -> usize {
+        self.inner.queue_limit()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len() + self.inner.in_flight()
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.inner.next_event_ns()
+    }
+
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        self.inner.advance(to_ns)
+    }
+}

@@ -1,0 +1,310 @@
+//! Opening the capacity tier without the fast one, for reading only: checkpoint N, and of what came later what reached the
+//! bands. Nothing is written to any device (docs/format.md, "Opening without the fast tier").
+
+mod choice;
+mod error;
+mod leaves;
+mod memory_device;
+mod scan;
+mod verify;
+
+pub use error::AloneError;
+pub use verify::verify_alone;
+
+use super::capacity::{Found, read_capacity_roots};
+use super::lost::DiskReport;
+use super::present::{Present, present};
+use crate::engine::{Engine, EngineOptions, Parts};
+use crate::io::Devices;
+use crate::layout::capacity_root::{CapacityArea, CapacityDisk, CapacityHeader, CapacityRoot, DEVICE};
+use crate::layout::page::{LEAF_ENTRIES, PageName, PageRef, SECTORS_MAX, seal_leaf};
+use crate::layout::root::{BandRoot, BandState, Root};
+use crate::layout::superblock::{Role, Superblock};
+use crate::map::index::{Disk, INDEX_SPAN_BYTES, IndexPage};
+use crate::recovery::members::MemberError;
+use crate::space::extents::Extents;
+use forebay_block::DiskId;
+use forebay_prism::{ClassSpec, ClassTable, Prism};
+use leaves::{Leaf, Leaves, Shown};
+use memory_device::{LeafPage, MemoryDevice, ReadOnly, damaged_leaf};
+use scan::{Counts, Scan};
+use std::collections::BTreeMap;
+
+/// Memory in bytes that an index page takes which may come to be.
+const INDEX_PAGE_BYTES: u64 = 16;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AloneReport {
+    /// Superblock of a capacity device.
+    pub superblock: Superblock,
+    /// The checkpoint that is shown.
+    pub checkpoint: u64,
+    /// Epoch in which it was written.
+    pub epoch: u64,
+    /// Bytes read from all devices.
+    pub read_bytes: u64,
+    /// Band summaries read.
+    pub summaries: u64,
+    /// Band summaries that are not there, or are damaged: those of groups in which nothing lives may never have been written.
+    pub summaries_absent: u64,
+    /// Pages with the tiers of blocks that are not what was written.
+    pub pages_damaged: u64,
+    /// Disks that the checkpoint had no room for: they are not shown.
+    pub disks_missing: u16,
+    /// Disks.
+    pub disks: Vec<DiskReport>,
+    /// What else there is to know.
+    pub warnings: Vec<String>,
+}
+
+impl AloneReport {
+    /// What this is, in one line.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let sum = |count: fn(&DiskReport) -> u64| self.disks.iter().map(count).sum::<u64>();
+        format!(
+            "opened without the fast tier: checkpoint {} and of later writes what reached the capacity tier; blocks may be older \
+             than they were; {} blocks of data are gone with the fast tier, {} may be older than the checkpoint",
+            self.checkpoint,
+            sum(|disk| disk.gone.blocks),
+            sum(|disk| disk.maybe_older.blocks)
+        )
+    }
+}
+
+/// Opens the capacity tier of a pool alone. The devices are those of the capacity tier, in any order; afterwards they are in the
+/// order of the pool, behind one with the map. `progress` gets the bands that were read, and how many there are.
+///
+/// # Errors
+/// See [`AloneError`].
+pub fn open_alone(
+    devices: &mut Devices,
+    classes: &[ClassSpec],
+    options: EngineOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Engine, AloneReport), AloneError> {
+    let inner = std::mem::take(&mut devices.list);
+    devices.list = inner.into_iter().map(|device| Box::new(ReadOnly::new(device)) as Box<_>).collect();
+    let read_before = devices.read_bytes;
+    let members = present(devices)?;
+    let mut warnings = check_members(&members)?;
+    let superblock = members.newest.clone();
+    let (header, root) = choose_root(devices, &members, &mut warnings)?;
+    let limit_bytes = options.memory_limit_bytes / 4 * 3;
+    let index_bytes = root.disks.iter().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES) * INDEX_PAGE_BYTES).sum();
+    let mut leaves = Leaves::new(&root, limit_bytes);
+    leaves.use_memory(index_bytes)?;
+    let extents = Extents::new(&superblock.members, superblock.band_bytes);
+    let mut scan = Scan {
+        devices,
+        superblock: &superblock,
+        extents: extents.clone(),
+        root: &root,
+        epoch: header.epoch,
+        progress,
+        counts: Counts::default(),
+    };
+    scan.pages(&mut leaves)?;
+    scan.bands(&mut leaves)?;
+    let doubtful = leaves.doubtful();
+    if !doubtful.is_empty() {
+        let copies = scan.copies(&doubtful)?;
+        leaves.resolve(&doubtful, copies);
+    }
+    scan.twins(&mut leaves);
+    scan.later(&mut leaves)?;
+    let counts = scan.counts;
+    let mut report = AloneReport {
+        superblock: superblock.clone(),
+        checkpoint: header.checkpoint,
+        epoch: header.epoch,
+        read_bytes: 0,
+        summaries: counts.summaries,
+        summaries_absent: counts.summaries_absent,
+        pages_damaged: counts.pages_damaged,
+        disks_missing: root.disks_missing,
+        disks: Vec::new(),
+        warnings,
+    };
+    let mut map = Map::default();
+    let mut disks = BTreeMap::new();
+    // Slots of the pool with the map in memory: the devices' extents lie behind them.
+    let mut found: Vec<(&CapacityDisk, Vec<(u64, Leaf)>)> = Vec::new();
+    for disk in &root.disks {
+        found.push((disk, leaves.take_disk(disk)?));
+    }
+    let slots = found.iter().map(|(_, leaves)| leaves.len() as u64).sum::<u64>().max(1);
+    let pool = with_slots(&superblock, slots)?;
+    let shift = pool.members[DEVICE].first_sector.wrapping_sub(superblock.members[DEVICE].first_sector);
+    let mut live = vec![0u32; root.bands.len()];
+    for (disk, leaves) in found {
+        let (opened, left) = map.take_disk(disk, leaves, shift, &extents, &mut live);
+        disks.insert(disk.id, opened);
+        report.disks.push(left);
+    }
+    let used_bytes = map.bytes;
+    devices.list[0] = Box::new(MemoryDevice::new(map.pages));
+    report.read_bytes = devices.read_bytes - read_before;
+    let table = ClassTable::from_configured(classes).unwrap_or_default();
+    let memory_limit_bytes = options.memory_limit_bytes.saturating_sub(used_bytes);
+    let bands = live.iter().map(|&valid| BandRoot { state: BandState::Closed, valid, ..BandRoot::default() });
+    let mut engine = Engine::new(Parts {
+        superblock: pool,
+        names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
+        volatile: 0,
+        discards: 0,
+        options: EngineOptions { memory_limit_bytes, ..options },
+        root: Root { next_disk: u16::MAX, bands: bands.collect(), ..Root::default() },
+        disks,
+        prism: Prism::new(table),
+        epoch: header.epoch,
+        checkpoint: header.checkpoint,
+        journal_head: (0, 1, root.next_sequence.max(1)),
+    });
+    engine.migrate.pause_all(true);
+    engine.set_read_only(&report.label());
+    Ok((engine, report))
+}
+
+fn check_members(members: &Present) -> Result<Vec<String>, AloneError> {
+    if members.superblocks.first().is_some_and(Option::is_some) {
+        let device = "the fast device of the pool".to_owned();
+        let (is, configured) = (Role::Fast.name(), Role::Capacity.name());
+        return Err(MemberError::Swapped { device, is, configured }.into());
+    }
+    let mut warnings: Vec<String> = members.unusable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    for number in members.missing().into_iter().filter(|&number| number != 0) {
+        if number == DEVICE {
+            return Err(AloneError::FirstDevice(members.describe(number)));
+        }
+        warnings.push(format!("the {} is missing: what lies on it cannot be read", members.describe(number)));
+    }
+    if !members.newest.capacity_area.exists() {
+        return Err(AloneError::NoArea);
+    }
+    Ok(warnings)
+}
+
+/// The newest whole root.
+fn choose_root(
+    devices: &mut Devices,
+    members: &Present,
+    warnings: &mut Vec<String>,
+) -> Result<(CapacityHeader, CapacityRoot), AloneError> {
+    let (mut newest, mut damaged): (Option<(CapacityHeader, CapacityRoot)>, Vec<u64>) = (None, Vec::new());
+    for found in read_capacity_roots(devices, DEVICE, &members.newest) {
+        match found {
+            Found::Root(header, root) if newest.as_ref().is_none_or(|n| n.0.checkpoint < header.checkpoint) => {
+                newest = Some((header, root));
+            }
+            Found::Damaged(header) => damaged.push(header.checkpoint),
+            Found::Root(..) | Found::Nothing => {}
+        }
+    }
+    let Some((header, root)) = newest else {
+        let what = match damaged.iter().max() {
+            Some(checkpoint) => format!("that of checkpoint {checkpoint} is damaged"),
+            None => "there is no header".to_owned(),
+        };
+        return Err(AloneError::Root(what));
+    };
+    if let Some(lost) = damaged.into_iter().find(|&checkpoint| checkpoint > header.checkpoint) {
+        warnings.push(format!("checkpoint {lost} is damaged: what is shown is the one before, {}", header.checkpoint));
+    }
+    // An opening that did not come to its end leaves its epoch behind, and changes nothing.
+    let served = members.superblocks.iter().flatten().filter(|superblock| superblock.serving).map(|s| s.epoch).max();
+    match served {
+        Some(served) if served > header.epoch => {
+            Err(AloneError::Stale { checkpoint: header.checkpoint, found: header.epoch, served })
+        }
+        _ => Ok((header, root)),
+    }
+}
+
+/// The pool as it would be with so many slots on its fast tier.
+fn with_slots(superblock: &Superblock, slots: u64) -> Result<Superblock, AloneError> {
+    let mut pool = Superblock { slots, capacity_area: CapacityArea::default(), ..superblock.clone() };
+    let mut next_sector = 0;
+    for member in &mut pool.members {
+        if member.role == Role::Fast {
+            (member.sectors, member.data_offset_bytes) = ((slots + 1) * 8, 0);
+        }
+        member.first_sector = next_sector;
+        next_sector += member.sectors;
+    }
+    if next_sector > SECTORS_MAX { Err(AloneError::Addresses) } else { Ok(pool) }
+}
+
+/// Pages of the map in memory.
+#[derive(Default)]
+struct Map {
+    pages: Vec<LeafPage>,
+    bytes: u64,
+}
+
+impl Map {
+    /// Takes the leaves of a disk, and says what is left of it.
+    fn take_disk(
+        &mut self,
+        disk: &CapacityDisk,
+        leaves: Vec<(u64, Leaf)>,
+        shift: u64,
+        extents: &Extents,
+        live: &mut [u32],
+    ) -> (Disk, DiskReport) {
+        let mut opened = Disk::new(DiskId(disk.id), disk.name.clone(), disk.size_bytes);
+        opened.durable_bytes = disk.size_bytes;
+        let mut report = DiskReport { name: disk.name.clone(), size_bytes: disk.size_bytes, ..DiskReport::default() };
+        let mut references: BTreeMap<usize, Vec<PageRef>> = BTreeMap::new();
+        for (number, leaf) in leaves {
+            let first = number * LEAF_ENTRIES as u64;
+            let blocks = opened.blocks().saturating_sub(first).min(LEAF_ENTRIES as u64) as usize;
+            for at in 0..blocks {
+                let block = first + at as u64;
+                match leaf.shown(at) {
+                    Shown::Nothing => {}
+                    Shown::Gone => report.gone.add(block, 1),
+                    Shown::Data => report.readable_blocks += 1,
+                    Shown::Later => {
+                        report.readable_blocks += 1;
+                        report.later_blocks += 1;
+                    }
+                    Shown::MaybeOlder => {
+                        report.readable_blocks += 1;
+                        report.maybe_older.add(block, 1);
+                    }
+                }
+            }
+            let slot = self.pages.len() as u64;
+            let mut page = leaf.into_page(blocks);
+            let crc = if page.is_empty() {
+                self.pages.push(LeafPage::Damaged(opened.id, number));
+                damaged_leaf(opened.id, number).1
+            } else {
+                leaves::shift_locations(&mut page, shift, |location| {
+                    if let Some((band, _)) = extents.band(location) {
+                        live[band as usize] = live[band as usize].saturating_add(8);
+                    }
+                });
+                let crc = seal_leaf(&mut page, PageName { disk: opened.id, number, generation: 0 });
+                self.bytes += page.len() as u64;
+                self.pages.push(LeafPage::Page(page.into_boxed_slice()));
+                crc
+            };
+            self.bytes += size_of::<LeafPage>() as u64;
+            let (index, at) = Disk::place_of(number);
+            let list = references.entry(index).or_default();
+            if list.len() <= at {
+                list.resize(at + 1, PageRef::default());
+            }
+            list[at] = PageRef { location: (slot + 1) * 8, stageable: 0, crc, generation: 0 };
+        }
+        for (index, list) in references {
+            if let Some(slot) = opened.pages.get_mut(index) {
+                *slot = Some(Box::new(IndexPage::new(list, PageRef::default())));
+            }
+        }
+        (opened, report)
+    }
+}

@@ -1,0 +1,85 @@
+//! Checking what the capacity tier shows alone: all data that can be read is what was written.
+
+use super::AloneReport;
+use crate::engine::Engine;
+use crate::io::Devices;
+use crate::layout::page::{Entry, LEAF_ENTRIES, leaf_entry};
+use crate::recovery::leaves::{next_leaves, read_leaves};
+use crate::verify::Finding;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, DiskId, Op, Vectored};
+
+/// Blocks read at once.
+const AT_ONCE: usize = 256;
+
+/// Compares the checksums of all data that is shown; returns how many blocks that were. What is gone with the fast tier is no
+/// finding; what should be on the capacity tier and is not is one.
+pub fn verify_alone(
+    devices: &mut Devices,
+    engine: &Engine,
+    opened: &AloneReport,
+    report: &mut dyn FnMut(Finding),
+) -> u64 {
+    let mut finding = |place: &str, what: String| report(Finding { place: place.to_owned(), what });
+    opened.warnings.iter().for_each(|warning| finding("capacity tier", warning.clone()));
+    if opened.pages_damaged > 0 {
+        let what = format!("{} pages that say on which tier blocks lived are damaged", opened.pages_damaged);
+        finding("capacity-side checkpoint", what);
+    }
+    if opened.disks_missing > 0 {
+        let what = format!("{} disks are not in it: there was no room for them", opened.disks_missing);
+        finding("capacity-side checkpoint", what);
+    }
+    for disk in opened.disks.iter().filter(|disk| disk.maybe_older.blocks > 0) {
+        let what = format!("{} blocks may be older than at the checkpoint", disk.maybe_older.blocks);
+        finding(&format!("disk {}", disk.name), what);
+    }
+    let mut blocks = 0;
+    for disk in engine.disks() {
+        let mut next = disk.next_leaf(0);
+        while let Some(first) = next {
+            let leaves = next_leaves(disk, first);
+            next = leaves.last().and_then(|last| disk.next_leaf(last + 1));
+            for (leaf, page) in leaves.iter().zip(read_leaves(devices, engine, disk.id, &leaves)) {
+                let Some(page) = page else {
+                    finding(&format!("disk {}", disk.name), format!("leaf {leaf} of its map cannot be read"));
+                    continue;
+                };
+                blocks += data(devices, engine, (disk.id, &disk.name), *leaf, &page, &mut finding);
+            }
+        }
+    }
+    blocks
+}
+
+fn data(
+    devices: &mut Devices,
+    engine: &Engine,
+    (disk, name): (DiskId, &str),
+    leaf: u64,
+    page: &[u8],
+    finding: &mut dyn FnMut(&str, String),
+) -> u64 {
+    let entries = (0..LEAF_ENTRIES).filter_map(|at| match leaf_entry(page, at) {
+        (Entry::Data { location, .. }, checksum) => Some((leaf * LEAF_ENTRIES as u64 + at as u64, location, checksum)),
+        _ => None,
+    });
+    let wanted: Vec<(u64, u64, u32)> = entries.collect();
+    for group in wanted.chunks(AT_ONCE) {
+        let place = |location| engine.setup.extents.place(location).unwrap_or_default();
+        let read = |&(_, location, _): &(u64, u64, u32)| {
+            let (device, offset_bytes) = place(location);
+            (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(4096)) })
+        };
+        let reads = group.iter().map(read).collect();
+        for (&(block, _, checksum), completion) in group.iter().zip(devices.run(reads)) {
+            let what = match (completion.result, completion.bufs) {
+                (Ok(()), Some(Vectored::One(data))) if block_checksum(disk, block, &data) == checksum => continue,
+                (Ok(()), _) => "data does not match its checksum".to_owned(),
+                (Err(error), _) => error.to_string(),
+            };
+            finding(&format!("disk {name}, byte {}", block * 4096), what);
+        }
+    }
+    wanted.len() as u64
+}
