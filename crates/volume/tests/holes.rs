@@ -13,8 +13,12 @@ mod rig;
 #[path = "holes/seen.rs"]
 mod seen;
 
+#[path = "holes/alone.rs"]
+mod alone;
 #[path = "holes/bands.rs"]
 mod bands;
+#[path = "holes/capacity_side.rs"]
+mod capacity_side;
 #[path = "holes/collect.rs"]
 mod collect;
 #[path = "holes/destage.rs"]

@@ -202,7 +202,7 @@ impl Engine {
                 if result.is_err() {
                     self.stats.counters.trim_errors += 1;
                 }
-                self.space.bands.release(band);
+                self.summaries.trimmed(band, &mut self.space.bands);
             }
             Pending::Watermark => self.watermark.ended(result.is_ok()),
         }

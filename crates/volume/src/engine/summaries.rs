@@ -9,6 +9,7 @@ use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
 use crate::space::stream::stream_hint;
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Summaries sent at once where they go by themselves.
@@ -27,12 +28,14 @@ pub(crate) struct Summaries {
     not_before_ns: u64,
     /// Bands to be trimmed once no summary is on its way there.
     trims_waiting: Vec<u32>,
+    /// Bands whose trim has begun and not ended, the waiting ones among them.
+    trimming: BTreeSet<u32>,
 }
 
 impl Summaries {
     /// Those that recovery found complete are due.
     pub fn new(setup: Arc<Setup>, epoch: u64) -> Self {
-        Self { setup, epoch, is_due: true, not_before_ns: 0, trims_waiting: Vec::new() }
+        Self { setup, epoch, is_due: true, not_before_ns: 0, trims_waiting: Vec::new(), trimming: BTreeSet::new() }
     }
 
     /// Whether groups are complete and their summaries not written.
@@ -107,6 +110,7 @@ impl Summaries {
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
         bands.forget_groups(band);
+        self.trimming.insert(band);
         if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);
             return;
@@ -116,7 +120,18 @@ impl Summaries {
                 let op = Op::Discard { len_bytes: self.setup.superblock.band_bytes };
                 outbox.send(device, offset_bytes, 0, op, Pending::Trim { band });
             }
-            _ => bands.release(band),
+            _ => self.trimmed(band, bands),
         }
+    }
+
+    /// A band was trimmed: it may be opened again.
+    pub fn trimmed(&mut self, band: u32, bands: &mut Bands) {
+        self.trimming.remove(&band);
+        bands.release(band);
+    }
+
+    /// Bands whose trim has begun and not ended: nothing of them is needed, and they cannot be opened yet.
+    pub fn trimming(&self) -> &BTreeSet<u32> {
+        &self.trimming
     }
 }

@@ -4,7 +4,7 @@
 use crate::layout::capacity_root::{ALL_LISTED, CapacityArea, CapacityDisk, CapacityRoot, TierPageRef};
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES, TierPage};
 use crate::space::slots::Slots;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Disk and number of a page.
 pub type PageKey = (u16, u32);
@@ -50,6 +50,8 @@ pub struct Tiers {
     freed_since: Vec<u32>,
     /// Bands freed before it: free when it is durable.
     freed_before: Vec<u32>,
+    /// Bands that were being trimmed at the last freeze: they may be opened again while the checkpoint is written.
+    trimming: Vec<u32>,
 }
 
 impl Default for Tiers {
@@ -72,6 +74,7 @@ impl Tiers {
             superseded: Vec::new(),
             freed_since: Vec::new(),
             freed_before: Vec::new(),
+            trimming: Vec::new(),
         }
     }
 
@@ -100,8 +103,9 @@ impl Tiers {
     }
 
     /// A checkpoint begins: what is freed from now on belongs to the next.
-    pub fn freeze(&mut self) {
+    pub fn freeze(&mut self, trimming: &BTreeSet<u32>) {
         self.next = Some((0, 0));
+        self.trimming = trimming.iter().copied().collect();
         self.freed_before.append(&mut self.freed_since);
     }
 
@@ -222,10 +226,10 @@ impl Tiers {
         self.freed_since.len() + self.freed_before.len()
     }
 
-    /// Bands that are free when the checkpoint in progress is durable.
-    #[must_use]
-    pub fn freed_before(&self) -> &[u32] {
-        &self.freed_before
+    /// Bands in which nothing lives as of the checkpoint in progress, and which may be opened again before the next: those
+    /// that are free when it is durable, and those that were being trimmed when it began.
+    pub fn not_named(&self) -> impl Iterator<Item = u32> + '_ {
+        self.freed_before.iter().chain(&self.trimming).copied()
     }
 
     /// A checkpoint is durable: the bands that it does not name, nor any that follows.
@@ -259,7 +263,7 @@ mod tests {
 
     /// Writes what has changed; (page, slot) of each.
     fn write(tiers: &mut Tiers, is_good: bool) -> Vec<(PageKey, u64)> {
-        tiers.freeze();
+        tiers.freeze(&BTreeSet::new());
         let mut written = Vec::new();
         while let Some(key) = tiers.next_changed(|_| true) {
             let page = match tiers.work(key) {
@@ -322,10 +326,10 @@ mod tests {
     fn a_band_waits_for_a_checkpoint_that_began_after_it_was_freed() {
         let mut tiers = tiers();
         tiers.pin(3);
-        tiers.freeze();
+        tiers.freeze(&BTreeSet::new());
         tiers.pin(4);
         assert_eq!((tiers.pinned(), tiers.durable()), (2, vec![3]));
-        tiers.freeze();
+        tiers.freeze(&BTreeSet::new());
         assert_eq!((tiers.durable(), tiers.pinned()), (vec![4], 0));
     }
 }

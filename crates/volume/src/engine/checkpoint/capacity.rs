@@ -129,8 +129,8 @@ impl CapacityWriter {
         }
         let unapplied = &frozen.unapplied[frozen.unapplied.len().saturating_sub(UNAPPLIED_MAX)..];
         let mut bands: Vec<CapacityBand> = frozen.bands.iter().map(|band| CapacityBand::of(band, shape)).collect();
-        // When this checkpoint is durable these are trimmed: it must not name them.
-        for &band in self.tiers.freed_before() {
+        // They are trimmed, or will be when this checkpoint is durable: it must not name them.
+        for band in self.tiers.not_named() {
             if let Some(band) = bands.get_mut(band as usize) {
                 (band.groups, band.is_free) = (0, true);
             }

@@ -97,7 +97,8 @@ impl Engine {
     /// Whether bands wait for a checkpoint and are needed: few others are free, or a write waits for space.
     fn pinned_bands_due(&self) -> bool {
         let few = (self.space.bands.count() / 32).max(1);
-        self.checkpoint.capacity.pinned() > 0 && (self.space.bands.free_count() <= few || self.space_wanted() > 0)
+        let free = self.space.bands.free_count() + self.summaries.trimming().len();
+        self.checkpoint.capacity.pinned() > 0 && (free <= few || self.space_wanted() > 0)
     }
 
     /// From where recovery would need the journal if the map were frozen now: position and batch.
@@ -242,7 +243,7 @@ impl Engine {
         state.phase = Phase::Leaves;
         state.start = start.0;
         state.summaries_awaited = self.space.bands.groups().unwritten();
-        state.capacity.tiers().freeze();
+        state.capacity.tiers().freeze(self.summaries.trimming());
         state.pages.begin(shadow, &mut self.map);
         state.roots.begin(Root {
             journal_position: start.0,

@@ -19,7 +19,7 @@ impl Engine {
         if self.read_only.is_some() || self.flushes.has_failed() {
             return false;
         }
-        if self.may_unpin() {
+        if self.may_unpin() || !self.summaries.trimming().is_empty() {
             return true;
         }
         if self.migrate.failures >= FAILURES_MAX {
@@ -55,9 +55,14 @@ impl Engine {
 
     pub(super) fn collect_due(&self) -> bool {
         let low = (self.space.bands.count() / 16).max(3);
-        let free = self.space.bands.free_count() + self.space.freed.bands() + self.checkpoint.capacity.pinned();
+        let free = self.space.bands.free_count() + self.bands_to_be_free();
         // A request larger than what is kept free needs more.
         free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.space.bands.data_blocks())
+    }
+
+    /// Bands in which nothing lives and that wait to be free: for a flush, a checkpoint, or the end of their trim.
+    fn bands_to_be_free(&self) -> usize {
+        self.space.freed.bands() + self.checkpoint.capacity.pinned() + self.summaries.trimming().len()
     }
 
     /// The band whose collection pays best: one that is begun, or the best of the others.
