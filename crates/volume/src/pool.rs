@@ -153,13 +153,37 @@ impl Pool {
     /// Writes a clean checkpoint. Host requests must have been answered. True where the stop is clean.
     pub fn close(&mut self) -> bool {
         let before = self.engine.checkpoint_number();
-        self.engine.request_checkpoint(true);
-        let mut done = Vec::new();
-        self.run_until(&mut done, |engine, _| {
-            !engine.checkpoint_pending() && !engine.is_busy() || engine.checkpoint_failed()
-        });
+        for _ in 0..CHECKPOINT_ATTEMPTS {
+            self.engine.request_checkpoint(true);
+            let mut done = Vec::new();
+            self.run_until(&mut done, |engine, _| {
+                !engine.checkpoint_pending() && !engine.is_busy() || engine.checkpoint_failed()
+            });
+            if self.engine.checkpoint_number() > before || !self.engine.capacity_side_failed() {
+                break;
+            }
+        }
         self.engine.checkpoint_number() > before && !self.engine.checkpoint_failed()
     }
+}
+
+/// Attempts at a checkpoint as long as it is the capacity side that fails: the last of them does without.
+const CHECKPOINT_ATTEMPTS: u32 = 4;
+
+/// Writes a checkpoint, and another where the capacity tier could not take part in the first, because what it has was not to
+/// be overwritten; true where one is durable.
+pub(crate) fn write_checkpoint(engine: &mut Engine, devices: &mut Devices, clean: bool) -> bool {
+    let before = engine.checkpoint_number();
+    for _ in 0..CHECKPOINT_ATTEMPTS {
+        engine.request_checkpoint(clean);
+        drive(engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
+        let is_done = engine.checkpoint_number() > before;
+        let again = if is_done { engine.capacity_side_is_behind() } else { engine.capacity_side_failed() };
+        if !again {
+            break;
+        }
+    }
+    engine.checkpoint_number() > before
 }
 
 /// Drives an engine on devices until `ready`, or until nothing is in progress.

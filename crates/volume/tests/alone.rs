@@ -7,10 +7,12 @@ mod world;
 
 use forebay_block::{DiskId, Random};
 use forebay_device::Image;
+use forebay_device::faulty::{Fault, Target};
+use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{AloneError, AloneReport, MemberError, open_alone};
 use forebay_volume::{Op, Outcome, Pool, RequestError};
 use std::collections::BTreeMap;
-use world::anatomy::Anatomy;
+use world::anatomy::{Anatomy, bytes};
 use world::history::{FULL, Mix, VOLATILE, run};
 use world::{DISK, Oracle, Shape, Shared, World, block_request, boxed, classes, content_of};
 
@@ -221,6 +223,81 @@ fn lives_with_bands_of_several_groups() {
         };
         lives("groups", 50, &shape, After { mix: FULL, requests: 100, depth: 8 });
     }
+}
+
+/// The capacity-side area takes no writes after the checkpoint, and the pool goes on: how many bands that the checkpoint names
+/// were used again, as far as they are told.
+fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
+    let mut random = Random::new(seed);
+    let images = shape.format();
+    let area = Superblock::decode(&bytes(&images[1], &(0..4096))).map_err(|error| error.to_string())?.capacity_area;
+    let mut world = World::open(shape, images, seed, Oracle::default()).map_err(|error| error.to_string())?;
+    run(&mut world, &mut random, FULL, 60, 8)?;
+    at_rest(&mut world)?;
+    let known = look_at_rest(shape, &world)?;
+    // All of it, or the header only; what is told as failed may have been written.
+    let range = match random.below(2) {
+        0 => area.offset_bytes..area.offset_bytes + area.len_bytes(),
+        _ => {
+            let header = area.header_offset_bytes(known.number + 1);
+            header..header + 4096
+        }
+    };
+    world.shared[1].plan(Fault { carried_out: random.below(2) == 0, ..Fault::range(Target::Writes, range) });
+    for _ in 0..8 {
+        world.pool.engine.request_checkpoint(false);
+        run(&mut world, &mut random, FULL, 30, 8)?;
+        for _ in 0..random.below(60) {
+            world.poll()?;
+        }
+    }
+    let reached = world.pool.engine.checkpoint_number();
+    if reached < known.number + 2 {
+        return Err(format!("checkpoint {reached} after {}: {}", known.number, world.hang()));
+    }
+    let (images, oracle) = world.cut(&mut random);
+    let mut alone = Alone::open(shape, &images[1]).map_err(|error| error.to_string())?;
+    // A header that was told as failed may be there, of the first attempts or of one much later.
+    if !alone.report.checkpoint.checked_sub(known.number).is_some_and(|later| later == 0 || later % 16 == 1) {
+        return Err(format!("checkpoint {} is shown, not {}", alone.report.checkpoint, known.number));
+    }
+    let older = alone.report.disks[0].maybe_older.clone();
+    let is_older = |block: u64| {
+        let is_listed = older.listed.iter().any(|&(first, blocks)| (first..first + blocks).contains(&block));
+        is_listed || older.ranges > older.listed.len() as u64 && older.listed.iter().all(|&(first, _)| first < block)
+    };
+    for (_, block) in oracle.places() {
+        if let Some(data) = alone.read(block)
+            && !is_older(block)
+        {
+            let since = known.since.get(&block).copied().unwrap_or(0);
+            oracle.saw_block((DISK, block), content_of(&data), since)?;
+        }
+    }
+    let is_told = alone.report.warnings.iter().any(|warning| warning.contains("used again"));
+    alone.end();
+    // With the fast tier all is there, and the capacity side is put right.
+    let mut world = World::open(shape, images, seed, oracle).map_err(|error| error.to_string())?;
+    world.check_survivors()?;
+    run(&mut world, &mut random, FULL, 10, 8)?;
+    at_rest(&mut world)?;
+    look_at_rest(shape, &world)?;
+    Ok(is_told)
+}
+
+#[test]
+fn lives_in_which_the_area_takes_no_more_writes() {
+    let small = Shape {
+        fast_bytes: 1664 << 10,
+        capacity_bytes: 900 << 10,
+        band_bytes: 32 << 10,
+        leaves: 2,
+        ..Shape::default()
+    };
+    let seeds = std::env::var("FOREBAY_ALONE_LIVES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let told =
+        (0..seeds).filter(|&seed| life_without_the_area(seed, &small).unwrap_or_else(|e| panic!("seed {seed}: {e}")));
+    assert!(told.count() as u64 > seeds / 4);
 }
 
 #[test]

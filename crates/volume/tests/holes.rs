@@ -29,6 +29,8 @@ mod disks;
 mod features;
 #[path = "holes/flushes.rs"]
 mod flushes;
+#[path = "holes/lost_devices.rs"]
+mod lost_devices;
 #[path = "holes/memory.rs"]
 mod memory;
 #[path = "holes/reads.rs"]

@@ -10,6 +10,8 @@
 
 #[path = "hostile/alone.rs"]
 mod alone;
+#[path = "hostile/area.rs"]
+mod area;
 #[path = "holes/child.rs"]
 mod child;
 #[path = "holes/device.rs"]

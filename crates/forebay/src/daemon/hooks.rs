@@ -8,7 +8,7 @@ use forebay_export::{Hooks, ServerControl};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 /// The daemon's part of the loop.
 pub struct Daemon {
@@ -20,6 +20,8 @@ pub struct Daemon {
     pub answerer: Answerer,
     /// That the pool takes no writes has been said.
     pub is_read_only_logged: bool,
+    /// Whether it was logged that the capacity-side checkpoint cannot be written.
+    pub is_capacity_side_logged: bool,
 }
 
 impl Hooks<PoolBackend> for Daemon {
@@ -54,6 +56,13 @@ impl Hooks<PoolBackend> for Daemon {
             && !std::mem::replace(&mut self.is_read_only_logged, true)
         {
             error!("the pool takes no more writes: {reason}");
+        }
+        let failing = backend.pool.engine.capacity_side_error();
+        let was_failing = std::mem::replace(&mut self.is_capacity_side_logged, failing.is_some());
+        match failing {
+            Some(error) if !was_failing => warn!("{error}"),
+            None if was_failing => info!("the capacity-side checkpoint is written again"),
+            _ => {}
         }
     }
 

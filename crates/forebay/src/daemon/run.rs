@@ -55,23 +55,33 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let started = Instant::now();
     let Opened { engine, devices, recovery: report, superblock, left } = pool::open_as(config, devices, opening)?;
     let recovery_time = started.elapsed();
-    info!(
-        "pool {:?} recovered in {:.3} s: {}, epoch {}, {} read, {} records, {} blocks dropped that were never durable",
-        superblock.name,
-        recovery_time.as_secs_f64(),
-        if report.clean { "it had been stopped cleanly" } else { "it had not been stopped cleanly" },
-        report.epoch,
-        output::size(report.read_bytes),
-        report.records,
-        report.dropped_blocks,
-    );
+    if opening == Opening::WithoutFast {
+        info!(
+            "pool {:?} opened without its fast tier in {:.3} s: a checkpoint of epoch {}, {} read, no journal replayed",
+            superblock.name,
+            recovery_time.as_secs_f64(),
+            report.epoch,
+            output::size(report.read_bytes),
+        );
+    } else {
+        info!(
+            "pool {:?} recovered in {:.3} s: {}, epoch {}, {} read, {} records, {} blocks dropped that were never durable",
+            superblock.name,
+            recovery_time.as_secs_f64(),
+            if report.clean { "it had been stopped cleanly" } else { "it had not been stopped cleanly" },
+            report.epoch,
+            output::size(report.read_bytes),
+            report.records,
+            report.dropped_blocks,
+        );
+    }
     if opening == Opening::Salvage {
         warn!("salvage: {} journal batches are gone; what they changed may show an OLDER state", report.holes);
     }
     if report.is_capacity_root_lost && left.is_none() {
         warn!(
-            "the capacity-side checkpoint cannot be read: until blocks are written again, what they are is unknown should the \
-             fast tier be lost"
+            "the capacity-side checkpoint cannot be read, and the map is too large to make all of it anew at once: until the other \
+             blocks are written again, what they are is unknown should the fast tier be lost"
         );
     }
     if let Some(left) = &left {
@@ -114,6 +124,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         clients: Clients::new(listener),
         answerer: Answerer::new(fixed, config.pool.overcommit),
         is_read_only_logged: false,
+        is_capacity_side_logged: false,
     };
     let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
     let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);

@@ -107,6 +107,8 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         },
         "journal": { "used_bytes": status.journal_used_bytes, "len_bytes": status.journal_len_bytes },
         "checkpoint": status.checkpoint,
+        "capacity_checkpoint": status.capacity_checkpoint,
+        "capacity_checkpoint_error": status.capacity_checkpoint_error,
         "evidence": backend.evidence.describe(),
         "requests_in_flight": status.in_flight,
         "latency_ns": {
@@ -127,6 +129,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "reclass_refused_blocks": counters.reclass_refused_blocks,
             "journal_bytes": counters.journal_bytes,
             "map_bytes": counters.map_bytes,
+            "capacity_side_bytes": counters.capacity_side_bytes,
             "flushes": counters.flushes,
             "flush_errors": counters.flush_errors,
             "last_flush_error": counters.last_flush_error,

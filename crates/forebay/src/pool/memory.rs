@@ -26,6 +26,11 @@ impl Budget {
         Self { engine_bytes: limit_bytes - limit_bytes / 8, connections_bytes, evidence_bytes }
     }
 
+    /// The limit of which so many bytes are for the map of a capacity tier that is opened alone: three quarters of the engine's.
+    pub fn of_alone(map_bytes: u64) -> u64 {
+        map_bytes.div_ceil(21).saturating_mul(32)
+    }
+
     /// Settings of the engine.
     pub fn engine(&self) -> EngineOptions {
         EngineOptions {
@@ -81,5 +86,13 @@ mod tests {
         // What libnbd reads at most at once.
         assert_eq!((session(1 << 30).payload_bytes_max, session(1 << 30).in_flight_bytes_max), (32 << 20, 4 << 20));
         assert_eq!(session(64 << 20).payload_bytes_max, 8 << 20);
+    }
+
+    #[test]
+    fn the_limit_that_a_refusal_names_is_enough() {
+        for map_bytes in [1, 20 << 20, 3 << 30] {
+            let limit_bytes = Budget::of_alone(map_bytes).next_multiple_of(1 << 20);
+            assert!(Budget::of(limit_bytes).engine().memory_limit_bytes / 4 * 3 >= map_bytes, "{map_bytes}");
+        }
     }
 }

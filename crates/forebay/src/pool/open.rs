@@ -132,7 +132,10 @@ fn open_degraded(config: &Config, mut devices: Devices) -> Result<Opened> {
         recovery::open_degraded(&mut devices, &config.class_specs(), options).map_err(explain)?;
     report.unusable.iter().for_each(|(name, why)| warn!("{name} cannot be used: {why}"));
     if report.missing.is_empty() {
-        bail!("no device of the pool is missing: start without --degraded");
+        bail!(
+            "no device of the pool is missing: start without --degraded; where that is refused, because something cannot be \
+             written, `forebay serve --salvage CONFIG` reads what is there"
+        );
     }
     let superblock = recovery::read_superblock(&mut devices, 0)?.0;
     let left = Left { label: report.label(), disks: report.disks };
@@ -191,10 +194,14 @@ fn explain_alone(error: AloneError) -> anyhow::Error {
     let text = error.to_string();
     match error {
         AloneError::Member(error) => explain(OpenError::Member(error)),
-        AloneError::FirstDevice(_) => {
+        AloneError::FirstDevice { .. } => {
             anyhow!("{text}; name it in the configuration (`forebay inspect PATH` tells ids)")
         }
-        AloneError::Root(_) | AloneError::Stale { .. } => finding(format!("{text}. Restore from a backup")),
+        AloneError::Root(_) => finding(format!("{text}. Restore from a backup")),
+        AloneError::Memory { needed_bytes, .. } => {
+            let limit_bytes = Budget::of_alone(needed_bytes).next_multiple_of(1 << 20);
+            anyhow!("{text}: raise memory.limit to {} MiB or more", limit_bytes >> 20)
+        }
         error => anyhow::Error::new(error).context("the capacity tier cannot be opened alone"),
     }
 }
@@ -230,6 +237,10 @@ pub fn explain(error: OpenError) -> anyhow::Error {
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --without-fast CONFIG` reads what the capacity tier \
              holds; restore from a backup"
         )),
+        OpenError::Checkpoint(_) => anyhow!(
+            "{text}. A device does not take writes: replace it or repair its path. Until then `forebay serve --salvage CONFIG` reads \
+             what is there, without writing"
+        ),
         OpenError::Limit { .. } => {
             anyhow!("{text} (an eighth of memory.limit is kept for connections): raise memory.limit")
         }

@@ -130,7 +130,7 @@ impl Engine {
             match freed {
                 Freed::Slots { first, count } => self.space.slots.clear_run(first, count),
                 // What the last checkpoint on the capacity tier names waits for the next one.
-                Freed::Band(band) if self.checkpoint.capacity.pins(band) => {}
+                Freed::Band(band) if self.checkpoint.capacity.pins(band, self.clock.now_ns()) => {}
                 Freed::Band(band) => self.summaries.trim(band, &mut self.space.bands, &mut self.outbox),
             }
         }

@@ -42,7 +42,6 @@ pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
 
 use crate::journal::Journal;
-use crate::layout::capacity_root::DEVICE;
 use crate::map::index::Disk;
 use crate::request::Completion;
 use checkpoint::Checkpoint;
@@ -186,7 +185,10 @@ impl Engine {
                 let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
                 capacity.page_written((key, slot, crc), result, pages);
             }
-            Pending::CapacityOut => self.checkpoint.pages.ended(DEVICE, result),
+            Pending::CapacityOut => {
+                let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
+                capacity.ended(result, pages);
+            }
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),

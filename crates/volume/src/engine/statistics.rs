@@ -28,8 +28,10 @@ pub struct Counters {
     pub reclass_refused_blocks: u64,
     /// Bytes written to the journal.
     pub journal_bytes: u64,
-    /// Bytes of map pages and roots written.
+    /// Bytes of map pages and roots written to the fast tier.
     pub map_bytes: u64,
+    /// Bytes written to the capacity tier so that it can be opened alone.
+    pub capacity_side_bytes: u64,
     /// Flushes sent to devices (each to all that needed it).
     pub flushes: u64,
     /// Failed flushes.

@@ -42,6 +42,10 @@ pub struct Status {
     pub bands: usize,
     /// Number of the last durable checkpoint.
     pub checkpoint: u64,
+    /// The newest checkpoint that is on the capacity tier, too, as far as that is known.
+    pub capacity_checkpoint: Option<u64>,
+    /// Why the last attempt at writing one there failed, and what that means.
+    pub capacity_checkpoint_error: Option<String>,
     /// Epoch.
     pub epoch: u64,
     /// Why no writes are taken, where that is so.
@@ -210,7 +214,11 @@ impl Engine {
                 live_bytes: self.space.bands.valid_sectors() * 512,
             },
             classes: self.stats.classes.clone(),
-            counters: Counters { map_bytes: self.checkpoint.pages.written_bytes(), ..self.stats.counters.clone() },
+            counters: Counters {
+                map_bytes: self.checkpoint.pages.written_bytes(),
+                capacity_side_bytes: self.checkpoint.capacity.written_bytes(),
+                ..self.stats.counters.clone()
+            },
             in_flight: self.requests_in_flight(),
             leaves_resident: self.map.frames.resident(),
             leaves_limit: self.map.frames.limit(),
@@ -219,6 +227,8 @@ impl Engine {
             free_bands,
             bands: self.space.bands.count(),
             checkpoint: self.checkpoint_number(),
+            capacity_checkpoint: self.checkpoint.capacity.newest(),
+            capacity_checkpoint_error: self.checkpoint.capacity.describe_error(),
             epoch: self.journal.epoch(),
             read_only: self.read_only.clone(),
             flush_failed: self.flushes.has_failed(),

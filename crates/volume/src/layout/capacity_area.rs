@@ -1,9 +1,11 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
 use super::codec::{Reader, Writer};
-use super::page::LEAF_ENTRIES;
+use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
 
+/// Device that holds it: the first of the capacity tier.
+pub const DEVICE: usize = 1;
 /// Size of a header in bytes.
 pub const HEADER_BYTES: usize = 4096;
 /// Most sequences of records in flight that are kept.
@@ -75,6 +77,15 @@ impl CapacityArea {
             && self.root_len_bytes > HEADER_BYTES as u64
             && self.pages > 0
             && end.is_some_and(|end| end <= end_bytes)
+    }
+
+    /// Whether a pool of devices of these sizes in bytes can need so much: who allocates for it need not look.
+    #[must_use]
+    pub fn is_needed(&self, mut sizes: impl Iterator<Item = u64>, band_bytes: u64) -> bool {
+        let Some(all_bytes) = sizes.try_fold(0u64, u64::checked_add) else { return false };
+        let most = Self::plan(self.offset_bytes, all_bytes, all_bytes / band_bytes.max(1));
+        // What is not addressed by sectors is heads and ends of devices.
+        all_bytes <= 2 * 512 * SECTORS_MAX && self.root_len_bytes <= most.root_len_bytes && self.pages <= most.pages
     }
 
     /// Slots for pages.

@@ -4,7 +4,7 @@
 use super::Id;
 use super::band_summary::{BandShape, SummaryEntry, take_entries};
 use super::capacity_area::PAGE_REF_BYTES;
-pub use super::capacity_area::{CapacityArea, HEADER_BYTES, UNAPPLIED_MAX};
+pub use super::capacity_area::{CapacityArea, DEVICE, HEADER_BYTES, UNAPPLIED_MAX};
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::LEAF_ENTRIES;
@@ -15,8 +15,6 @@ use super::{is_sealed, seal};
 use forebay_block::checksum::crc32c;
 use std::collections::BTreeSet;
 
-/// Device that holds it: the first of the capacity tier.
-pub const DEVICE: usize = 1;
 /// No page of the disk is missing from the list.
 pub const ALL_LISTED: u32 = u32::MAX;
 const HEADER_MAGIC: [u8; 4] = *b"FBCH";
@@ -36,6 +34,8 @@ pub struct CapacityHeader {
     pub blob_len_bytes: u64,
     /// CRC of the blob.
     pub blob_crc: u32,
+    /// Generation of the map pages of the same attempt: an attempt that came to nothing has the checkpoint's number, too.
+    pub generation: u32,
 }
 
 impl CapacityHeader {
@@ -50,6 +50,7 @@ impl CapacityHeader {
         w.u64(self.epoch);
         w.u64(self.blob_len_bytes);
         w.u32(self.blob_crc);
+        w.u32(self.generation);
         w.bytes.resize(HEADER_BYTES, 0);
         seal(&mut w.bytes);
         w.bytes
@@ -65,7 +66,13 @@ impl CapacityHeader {
         if r.id()? != *pool {
             return None;
         }
-        let header = Self { checkpoint: r.u64()?, epoch: r.u64()?, blob_len_bytes: r.u64()?, blob_crc: r.u32()? };
+        let header = Self {
+            checkpoint: r.u64()?,
+            epoch: r.u64()?,
+            blob_len_bytes: r.u64()?,
+            blob_crc: r.u32()?,
+            generation: r.u32()?,
+        };
         (header.checkpoint < COUNTER_LIMIT && header.epoch < COUNTER_LIMIT).then_some(header)
     }
 }
@@ -190,8 +197,8 @@ impl CapacityRoot {
 
     /// Header for an encoded blob.
     #[must_use]
-    pub fn header(blob: &[u8], checkpoint: u64, epoch: u64) -> CapacityHeader {
-        CapacityHeader { checkpoint, epoch, blob_len_bytes: blob.len() as u64, blob_crc: crc32c(blob) }
+    pub fn header(blob: &[u8], checkpoint: u64, epoch: u64, generation: u32) -> CapacityHeader {
+        CapacityHeader { checkpoint, epoch, blob_len_bytes: blob.len() as u64, blob_crc: crc32c(blob), generation }
     }
 
     /// Decodes a blob; `None` where it holds what the pool of this superblock cannot have.

@@ -99,7 +99,7 @@ fn entries_have_the_size_that_the_area_counts_with() {
 
 #[test]
 fn headers_are_those_of_their_pool() {
-    let header = CapacityHeader { checkpoint: 5, epoch: 2, blob_len_bytes: 99, blob_crc: 7 };
+    let header = CapacityHeader { checkpoint: 5, epoch: 2, blob_len_bytes: 99, blob_crc: 7, generation: 3 };
     let bytes = header.encode(&[1; 16]);
     assert_eq!(CapacityHeader::decode(&bytes, &[1; 16]), Some(header));
     assert_eq!(CapacityHeader::decode(&bytes, &[2; 16]), None);

@@ -5,14 +5,23 @@ use crate::layout::capacity_root::{ALL_LISTED, CapacityArea, CapacityDisk, Capac
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES, TierPage};
 use crate::space::slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Disk and number of a page.
 pub type PageKey = (u16, u32);
+/// Disk and number of a leaf, as one number in the same order.
+type LeafKey = u64;
 
-/// Memory in bytes that a page and the changes of its leaves take at most between two checkpoints.
-pub const BYTES_PER_PAGE: u64 = 64;
-/// Memory in bytes that a leaf which was written takes until its page is.
-pub const BYTES_PER_LEAF: u64 = 160;
+/// Memory in bytes that a page takes at most, with word of which of its leaves were forgotten.
+pub const BYTES_PER_PAGE: u64 = 88;
+/// Memory in bytes that a leaf which was written takes at most until its page is.
+pub const BYTES_PER_LEAF: u64 = 180;
+// A node of the standard library's tree holds 5 to 11 entries of a key and a pointer, and a few more bytes; nodes above take a
+// tenth of that; what is pointed to, 16 bytes of the allocator.
+const _: () = {
+    let node_bytes = 11 * (size_of::<LeafKey>() + size_of::<usize>()) + 24;
+    assert!((node_bytes / 5 * 11 / 10 + size_of::<LeafTiers>() + 16) as u64 <= BYTES_PER_LEAF);
+};
 
 #[derive(Clone, Copy, Debug)]
 struct Stored {
@@ -38,14 +47,20 @@ pub struct Tiers {
     pub area: CapacityArea,
     slots: Slots,
     pages: BTreeMap<PageKey, Stored>,
+    /// How many of them no durable checkpoint names.
+    not_durable: usize,
     /// By disk: pages from here on that are not stored are unknown.
     unlisted_from: BTreeMap<u16, u32>,
     /// Leaves written by checkpoints since their page was.
-    changed: BTreeMap<PageKey, BTreeMap<u8, LeafTiers>>,
+    changed: BTreeMap<LeafKey, Box<LeafTiers>>,
+    /// Leaves that were written and not kept, one bit each: unknown when their page is written.
+    forgotten: BTreeMap<PageKey, u32>,
     /// The next page that the checkpoint in progress has to write.
     next: Option<PageKey>,
     /// Slots to be freed when the next checkpoint is durable.
     superseded: Vec<u64>,
+    /// Slots that a root names which is not used and may be opened yet: not taken as long as there are others.
+    guarded: Vec<u64>,
     /// Bands freed since the last freeze: the checkpoint after that still names them.
     freed_since: Vec<u32>,
     /// Bands freed before it: free when it is durable.
@@ -60,6 +75,19 @@ impl Default for Tiers {
     }
 }
 
+const fn leaf_key(disk: u16, leaf: u64) -> LeafKey {
+    (disk as u64) << 48 | leaf & ((1 << 48) - 1)
+}
+
+fn page_of(key: LeafKey) -> PageKey {
+    ((key >> 48) as u16, ((key & ((1 << 48) - 1)) / PAGE_LEAVES as u64) as u32)
+}
+
+fn leaves_of((disk, number): PageKey) -> RangeInclusive<LeafKey> {
+    let first = leaf_key(disk, u64::from(number) * PAGE_LEAVES as u64);
+    first..=first + PAGE_LEAVES as u64 - 1
+}
+
 impl Tiers {
     /// No page: a new pool.
     #[must_use]
@@ -68,10 +96,13 @@ impl Tiers {
             area,
             slots: Slots::from_words(Vec::new(), area.slots()),
             pages: BTreeMap::new(),
+            not_durable: 0,
             unlisted_from: BTreeMap::new(),
             changed: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
             next: None,
             superseded: Vec::new(),
+            guarded: Vec::new(),
             freed_since: Vec::new(),
             freed_before: Vec::new(),
             trimming: Vec::new(),
@@ -91,15 +122,32 @@ impl Tiers {
         }
     }
 
-    /// A checkpoint writes a leaf.
+    /// Another root that is whole: it may be the one that is opened should the fast tier be lost now, so its pages stay until
+    /// the next checkpoint is durable, as far as there are other slots.
+    pub fn guard(&mut self, root: &CapacityRoot) {
+        let slots = root.disks.iter().flat_map(|disk| &disk.pages).map(|page| u64::from(page.slot));
+        self.guarded.extend(slots.filter(|&slot| self.slots.set(slot)));
+    }
+
+    /// What is known of a leaf: a checkpoint writes it, or it was read.
     pub fn leaf_written(&mut self, disk: u16, leaf: u64, tiers: LeafTiers) {
-        if !self.area.exists() {
-            return;
+        if self.area.exists() && leaf / (PAGE_LEAVES as u64) < u64::from(u32::MAX) {
+            self.changed.insert(leaf_key(disk, leaf), Box::new(tiers));
         }
-        let (number, at) = (leaf / PAGE_LEAVES as u64, leaf % PAGE_LEAVES as u64);
-        if let Ok(number) = u32::try_from(number) {
-            self.changed.entry((disk, number)).or_default().insert(at as u8, tiers);
-        }
+    }
+
+    /// Nothing is known of a leaf any more.
+    pub fn forget(&mut self, disk: u16, leaf: u64) {
+        self.forget_key(leaf_key(disk, leaf));
+    }
+
+    fn forget_key(&mut self, key: LeafKey) {
+        *self.forgotten.entry(page_of(key)).or_default() |= 1 << (key % PAGE_LEAVES as u64);
+    }
+
+    /// Of a disk of which nothing was known: what its pages below this one map is known, but for leaves that were forgotten.
+    pub fn is_known_below(&mut self, disk: u16, page: u32) {
+        self.unlisted_from.insert(disk, page);
     }
 
     /// A checkpoint begins: what is freed from now on belongs to the next.
@@ -111,8 +159,19 @@ impl Tiers {
 
     /// The next page to be written by the checkpoint, of disks that still exist.
     pub fn next_changed(&mut self, exists: impl Fn(u16) -> bool) -> Option<PageKey> {
-        let from = self.next?;
-        let found = self.changed.range(from..).map(|(&key, _)| key).find(|key| exists(key.0));
+        let mut from = self.next?;
+        let found = loop {
+            let changed = self.changed.range(*leaves_of(from).start()..).next().map(|(&key, _)| page_of(key));
+            let forgotten = self.forgotten.range(from..).next().map(|(&key, _)| key);
+            let key = changed.into_iter().chain(forgotten).min();
+            match key {
+                Some(key) if !exists(key.0) => match key.0.checked_add(1) {
+                    Some(disk) => from = (disk, 0),
+                    None => break None,
+                },
+                key => break key,
+            }
+        };
         self.next = found.and_then(|(disk, number)| match number.checked_add(1) {
             Some(number) => Some((disk, number)),
             None => disk.checked_add(1).map(|disk| (disk, 0)),
@@ -143,16 +202,21 @@ impl Tiers {
     /// Puts the changed leaves into their page, and takes a slot for it. `None`: nothing is to be written, because there is
     /// nothing to say, or no room to say it in.
     pub fn place(&mut self, key: PageKey, mut page: TierPage) -> Option<(u64, TierPage)> {
-        for (&at, tiers) in self.changed.get(&key).into_iter().flatten() {
-            if let Some(leaf) = page.leaves.get_mut(usize::from(at)) {
-                *leaf = Some(tiers.clone());
+        let forgotten = self.forgotten.get(&key).copied().unwrap_or(0);
+        for (at, leaf) in page.leaves.iter_mut().enumerate().filter(|(at, _)| forgotten >> at & 1 == 1) {
+            debug_assert!(at < PAGE_LEAVES);
+            *leaf = None;
+        }
+        for (leaf, tiers) in self.changed.range(leaves_of(key)) {
+            if let Some(leaf) = page.leaves.get_mut((leaf % PAGE_LEAVES as u64) as usize) {
+                *leaf = Some(LeafTiers::clone(tiers));
             }
         }
         let absent = self.absent(key);
         let is_listed = self.pages.contains_key(&key) || self.pages.len() < self.area.pages as usize;
         if page != absent
             && is_listed
-            && let Some((slot, _)) = self.slots.allocate(1)
+            && let Some(slot) = self.take_slot(key)
         {
             return Some((slot, page));
         }
@@ -161,42 +225,65 @@ impl Tiers {
             let from = self.unlisted_from.entry(key.0).or_insert(ALL_LISTED);
             *from = key.1.min(*from);
         }
-        self.changed.remove(&key);
+        self.is_settled(key);
         self.drop_page(key);
         None
     }
 
-    fn drop_page(&mut self, key: PageKey) {
-        if let Some(old) = self.pages.remove(&key) {
-            self.give_up(old);
+    /// A slot for a page: a free one, as long as those are left that pages need which have to be replaced. A page that no
+    /// durable checkpoint names is written in its place again where attempts which came to nothing have taken all others.
+    fn take_slot(&mut self, key: PageKey) -> Option<u64> {
+        let own = self.pages.get(&key).filter(|stored| !stored.is_durable).map(|stored| u64::from(stored.slot));
+        let needed = (self.area.pages as usize).saturating_sub(self.not_durable) as u64;
+        if let Some(own) = own.filter(|_| self.slots.free() <= needed) {
+            return Some(own);
         }
+        self.slots.allocate(1).map(|(slot, _)| slot).or_else(|| self.guarded.pop()).or(own)
     }
 
-    fn give_up(&mut self, old: Stored) {
-        if old.is_durable {
-            self.superseded.push(u64::from(old.slot));
-        } else {
-            // No durable checkpoint names it.
-            self.slots.clear(u64::from(old.slot));
+    /// Nothing is left to be said of a page.
+    fn is_settled(&mut self, key: PageKey) {
+        let leaves: Vec<LeafKey> = self.changed.range(leaves_of(key)).map(|(&leaf, _)| leaf).collect();
+        leaves.iter().for_each(|leaf| drop(self.changed.remove(leaf)));
+        self.forgotten.remove(&key);
+    }
+
+    fn drop_page(&mut self, key: PageKey) {
+        match self.pages.remove(&key) {
+            Some(old) if old.is_durable => self.superseded.push(u64::from(old.slot)),
+            Some(old) => {
+                // No durable checkpoint names it.
+                self.not_durable -= 1;
+                self.slots.clear(u64::from(old.slot));
+            }
+            None => {}
         }
     }
 
     /// A page reached the device, or not: then its leaves wait for the next attempt.
     pub fn page_written(&mut self, key: PageKey, slot: u64, crc: u32, is_good: bool) {
-        if !is_good {
+        let is_in_place = self.pages.get(&key).is_some_and(|old| u64::from(old.slot) == slot);
+        if !is_good && is_in_place {
+            // What it was is gone, but for what has changed since.
+            self.drop_page(key);
+            self.forgotten.insert(key, u32::MAX);
+        } else if !is_good {
             self.slots.clear(slot);
-            return;
+        } else {
+            self.is_settled(key);
+            self.drop_page(key);
+            self.slots.set(slot);
+            self.not_durable += 1;
+            self.pages.insert(key, Stored { slot: slot as u32, crc, is_durable: false });
         }
-        self.changed.remove(&key);
-        self.drop_page(key);
-        self.pages.insert(key, Stored { slot: slot as u32, crc, is_durable: false });
     }
 
     /// Forgets disks that are gone.
     pub fn retain(&mut self, exists: impl Fn(u16) -> bool) {
         let gone: Vec<PageKey> = self.pages.keys().copied().filter(|key| !exists(key.0)).collect();
         gone.into_iter().for_each(|key| self.drop_page(key));
-        self.changed.retain(|key, _| exists(key.0));
+        self.changed.retain(|&key, _| exists(page_of(key).0));
+        self.forgotten.retain(|key, _| exists(key.0));
         self.unlisted_from.retain(|disk, _| exists(*disk));
     }
 
@@ -234,102 +321,28 @@ impl Tiers {
 
     /// A checkpoint is durable: the bands that it does not name, nor any that follows.
     pub fn durable(&mut self) -> Vec<u32> {
-        for slot in std::mem::take(&mut self.superseded) {
+        for slot in std::mem::take(&mut self.superseded).into_iter().chain(std::mem::take(&mut self.guarded)) {
             self.slots.clear(slot);
         }
         self.pages.values_mut().for_each(|page| page.is_durable = true);
+        self.not_durable = 0;
+        std::mem::take(&mut self.freed_before)
+    }
+
+    /// A checkpoint is durable, and the capacity tier knows nothing of it: bands that it does not name. Of leaves that wait for
+    /// their page at most so many are kept.
+    pub fn durable_without(&mut self, leaves_max: usize) -> Vec<u32> {
+        if self.changed.len() > leaves_max {
+            while self.changed.len() > leaves_max / 2
+                && let Some((key, _)) = self.changed.pop_last()
+            {
+                self.forget_key(key);
+            }
+        }
         std::mem::take(&mut self.freed_before)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use forebay_block::DiskId;
-
-    fn tiers() -> Tiers {
-        Tiers::new(CapacityArea { offset_bytes: 1 << 17, root_len_bytes: 8192, pages: 2 })
-    }
-
-    /// Something that a leaf maps, by its sum.
-    fn leaf(sum: u64) -> LeafTiers {
-        let mut page = vec![0; 4096];
-        let entry = crate::layout::page::Entry::Data { location: 8, class: forebay_block::ClassId(0) };
-        crate::layout::page::set_leaf_entry(&mut page, 0, entry, 1);
-        let mut tiers = LeafTiers::of(&page, |_| false);
-        tiers.sum = sum;
-        tiers
-    }
-
-    /// Writes what has changed; (page, slot) of each.
-    fn write(tiers: &mut Tiers, is_good: bool) -> Vec<(PageKey, u64)> {
-        tiers.freeze(&BTreeSet::new());
-        let mut written = Vec::new();
-        while let Some(key) = tiers.next_changed(|_| true) {
-            let page = match tiers.work(key) {
-                Work::Read(_) => TierPage::empty(),
-                Work::Make(page) => page,
-            };
-            if let Some((slot, page)) = tiers.place(key, page) {
-                let (_, crc) = page.encode(DiskId(key.0), key.1);
-                tiers.page_written(key, slot, crc, is_good);
-                written.push((key, slot));
-            }
-        }
-        written
-    }
-
-    #[test]
-    fn a_slot_that_a_durable_checkpoint_names_is_not_used_again_before_the_next_is_durable() {
-        let mut tiers = tiers();
-        tiers.leaf_written(1, 0, leaf(1));
-        let first = write(&mut tiers, true);
-        assert!(tiers.durable().is_empty());
-        let mut seen = vec![first[0].1];
-        // Attempts that come to nothing, more than there are slots.
-        for attempt in 0..6 {
-            tiers.leaf_written(1, 0, leaf(2 + attempt));
-            let written = write(&mut tiers, attempt % 2 == 0);
-            assert!(written.len() == 1 && written[0].1 != first[0].1, "{written:?}");
-            seen.push(written[0].1);
-        }
-        assert_eq!(tiers.disk(1, "d", 1 << 30).pages.len(), 1);
-        tiers.durable();
-        assert_eq!(tiers.slots.free(), 3);
-    }
-
-    #[test]
-    fn what_does_not_fit_is_unknown_and_not_empty() {
-        let mut tiers = tiers();
-        for page in [0, 1, 7, 9] {
-            tiers.leaf_written(1, page * PAGE_LEAVES as u64, leaf(page));
-        }
-        assert_eq!(write(&mut tiers, true).len(), 2);
-        tiers.durable();
-        let disk = tiers.disk(1, "d", 1 << 40);
-        assert_eq!((disk.unlisted_from, disk.pages.len()), (7, 2));
-        assert_eq!(tiers.work((1, 8)), Work::Make(TierPage::unknown()));
-        assert_eq!(tiers.work((1, 3)), Work::Make(TierPage::empty()));
-        // One that maps nothing any more makes room.
-        tiers.leaf_written(1, 0, LeafTiers::EMPTY);
-        tiers.leaf_written(1, 8 * PAGE_LEAVES as u64, leaf(3));
-        assert_eq!(write(&mut tiers, true).len(), 1);
-        let disk = tiers.disk(1, "d", 1 << 40);
-        assert_eq!(disk.pages.iter().map(|page| page.number).collect::<Vec<_>>(), [1, 8]);
-        // Its root lost: nothing is known any more of what was not written since.
-        let mut again = Tiers::new(tiers.area);
-        again.load(None, [1].into_iter());
-        assert_eq!(again.work((1, 0)), Work::Make(TierPage::unknown()));
-    }
-
-    #[test]
-    fn a_band_waits_for_a_checkpoint_that_began_after_it_was_freed() {
-        let mut tiers = tiers();
-        tiers.pin(3);
-        tiers.freeze(&BTreeSet::new());
-        tiers.pin(4);
-        assert_eq!((tiers.pinned(), tiers.durable()), (2, vec![3]));
-        tiers.freeze(&BTreeSet::new());
-        assert_eq!((tiers.durable(), tiers.pinned()), (vec![4], 0));
-    }
-}
+#[path = "tiers_tests.rs"]
+mod tests;

@@ -1,8 +1,13 @@
 //! Reading the root that checkpoints leave on the capacity tier.
 
+use super::leaves::{next_leaves, read_leaves};
+use crate::engine::Engine;
 use crate::io::Devices;
-use crate::layout::capacity_root::{CapacityHeader, CapacityRoot, HEADER_BYTES};
+use crate::layout::capacity_root::{ALL_LISTED, CapacityHeader, CapacityRoot, DEVICE, HEADER_BYTES};
+use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
+use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES};
+use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
 
 /// What an area holds.
@@ -37,8 +42,13 @@ fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, pari
     if header.blob_len_bytes > area.blob_bytes_max() {
         return Found::Damaged(header);
     }
-    let padded = header.blob_len_bytes.next_multiple_of(4096) as usize;
-    let Ok(mut blob) = devices.read(device, offset_bytes + HEADER_BYTES as u64, padded) else {
+    let blob_offset_bytes = offset_bytes + HEADER_BYTES as u64;
+    let padded = header.blob_len_bytes.next_multiple_of(4096);
+    // The superblock may claim a device of any size: memory is taken for what can be there.
+    if blob_offset_bytes.checked_add(padded).is_none_or(|end| end > devices.list[device].geometry().size_bytes) {
+        return Found::Damaged(header);
+    }
+    let Ok(mut blob) = devices.read(device, blob_offset_bytes, padded as usize) else {
         return Found::Damaged(header);
     };
     blob.truncate(header.blob_len_bytes as usize);
@@ -51,16 +61,63 @@ fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, pari
     }
 }
 
-/// The root that was written with a checkpoint of the fast tier.
-pub(super) fn capacity_root_of(
+/// Loads what the capacity tier knows, as of a checkpoint of the fast tier; false where that cannot be read.
+pub(super) fn load_capacity_side(
     devices: &mut Devices,
     superblock: &Superblock,
-    checkpoint: u64,
-    epoch: u64,
-) -> Option<CapacityRoot> {
-    let found = read_capacity_roots(devices, crate::layout::capacity_root::DEVICE, superblock);
-    found.into_iter().find_map(|found| match found {
-        Found::Root(header, root) if (header.checkpoint, header.epoch) == (checkpoint, epoch) => Some(root),
-        _ => None,
-    })
+    header: &RootHeader,
+    root: &Root,
+    engine: &mut Engine,
+) -> bool {
+    let of_then = |found: &CapacityHeader| {
+        (found.checkpoint, found.epoch, found.generation) == (header.checkpoint, header.epoch, root.generation)
+    };
+    let (mut loaded, mut others) = (None, Vec::new());
+    for found in read_capacity_roots(devices, DEVICE, superblock) {
+        match found {
+            Found::Root(header, capacity_root) if of_then(&header) => loaded = Some((header, capacity_root)),
+            Found::Root(header, capacity_root) => others.push((header, capacity_root)),
+            Found::Damaged(_) | Found::Nothing => {}
+        }
+    }
+    let capacity = &mut engine.checkpoint.capacity;
+    let newest = others.iter().map(|(header, _)| header.checkpoint).max();
+    capacity.found(loaded.as_ref().map(|(header, _)| header.checkpoint).or(newest));
+    let tiers = capacity.tiers();
+    tiers.load(loaded.as_ref().map(|(_, root)| root), root.disks.iter().map(|disk| disk.id));
+    // Until the next checkpoint is durable it may be one of these that is opened should the fast tier be lost.
+    let may_be_opened = |other: u64| loaded.as_ref().is_none_or(|(header, _)| other > header.checkpoint);
+    others.iter().filter(|(header, _)| may_be_opened(header.checkpoint)).for_each(|(_, root)| tiers.guard(root));
+    loaded.is_some()
+}
+
+/// Makes anew what the capacity tier has to know of the map, which cannot be read there; it is written with the next checkpoint.
+/// False where there are more leaves than may be dirty at once: of the rest nothing is known until they are written again.
+pub(super) fn make_anew(devices: &mut Devices, engine: &mut Engine) -> bool {
+    let mut left = engine.setup.limits.dirty_leaves;
+    let mut is_whole = true;
+    let disks: Vec<DiskId> = engine.disks().map(|disk| disk.id).collect();
+    for id in disks {
+        let mut next = engine.map.disk(id).and_then(|disk| disk.next_leaf(0));
+        while let Some(first) = next.filter(|_| left > 0) {
+            let mut leaves = engine.map.disk(id).map(|disk| next_leaves(disk, first)).unwrap_or_default();
+            leaves.truncate(left);
+            left -= leaves.len();
+            for (&leaf, page) in leaves.iter().zip(read_leaves(devices, engine, id, &leaves)) {
+                let known = page.map(|page| LeafTiers::of(&page, |location| engine.setup.extents.is_fast(location)));
+                let tiers = engine.checkpoint.capacity.tiers();
+                match known {
+                    Some(known) => tiers.leaf_written(id.0, leaf, known),
+                    None => tiers.forget(id.0, leaf),
+                }
+            }
+            let last = leaves.last().copied();
+            next = last.and_then(|last| engine.map.disk(id).and_then(|disk| disk.next_leaf(last + 1)));
+        }
+        // Where it goes on from there nothing is known, the rest of that page included.
+        let known_below = next.map_or(ALL_LISTED, |leaf| (leaf / PAGE_LEAVES as u64) as u32);
+        is_whole &= next.is_none();
+        engine.checkpoint.capacity.tiers().is_known_below(id.0, known_below);
+    }
+    is_whole
 }

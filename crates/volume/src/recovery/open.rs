@@ -1,6 +1,6 @@
 //! Opening a pool: choose the root, load the index, replay the journal, decide once, and only then serve.
 
-use super::capacity::capacity_root_of;
+use super::capacity::{load_capacity_side, make_anew};
 use super::members::{MemberError, assemble, write_superblock};
 use super::replay::{self, MissingBatches};
 use super::report::{OpenError, RecoveryReport};
@@ -13,7 +13,7 @@ use crate::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
 use crate::overlay::Overlay;
-use crate::pool::drive;
+use crate::pool::write_checkpoint;
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use forebay_prism::{ClassSpec, ClassTable, Prism};
@@ -226,11 +226,12 @@ pub(super) fn open_members(
     }
     let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
     if superblock.capacity_area.exists() {
-        let capacity_root = capacity_root_of(devices, &superblock, header.checkpoint, header.epoch);
-        report.is_capacity_root_lost = capacity_root.is_none();
-        engine.checkpoint.capacity.tiers().load(capacity_root.as_ref(), root.disks.iter().map(|disk| disk.id));
+        report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
     replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
+    if report.is_capacity_root_lost {
+        report.is_capacity_root_lost = !make_anew(devices, &mut engine);
+    }
     report.read_bytes = devices.read_bytes - read_before;
 
     if unfenced {
@@ -243,9 +244,7 @@ pub(super) fn open_members(
         write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
     }
     engine.migrate.pause_all(true);
-    engine.request_checkpoint(false);
-    drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
-    if engine.checkpoint_number() == header.checkpoint {
+    if !write_checkpoint(&mut engine, devices, false) {
         let reason = engine.status().counters.last_checkpoint_error;
         return Err(OpenError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }

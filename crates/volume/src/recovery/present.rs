@@ -58,6 +58,8 @@ pub struct Present {
     pub superblocks: Vec<Option<Superblock>>,
     /// Devices that were given and cannot be used, and why.
     pub unusable: Vec<(String, String)>,
+    /// The first of these.
+    pub first_error: Option<MemberError>,
 }
 
 impl Present {
@@ -66,6 +68,23 @@ impl Present {
     pub fn missing(&self) -> Vec<usize> {
         let numbers = self.superblocks.iter().enumerate();
         numbers.filter(|(_, superblock)| superblock.is_none()).map(|(number, _)| number).collect()
+    }
+
+    /// The newest epoch in which a member was served.
+    #[must_use]
+    pub fn served_in(&self) -> Option<u64> {
+        self.superblocks
+            .iter()
+            .flatten()
+            .filter(|superblock| superblock.serving)
+            .map(|superblock| superblock.epoch)
+            .max()
+    }
+
+    /// The devices that were given and cannot be used, for messages; empty where there are none.
+    #[must_use]
+    pub fn describe_unusable(&self) -> String {
+        self.unusable.iter().map(|(device, why)| format!("; {device} cannot be used: {why}")).collect()
     }
 
     /// What is known of a member, for messages.
@@ -146,5 +165,5 @@ pub fn present(devices: &mut Devices) -> Result<Present, MemberError> {
             Box::new(Absent { name, geometry, done: Vec::new() })
         }));
     }
-    Ok(Present { newest, superblocks, unusable })
+    Ok(Present { newest, superblocks, unusable, first_error })
 }

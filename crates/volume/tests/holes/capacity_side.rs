@@ -1,13 +1,13 @@
 //! What is kept for the capacity tier to be opened alone, and bands that wait for it.
 
 use crate::alone::{Alone, Seen, band_blocks};
-use crate::device::{Kind, Region};
-use crate::rig::{BULK, CAPACITY, Rig, Setup, held};
+use crate::device::{Fate, Kind, Region, Seen as Request};
+use crate::rig::{BULK, CAPACITY, Rig, Setup, held, superblock};
 use forebay_volume::{Op, RequestError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-fn write(rig: &mut Rig, first: u64, blocks: u64, version: u32) {
+pub fn write(rig: &mut Rig, first: u64, blocks: u64, version: u32) {
     let token = rig.write_run(first, blocks, version, false, BULK);
     rig.wait(token).unwrap();
     rig.flush();
@@ -48,15 +48,14 @@ fn nothing_is_collected_for_bands_that_are_being_trimmed() {
     let mut rig = Rig::new(&setup);
     // Of 13 bands eight are full; then three are emptied by writes to three others, and one has some garbage.
     write(&mut rig, 0, 8 * band, 1);
-    write(&mut rig, 0, 3 * band, 2);
-    rig.put(5 * band, 2, None);
-    rig.flush();
     let reads = Arc::new(AtomicU64::new(0));
     let count = reads.clone();
     rig.devices[CAPACITY].rule(move |seen| {
         count.fetch_add(u64::from(seen.is(Kind::Read, Region::Bands)), Ordering::Relaxed);
         held(seen.kind == Kind::Discard)
     });
+    write(&mut rig, 0, 3 * band, 2);
+    rig.put(5 * band, 2, None);
     rig.checkpoint();
     rig.polls(50);
     assert!(rig.pool.engine.activity().trim);
@@ -99,4 +98,180 @@ fn a_writer_waits_for_bands_that_are_being_trimmed() {
     rig.devices[CAPACITY].heal();
     let answer = rig.wait(writer);
     assert!(answer.is_ok(), "{answer:?}");
+}
+
+/// Whether a request writes to the capacity-side area.
+fn is_area_write(seen: &Request<'_>) -> bool {
+    seen.is(Kind::Write, Region::Head)
+}
+
+/// What was written to the capacity-side area fails from now on.
+fn fail_area(rig: &Rig) {
+    rig.devices[CAPACITY].rule(|seen| if is_area_write(seen) { Fate::Failed } else { Fate::Good });
+}
+
+/// One sector of the capacity-side area could not be written: every checkpoint was given up, the journal filled, and writes
+/// were refused.
+#[test]
+fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
+    let setup = Setup::default();
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    write(&mut rig, 0, band, 1);
+    write(&mut rig, 100, band, 1);
+    rig.checkpoint();
+    let first = rig.pool.engine.checkpoint_number();
+    fail_area(&rig);
+    write(&mut rig, 0, band, 2);
+    rig.put(200, 2, None);
+    for _ in 0..4 {
+        rig.pool.engine.request_checkpoint(false);
+        rig.polls(100);
+    }
+    let status = rig.pool.engine.status();
+    assert_eq!((status.checkpoint, status.capacity_checkpoint), (first + 1, Some(first)));
+    let error = status.capacity_checkpoint_error.unwrap();
+    assert!(error.starts_with("the capacity-side checkpoint cannot be written: capacity0: "), "{error}");
+    // The band that it named is used again.
+    rig.checkpoint();
+    rig.polls(20);
+    write(&mut rig, 0, band, 3);
+    let reused = rig.find(CAPACITY, 0, 3)[0];
+    assert_eq!(rig.band(CAPACITY, reused), 0);
+    rig.checkpoint();
+    // What is shown without the fast tier is the checkpoint that is there and what came later, and says so.
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    assert_eq!(alone.report.checkpoint, first);
+    assert!(alone.report.warnings.iter().any(|warning| warning.contains("used again")), "{:?}", alone.report.warnings);
+    (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
+    (100..100 + band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1), "block {block}"));
+    drop(alone);
+    // With it all is there.
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert_eq!(rig.pool.engine.status().capacity_checkpoint_error, None);
+    assert_eq!((rig.get(0), rig.get(100), rig.get(200)), (Ok(3), Ok(1), Ok(2)));
+    // And the capacity side, healed, knows all of it.
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
+    assert_eq!((alone.see(200), alone.see(300)), (Seen::Gone, Seen::Nothing));
+    assert_eq!(alone.report.disks[0].maybe_older.blocks, 0);
+}
+
+/// It is tried again later, and never over the newest that is whole.
+#[test]
+fn a_capacity_side_that_could_not_be_written_is_written_again() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(1, 1, BULK);
+    rig.checkpoint();
+    let first = rig.pool.engine.checkpoint_number();
+    let area = superblock(&rig.devices).capacity_area;
+    let header = area.header_offset_bytes(first);
+    rig.devices[CAPACITY].rule(move |seen| {
+        let is_newest = (header..header + area.root_len_bytes).contains(&seen.offset_bytes);
+        assert!(!is_area_write(seen) || !is_newest, "the newest root is written over");
+        if is_area_write(seen) { Fate::Failed } else { Fate::Good }
+    });
+    for version in 2..8 {
+        rig.put(version, 1, BULK);
+        for _ in 0..5 {
+            rig.pool.engine.request_checkpoint(false);
+            rig.polls(50);
+        }
+    }
+    let status = rig.pool.engine.status();
+    assert!(status.checkpoint > first + 8, "{}", status.checkpoint);
+    assert_eq!(status.counters.checkpoint_errors, 3 + (status.checkpoint - first - 1) / 16);
+    rig.devices[CAPACITY].heal();
+    for _ in 0..20 {
+        rig.checkpoint();
+    }
+    let status = rig.pool.engine.status();
+    assert_eq!((status.capacity_checkpoint, status.capacity_checkpoint_error), (Some(status.checkpoint), None));
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    (1..8).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1)));
+    assert_eq!((alone.report.disks[0].maybe_older.blocks, alone.report.disks[0].later_blocks), (0, 0));
+}
+
+/// A stop, and an opening, with an area that cannot be written: a pool that could not be opened.
+#[test]
+fn a_pool_whose_capacity_side_cannot_be_written_is_stopped_and_opened() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(1, 1, BULK);
+    rig.checkpoint();
+    fail_area(&rig);
+    assert!(rig.pool.close());
+    let devices = rig.cut(|_| false);
+    devices[CAPACITY].lay_out(&superblock(&devices), CAPACITY);
+    let area = superblock(&devices).capacity_area;
+    devices[CAPACITY].rule(move |seen| {
+        let end = area.offset_bytes + area.len_bytes();
+        let is_area = (area.offset_bytes..end).contains(&seen.offset_bytes);
+        if seen.kind == Kind::Write && is_area { Fate::Failed } else { Fate::Good }
+    });
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert!(rig.pool.engine.status().capacity_checkpoint_error.is_some());
+    assert_eq!(rig.get(1), Ok(1));
+    rig.put(2, 1, BULK);
+    rig.flush();
+    // The epoch has moved on without a checkpoint there: what there is is shown.
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    assert!(alone.report.warnings.iter().any(|warning| warning.contains("epoch")), "{:?}", alone.report.warnings);
+    assert_eq!(alone.see(1), Seen::Version(1));
+}
+
+/// The capacity-side root could not be read when the pool was opened: nothing was known any more of what was not written
+/// again.
+#[test]
+fn what_cannot_be_read_of_the_capacity_side_is_made_anew_when_the_pool_is_opened() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(1, 1, BULK);
+    rig.put(2, 1, None);
+    rig.put(5000, 1, BULK);
+    rig.checkpoint();
+    let devices = rig.cut(|_| false);
+    let area = superblock(&devices).capacity_area;
+    devices[CAPACITY].rule(move |seen| {
+        let is_area = (area.offset_bytes..area.page_offset_bytes(0)).contains(&seen.offset_bytes);
+        if seen.kind == Kind::Read && is_area { Fate::Failed } else { Fate::Good }
+    });
+    let rig = Rig::open(&setup, devices).unwrap();
+    let status = rig.pool.engine.status();
+    assert_eq!(status.capacity_checkpoint, Some(status.checkpoint));
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    assert_eq!(alone.report.disks[0].maybe_older.blocks, 0);
+    assert_eq!(alone.report.disks[0].gone.blocks, 1);
+    assert_eq!(
+        [1, 2, 3, 5000].map(|block| alone.see(block)),
+        [Seen::Version(1), Seen::Gone, Seen::Nothing, Seen::Version(1)]
+    );
+}
+
+/// Bands that waited for a checkpoint held data that nobody needed until the journal was half full.
+#[test]
+fn many_bands_that_wait_or_one_for_long_are_reason_for_a_checkpoint() {
+    let setup = Setup::default();
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    write(&mut rig, 0, band, 1);
+    let before = rig.pool.engine.checkpoint_number();
+    write(&mut rig, 0, band, 2);
+    rig.polls(100);
+    assert_eq!(rig.pool.engine.checkpoint_number(), before, "one band of many");
+    rig.pass_ms(601_000);
+    rig.polls(100);
+    assert_eq!(rig.pool.engine.checkpoint_number(), before + 1, "one for long");
+    rig.pass_ms(601_000);
+    assert_eq!(rig.pool.engine.checkpoint_number(), before + 1, "none");
+    write(&mut rig, 0, 4 * band, 3);
+    write(&mut rig, 0, 4 * band, 4);
+    rig.polls(100);
+    assert!(rig.pool.engine.checkpoint_number() > before + 1, "many");
 }

@@ -26,7 +26,7 @@ fn forge_capacity_root(devices: &[Scripted], change: impl FnOnce(&mut CapacityRo
     let blob = root.encode(&area);
     let at = area.header_offset_bytes(old.checkpoint);
     devices[CAPACITY].forge(at + 4096, &blob);
-    let header = CapacityRoot::header(&blob, old.checkpoint, old.epoch);
+    let header = CapacityRoot::header(&blob, old.checkpoint, old.epoch, old.generation);
     devices[CAPACITY].forge(at, &header.encode(&superblock.pool));
 }
 

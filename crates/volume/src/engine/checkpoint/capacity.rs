@@ -12,26 +12,129 @@ use crate::layout::root::Root;
 use crate::layout::tier_page::TierPage;
 use crate::map::tiers::{PageKey, Tiers, Work};
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Pages read and written at once.
 const IN_FLIGHT_MAX: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// After so many attempts in a row that failed on this side checkpoints go on without it.
+const FAILURES_MAX: u32 = 3;
+/// Checkpoints from the last attempt that failed to the next, from then on.
+const AGAIN_AFTER: u64 = 16;
+/// A band that waits for a checkpoint for so long is reason enough for one.
+const PINNED_NS: u64 = 600_000_000_000;
+
 /// State of writing it.
+///
+/// **Where it cannot be written** checkpoints are made without it: the pool must not stop serving because of a sector that is
+/// needed only should the fast tier be lost. The newest whole root there, M, stays as it is: its area, its pages, and the leaves
+/// that have changed since wait for the next attempt, which goes to the other area. The bands that it names are *not* kept, as
+/// that would take all space in the end: they are freed with the checkpoints of the fast tier. M needs no mark for that, and
+/// none could be relied upon on a device that refuses writes: who opens it alone sees at the generation of a band that it was
+/// used again, takes what is there for later than M, and knows by the sum of each leaf whether what M named is still there.
 pub(crate) struct CapacityWriter {
     setup: Arc<Setup>,
     /// What the capacity tier knows of the map.
     tiers: Tiers,
     /// Header of the root that was written there.
     header: Option<CapacityHeader>,
+    /// Number of the newest whole root there: its area is not written.
+    newest: Option<u64>,
+    /// The checkpoint in progress does without.
+    is_left_out: bool,
+    /// Why the attempt in progress fails on this side.
+    error: Option<String>,
+    /// Why the last one did, where none was good since.
+    last_error: Option<String>,
+    /// Attempts in a row that did.
+    failures: u32,
+    /// Number of the first checkpoint that is to be tried after too many of them.
+    again_at: u64,
+    /// Since when bands wait for a checkpoint, at the latest.
+    pinned_since_ns: Option<u64>,
+    written_bytes: u64,
 }
 
 impl CapacityWriter {
     /// Nothing is on the capacity tier yet.
     pub fn new(setup: Arc<Setup>) -> Self {
         let tiers = Tiers::new(setup.superblock.capacity_area);
-        Self { setup, tiers, header: None }
+        Self {
+            setup,
+            tiers,
+            header: None,
+            newest: None,
+            is_left_out: false,
+            error: None,
+            last_error: None,
+            failures: 0,
+            again_at: 0,
+            pinned_since_ns: None,
+            written_bytes: 0,
+        }
+    }
+
+    /// Number of the newest whole root on the capacity tier, as an opening finds it.
+    pub fn found(&mut self, newest: Option<u64>) {
+        self.newest = newest;
+    }
+
+    /// Whether the last checkpoint is not on the capacity tier, and the next could be.
+    pub fn is_behind(&self, number: u64) -> bool {
+        self.tiers.area.exists() && self.newest != Some(number) && self.failures == 0
+    }
+
+    /// Whether the last attempt failed on this side.
+    pub fn has_failed_last(&self) -> bool {
+        self.last_error.is_some()
+    }
+
+    /// Number of the newest whole root there, as far as it is known.
+    pub fn newest(&self) -> Option<u64> {
+        self.newest.filter(|_| self.tiers.area.exists())
+    }
+
+    /// Why it cannot be written, in words, where the last attempt failed.
+    pub fn describe_error(&self) -> Option<String> {
+        let error = self.last_error.as_ref()?;
+        let left = match self.newest {
+            Some(newest) => format!(
+                "what can be read is that of checkpoint {newest}, and of later writes what reached the capacity tier"
+            ),
+            None => "nothing can be read".to_owned(),
+        };
+        Some(format!("the capacity-side checkpoint cannot be written: {error}; should the fast tier be lost {left}"))
+    }
+
+    /// Bytes of pages and roots sent since the start.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Checkpoint `number` begins; these bands are being trimmed.
+    pub fn begin(&mut self, number: u64, trimming: &BTreeSet<u32>) {
+        self.tiers.freeze(trimming);
+        self.error = None;
+        // The area of the newest whole root stays until there is a newer one.
+        let has_area = self.newest.is_none_or(|newest| newest % 2 != number % 2);
+        let is_due = self.failures < FAILURES_MAX || number >= self.again_at;
+        self.is_left_out = self.tiers.area.exists() && !(has_area && is_due);
+    }
+
+    /// Whether the attempt in progress fails on this side.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// A request of this side ended.
+    pub fn ended(&mut self, result: Result<(), IoError>, pages: &mut PageWriter) {
+        pages.ended(DEVICE, Ok(()));
+        if let Err(error) = result {
+            let device = &self.setup.names[DEVICE];
+            self.error.get_or_insert_with(|| format!("{device}: {error}"));
+        }
     }
 
     /// What the capacity tier knows of the map.
@@ -46,17 +149,26 @@ impl CapacityWriter {
 
     /// A band holds nothing any more, and the journal says so durably. True where it waits for the next checkpoint: the
     /// last one on the capacity tier may still name what was there.
-    pub fn pins(&mut self, band: u32) -> bool {
+    pub fn pins(&mut self, band: u32, now_ns: u64) -> bool {
         let waits = self.tiers.area.exists();
         if waits {
             self.tiers.pin(band);
+            self.pinned_since_ns.get_or_insert(now_ns);
         }
         waits
+    }
+
+    /// Whether a band waits for a checkpoint for long.
+    pub fn has_pinned_for_long(&self, now_ns: u64) -> bool {
+        self.pinned_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= PINNED_NS)
     }
 
     /// Writes changed pages, some at once; true when all were sent and have arrived.
     pub fn write_pages(&mut self, map: &Map, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         while pages.in_flight() < IN_FLIGHT_MAX {
+            if self.is_left_out || self.has_failed() {
+                return pages.in_flight() == 0;
+            }
             let Some(key) = self.tiers.next_changed(|disk| map.disks.contains_key(&disk)) else {
                 return pages.in_flight() == 0;
             };
@@ -99,7 +211,7 @@ impl CapacityWriter {
         let (bytes, crc) = page.encode(DiskId(key.0), key.1);
         let offset_bytes = self.tiers.area.page_offset_bytes(slot);
         let pending = Pending::TierPageOut { key, slot, crc };
-        send(offset_bytes, Buf::copy_of(&bytes).freeze(), false, pending, (pages, outbox));
+        self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), false, pending, (pages, outbox));
     }
 
     /// The write of a page ended.
@@ -110,7 +222,7 @@ impl CapacityWriter {
         pages: &mut PageWriter,
     ) {
         self.tiers.page_written(key, slot, crc, result.is_ok());
-        pages.ended(DEVICE, result);
+        self.ended(result, pages);
     }
 
     /// Writes the root of the capacity tier, of the same moment as `frozen`; its header follows when all is durable.
@@ -124,7 +236,7 @@ impl CapacityWriter {
         self.header = None;
         self.tiers.retain(|disk| map.disks.contains_key(&disk));
         let area = self.tiers.area;
-        if !area.exists() {
+        if !area.exists() || self.is_left_out {
             return;
         }
         let unapplied = &frozen.unapplied[frozen.unapplied.len().saturating_sub(UNAPPLIED_MAX)..];
@@ -151,15 +263,16 @@ impl CapacityWriter {
         let blob = root.encode(&area);
         if blob.len() as u64 > area.blob_bytes_max() {
             // It was made for what the superblock says: this cannot be, and must not cost the pool its checkpoints.
+            self.is_left_out = true;
             return;
         }
-        self.header = Some(CapacityRoot::header(&blob, number, epoch));
+        self.header = Some(CapacityRoot::header(&blob, number, epoch, frozen.generation));
         let mut offset_bytes = area.header_offset_bytes(number) + 4096;
         for chunk in blob.chunks(CHUNK_BYTES) {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            send(offset_bytes, buf.freeze(), false, Pending::CapacityOut, (pages, outbox));
+            self.send(offset_bytes, buf.freeze(), false, Pending::CapacityOut, (pages, outbox));
             offset_bytes += len;
         }
     }
@@ -170,23 +283,44 @@ impl CapacityWriter {
         let Some(header) = self.header.take() else { return false };
         let bytes = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
         let offset_bytes = self.tiers.area.header_offset_bytes(header.checkpoint);
-        send(offset_bytes, bytes, true, Pending::CapacityOut, (pages, outbox));
+        self.send(offset_bytes, bytes, true, Pending::CapacityOut, (pages, outbox));
         true
     }
 
-    /// The checkpoint comes to nothing.
-    pub fn abort(&mut self) {
-        self.header = None;
+    /// Checkpoint `number` is durable: bands that wait for it no more.
+    pub fn durable(&mut self, number: u64, now_ns: u64) -> Vec<u32> {
+        let freed = if self.is_left_out {
+            self.tiers.durable_without(self.setup.limits.dirty_leaves)
+        } else {
+            (self.newest, self.failures, self.last_error) = (Some(number), 0, None);
+            self.tiers.durable()
+        };
+        self.pinned_since_ns = (self.tiers.pinned() > 0).then_some(now_ns);
+        freed
     }
-}
 
-fn send(
-    offset_bytes: u64,
-    bytes: SharedBuf,
-    fua: bool,
-    pending: Pending,
-    (pages, outbox): (&mut PageWriter, &mut Outbox),
-) {
-    pages.begins(bytes.len() as u64);
-    outbox.send(DEVICE, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua }, pending);
+    /// Checkpoint `number` comes to nothing: why, where that was this side.
+    pub fn abort(&mut self, number: u64) -> Option<String> {
+        self.header = None;
+        let error = self.error.take()?;
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= FAILURES_MAX {
+            self.again_at = number + AGAIN_AFTER;
+        }
+        self.last_error = Some(error.clone());
+        Some(error)
+    }
+
+    fn send(
+        &mut self,
+        offset_bytes: u64,
+        bytes: SharedBuf,
+        fua: bool,
+        pending: Pending,
+        (pages, outbox): (&mut PageWriter, &mut Outbox),
+    ) {
+        self.written_bytes += bytes.len() as u64;
+        pages.begins(0);
+        outbox.send(DEVICE, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua }, pending);
+    }
 }

@@ -53,6 +53,22 @@ impl Engine {
         self.flushes.has_failed() || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.clock.now_ns()
     }
 
+    /// Why what the capacity tier needs to be opened alone cannot be written, and what that means, where that is so.
+    #[must_use]
+    pub fn capacity_side_error(&self) -> Option<String> {
+        self.checkpoint.capacity.describe_error()
+    }
+
+    /// Whether the last attempt at a checkpoint was given up because of what is written to the capacity tier.
+    pub(crate) fn capacity_side_failed(&self) -> bool {
+        self.checkpoint.capacity.has_failed_last()
+    }
+
+    /// Whether the capacity tier has not the last checkpoint, and could have the next.
+    pub(crate) fn capacity_side_is_behind(&self) -> bool {
+        self.checkpoint.capacity.is_behind(self.checkpoint_number())
+    }
+
     /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
     pub(crate) fn checkpoint_hopeless(&self) -> Option<String> {
         (self.checkpoint.failures >= FAILURES_MAX && !self.checkpoint.is_active()).then(|| {
@@ -94,11 +110,18 @@ impl Engine {
             || self.pinned_bands_due()
     }
 
-    /// Whether bands wait for a checkpoint and are needed: few others are free, or a write waits for space.
+    /// Whether bands wait for a checkpoint and are needed: few others are free, a write waits for space, or many wait, or one
+    /// for long, and the drive below could use what they hold as spare area.
     fn pinned_bands_due(&self) -> bool {
         let few = (self.space.bands.count() / 32).max(1);
         let free = self.space.bands.free_count() + self.summaries.trimming().len();
-        self.checkpoint.capacity.pinned() > 0 && (free <= few || self.space_wanted() > 0)
+        let pinned = self.checkpoint.capacity.pinned();
+        let now_ns = self.clock.now_ns();
+        pinned > 0
+            && (free <= few
+                || pinned > few
+                || self.space_wanted() > 0
+                || self.checkpoint.capacity.has_pinned_for_long(now_ns))
     }
 
     /// From where recovery would need the journal if the map were frozen now: position and batch.
@@ -133,7 +156,7 @@ impl Engine {
         if self.checkpoint.phase == Phase::Tiers {
             let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
             if capacity.write_pages(&self.map, pages, &mut self.outbox) {
-                if pages.has_failed() {
+                if pages.has_failed() || capacity.has_failed() {
                     return self.abort_checkpoint();
                 }
                 self.write_blob();
@@ -142,7 +165,7 @@ impl Engine {
         if self.checkpoint.pages.in_flight() > 0 {
             return;
         }
-        let has_failed = self.checkpoint.pages.has_failed();
+        let has_failed = self.checkpoint.pages.has_failed() || self.checkpoint.capacity.has_failed();
         match self.checkpoint.phase {
             Phase::Blob if has_failed => self.abort_checkpoint(),
             Phase::Blob if self.awaits_summaries() => {}
@@ -243,7 +266,7 @@ impl Engine {
         state.phase = Phase::Leaves;
         state.start = start.0;
         state.summaries_awaited = self.space.bands.groups().unwritten();
-        state.capacity.tiers().freeze(self.summaries.trimming());
+        state.capacity.begin(state.roots.number() + 1, self.summaries.trimming());
         state.pages.begin(shadow, &mut self.map);
         state.roots.begin(Root {
             journal_position: start.0,
@@ -321,7 +344,7 @@ impl Engine {
         self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
-        for band in self.checkpoint.capacity.tiers().durable() {
+        for band in self.checkpoint.capacity.durable(number, self.clock.now_ns()) {
             self.space.changed = true;
             self.summaries.trim(band, &mut self.space.bands, &mut self.outbox);
         }
@@ -332,17 +355,21 @@ impl Engine {
     fn abort_checkpoint(&mut self) {
         self.stats.counters.checkpoint_errors += 1;
         let state = &mut self.checkpoint;
-        if let Some(error) = state.pages.take_error() {
+        let capacity_error = state.capacity.abort(state.roots.number() + 1);
+        let error = state.pages.take_error();
+        // What fails there ends with a checkpoint that does without: nobody is to be told that there will be none.
+        if error.is_some() || capacity_error.is_none() {
+            state.failures = state.failures.saturating_add(1);
+        }
+        if let Some(error) = error.or(capacity_error) {
             self.stats.counters.last_checkpoint_error = Some(error);
         }
         state.phase = Phase::Idle;
         state.dirtied += std::mem::take(&mut state.dirtied_before);
         state.roots.abort();
-        state.capacity.abort();
         state.pages.abort(&mut self.map, &mut self.space.slots);
         state.summaries_awaited.clear();
         state.requested = true;
         state.not_before_ns = self.clock.now_ns().saturating_add(1_000_000_000);
-        state.failures = state.failures.saturating_add(1);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::choice::{Candidate, Choice};
 use super::error::AloneError;
+use super::memory::{BARE_LEAF_BYTES, CANDIDATE_BYTES, FULL_LEAF_BYTES, Memory};
 use crate::layout::capacity_root::{CapacityDisk, CapacityRoot};
 use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, leaf_entry, set_leaf_entry};
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES, Tier, term};
@@ -9,11 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Disk and number of a leaf.
 pub(super) type LeafKey = (u16, u64);
-
-/// Memory of a leaf in bytes before a block of it is found, and after.
-const BARE_LEAF_BYTES: u64 = 320;
-const FULL_LEAF_BYTES: u64 = (PAGE_BYTES + LEAF_ENTRIES * 8) as u64 + BARE_LEAF_BYTES;
-const CANDIDATE_BYTES: u64 = 96;
 
 /// One leaf.
 #[derive(Debug)]
@@ -28,6 +24,8 @@ pub(super) struct Leaf {
     pub is_uncertain: bool,
     /// Blocks that came after the checkpoint, by number in the leaf.
     later: BTreeSet<u16>,
+    /// Blocks of which a copy of after the checkpoint cannot be read.
+    unread: BTreeSet<u16>,
 }
 
 /// What a block of a leaf is found to be.
@@ -47,7 +45,14 @@ pub(super) enum Shown {
 
 impl Leaf {
     fn new(tiers: Option<LeafTiers>) -> Self {
-        Self { tiers, page: Vec::new(), origins: Vec::new(), is_uncertain: false, later: BTreeSet::new() }
+        Self {
+            tiers,
+            page: Vec::new(),
+            origins: Vec::new(),
+            is_uncertain: false,
+            later: BTreeSet::new(),
+            unread: BTreeSet::new(),
+        }
     }
 
     fn tier(&self, at: usize) -> Option<Tier> {
@@ -108,7 +113,10 @@ impl Leaf {
     /// What block `at` is shown as.
     pub fn shown(&self, at: usize) -> Shown {
         let has_data = self.found(at).is_some();
+        let is_unread = self.unread.contains(&(at as u16));
         match (has_data, self.tier(at)) {
+            (true, _) if is_unread => Shown::MaybeOlder,
+            (false, _) if is_unread => Shown::Gone,
             (true, _) if self.later.contains(&(at as u16)) => Shown::Later,
             (true, Some(_)) if !self.is_uncertain => Shown::Data,
             (true, _) => Shown::MaybeOlder,
@@ -148,8 +156,7 @@ pub(super) struct Leaves {
     later: BTreeMap<(u16, u64), Vec<Candidate>>,
     /// Further copies of the same data.
     twins: BTreeMap<(u16, u64), Vec<Candidate>>,
-    used_bytes: u64,
-    limit_bytes: u64,
+    pub memory: Memory,
 }
 
 impl Leaves {
@@ -162,37 +169,21 @@ impl Leaves {
             unapplied: root.unapplied.iter().copied().collect(),
             later: BTreeMap::new(),
             twins: BTreeMap::new(),
-            used_bytes: 0,
-            limit_bytes,
+            memory: Memory::new(limit_bytes),
         }
-    }
-
-    /// Counts memory that is about to be used.
-    pub fn use_memory(&mut self, bytes: u64) -> Result<(), AloneError> {
-        self.used_bytes = self.used_bytes.saturating_add(bytes);
-        if self.used_bytes > self.limit_bytes {
-            return Err(AloneError::Memory { share_bytes: self.limit_bytes });
-        }
-        Ok(())
     }
 
     /// Takes what a page says of its leaves; `None`: it cannot be read.
-    pub fn take_page(
-        &mut self,
-        disk: u16,
-        number: u32,
-        leaves: Option<Vec<Option<LeafTiers>>>,
-    ) -> Result<(), AloneError> {
+    pub fn take_page(&mut self, disk: u16, number: u32, leaves: Option<Vec<Option<LeafTiers>>>) {
         self.listed.insert((disk, number));
         let leaves = leaves.unwrap_or_else(|| vec![None; PAGE_LEAVES]);
         let end = self.disks.get(&disk).map_or(0, |disk| disk.size_bytes.div_ceil(4096).div_ceil(LEAF_ENTRIES as u64));
         for (leaf, tiers) in (u64::from(number) * PAGE_LEAVES as u64..end).zip(leaves) {
-            if tiers.as_ref().is_none_or(|tiers| !tiers.is_empty()) {
-                self.use_memory(BARE_LEAF_BYTES)?;
+            let maps_nothing = tiers.as_ref().is_some_and(LeafTiers::is_empty);
+            if !maps_nothing && self.memory.expect_leaf(tiers.as_ref().is_some_and(|tiers| tiers.sum != 0)) {
                 self.leaves.insert((disk, leaf), Leaf::new(tiers));
             }
         }
-        Ok(())
     }
 
     /// Whether nothing is known of a leaf.
@@ -208,17 +199,27 @@ impl Leaves {
         (block < blocks).then_some((key, (block % LEAF_ENTRIES as u64) as usize))
     }
 
-    fn set(&mut self, key: LeafKey, at: usize, candidate: Candidate) -> Result<(), AloneError> {
+    /// A leaf, made where nothing of it was known or found.
+    fn leaf(&mut self, key: LeafKey) -> Result<&mut Leaf, AloneError> {
         if !self.leaves.contains_key(&key) {
-            let tiers = if self.is_unknown(key) { None } else { Some(LeafTiers::EMPTY) };
-            self.use_memory(BARE_LEAF_BYTES)?;
-            self.leaves.insert(key, Leaf::new(tiers));
+            self.memory.take(BARE_LEAF_BYTES)?;
         }
-        if self.leaves.get(&key).is_some_and(|leaf| leaf.page.is_empty()) {
-            self.use_memory(FULL_LEAF_BYTES - BARE_LEAF_BYTES)?;
+        let tiers = if self.is_unknown(key) { None } else { Some(LeafTiers::EMPTY) };
+        Ok(self.leaves.entry(key).or_insert_with(|| Leaf::new(tiers)))
+    }
+
+    fn set(&mut self, key: LeafKey, at: usize, candidate: Candidate) -> Result<(), AloneError> {
+        if self.leaf(key)?.page.is_empty() {
+            self.memory.take(FULL_LEAF_BYTES - BARE_LEAF_BYTES)?;
         }
-        if let Some(leaf) = self.leaves.get_mut(&key) {
-            leaf.set(at, candidate);
+        self.leaf(key)?.set(at, candidate);
+        Ok(())
+    }
+
+    /// A copy of after the checkpoint cannot be read: what is shown of its block may be older.
+    pub fn set_unread(&mut self, disk: u16, block: u64) -> Result<(), AloneError> {
+        if let Some((key, at)) = self.leaf_of(disk, block) {
+            self.leaf(key)?.unread.insert(at as u16);
         }
         Ok(())
     }
@@ -244,7 +245,7 @@ impl Leaves {
             self.set(key, at, candidate)?;
         } else if counts && found.is_some_and(|found| found.origin == candidate.origin) {
             // A collection in progress: its copy is named by a summary, and may not have arrived.
-            self.use_memory(CANDIDATE_BYTES)?;
+            self.memory.take(CANDIDATE_BYTES)?;
             self.twins.entry((disk, block)).or_default().push(candidate);
         }
         if tier.is_some() {
@@ -260,7 +261,7 @@ impl Leaves {
         // A destage that chose the block when no later sequence than that was given.
         let is_destage_of_then = was_fast && candidate.origin + 1 == self.next_sequence;
         if candidate.origin >= self.next_sequence || is_destage_of_then {
-            self.use_memory(CANDIDATE_BYTES)?;
+            self.memory.take(CANDIDATE_BYTES)?;
             self.later.entry((disk, block)).or_default().push(candidate);
         }
         Ok(())
@@ -287,6 +288,7 @@ impl Leaves {
                 leaf.is_uncertain = !leaf.resolve(&all);
             }
         }
+        self.memory.give_copies_back();
     }
 
     /// All copies of the blocks that have several of the same data, that which was chosen last.
@@ -340,7 +342,7 @@ impl Leaves {
         let first_unlisted = u64::from(disk.unlisted_from).saturating_mul(PAGE_LEAVES as u64);
         for leaf in first_unlisted..leaves.max(first_unlisted) {
             if self.is_unknown((disk.id, leaf)) && !self.leaves.contains_key(&(disk.id, leaf)) {
-                self.use_memory(BARE_LEAF_BYTES)?;
+                self.memory.take(BARE_LEAF_BYTES)?;
                 unknown.push(leaf);
             }
         }

@@ -4,6 +4,7 @@
 mod choice;
 mod error;
 mod leaves;
+mod memory;
 mod memory_device;
 mod scan;
 mod verify;
@@ -11,7 +12,7 @@ mod verify;
 pub use error::AloneError;
 pub use verify::verify_alone;
 
-use super::capacity::{Found, read_capacity_roots};
+use super::capacity::{self, read_capacity_roots};
 use super::lost::DiskReport;
 use super::present::{Present, present};
 use crate::engine::{Engine, EngineOptions, Parts};
@@ -88,33 +89,47 @@ pub fn open_alone(
     devices.list = inner.into_iter().map(|device| Box::new(ReadOnly::new(device)) as Box<_>).collect();
     let read_before = devices.read_bytes;
     let members = present(devices)?;
-    let mut warnings = check_members(&members)?;
+    let mut warnings = check_members(devices, &members)?;
     let superblock = members.newest.clone();
-    let (header, root) = choose_root(devices, &members, &mut warnings)?;
-    let limit_bytes = options.memory_limit_bytes / 4 * 3;
-    let index_bytes = root.disks.iter().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES) * INDEX_PAGE_BYTES).sum();
-    let mut leaves = Leaves::new(&root, limit_bytes);
-    leaves.use_memory(index_bytes)?;
+    let roots = whole_roots(devices, &members, &mut warnings)?;
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
-    let mut scan = Scan {
-        devices,
-        superblock: &superblock,
-        extents: extents.clone(),
-        root: &root,
-        epoch: header.epoch,
-        progress,
-        counts: Counts::default(),
-    };
-    scan.pages(&mut leaves)?;
-    scan.bands(&mut leaves)?;
-    let doubtful = leaves.doubtful();
-    if !doubtful.is_empty() {
-        let copies = scan.copies(&doubtful)?;
-        leaves.resolve(&doubtful, copies);
+    let missing = members.missing();
+    let limit_bytes = options.memory_limit_bytes / 4 * 3;
+    let mut gather =
+        |of: &Found| Gathered::gather(devices, (&superblock, &extents, &missing), of, limit_bytes, progress);
+    let mut chosen = &roots[0];
+    let mut gathered = gather(chosen)?;
+    // An attempt at a checkpoint that came to nothing may have left a root whose pages were written over since, and the one before
+    // is whole then; or this one was damaged, and of the one before more is gone by now.
+    if gathered.counts.pages_damaged > 0
+        && let Some(older) = roots.get(1)
+    {
+        let before = gathered.counts;
+        drop(gathered);
+        gathered = match gather(older) {
+            Ok(found) if found.counts.is_better_than(&before) => {
+                warnings.push(older_is_shown(chosen.0.checkpoint, older.0.checkpoint));
+                chosen = older;
+                found
+            }
+            _ => gather(chosen)?,
+        };
     }
-    scan.twins(&mut leaves);
-    scan.later(&mut leaves)?;
-    let counts = scan.counts;
+    let Gathered { mut leaves, counts } = gathered;
+    let (header, root) = chosen;
+    if counts.bands_reused > 0 {
+        warnings.push(format!(
+            "{} bands that checkpoint {} names were used again since: it is older than what was served last, for it could not be \
+             written any more",
+            counts.bands_reused, header.checkpoint
+        ));
+    }
+    if counts.later_unreadable > 0 {
+        warnings.push(format!(
+            "{} summaries, or places for them, cannot be read: what they name, of after the checkpoint too, is not shown",
+            counts.later_unreadable
+        ));
+    }
     let mut report = AloneReport {
         superblock: superblock.clone(),
         checkpoint: header.checkpoint,
@@ -167,7 +182,47 @@ pub fn open_alone(
     Ok((engine, report))
 }
 
-fn check_members(members: &Present) -> Result<Vec<String>, AloneError> {
+/// A root that is whole.
+type Found = (CapacityHeader, CapacityRoot);
+
+/// What was put together of a checkpoint.
+struct Gathered {
+    leaves: Leaves,
+    counts: Counts,
+}
+
+impl Gathered {
+    fn gather(
+        devices: &mut Devices,
+        (superblock, extents, missing): (&Superblock, &Extents, &[usize]),
+        (header, root): &Found,
+        limit_bytes: u64,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, AloneError> {
+        let index_bytes = |disk: &CapacityDisk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES) * INDEX_PAGE_BYTES;
+        let mut leaves = Leaves::new(root, limit_bytes);
+        leaves.memory.take(root.disks.iter().map(index_bytes).sum())?;
+        let (extents, counts) = (extents.clone(), Counts::default());
+        let mut scan = Scan { devices, superblock, extents, root, epoch: header.epoch, missing, progress, counts };
+        scan.pages(&mut leaves)?;
+        scan.bands(&mut leaves)?;
+        let doubtful = leaves.doubtful();
+        if !doubtful.is_empty() {
+            let copies = scan.copies(&doubtful, &mut leaves)?;
+            leaves.resolve(&doubtful, copies);
+        }
+        scan.twins(&mut leaves);
+        scan.later(&mut leaves)?;
+        let counts = scan.counts;
+        Ok(Self { leaves, counts })
+    }
+}
+
+fn older_is_shown(lost: u64, shown: u64) -> String {
+    format!("checkpoint {lost} is damaged: what is shown is the one before, {shown}, and what came later than that")
+}
+
+fn check_members(devices: &Devices, members: &Present) -> Result<Vec<String>, AloneError> {
     if members.superblocks.first().is_some_and(Option::is_some) {
         let device = "the fast device of the pool".to_owned();
         let (is, configured) = (Role::Fast.name(), Role::Capacity.name());
@@ -175,34 +230,46 @@ fn check_members(members: &Present) -> Result<Vec<String>, AloneError> {
     }
     let mut warnings: Vec<String> = members.unusable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
     for number in members.missing().into_iter().filter(|&number| number != 0) {
+        let device = members.describe(number);
         if number == DEVICE {
-            return Err(AloneError::FirstDevice(members.describe(number)));
+            let why = members.describe_unusable();
+            return Err(AloneError::FirstDevice { device, why });
         }
-        warnings.push(format!("the {} is missing: what lies on it cannot be read", members.describe(number)));
+        warnings.push(format!(
+            "the {device} is missing: what lies on it cannot be read, and what reached it after the checkpoint is not known"
+        ));
     }
     if !members.newest.capacity_area.exists() {
         return Err(AloneError::NoArea);
     }
+    // The newest epoch of all of them is that of the pool: an opening writes it to each before it serves.
+    let served = members.served_in();
+    for (number, superblock) in members.superblocks.iter().enumerate() {
+        if let (Some(superblock), Some(served)) = (superblock, served)
+            && superblock.epoch < served
+        {
+            warnings.push(format!(
+                "{} is stale: it was last opened in epoch {}, the pool was served in epoch {served}; it may be an old copy",
+                devices.list[number].name(),
+                superblock.epoch
+            ));
+        }
+    }
     Ok(warnings)
 }
 
-/// The newest whole root.
-fn choose_root(
-    devices: &mut Devices,
-    members: &Present,
-    warnings: &mut Vec<String>,
-) -> Result<(CapacityHeader, CapacityRoot), AloneError> {
-    let (mut newest, mut damaged): (Option<(CapacityHeader, CapacityRoot)>, Vec<u64>) = (None, Vec::new());
+/// The roots that are whole, the newest first.
+fn whole_roots(devices: &mut Devices, members: &Present, warnings: &mut Vec<String>) -> Result<Vec<Found>, AloneError> {
+    let (mut whole, mut damaged, mut is_any_absent): (Vec<Found>, Vec<u64>, bool) = (Vec::new(), Vec::new(), false);
     for found in read_capacity_roots(devices, DEVICE, &members.newest) {
         match found {
-            Found::Root(header, root) if newest.as_ref().is_none_or(|n| n.0.checkpoint < header.checkpoint) => {
-                newest = Some((header, root));
-            }
-            Found::Damaged(header) => damaged.push(header.checkpoint),
-            Found::Root(..) | Found::Nothing => {}
+            capacity::Found::Root(header, root) => whole.push((header, root)),
+            capacity::Found::Damaged(header) => damaged.push(header.checkpoint),
+            capacity::Found::Nothing => is_any_absent = true,
         }
     }
-    let Some((header, root)) = newest else {
+    whole.sort_by_key(|(header, _)| std::cmp::Reverse(header.checkpoint));
+    let Some((header, _)) = whole.first() else {
         let what = match damaged.iter().max() {
             Some(checkpoint) => format!("that of checkpoint {checkpoint} is damaged"),
             None => "there is no header".to_owned(),
@@ -210,16 +277,22 @@ fn choose_root(
         return Err(AloneError::Root(what));
     };
     if let Some(lost) = damaged.into_iter().find(|&checkpoint| checkpoint > header.checkpoint) {
-        warnings.push(format!("checkpoint {lost} is damaged: what is shown is the one before, {}", header.checkpoint));
+        warnings.push(older_is_shown(lost, header.checkpoint));
+    } else if is_any_absent && header.checkpoint > 1 {
+        warnings.push(format!(
+            "beside checkpoint {} no other header can be read: where the one that is gone was newer, what is shown is the one before",
+            header.checkpoint
+        ));
     }
     // An opening that did not come to its end leaves its epoch behind, and changes nothing.
-    let served = members.superblocks.iter().flatten().filter(|superblock| superblock.serving).map(|s| s.epoch).max();
-    match served {
-        Some(served) if served > header.epoch => {
-            Err(AloneError::Stale { checkpoint: header.checkpoint, found: header.epoch, served })
-        }
-        _ => Ok((header, root)),
+    if let Some(served) = members.served_in().filter(|&served| served > header.epoch) {
+        warnings.push(format!(
+            "checkpoint {} is of epoch {}, and the pool was served in epoch {served} since: it is older than what was served last, \
+             for it could not be written any more; what is shown may be older, too",
+            header.checkpoint, header.epoch
+        ));
     }
+    Ok(whole)
 }
 
 /// The pool as it would be with so many slots on its fast tier.

@@ -4,8 +4,8 @@ use super::choice::Candidate;
 use super::error::AloneError;
 use super::leaves::{LeafKey, Leaves};
 use crate::io::Devices;
-use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName, decode, decode_any, placed};
-use crate::layout::capacity_root::{CapacityBand, CapacityRoot, DEVICE};
+use crate::layout::band_summary::{BandShape, SummaryEntry, decode_any, placed};
+use crate::layout::capacity_root::{CapacityRoot, DEVICE};
 use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::TierPage;
@@ -18,15 +18,39 @@ use std::collections::{BTreeMap, BTreeSet};
 const AT_ONCE: usize = 256;
 /// Groups in a row without a summary of the newest epoch after which the rest of a free band is not looked at.
 const MISSES_MAX: u32 = 8;
-/// Most copies that are looked at to put doubtful leaves right.
-const COPIES_MAX: usize = 1 << 20;
+/// Most copies of one block that are looked at to put its leaf right, the newest.
+const COPIES_MAX: usize = 64;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub summaries: u64,
     pub summaries_absent: u64,
+    /// Places of summaries in which one of after the checkpoint may lie that cannot be read.
+    pub later_unreadable: u64,
     pub pages_damaged: u64,
+    /// Bands that the checkpoint names and that were written again since.
+    pub bands_reused: u64,
+}
+
+impl Counts {
+    /// Whether of this checkpoint more is there than of another: of one whose successor was durable bands are gone by now.
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        self.pages_damaged < other.pages_damaged
+            && self.bands_reused == 0
+            && self.summaries_absent <= other.summaries_absent
+    }
+}
+
+/// What the place of a summary holds.
+enum Group {
+    /// What the checkpoint names, or had been written into the band by then.
+    Then(Vec<SummaryEntry>),
+    /// What was written after it; `true`: in the place of what it names.
+    Later(Vec<SummaryEntry>, bool),
+    /// Neither.
+    Absent,
+    Unreadable,
 }
 
 pub(super) struct Scan<'a> {
@@ -36,6 +60,8 @@ pub(super) struct Scan<'a> {
     pub root: &'a CapacityRoot,
     /// Epoch of the root.
     pub epoch: u64,
+    /// Devices that are not there.
+    pub missing: &'a [usize],
     pub progress: &'a mut dyn FnMut(u64, u64),
     pub counts: Counts,
 }
@@ -76,10 +102,10 @@ impl Scan<'_> {
                     found = found.or_else(|| bytes.and_then(decode));
                 }
                 self.counts.pages_damaged += u64::from(found.is_none());
-                leaves.take_page(disk.id, page.number, found.map(|page| page.leaves))?;
+                leaves.take_page(disk.id, page.number, found.map(|page| page.leaves));
             }
         }
-        Ok(())
+        leaves.memory.check()
     }
 
     /// Offers every copy that a summary names.
@@ -94,9 +120,24 @@ impl Scan<'_> {
         let all = self.root.bands.len() as u64;
         for number in 0..self.root.bands.len() as u32 {
             (self.progress)(u64::from(number), all);
-            let band = self.root.bands[number as usize];
-            self.complete_groups(number, band, &mut |disk, block, candidate| leaves.offer(disk, block, candidate))?;
-            self.later_groups(number, band, leaves)?;
+            let counts = self.walk(number, &mut |is_later, disk, block, candidate| match is_later {
+                true => leaves.offer_later(disk, block, candidate),
+                false => leaves.offer(disk, block, candidate),
+            })?;
+            self.counts.summaries += counts.summaries;
+            self.counts.summaries_absent += counts.summaries_absent;
+            self.counts.later_unreadable += counts.later_unreadable;
+            self.counts.bands_reused += counts.bands_reused;
+        }
+        if self.counts.bands_reused > 0 {
+            // Bands were given up after the checkpoint, as it is only where it could not be written any more: what lived there
+            // was moved, and is where later data is.
+            for number in 0..self.root.bands.len() as u32 {
+                self.walk(number, &mut |is_later, disk, block, candidate| match is_later {
+                    true => leaves.offer(disk, block, candidate),
+                    false => Ok(()),
+                })?;
+            }
         }
         (self.progress)(all, all);
         Ok(())
@@ -107,111 +148,137 @@ impl Scan<'_> {
         groups.filter(|&group| shape.group_sectors(group) > 0).collect()
     }
 
-    /// What lies in groups that were complete at the checkpoint.
-    fn complete_groups(
-        &mut self,
-        number: u32,
-        band: CapacityBand,
-        take: &mut dyn FnMut(u16, u64, Candidate) -> Result<(), AloneError>,
-    ) -> Result<(), AloneError> {
-        let shape = self.shape();
-        for groups in Self::with_data(shape, 0..band.groups).chunks(AT_ONCE) {
-            let summary = |&group: &u32| self.extents.band_location(number, shape.summary_block(group));
-            let locations: Vec<u64> = groups.iter().map(summary).collect();
-            for (&group, page) in groups.iter().zip(self.read(&locations)) {
-                self.counts.summaries += 1;
-                let name = SummaryName { band: number, group, generation: band.generation };
-                let entries =
-                    page.and_then(|page| decode(&self.superblock.pool, name, shape.group_sectors(group), &page));
-                let Some(entries) = entries else {
-                    self.counts.summaries_absent += 1;
-                    continue;
-                };
-                let start = self.extents.band_location(number, shape.first_block(group));
-                for (disk, block, candidate) in candidates(start, &entries) {
-                    take(disk, block, candidate)?;
-                }
-            }
+    /// What lies in the place of a summary.
+    fn judge(&self, number: u32, group: u32, page: Option<Buf>) -> Group {
+        let band = self.root.bands[number as usize];
+        let Some(page) = page else { return Group::Unreadable };
+        let sectors = self.shape().group_sectors(group);
+        let found = decode_any(&self.superblock.pool, (number, group), sectors, &page);
+        let Some((generation, epoch, entries)) = found else { return Group::Absent };
+        let is_later = epoch >= self.epoch;
+        match generation.wrapping_sub(band.generation) {
+            0 if !band.is_free && group < band.groups => Group::Then(entries),
+            0 if !band.is_free && is_later => Group::Later(entries, false),
+            1..0x8000_0000 if is_later => Group::Later(entries, !band.is_free),
+            _ => Group::Absent,
         }
-        Ok(())
     }
 
-    /// What was written into a band after the checkpoint.
-    fn later_groups(&mut self, number: u32, band: CapacityBand, leaves: &mut Leaves) -> Result<(), AloneError> {
-        let shape = self.shape();
+    /// Takes what the summaries of a band name: of the checkpoint, and (true) of later.
+    fn walk(
+        &mut self,
+        number: u32,
+        take: &mut dyn FnMut(bool, u16, u64, Candidate) -> Result<(), AloneError>,
+    ) -> Result<Counts, AloneError> {
+        let (shape, band) = (self.shape(), self.root.bands[number as usize]);
+        let mut counts = Counts::default();
+        let device = self.extents.place(self.extents.band_location(number, 0)).map(|(device, _)| device);
+        let is_missing = device.is_none_or(|device| self.missing.contains(&device));
+        if is_missing {
+            counts.summaries_absent = u64::from(band.groups);
+            return Ok(counts);
+        }
         let mut misses = 0;
-        for groups in Self::with_data(shape, band.groups..shape.groups()).chunks(MISSES_MAX as usize) {
+        let then = Self::with_data(shape, 0..band.groups);
+        let later = Self::with_data(shape, band.groups..shape.groups());
+        for groups in then.chunks(AT_ONCE).chain(later.chunks(MISSES_MAX as usize)) {
             let summary = |&group: &u32| self.extents.band_location(number, shape.summary_block(group));
             let locations: Vec<u64> = groups.iter().map(summary).collect();
             for (&group, page) in groups.iter().zip(self.read(&locations)) {
-                let sectors = shape.group_sectors(group);
-                let found = page.and_then(|page| decode_any(&self.superblock.pool, (number, group), sectors, &page));
-                let is_later = |generation: u32, epoch: u64| {
-                    let ahead = generation.wrapping_sub(band.generation);
-                    let is_this_life = if band.is_free { (1..1 << 31).contains(&ahead) } else { ahead == 0 };
-                    is_this_life && epoch >= self.epoch
+                let was_complete = group < band.groups;
+                let found = self.judge(number, group, page);
+                let is_there = matches!(found, Group::Then(_) | Group::Later(..));
+                counts.summaries += u64::from(was_complete || is_there);
+                counts.summaries_absent += u64::from(was_complete && !matches!(found, Group::Then(_)));
+                misses = if is_there { 0 } else { misses + u32::from(!was_complete) };
+                let (is_later, entries) = match found {
+                    Group::Then(entries) => (false, entries),
+                    Group::Later(entries, is_reused) => {
+                        counts.bands_reused |= u64::from(is_reused);
+                        (true, entries)
+                    }
+                    Group::Unreadable => {
+                        counts.later_unreadable += 1;
+                        continue;
+                    }
+                    Group::Absent => continue,
                 };
-                let Some((_, _, entries)) = found.filter(|found| is_later(found.0, found.1)) else {
-                    misses += 1;
-                    continue;
-                };
-                misses = 0;
-                self.counts.summaries += 1;
                 let start = self.extents.band_location(number, shape.first_block(group));
                 for (disk, block, candidate) in candidates(start, &entries) {
-                    leaves.offer_later(disk, block, candidate)?;
+                    take(is_later, disk, block, candidate)?;
                 }
             }
             if misses >= MISSES_MAX {
                 break;
             }
         }
-        Ok(())
+        Ok(counts)
     }
 
-    /// All copies of the blocks of some leaves in groups that were complete at the checkpoint.
-    pub fn copies(&mut self, wanted: &BTreeSet<LeafKey>) -> Result<BTreeMap<(u16, u64), Vec<Candidate>>, AloneError> {
-        let mut copies: BTreeMap<(u16, u64), Vec<Candidate>> = BTreeMap::new();
-        let mut count = 0;
+    /// All copies of the blocks of some leaves that the map may have named.
+    pub fn copies(
+        &mut self,
+        wanted: &BTreeSet<LeafKey>,
+        leaves: &mut Leaves,
+    ) -> Result<BTreeMap<Who, Vec<Candidate>>, AloneError> {
+        let mut copies: BTreeMap<Who, Vec<Candidate>> = BTreeMap::new();
         let mut take = |disk: u16, block: u64, candidate: Candidate| {
-            if wanted.contains(&(disk, block / LEAF_ENTRIES as u64)) && count < COPIES_MAX {
-                count += 1;
-                copies.entry((disk, block)).or_default().push(candidate);
+            if !wanted.contains(&(disk, block / LEAF_ENTRIES as u64)) || !leaves.memory.take_copy() {
+                return;
             }
-            Ok(())
+            let list = copies.entry((disk, block)).or_default();
+            if list.len() < COPIES_MAX {
+                list.push(candidate);
+            } else if let Some(oldest) = list.iter_mut().min().filter(|oldest| **oldest < candidate) {
+                *oldest = candidate;
+            }
         };
         let shape = self.shape();
         for (band, group, entries) in &self.root.open_groups {
             let start = self.extents.band_location(*band, shape.first_block(*group));
-            candidates(start, entries).try_for_each(|(disk, block, candidate)| take(disk, block, candidate))?;
+            candidates(start, entries).for_each(|(disk, block, candidate)| take(disk, block, candidate));
         }
+        let with_later = self.counts.bands_reused > 0;
         for number in 0..self.root.bands.len() as u32 {
-            let band = self.root.bands[number as usize];
-            self.complete_groups(number, band, &mut take)?;
+            self.walk(number, &mut |is_later, disk, block, candidate| {
+                if with_later || !is_later {
+                    take(disk, block, candidate);
+                }
+                Ok(())
+            })?;
         }
         self.drop_absent(&mut copies);
         Ok(copies)
     }
 
     /// Of blocks with several copies, drops those whose data is not there: recovery keeps of a record that was not durable
-    /// just the blocks whose data arrived. Where none is there the block was damaged later, and all stay.
-    fn drop_absent(&mut self, copies: &mut BTreeMap<(u16, u64), Vec<Candidate>>) {
+    /// just the blocks whose data arrived. Where none is there the block was damaged later, and all stay; so does what cannot
+    /// be read.
+    fn drop_absent(&mut self, copies: &mut BTreeMap<Who, Vec<Candidate>>) {
         let mut several: Vec<_> = copies.iter_mut().filter(|(_, list)| list.len() > 1).collect();
-        for group in several.chunks_mut(AT_ONCE / 2) {
-            let locations: Vec<u64> = group.iter().flat_map(|(_, list)| list.iter().map(|c| c.location)).collect();
-            let mut data = Vec::with_capacity(locations.len());
-            for part in locations.chunks(AT_ONCE) {
-                data.extend(self.read(part));
+        let mut rest = &mut several[..];
+        while !rest.is_empty() {
+            let (mut blocks, mut count) = (0, 0);
+            while let Some((_, list)) = rest.get(blocks)
+                && (blocks == 0 || count + list.len() <= AT_ONCE)
+            {
+                (blocks, count) = (blocks + 1, count + list.len());
             }
-            let mut data = data.into_iter();
+            let (group, others) = std::mem::take(&mut rest).split_at_mut(blocks);
+            rest = others;
+            let locations: Vec<u64> = group.iter().flat_map(|(_, list)| list.iter().map(|c| c.location)).collect();
+            let mut data = self.read(&locations).into_iter();
             for (who, list) in group {
-                let is_there = |(candidate, data): (&Candidate, Option<Buf>)| {
-                    let sum = data.map(|data| block_checksum(DiskId(who.0), who.1, &data));
-                    (sum == Some(candidate.checksum)).then_some(*candidate)
-                };
-                let there: Vec<Candidate> =
-                    list.iter().zip(data.by_ref().take(list.len())).filter_map(is_there).collect();
-                if !there.is_empty() {
+                let mut is_any_there = false;
+                let mut there = Vec::new();
+                for (candidate, data) in list.iter().zip(data.by_ref().take(list.len())) {
+                    let is_there = data.as_ref().map(|data| holds(**who, candidate, data));
+                    is_any_there |= is_there == Some(true);
+                    if is_there != Some(false) {
+                        there.push(*candidate);
+                    }
+                }
+                if is_any_there {
                     **list = there;
                 }
             }
@@ -221,23 +288,25 @@ impl Scan<'_> {
     /// Of the copies that may have come after the checkpoint, those whose data is there: the newest of each block.
     pub fn later(&mut self, leaves: &mut Leaves) -> Result<(), AloneError> {
         let waiting = leaves.take_later().into_iter().map(|(who, list)| (who, list.into_iter().rev().collect()));
-        for (who, candidate) in self.last_that_is_there(waiting.collect()) {
+        let (found, unread) = self.last_that_is_there(waiting.collect());
+        for (who, candidate) in found {
             leaves.set_later(who.0, who.1, candidate)?;
         }
-        Ok(())
+        // It may have been the newest: what is older is not shown as if there were none.
+        unread.into_iter().try_for_each(|who| leaves.set_unread(who.0, who.1))
     }
 
     /// Of several copies of the same data one that is there.
     pub fn twins(&mut self, leaves: &mut Leaves) {
         let twins = leaves.take_twins();
-        for (who, candidate) in self.last_that_is_there(twins) {
+        for (who, candidate) in self.last_that_is_there(twins).0 {
             leaves.choose(who.0, who.1, candidate);
         }
     }
 
-    /// Of the copies of each block the last whose data is there.
-    fn last_that_is_there(&mut self, mut waiting: Vec<(Who, Vec<Candidate>)>) -> Vec<(Who, Candidate)> {
-        let mut found = Vec::new();
+    /// Of the copies of each block the last whose data is there; and the blocks of which one behind that cannot be read.
+    fn last_that_is_there(&mut self, mut waiting: Vec<(Who, Vec<Candidate>)>) -> (Vec<(Who, Candidate)>, Vec<Who>) {
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
         while !waiting.is_empty() {
             let mut next = Vec::new();
             for group in waiting.chunks_mut(AT_ONCE) {
@@ -245,22 +314,31 @@ impl Scan<'_> {
                     group.iter().filter_map(|(_, list)| list.last()).map(|c| c.location).collect();
                 for ((who, list), data) in group.iter_mut().zip(self.read(&locations)) {
                     let Some(candidate) = list.pop() else { continue };
-                    let sum = data.map(|data| block_checksum(DiskId(who.0), who.1, &data));
-                    if sum == Some(candidate.checksum) {
+                    if data.as_ref().is_some_and(|data| holds(*who, &candidate, data)) {
                         found.push((*who, candidate));
-                    } else if !list.is_empty() {
+                        continue;
+                    }
+                    if data.is_none() {
+                        unread.push(*who);
+                    }
+                    if !list.is_empty() {
                         next.push((*who, std::mem::take(list)));
                     }
                 }
             }
             waiting = next;
         }
-        found
+        (found, unread)
     }
 }
 
+/// Whether this is the data of a copy.
+fn holds(who: Who, candidate: &Candidate, data: &[u8]) -> bool {
+    block_checksum(DiskId(who.0), who.1, data) == candidate.checksum
+}
+
 /// Disk and block.
-type Who = (u16, u64);
+pub(super) type Who = (u16, u64);
 
 /// The copies that a summary names: disk, block, and where it lies.
 fn candidates(start: u64, entries: &[SummaryEntry]) -> impl Iterator<Item = (u16, u64, Candidate)> {
