@@ -38,7 +38,7 @@ impl Checkpoint {
         if engine.checkpoint_number() >= self.number || !engine.checkpoint_pending() {
             return Some(Ok(()));
         }
-        if engine.checkpoint_failed() {
+        if engine.checkpoint_failed() && !engine.capacity_side_failed() {
             let reason = engine.status().counters.last_checkpoint_error;
             let reason = reason.unwrap_or_else(|| "a device flush failed".to_owned());
             return Some(Err(format!("the change is made but not durable: the checkpoint failed ({reason})")));

@@ -49,13 +49,13 @@ pub fn open_degraded(
     let missing = members.missing();
     if missing.first() == Some(&0) {
         let fast = &members.newest.members[0];
-        // One that was given and cannot be used may be the one: why is of more use than that it is missing.
-        return Err(OpenError::Member(members.first_error.clone().unwrap_or(MemberError::Missing {
+        return Err(OpenError::Member(MemberError::Missing {
             role: Role::Fast.name(),
             id: crate::layout::format_id(&fast.id),
             pool: members.newest.name.clone(),
             size_bytes: fast.size_bytes,
-        })));
+            why: members.describe_unusable(),
+        }));
     }
     Overlay::over_all(devices);
     // Of the epoch of a missing device nothing is known; it is not read from.

@@ -56,7 +56,7 @@ pub enum MemberError {
         other: String,
     },
     /// A member was not given.
-    #[error("the {role} device {id} of pool {pool:?} ({size_bytes} bytes) is missing from the configuration")]
+    #[error("the {role} device {id} of pool {pool:?} ({size_bytes} bytes) is missing from the configuration{why}")]
     Missing {
         /// Its role.
         role: &'static str,
@@ -66,6 +66,8 @@ pub enum MemberError {
         pool: String,
         /// Its size.
         size_bytes: u64,
+        /// Which devices were given and cannot be used, and why: it may be one of them.
+        why: String,
     },
     /// Shorter than when it was formatted.
     #[error("{device} has {size_bytes} bytes, but had {expected_bytes} when it was formatted: it was truncated")]
@@ -191,6 +193,7 @@ pub fn assemble(devices: &mut Devices, fast: usize) -> Result<Vec<Superblock>, M
                 id: format_id(&member.id),
                 pool: newest.name.clone(),
                 size_bytes: member.size_bytes,
+                why: String::new(),
             });
         }
     }

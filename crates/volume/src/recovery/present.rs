@@ -58,8 +58,6 @@ pub struct Present {
     pub superblocks: Vec<Option<Superblock>>,
     /// Devices that were given and cannot be used, and why.
     pub unusable: Vec<(String, String)>,
-    /// The first of these.
-    pub first_error: Option<MemberError>,
 }
 
 impl Present {
@@ -121,6 +119,7 @@ pub fn present(devices: &mut Devices) -> Result<Present, MemberError> {
             id: "of any id".to_owned(),
             pool: String::new(),
             size_bytes: 0,
+            why: String::new(),
         }));
     };
     let mut superblocks: Vec<Option<Superblock>> = newest.members.iter().map(|_| None).collect();
@@ -165,5 +164,5 @@ pub fn present(devices: &mut Devices) -> Result<Present, MemberError> {
             Box::new(Absent { name, geometry, done: Vec::new() })
         }));
     }
-    Ok(Present { newest, superblocks, unusable, first_error })
+    Ok(Present { newest, superblocks, unusable })
 }

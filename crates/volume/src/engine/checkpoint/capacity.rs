@@ -86,11 +86,6 @@ impl CapacityWriter {
         self.tiers.area.exists() && self.newest != Some(number) && self.failures == 0
     }
 
-    /// Whether the last attempt failed on this side.
-    pub fn has_failed_last(&self) -> bool {
-        self.last_error.is_some()
-    }
-
     /// Number of the newest whole root there, as far as it is known.
     pub fn newest(&self) -> Option<u64> {
         self.newest.filter(|_| self.tiers.area.exists())

@@ -60,8 +60,10 @@ impl Engine {
     }
 
     /// Whether the last attempt at a checkpoint was given up because of what is written to the capacity tier.
-    pub(crate) fn capacity_side_failed(&self) -> bool {
-        self.checkpoint.capacity.has_failed_last()
+    /// One of the next does without.
+    #[must_use]
+    pub fn capacity_side_failed(&self) -> bool {
+        self.checkpoint_failed() && self.checkpoint.is_given_up_by_capacity
     }
 
     /// Whether the capacity tier has not the last checkpoint, and could have the next.
@@ -358,7 +360,8 @@ impl Engine {
         let capacity_error = state.capacity.abort(state.roots.number() + 1);
         let error = state.pages.take_error();
         // What fails there ends with a checkpoint that does without: nobody is to be told that there will be none.
-        if error.is_some() || capacity_error.is_none() {
+        state.is_given_up_by_capacity = error.is_none() && capacity_error.is_some();
+        if !state.is_given_up_by_capacity {
             state.failures = state.failures.saturating_add(1);
         }
         if let Some(error) = error.or(capacity_error) {

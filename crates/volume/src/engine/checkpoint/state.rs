@@ -47,6 +47,8 @@ pub(crate) struct Checkpoint {
     pub(super) not_before_ns: u64,
     /// Attempts in a row that were given up.
     pub(super) failures: u32,
+    /// The last attempt was given up because of what is written to the capacity tier.
+    pub(super) is_given_up_by_capacity: bool,
     /// Journal position where a recovery from this checkpoint would start.
     pub(super) start: u64,
 }
@@ -67,6 +69,7 @@ impl Checkpoint {
             summaries_awaited: BTreeSet::new(),
             not_before_ns: 0,
             failures: 0,
+            is_given_up_by_capacity: false,
             start: 0,
         }
     }
