@@ -13,10 +13,18 @@ use forebay_volume::{Devices, EngineOptions};
 /// next opening wrote its pages over those of N+1, which was still the newest whole root.
 #[test]
 fn pages_of_a_root_that_may_be_opened_are_not_written_over() {
+    // Slots are taken in turn: in which ones the pages lie depends on how many checkpoints there were.
+    (0..24).for_each(crash_between_headers);
+}
+
+fn crash_between_headers(checkpoints: u32) {
     let setup = Setup::default();
     let mut rig = Rig::new(&setup);
     (1..40).for_each(|leaf| rig.put(leaf * 400, 1, BULK));
-    rig.checkpoint();
+    for version in 0..=checkpoints {
+        rig.put(402, version + 1, None);
+        rig.checkpoint();
+    }
     let before = rig.pool.engine.checkpoint_number();
     rig.put(400, 2, BULK);
     rig.put(401, 2, None);
@@ -24,6 +32,8 @@ fn pages_of_a_root_that_may_be_opened_are_not_written_over() {
     rig.pool.engine.request_checkpoint(false);
     rig.polls(100);
     assert_eq!(rig.pool.engine.checkpoint_number(), before);
+    // What comes later makes the pages of the next opening others than those of N+1.
+    rig.put(801, 1, None);
     let devices = rig.cut(|_| false);
     let area = superblock(&devices).capacity_area;
     let pages_of = |devices: &[Scripted]| {
