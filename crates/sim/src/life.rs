@@ -211,7 +211,7 @@ impl<'a> Life<'a> {
         self.power.restore();
         for (at, device) in self.devices.iter().enumerate() {
             let tier = at.min(1);
-            let gives_up = self.shape.kind == Kind::Failing;
+            let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting);
             let behaviour = Behaviour { after_discard: round.after_discard, keep: round.keep, gives_up };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
@@ -358,6 +358,8 @@ impl<'a> Life<'a> {
         if let Some(log) = &mut log {
             log.push(format!("the end of the round finds {activity:?}\n{}", world.pool.engine.describe()));
         }
+        let made_good = world.pool.engine.status().counters.flushes_made_good;
+        self.coverage.count_all("failed flushes made good", made_good);
         world.give_up();
         drop(world);
         self.log = log;

@@ -352,8 +352,8 @@ impl Scenario {
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of 32, sixteen are of the kinds that aim at one window, ten are rich in something, and six
-    /// have a little of everything.
+    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, ten are rich in something, and
+    /// five have a little of everything.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
         let kind = match number % 32 {
@@ -365,6 +365,7 @@ impl Scenario {
             9 | 25 => Kind::Failing,
             11 => Kind::Tight,
             13 => Kind::Sweeping,
+            17 => Kind::Forgetting,
             21 => Kind::Naming,
             _ => Kind::Mixed,
         };

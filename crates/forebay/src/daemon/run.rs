@@ -113,7 +113,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         signals,
         clients: Clients::new(listener),
         answerer: Answerer::new(fixed, config.pool.overcommit),
-        is_read_only_logged: false,
+        refusal: None,
     };
     let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
     let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);

@@ -47,10 +47,12 @@ pub enum Kind {
     Many,
     /// Several connections that flush for each other and die, and questions for the state of long ranges.
     Talking,
+    /// Flushes that fail, of devices that then forget what they covered, and go on.
+    Forgetting,
 }
 
 impl Kind {
-    /// The kinds that aim at one window each.
+    /// Kinds that aim at one window each, and take turns.
     pub const WINDOWS: [Self; 8] = [
         Self::Overtaking,
         Self::Reusing,
@@ -62,14 +64,14 @@ impl Kind {
         Self::Talking,
     ];
 
-    /// Whether it is one of [`Kind::WINDOWS`].
+    /// Whether it aims at one window, as [`Kind::WINDOWS`] and one more do.
     #[must_use]
     pub fn is_window(self) -> bool {
-        Self::WINDOWS.contains(&self)
+        Self::WINDOWS.contains(&self) || self == Self::Forgetting
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -87,6 +89,7 @@ impl Kind {
         Self::Unmapping,
         Self::Many,
         Self::Talking,
+        Self::Forgetting,
     ];
 
     /// Of the life with this seed.

@@ -86,8 +86,8 @@ impl Engine {
     }
 
     fn check_size(&self, old_bytes: u64, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
-        if let Some(reason) = &self.read_only {
-            return Err(AdminError::ReadOnly(reason.clone()));
+        if let Some(reason) = self.refusal() {
+            return Err(AdminError::ReadOnly(reason.to_owned()));
         }
         if size_bytes == 0 || !size_bytes.is_multiple_of(4096) || size_bytes > 1 << 58 {
             return Err(AdminError::BadSize(size_bytes));

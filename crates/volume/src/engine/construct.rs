@@ -9,6 +9,7 @@ use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
 use super::place::Bypass;
+use super::rewrite::Rewriter;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
@@ -122,6 +123,7 @@ impl Engine {
             bypass: Bypass::default(),
             journal,
             flushes: Flushes::new(setup.clone()),
+            rewriter: Rewriter::new(setup.clone()),
             watermark: WatermarkWriter::new(setup.clone()),
             checkpoint,
             migrate: Default::default(),

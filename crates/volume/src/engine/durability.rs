@@ -1,7 +1,9 @@
 //! What follows from a flush: who is answered, what may be used again, and what a failed one means for the pool.
 
 use super::Engine;
+use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};
+use super::rewrite::Step;
 use crate::request::RequestError;
 use forebay_block::IoError;
 
@@ -16,9 +18,16 @@ impl Engine {
         self.answer(id);
     }
 
-    /// Starts the next flush where one is wanted and none is in flight.
+    /// Starts the next flush where one is wanted and none is in flight; after one that failed, what it covered is written
+    /// again first.
     pub(crate) fn flush_step(&mut self) {
-        if self.flushes.begin(&self.journal, &mut self.outbox) {
+        if self.flushes.has_failed() {
+            self.rewrite_step();
+        }
+        if let Some(devices) = self.summaries.crowded_devices() {
+            self.flushes.want_devices(devices);
+        }
+        if self.flushes.begin(self.summaries.arrived(), &self.journal, &mut self.outbox) {
             self.stats.counters.flushes += 1;
             self.end_flush();
         } else if let Some(ended) = self.flushes.refuse() {
@@ -26,25 +35,55 @@ impl Engine {
         }
     }
 
+    /// Where a flush failed: writes again what it covered, once nothing else is in progress. Where the pool takes no more
+    /// writes for another reason, only recovery can tell what its devices hold.
+    fn rewrite_step(&mut self) {
+        let now_ns = self.clock.now_ns();
+        if self.read_only.is_none() && self.rewriter.is_due(now_ns) && self.is_quiet() {
+            let Checkpoint { pages, capacity, .. } = &self.checkpoint;
+            let summaries = self.summaries.to_rewrite(&self.space.bands);
+            let others = summaries.chain(pages.to_rewrite(&self.map)).chain(capacity.to_rewrite());
+            self.rewriter.begin(&self.journal, others.collect());
+        }
+        if self.rewriter.step(&self.journal, &mut self.outbox, now_ns) == Step::Flush {
+            self.flushes.retry();
+        }
+    }
+
+    /// Whether nothing changes the map or what devices hold of it, and nothing will while no writes are taken.
+    fn is_quiet(&self) -> bool {
+        self.migrate.is_idle() && !self.checkpoint.is_active() && !self.journal.has_open() && self.outbox.is_quiet()
+    }
+
     /// One device's part of the flush in flight ended.
     pub(crate) fn device_flushed(&mut self, device: usize, result: Result<(), IoError>) {
-        self.flushes.device_flushed(device, result.is_ok());
+        self.flushes.device_flushed(device);
         if let Err(error) = result {
             self.flush_failed(device, &error);
         }
         self.end_flush();
     }
 
+    /// The flush of a job ended.
+    pub(crate) fn job_flushed(&mut self, number: u64, device: usize, result: Result<(), IoError>) {
+        if let Err(error) = result {
+            self.flush_failed(device, &error);
+        }
+        if let Some(covered) = self.flushes.job_flush_ended(number) {
+            self.summaries.flushed(covered);
+        }
+    }
+
     /// A device flush failed: no more writes are taken that would only be refused their flush.
-    pub(crate) fn flush_failed(&mut self, device: usize, error: &IoError) {
-        self.flushes.fail();
+    fn flush_failed(&mut self, device: usize, error: &IoError) {
         self.stats.counters.flush_errors += 1;
         let what = format!("{}: {error}", self.setup.names[device]);
-        self.set_read_only(&format!(
-            "a flush failed ({what}); what was written since the last good flush may be lost: check the device, then \
-             restart the server, which recovers to what is durable"
+        self.flushes.fail(format!(
+            "a flush failed ({what}); what was written since the last good flush is being written again, and writes are \
+             taken when a flush of it succeeds: check the device"
         ));
         self.stats.counters.last_flush_error = Some(what);
+        self.rewriter.flush_failed(self.clock.now_ns());
     }
 
     /// Ends the flush in flight where all its parts are done.
@@ -54,7 +93,15 @@ impl Engine {
         }
     }
 
-    fn flush_ended(&mut self, Ended { failed, clients, checkpoint }: Ended) {
+    fn flush_ended(&mut self, Ended { failed, clients, checkpoint, is_retry, covered }: Ended) {
+        if let Some(covered) = covered {
+            self.summaries.flushed(covered);
+        }
+        if is_retry && !failed {
+            self.stats.counters.flushes_made_good += 1;
+            self.stats.counters.flush_lost_blocks += self.rewriter.flushed();
+            self.space.changed = true;
+        }
         for id in clients {
             if failed {
                 self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);

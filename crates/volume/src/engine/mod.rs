@@ -25,6 +25,7 @@ mod outbox;
 mod paging;
 mod place;
 mod requests;
+mod rewrite;
 mod setup;
 mod space;
 mod statistics;
@@ -54,6 +55,7 @@ use map::Map;
 use outbox::Outbox;
 use place::Bypass;
 use requests::Requests;
+use rewrite::Rewriter;
 use setup::Setup;
 use space::Space;
 use statistics::Statistics;
@@ -72,6 +74,7 @@ pub struct Engine {
     pub(crate) space: Space,
     pub(crate) journal: Journal,
     flushes: Flushes,
+    rewriter: Rewriter,
     pub(crate) watermark: WatermarkWriter,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) migrate: migrate::Migrate,
@@ -98,7 +101,7 @@ impl Engine {
     /// given here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
-        if self.read_only.is_none() {
+        if self.refusal().is_none() {
             self.watermark.write(&self.journal, &mut self.outbox, self.clock.now_ns());
         }
         self.migrate_tick();
@@ -130,7 +133,12 @@ impl Engine {
     /// Why no writes are taken any more, where that is so.
     #[must_use]
     pub fn read_only_reason(&self) -> Option<&str> {
-        self.read_only.as_deref()
+        self.refusal()
+    }
+
+    /// Why no change is taken now: none is any more, or a failed flush is being made good.
+    fn refusal(&self) -> Option<&str> {
+        self.read_only.as_deref().or_else(|| self.flushes.failure())
     }
 
     /// Takes no more writes, for `reason`.
@@ -205,6 +213,10 @@ impl Engine {
                 self.space.bands.release(band);
             }
             Pending::Watermark => self.watermark.ended(result.is_ok()),
+            Pending::RewriteRead { item } => {
+                self.rewriter.read_done(item, result.ok().and_then(|()| Self::single(bufs)), &mut self.outbox);
+            }
+            Pending::Rewrite => self.rewriter.written(&result),
         }
     }
 

@@ -46,7 +46,7 @@ pub struct Status {
     pub epoch: u64,
     /// Why no writes are taken, where that is so.
     pub read_only: Option<String>,
-    /// Whether a failed flush makes every flush fail until the restart.
+    /// Whether a flush failed: every other fails until what it covered was written again.
     pub flush_failed: bool,
 }
 
@@ -71,6 +71,8 @@ pub struct Activity {
     pub stalled: bool,
     /// Every leaf is yet to be looked at since a class changed its place.
     pub sweep: bool,
+    /// What a failed flush covered is written again.
+    pub rewrite: bool,
 }
 
 impl Engine {
@@ -92,6 +94,7 @@ impl Engine {
                 Pending::PageOut { .. } => found.page_out = true,
                 Pending::Flush { .. } | Pending::MoveFlush { .. } => found.flush = true,
                 Pending::Trim { .. } => found.trim = true,
+                Pending::RewriteRead { .. } | Pending::Rewrite => found.rewrite = true,
                 _ => {}
             }
         }
@@ -220,7 +223,7 @@ impl Engine {
             bands: self.space.bands.count(),
             checkpoint: self.checkpoint_number(),
             epoch: self.journal.epoch(),
-            read_only: self.read_only.clone(),
+            read_only: self.refusal().map(str::to_owned),
             flush_failed: self.flushes.has_failed(),
         }
     }

@@ -37,6 +37,8 @@ struct Live {
     durable: bool,
     /// Who waits for its write.
     waiters: SmallVec<[u32; 8]>,
+    /// Where it lies on the fast device, and its bytes, once it is sealed: it is written again where a flush fails.
+    sealed: Option<(u64, SharedBuf)>,
 }
 
 /// Geometry of the journal.
@@ -83,7 +85,7 @@ pub struct Journal {
 
 fn new_live() -> Live {
     let waiters = SmallVec::new();
-    Live { position: 0, remaining: 1, devices: 0, fua: false, complete_at: None, durable: false, waiters }
+    Live { position: 0, remaining: 1, devices: 0, fua: false, complete_at: None, durable: false, waiters, sealed: None }
 }
 
 impl Journal {
@@ -254,8 +256,10 @@ impl Journal {
         let fua = live.fua;
         // The batch itself lies on the first device.
         live.devices |= u32::from(!fua);
+        let bytes = buf.freeze();
+        live.sealed = Some((offset_bytes, bytes.clone()));
         self.live.push_back(live);
-        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes: buf.freeze(), fua };
+        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes, fua };
         self.position += len as u64;
         self.open_batch += 1;
         self.open.bytes.truncate(0);
@@ -273,6 +277,18 @@ impl Journal {
             exceptions |= u64::from(live.durable) << i;
         }
         (self.base - 1, exceptions)
+    }
+
+    /// The first sealed batch from `from` on that is not known durable: its number, where it lies on the fast device, and
+    /// its bytes.
+    #[must_use]
+    pub fn undurable(&self, from: u64) -> Option<(u64, u64, &SharedBuf)> {
+        let first = from.saturating_sub(self.base);
+        let later = (self.base + first..).zip(self.live.iter().skip(first as usize));
+        later.filter(|(_, live)| !live.durable).find_map(|(batch, live)| {
+            let (offset_bytes, bytes) = live.sealed.as_ref()?;
+            Some((batch, *offset_bytes, bytes))
+        })
     }
 
     fn live_mut(&mut self, batch: u64) -> Option<&mut Live> {

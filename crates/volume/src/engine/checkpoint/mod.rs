@@ -153,10 +153,7 @@ impl Engine {
                 self.checkpoint.phase = Phase::FlushPages;
                 self.flushes.want_all();
             }
-            Phase::Header => {
-                self.checkpoint.phase = Phase::FlushHeader;
-                self.flushes.want_all();
-            }
+            Phase::Header => self.root_durable(),
             Phase::Supersede => {
                 self.checkpoint.phase = Phase::Idle;
                 // Another may have been asked for meanwhile.
@@ -178,7 +175,6 @@ impl Engine {
         match self.checkpoint.phase {
             _ if !good => self.abort_checkpoint(),
             Phase::FlushPages => self.write_capacity_header(),
-            Phase::FlushHeader => self.root_durable(),
             _ => {}
         }
     }

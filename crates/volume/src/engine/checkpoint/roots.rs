@@ -88,16 +88,17 @@ impl RootWriter {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            pages.send(offset_bytes, buf.freeze(), Pending::RootOut, outbox);
+            pages.send(offset_bytes, buf.freeze(), false, Pending::RootOut, outbox);
             offset_bytes += len;
         }
         Ok(root)
     }
 
-    /// Writes the headers; false where there are none to be written.
+    /// Writes the headers, past any cache: what they name is durable, and a flush after them could fail and leave open
+    /// whether they are. False where there are none to be written.
     pub fn write_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         let Some(header) = self.header else { return false };
-        self.write_header_copies(&header, pages, outbox);
+        self.write_header_copies(&header, true, pages, outbox);
         true
     }
 
@@ -113,10 +114,10 @@ impl RootWriter {
         false
     }
 
-    fn write_header_copies(&self, header: &RootHeader, pages: &mut PageWriter, outbox: &mut Outbox) {
+    fn write_header_copies(&self, header: &RootHeader, fua: bool, pages: &mut PageWriter, outbox: &mut Outbox) {
         for offset_bytes in header_offsets(&self.setup.superblock, header.checkpoint) {
             let buf = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
-            pages.send(offset_bytes, buf, Pending::RootOut, outbox);
+            pages.send(offset_bytes, buf, fua, Pending::RootOut, outbox);
         }
     }
 
@@ -131,7 +132,7 @@ impl RootWriter {
             }
         }
         let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };
-        self.write_header_copies(&older, pages, outbox);
+        self.write_header_copies(&older, false, pages, outbox);
         Some(header.checkpoint)
     }
 

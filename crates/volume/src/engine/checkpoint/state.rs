@@ -21,7 +21,6 @@ pub(super) enum Phase {
     FlushPages,
     CapacityHeader,
     Header,
-    FlushHeader,
     Supersede,
 }
 

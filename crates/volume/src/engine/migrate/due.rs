@@ -16,7 +16,7 @@ const FAILURES_MAX: u32 = 30;
 impl Engine {
     /// Whether a job is in progress or could free something now or after its pause.
     pub(crate) fn migrate_may_free(&self) -> bool {
-        if self.read_only.is_some() || self.flushes.has_failed() {
+        if self.refusal().is_some() {
             return false;
         }
         if self.may_unpin() {

@@ -57,11 +57,7 @@ impl Engine {
 
     /// Starts a job where one is due; false where none was.
     fn start_job(&mut self) -> bool {
-        if self.migrate.paused
-            || self.read_only.is_some()
-            || self.flushes.has_failed()
-            || self.clock.now_ns() < self.migrate.not_before_ns
-        {
+        if self.migrate.paused || self.refusal().is_some() || self.clock.now_ns() < self.migrate.not_before_ns {
             return false;
         }
         let kind = if self.collect_due()

@@ -307,7 +307,7 @@ impl Engine {
                 if let Some(job) = self.migrate.job_mut(id) {
                     job.outstanding += 1;
                 }
-                let number = self.flushes.job_flush_begins(device);
+                let number = self.flushes.job_flush_begins(device, self.summaries.arrived());
                 self.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
             }
         }
@@ -315,10 +315,7 @@ impl Engine {
     }
 
     pub(crate) fn destination_flushed(&mut self, id: u32, number: u64, device: usize, result: Result<(), IoError>) {
-        self.flushes.job_flush_ended(number);
-        if let Err(error) = result {
-            self.flush_failed(device, &error);
-        }
+        self.job_flushed(number, device, result);
         // Nor is the data of this job known to be durable where another flush heard of a lost write first.
         if self.flushes.has_failed()
             && let Some(job) = self.migrate.job_mut(id)

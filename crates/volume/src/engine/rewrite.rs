@@ -1,0 +1,235 @@
+//! After a failed flush: what it covered is written once more, and flushed again.
+//!
+//! A device tells of a lost write once. What lay in its cache then may be gone with the next power cut although reads
+//! still see it, and no later flush would say so (Linux does this to dirty pages, LWN 752063). So nothing that the failed
+//! flush covered is trusted before it was read back, found to be what it should be, and written again. That is: batches
+//! not known durable (the journal keeps their bytes), the data that they name, summaries of bands, and the pages of
+//! checkpoints that came to nothing. All of it is settled before: nobody changes the map meanwhile.
+
+use super::outbox::{Outbox, Pending};
+use super::setup::Setup;
+use crate::journal::Journal;
+use crate::layout::band_summary::{self, SummaryName};
+use crate::layout::batch::{Record, decode_batch};
+use crate::layout::page::{BLOCK_SECTORS, PageName, is_leaf};
+use crate::layout::tier_page::TierPage;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Requests in flight at once.
+const IN_FLIGHT_MAX: usize = 64;
+/// Wait before the first attempt; it doubles with each that fails.
+const WAIT_NS: u64 = 100_000_000;
+/// Longest wait.
+const WAIT_MAX_NS: u64 = 30_000_000_000;
+
+/// What 4 KiB on a device should be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content {
+    /// A host's block.
+    Block { disk: DiskId, block: u64, checksum: u32 },
+    /// A leaf of the map.
+    Leaf { name: PageName, crc: u32 },
+    /// A page of the capacity tier's checkpoint.
+    Tiers { disk: DiskId, number: u32, crc: u32 },
+    /// The summary of a group.
+    Summary { name: SummaryName, group_sectors: u32 },
+}
+
+/// Something to be written again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub device: usize,
+    pub offset_bytes: u64,
+    pub content: Content,
+    /// It was read once and was not what it should be: one transfer may go wrong.
+    pub is_again: bool,
+}
+
+impl Item {
+    pub fn new(device: usize, offset_bytes: u64, content: Content) -> Self {
+        Self { device, offset_bytes, content, is_again: false }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// No flush has failed, or the next attempt waits for its time.
+    #[default]
+    Waiting,
+    Writing,
+    Flushing,
+}
+
+/// State of writing again.
+pub(crate) struct Rewriter {
+    setup: Arc<Setup>,
+    phase: Phase,
+    not_before_ns: u64,
+    wait_ns: u64,
+    items: VecDeque<Item>,
+    /// Batches from here on are still to be written again.
+    next_batch: u64,
+    /// Sequences that never took effect: their data is nobody's.
+    cancelled: BTreeSet<u64>,
+    in_flight: usize,
+    has_failed: bool,
+    /// Blocks and pages that were not there any more, in this attempt.
+    lost: u64,
+}
+
+/// How an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Devices are at it, or it is not time yet.
+    Waits,
+    /// All is written again: a flush is to make it durable.
+    Flush,
+}
+
+impl Rewriter {
+    pub fn new(setup: Arc<Setup>) -> Self {
+        Self {
+            setup,
+            phase: Phase::Waiting,
+            not_before_ns: 0,
+            wait_ns: WAIT_NS,
+            items: VecDeque::new(),
+            next_batch: 0,
+            cancelled: BTreeSet::new(),
+            in_flight: 0,
+            has_failed: false,
+            lost: 0,
+        }
+    }
+
+    /// A flush failed, also one of an attempt: the next attempt is after a while.
+    pub fn flush_failed(&mut self, now_ns: u64) {
+        if self.phase == Phase::Writing {
+            self.has_failed = true;
+            return;
+        }
+        self.wait(now_ns);
+    }
+
+    fn wait(&mut self, now_ns: u64) {
+        self.phase = Phase::Waiting;
+        self.not_before_ns = now_ns.saturating_add(self.wait_ns);
+        self.wait_ns = (2 * self.wait_ns).min(WAIT_MAX_NS);
+    }
+
+    /// Whether an attempt is to begin, where nothing else is in progress.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        self.phase == Phase::Waiting && now_ns >= self.not_before_ns
+    }
+
+    /// Begins an attempt: with all that is not known durable in the journal, and these others.
+    pub fn begin(&mut self, journal: &Journal, others: VecDeque<Item>) {
+        self.phase = Phase::Writing;
+        self.items = others;
+        self.next_batch = 0;
+        self.has_failed = false;
+        self.lost = 0;
+        self.cancelled.clear();
+        let mut from = 0;
+        while let Some((batch, _, bytes)) = journal.undurable(from) {
+            let (_, records) = decode_batch(bytes, &self.setup.superblock.pool).unzip();
+            self.cancelled.extend(records.into_iter().flatten().filter_map(|record| match record {
+                Record::Cancel { sequence } => Some(sequence),
+                _ => None,
+            }));
+            from = batch + 1;
+        }
+    }
+
+    /// Goes on as far as possible without waiting.
+    pub fn step(&mut self, journal: &Journal, outbox: &mut Outbox, now_ns: u64) -> Step {
+        if self.phase != Phase::Writing {
+            return Step::Waits;
+        }
+        while self.in_flight < IN_FLIGHT_MAX {
+            if let Some(item) = self.items.pop_front() {
+                self.read(item, outbox);
+            } else if !self.next_of_journal(journal, outbox) {
+                break;
+            }
+        }
+        if self.in_flight > 0 {
+            return Step::Waits;
+        }
+        if self.has_failed {
+            self.wait(now_ns);
+            return Step::Waits;
+        }
+        self.phase = Phase::Flushing;
+        Step::Flush
+    }
+
+    /// The flush of an attempt succeeded: blocks and pages that were lost.
+    pub fn flushed(&mut self) -> u64 {
+        (self.phase, self.wait_ns) = (Phase::Waiting, WAIT_NS);
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Writes the next batch again, and lists the data that it names; false where there is none.
+    fn next_of_journal(&mut self, journal: &Journal, outbox: &mut Outbox) -> bool {
+        let Some((batch, offset_bytes, bytes)) = journal.undurable(self.next_batch) else { return false };
+        self.next_batch = batch + 1;
+        let op = Op::Write { bufs: Vectored::One(bytes.clone()), fua: false };
+        self.in_flight += 1;
+        outbox.send(0, offset_bytes, 0, op, Pending::Rewrite);
+        let Some((header, records)) = decode_batch(bytes, &self.setup.superblock.pool) else { return true };
+        for (sequence, record) in (header.first_sequence..).zip(records) {
+            if let Record::Write { disk, block, location, checksums, .. } = record
+                && !self.cancelled.contains(&sequence)
+            {
+                self.items.extend((0u64..).zip(checksums).filter_map(|(at, checksum)| {
+                    let (device, offset_bytes) = self.setup.extents.place(location + BLOCK_SECTORS * at)?;
+                    let content = Content::Block { disk, block: block + at, checksum };
+                    (self.setup.volatile & 1 << device != 0).then(|| Item::new(device, offset_bytes, content))
+                }));
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, item: Item, outbox: &mut Outbox) {
+        self.in_flight += 1;
+        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+        outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
+    }
+
+    /// Something was read to be written again. Where it is not what it should be, or cannot be read, it is lost: whoever
+    /// reads it learns of that, and the rest is saved all the same.
+    pub fn read_done(&mut self, item: Item, bytes: Option<Buf>, outbox: &mut Outbox) {
+        self.in_flight -= 1;
+        match bytes.filter(|bytes| self.is_content(&item.content, bytes)) {
+            Some(bytes) => {
+                self.in_flight += 1;
+                let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
+                outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite);
+            }
+            None if item.is_again => self.lost += 1,
+            None => self.read(Item { is_again: true, ..item }, outbox),
+        }
+    }
+
+    /// A write ended.
+    pub fn written(&mut self, result: &Result<(), IoError>) {
+        self.in_flight -= 1;
+        self.has_failed |= result.is_err();
+    }
+
+    fn is_content(&self, content: &Content, bytes: &[u8]) -> bool {
+        match *content {
+            Content::Block { disk, block, checksum } => block_checksum(disk, block, bytes) == checksum,
+            Content::Leaf { name, crc } => is_leaf(bytes, name, crc),
+            Content::Tiers { disk, number, crc } => TierPage::decode(bytes, disk, number, crc).is_some(),
+            Content::Summary { name, group_sectors } => {
+                band_summary::decode(&self.setup.superblock.pool, name, group_sectors, bytes).is_some()
+            }
+        }
+    }
+}
