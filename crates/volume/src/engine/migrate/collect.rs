@@ -6,8 +6,8 @@ use crate::engine::Engine;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
-use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::layout::record::Moved;
 use crate::space::stream::COLLECTED;
 use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
 

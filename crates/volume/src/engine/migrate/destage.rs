@@ -5,8 +5,8 @@ use super::job::{JobKind, Phase, waiter};
 use crate::engine::Engine;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
-use crate::layout::batch::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::layout::record::Moved;
 use forebay_block::DiskId;
 
 /// Leaves looked at in one job, so that a job ends even where there is little to move.

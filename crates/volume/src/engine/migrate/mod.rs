@@ -17,7 +17,7 @@ pub(crate) use state::Migrate;
 
 use super::Engine;
 use super::limits::JOBS_MAX;
-use crate::layout::batch::Moved;
+use crate::layout::record::Moved;
 use forebay_block::DiskId;
 use job::{Job, JobKind, Phase};
 

@@ -3,8 +3,8 @@
 use super::job::{Candidate, Phase, waiter};
 use crate::engine::Engine;
 use crate::engine::map::Leaf;
-use crate::layout::batch::{MOVED_MAX, Moved, Record, move_bytes};
 use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::record::{MOVED_MAX, Moved, Record, move_bytes};
 use crate::map::change::Change;
 use forebay_block::DiskId;
 

@@ -5,7 +5,7 @@ use super::piece::{Fill, Segment};
 use crate::engine::append::Append;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::batch::{Record, Target, put_write, write_bytes};
+use crate::layout::record::{Record, Target, put_write, write_bytes};
 use crate::space::stream::stream_hint;
 use forebay_block::{IoError, SharedBuf};
 use forebay_prism::Place;
