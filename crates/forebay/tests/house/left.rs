@@ -1,10 +1,10 @@
 //! What is not mended yet, by rule. Nothing may be added; where something was mended, its line goes or its count shrinks.
 
 /// Files that are in circles of imports, by room.
-pub const CIRCLES_LEFT: [(&str, usize); 1] = [("sim", 6)];
+pub const CIRCLES_LEFT: [(&str, usize); 0] = [];
 
 /// Structs whose methods stand in several files.
-pub const SPREAD_LEFT: [(&str, &str); 16] = [
+pub const SPREAD_LEFT: [(&str, &str); 14] = [
     ("bench", "Mix"),
     ("bench", "SizeMix"),
     ("device", "VolatileDevice"),
@@ -15,8 +15,6 @@ pub const SPREAD_LEFT: [(&str, &str); 16] = [
     ("prism", "ClassTable"),
     ("prism", "Ext4"),
     ("prism", "Learned"),
-    ("sim", "Shape"),
-    ("sim", "SimDevice"),
     ("sim", "World"),
     ("trace", "Analysis"),
     ("trace", "Place"),
