@@ -206,7 +206,7 @@ pub(super) fn open_members(
     // Sequences of records that were lost are not given to others: so many the journal could have held beyond what was found.
     let lost_max = superblock.journal_len_bytes / RECORD_BYTES as u64;
     let next_sequence = scanned.next_sequence.max(root.next_sequence) + lost_max;
-    let mut engine = Engine::new(Parts {
+    let mut engine = Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
@@ -218,7 +218,8 @@ pub(super) fn open_members(
         epoch,
         checkpoint: header.checkpoint,
         journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
-    });
+    }
+    .build();
     if has_moved || header.counts_due {
         engine.migrate.policy_changed();
     }

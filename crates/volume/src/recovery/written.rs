@@ -2,7 +2,7 @@
 
 use super::report::RecoveryReport;
 use super::survey::Survey;
-use crate::engine::Engine;
+use crate::engine::Setup;
 use crate::io::Devices;
 use crate::layout::record::Record;
 use forebay_block::checksum::block_checksum;
@@ -10,12 +10,12 @@ use forebay_block::{Buf, DiskId, Op, Vectored};
 
 /// Reads the data of these records, in parallel: one by one, each would cost a latency of the device. `None` where a
 /// record has none, and where it cannot be read.
-pub(super) fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
+pub(super) fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
     let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
     for (i, (_, record)) in records.iter().enumerate() {
         if let Some((location, blocks)) = record.data()
-            && let Some((device, offset_bytes)) = engine.setup.extents.place(location)
+            && let Some((device, offset_bytes)) = setup.extents.place(location)
         {
             reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(blocks * 4096)) }));
             wanted.push((i, (device, offset_bytes, blocks * 4096)));
@@ -39,7 +39,7 @@ pub(super) fn read_data(devices: &mut Devices, engine: &Engine, records: &[(u64,
 /// was recorded, applies only while the map names its source.
 pub(super) fn verified(
     devices: &mut Devices,
-    engine: &Engine,
+    setup: &Setup,
     survey: &Survey,
     (record, sequence): (&Record, u64),
     data: Option<Buf>,
@@ -53,7 +53,7 @@ pub(super) fn verified(
         Record::Move { moved, .. } => moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect(),
         _ => return Vec::new(),
     };
-    let ignored = engine.setup.options.faults.checksums_ignored();
+    let ignored = setup.options.faults.checksums_ignored();
     let is_block = |(disk, block, crc): (DiskId, u64, u32), bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
     let mut keep = vec![true; names.len()];
     if data.is_none() {
@@ -63,7 +63,7 @@ pub(super) fn verified(
             let at = location + 8 * i as u64;
             *keep = ignored
                 || survey.was_moved_on(at, disk, block, crc, sequence)
-                || read_block(devices, engine, at).is_none_or(|bytes| is_block(names[i], &bytes));
+                || read_block(devices, setup, at).is_none_or(|bytes| is_block(names[i], &bytes));
         }
     }
     for (i, bytes) in data.iter().flat_map(|data| data.chunks_exact(4096)).enumerate().take(names.len()) {
@@ -72,14 +72,14 @@ pub(super) fn verified(
         keep[i] = ignored
             || is_block(names[i], bytes)
             || survey.was_moved_on(at, disk, block, crc, sequence)
-            || read_block(devices, engine, at).is_some_and(|again| is_block(names[i], &again));
+            || read_block(devices, setup, at).is_some_and(|again| is_block(names[i], &again));
     }
     report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
     keep
 }
 
 /// One block; `None` where it cannot be read.
-fn read_block(devices: &mut Devices, engine: &Engine, location: u64) -> Option<Buf> {
-    let (device, offset_bytes) = engine.setup.extents.place(location)?;
+fn read_block(devices: &mut Devices, setup: &Setup, location: u64) -> Option<Buf> {
+    let (device, offset_bytes) = setup.extents.place(location)?;
     devices.read(device, offset_bytes, 4096).ok()
 }

@@ -5,6 +5,7 @@ use super::state::Round;
 use crate::engine::Engine;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
+use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::Moved;
@@ -120,7 +121,7 @@ impl Engine {
         let Some(JobKind::Collect { band }) = self.migrate.job(id).map(|job| job.kind) else { return };
         let (shape, table) = (self.space.bands.shape(), self.space.bands.get(band));
         let name = SummaryName { band, group, generation: table.generation };
-        let entries = match (result, Self::single(bufs)) {
+        let entries = match (result, single(bufs)) {
             (Ok(()), Some(page)) => {
                 band_summary::decode(&self.setup.superblock.pool, name, shape.group_sectors(group), &page)
             }

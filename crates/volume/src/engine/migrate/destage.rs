@@ -1,8 +1,9 @@
 //! Choosing what leaves the fast tier: the blocks that were written longest ago.
 
-use super::ages::EPOCHS;
+use super::ages::epoch_of;
 use super::job::{JobKind, Phase, waiter};
 use crate::engine::Engine;
+use crate::engine::leaves::may_destage;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -17,34 +18,6 @@ const LEAVES_PER_STEP: usize = 64;
 const EPOCHS_PER_JOB: u32 = 1;
 
 impl Engine {
-    /// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
-    pub(crate) fn epoch_now(&self) -> u32 {
-        (self.stats.written_blocks() / (self.space.slots.total() / EPOCHS).max(1)) as u32
-    }
-
-    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
-    pub(crate) fn enqueue_leaf(&mut self, disk: DiskId, leaf: u64) {
-        let epoch = self.epoch_now();
-        self.enqueue_leaf_at(disk, leaf, epoch);
-    }
-
-    fn enqueue_leaf_at(&mut self, disk: DiskId, leaf: u64, epoch: u32) {
-        if self.map.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
-            self.migrate.ages.push(epoch, disk, leaf);
-        }
-    }
-
-    /// All leaves that hold something to destage, as the index says: how old that is shows when they are read.
-    pub(crate) fn enqueue_all_leaves(&mut self) {
-        for disk in self.map.disks.values() {
-            let mut next = disk.next_stageable(0);
-            while let Some(leaf) = next {
-                self.migrate.ages.push(0, disk.id, leaf);
-                next = disk.next_stageable(leaf + 1);
-            }
-        }
-    }
-
     pub(super) fn gather_destage(&mut self, id: u32) {
         for _ in 0..LEAVES_PER_STEP {
             if self.migrate.surveys_left > 0 {
@@ -89,7 +62,7 @@ impl Engine {
             self.migrate.cursor.1 += 1;
         } else if self.migrate.ages.first().is_some_and(|(_, d, l)| (d, l) == (disk, leaf)) {
             self.migrate.ages.pop_first();
-            self.enqueue_leaf(disk, leaf);
+            self.migrate.ages.enqueue(epoch_of(&self.stats, &self.space), disk, leaf, &self.map);
         }
     }
 
@@ -114,7 +87,7 @@ impl Engine {
             let (entry, checksum) = page::leaf_entry(page, i);
             let epoch = page::written_epoch(page, i);
             let Entry::Data { location, class } = entry else { continue };
-            if !self.setup.extents.is_fast(location) || !self.may_destage(class) {
+            if !self.setup.extents.is_fast(location) || !may_destage(&self.prism, class) {
                 continue;
             }
             stageable += 1;
@@ -138,7 +111,7 @@ impl Engine {
             entry.set_stageable(leaf, stageable);
         }
         if let Some(epoch) = oldest_left {
-            self.enqueue_leaf_at(disk, leaf, epoch);
+            self.migrate.ages.enqueue(epoch, disk, leaf, &self.map);
         }
     }
 
@@ -166,14 +139,11 @@ impl Engine {
             }
             Leaf::Hole => {}
             Leaf::Ready(frame) => {
-                let stageable = self.count_stageable(frame);
                 let page = &self.map.frames.get(frame).page;
                 let epochs = (0..LEAF_ENTRIES).step_by(page::CLOCK_BLOCKS).map(|i| page::written_epoch(page, i));
                 let oldest = epochs.min().unwrap_or(0);
-                if let Some(entry) = self.map.disk_mut(disk) {
-                    entry.set_stageable(leaf, stageable);
-                }
-                self.enqueue_leaf_at(disk, leaf, oldest);
+                self.leaves().count_anew(disk, leaf, frame);
+                self.migrate.ages.enqueue(oldest, disk, leaf, &self.map);
             }
         }
         self.migrate.cursor.1 = leaf + 1;

@@ -31,7 +31,7 @@ impl Engine {
 
     /// Whether bands wait for a checkpoint that could be written.
     fn may_unpin(&self) -> bool {
-        self.checkpoint.capacity.pinned() > 0 && self.checkpoint_hopeless().is_none()
+        self.checkpoint.capacity.pinned() > 0 && self.checkpoint.hopeless(&self.stats.counters).is_none()
     }
 
     /// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever
@@ -57,7 +57,9 @@ impl Engine {
         let low = (self.space.bands.count() / 16).max(3);
         let free = self.space.bands.free_count() + self.space.freed.bands() + self.checkpoint.capacity.pinned();
         // A request larger than what is kept free needs more.
-        free < low || self.space_wanted() > free.saturating_sub(low) as u64 * u64::from(self.space.bands.data_blocks())
+        free < low
+            || self.requests.space_wanted()
+                > free.saturating_sub(low) as u64 * u64::from(self.space.bands.data_blocks())
     }
 
     /// The band whose collection pays best: one that is begun, or the best of the others.

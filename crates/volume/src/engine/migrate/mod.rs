@@ -11,7 +11,7 @@ mod record;
 mod state;
 mod transfer;
 
-pub(crate) use ages::BYTES_PER_PAGE;
+pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, epoch_of};
 pub(crate) use job::job_of_waiter;
 pub(crate) use state::Migrate;
 
@@ -168,6 +168,6 @@ impl Engine {
         self.migrate.held.remove(&moved.source);
         // What was not moved after all must be found again.
         let (disk, leaf) = moved.leaf();
-        self.enqueue_leaf(disk, leaf);
+        self.migrate.ages.enqueue(epoch_of(&self.stats, &self.space), disk, leaf, &self.map);
     }
 }

@@ -131,7 +131,7 @@ impl Engine {
     fn apply_moves_to_leaf(&mut self, id: u32, frame: u32, leaf: u64) {
         let disk = self.map.frames.get(frame).disk;
         let mut change = 0;
-        self.dirty_frame(frame);
+        self.leaves().dirty(frame);
         loop {
             let Some(job) = self.migrate.job_mut(id) else { return };
             let batch = job.last_batch;
@@ -147,11 +147,11 @@ impl Engine {
                 false => Change::Move { source, checksum, destination },
             };
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-            change += self.change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
+            change += self.leaves().change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
             if destination != 0 {
                 self.space.settle(destination, 1, self.journal.last_recorded());
             }
         }
-        self.adjust_stageable(disk, leaf, change);
+        self.leaves().adjust_stageable(disk, leaf, change);
     }
 }

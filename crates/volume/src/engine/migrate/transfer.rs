@@ -4,6 +4,7 @@ use super::job::{Candidate, JobKind, Phase};
 use crate::engine::Engine;
 use crate::engine::Pending;
 use crate::engine::append::Append;
+use crate::io::single;
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::Moved;
@@ -116,7 +117,7 @@ impl Engine {
         let (start, blocks) = self.span(id, candidates);
         self.read_ended(id, blocks);
         self.send_reads(id);
-        let data = match (result, Self::single(bufs)) {
+        let data = match (result, single(bufs)) {
             (Ok(()), Some(buf)) => Some(buf.freeze()),
             // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
             _ => None,
@@ -168,7 +169,7 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        if let (Ok(()), Some(buf)) = (result, Self::single(bufs)) {
+        if let (Ok(()), Some(buf)) = (result, single(bufs)) {
             let block = buf.freeze();
             if self.is_good_source(id, at, &block) {
                 self.source_read(id, at, block);
