@@ -44,10 +44,7 @@ impl Leaves<'_> {
 
     /// Counts anew how many blocks of a leaf may be destaged.
     pub fn count_anew(&mut self, disk: DiskId, leaf: u64, frame: u32) {
-        let stageable = self.map.count_stageable(frame, |class| may_destage(self.prism, class));
-        if let Some(entry) = self.map.disk_mut(disk) {
-            entry.set_stageable(leaf, stageable);
-        }
+        self.map.count_anew(disk, leaf, frame, |class| may_destage(self.prism, class));
     }
 
     /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.

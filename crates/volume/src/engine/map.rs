@@ -209,6 +209,14 @@ impl Map {
         (0..LEAF_ENTRIES).filter(stageable).count() as u16
     }
 
+    /// Notes in the index how many blocks of a leaf may leave the fast tier, counted anew.
+    pub fn count_anew(&mut self, disk: DiskId, leaf: u64, frame: u32, may_destage: impl Fn(ClassId) -> bool) {
+        let stageable = self.count_stageable(frame, may_destage);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_stageable(leaf, stageable);
+        }
+    }
+
     /// Whether the leaf in a frame has no page on the device.
     pub fn is_new_leaf(&self, frame: u32) -> bool {
         let entry = self.frames.get(frame);
