@@ -9,6 +9,7 @@ use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::engine::statistics::Counters;
 use crate::layout::root::Root;
+use crate::map::frames::Frame;
 use crate::map::tiers::PageKey;
 use crate::space::groups::GroupKey;
 use forebay_block::{Buf, IoError};
@@ -157,6 +158,12 @@ impl Checkpoint {
     pub fn write_frozen_leaf(&mut self, frame: u32, map: &mut Map, space: &mut Space, outbox: &mut Outbox) {
         let tiers = self.capacity.tiers();
         self.pages.write_leaf(frame, &mut PageRooms { map, space, outbox, tiers });
+    }
+
+    /// Whether the leaf in a frame may be changed now, with so many others about to be. A clean one only while few are
+    /// dirty: what recovery has to read is bounded by the leaves dirtied before and during one checkpoint.
+    pub fn may_dirty(&self, frame: &Frame, about_to_be: usize) -> bool {
+        frame.dirty && !frame.frozen || !self.is_full(about_to_be, self.setup.limits.dirty_leaves)
     }
 
     /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up.

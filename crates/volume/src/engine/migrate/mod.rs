@@ -51,8 +51,8 @@ impl Engine {
         match self.migrate.job(id).map(|job| (job.phase, job.waiting, job.kind)) {
             Some((Phase::Gather, false, JobKind::Destage)) => self.moves_on(id, destage::gather_destage),
             Some((Phase::Gather, false, JobKind::Collect { .. })) => self.moves_on(id, collect::gather_collect),
-            Some((Phase::Record, false, _)) => self.record_moves(id),
-            Some((Phase::Apply, false, _)) => self.apply_moves(id),
+            Some((Phase::Record, false, _)) => self.moves_on(id, record::record_moves),
+            Some((Phase::Apply, false, _)) => self.moves_on(id, record::apply_moves),
             _ => {}
         }
     }
@@ -179,8 +179,9 @@ impl Engine {
             summaries: &mut self.summaries,
             checkpoint: &mut self.checkpoint,
             outbox: &mut self.outbox,
+            copies: &mut self.copies,
+            journal: &mut self.journal,
             requests: &self.requests,
-            journal: &self.journal,
             prism: &self.prism,
             is_read_only: self.read_only.is_some(),
             now_ns: self.clock.now_ns(),
@@ -190,14 +191,19 @@ impl Engine {
     /// Does a step of a job, and all that follows without waiting.
     fn moves_on(&mut self, id: u32, step: impl FnOnce(&mut Moving<'_>, u32) -> After) {
         let mut after = step(&mut self.moving(), id);
-        while after == After::Gathered {
-            after = gathered::gathered(&mut self.moving(), id);
+        loop {
+            after = match after {
+                After::Wait => return,
+                After::Gathered => gathered::gathered(&mut self.moving(), id),
+                After::Record => record::record_moves(&mut self.moving(), id),
+                After::End { pause } => return self.end_job(id, pause),
+            };
         }
-        match after {
-            After::Wait | After::Gathered => {}
-            After::Record => self.record_moves(id),
-            After::End { pause } => self.end_job(id, pause),
-        }
+    }
+
+    /// A batch with records of a job was written, or could not be.
+    pub(crate) fn move_batch_written(&mut self, id: u32, good: bool) {
+        self.moves_on(id, |rooms, id| record::batch_written(rooms, id, good));
     }
 
     /// Whether a job is in progress or could free something now or after its pause.

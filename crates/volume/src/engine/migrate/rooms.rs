@@ -4,7 +4,9 @@ use super::ages::epoch_of;
 use super::job::waiter;
 use super::state::Migrate;
 use crate::engine::checkpoint::Checkpoint;
+use crate::engine::copies::Copies;
 use crate::engine::flush::Flushes;
+use crate::engine::leaves::Leaves;
 use crate::engine::map::{Leaf, Map};
 use crate::engine::outbox::Outbox;
 use crate::engine::requests::Requests;
@@ -28,8 +30,9 @@ pub(crate) struct Moving<'a> {
     pub summaries: &'a mut Summaries,
     pub checkpoint: &'a mut Checkpoint,
     pub outbox: &'a mut Outbox,
+    pub journal: &'a mut Journal,
     pub requests: &'a Requests,
-    pub journal: &'a Journal,
+    pub copies: &'a mut Copies,
     pub prism: &'a Prism,
     /// No writes are taken any more.
     pub is_read_only: bool,
@@ -45,6 +48,27 @@ impl Moving<'_> {
             job.waiting = true;
         }
         answer
+    }
+
+    /// The rooms that a change of a leaf concerns.
+    pub(super) fn leaves(&mut self) -> Leaves<'_> {
+        Leaves {
+            setup: self.setup,
+            map: self.map,
+            space: self.space,
+            stats: self.stats,
+            prism: self.prism,
+            copies: self.copies,
+            checkpoint: self.checkpoint,
+            ages: &mut self.migrate.ages,
+            outbox: self.outbox,
+            last_recorded: self.journal.last_recorded(),
+        }
+    }
+
+    /// Whether a leaf may be changed now.
+    pub(super) fn may_dirty(&self, frame: u32) -> bool {
+        self.checkpoint.may_dirty(self.map.frames.get(frame), self.requests.executing)
     }
 
     /// A block that a destage took is not its any more.
