@@ -8,17 +8,13 @@ use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{End, Kind, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults, plan_holds};
-use forebay_block::Geometry;
 use forebay_block::VirtualClock;
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
-use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
+use forebay_volume::{Devices, Engine, verify::verify};
 use std::collections::BTreeMap;
-
-/// Largest memory that an engine of these sizes may ask for, in bytes.
-const MEMORY_LIMIT_BYTES: u64 = 64 << 20;
 
 /// When a life begins, in nanoseconds.
 const BEGIN_NS: u64 = 1_000_000_000_000_000;
@@ -119,32 +115,6 @@ fn is_at_rest(round: &Round) -> bool {
 }
 
 type Wrong = (&'static str, String);
-
-impl Shape {
-    fn options(&self) -> EngineOptions {
-        EngineOptions {
-            memory_limit_bytes: MEMORY_LIMIT_BYTES,
-            frames: Some(self.frames),
-            unflushed_limit_bytes: self.unflushed_limit_bytes,
-            job_blocks: self.job_blocks,
-            destage_above_percent: self.destage_above_percent,
-            bypass_below_percent: self.bypass_below_percent,
-            ..EngineOptions::default()
-        }
-    }
-
-    fn geometries(&self) -> Vec<Geometry> {
-        let of = |size_bytes: u64, at: usize| Geometry {
-            size_bytes,
-            logical_block_bytes: self.sector_bytes[at],
-            optimal_band_bytes: None,
-            volatile_cache: self.is_volatile[at],
-            discards: at == 1 && self.discards,
-        };
-        let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));
-        [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
-    }
-}
 
 fn classes(kind: Kind) -> Vec<ClassSpec> {
     let of = |name: &str, place, share, rule: &str| ClassSpec {

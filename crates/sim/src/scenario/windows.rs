@@ -1,8 +1,11 @@
 //! Lives that aim at one window each: small geometry, so that it opens often, and requests of one kind held back, so that
 //! it stays open. Each goes after what 2 million lives of a little of everything had not met.
 
-use super::shape::{Kind, Shape};
-use super::{End, LEAF_BLOCKS, Round, Step, Wound, pick};
+use super::kind::Kind;
+use super::pick::pick;
+use super::round::{End, Round, Wound};
+use super::shape::{Shape, blocks_that_fit};
+use super::step::{LEAF_BLOCKS, Step};
 use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
 use crate::order::{Hold, Region, What};
@@ -42,7 +45,8 @@ fn bands(count: u64, band_bytes: u64) -> u64 {
 }
 
 /// The geometry of such a life.
-pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
+pub(super) fn shape(any: Shape, random: &mut Random) -> Shape {
+    let kind = any.kind;
     // Discontiguous leaves of the map are what paging is about.
     let leaves = match kind {
         Kind::Reusing => 12 + random.below(8),
@@ -51,7 +55,6 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
         _ => 1 + random.below(3),
     };
     let base = Shape {
-        kind,
         leaves,
         disk_bytes: (leaves * LEAF_BLOCKS * 4096).max(16 << 20),
         journal_bytes: 128 << 10,
@@ -96,7 +99,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
                 ..of(pick(random, &[16 << 10, 32 << 10]), &[22 + random.below(8)], 70 + random.below(60), base)
             };
             // As many as fit: collection is always due.
-            let fitting = super::shape::blocks_that_fit(shape.band_bytes, &shape.capacity_bytes);
+            let fitting = blocks_that_fit(shape.band_bytes, &shape.capacity_bytes);
             Shape { blocks: (fitting / shape.leaves).max(1), ..shape }
         }
         Kind::Growing => Shape {

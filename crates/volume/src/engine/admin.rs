@@ -203,9 +203,9 @@ impl Engine {
     }
 
     fn disks_changed(&mut self) {
-        self.tell_prism_disks();
+        self.prism.set_disks(&self.map.disk_names());
         self.reserve_for_map();
-        self.request_checkpoint(false);
+        self.checkpoint.request(false);
     }
 
     /// The class table, to be changed by the caller, who then calls [`Engine::classes_changed`].
@@ -221,6 +221,6 @@ impl Engine {
         }
         self.space.changed = true;
         self.migrate.policy_changed();
-        self.request_checkpoint(false);
+        self.checkpoint.request(false);
     }
 }

@@ -5,7 +5,9 @@ use super::pages::PageWriter;
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::setup::Setup;
-use crate::layout::root::{DiskRoot, KeptSection, Root, RootHeader};
+use crate::layout::root::{DiskRoot, Root, RootHeader};
+use crate::layout::root_blob;
+use crate::layout::sections::KeptSection;
 use crate::layout::superblock::Superblock;
 use forebay_block::Buf;
 use std::sync::Arc;
@@ -76,7 +78,7 @@ impl RootWriter {
         let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
         let root = std::mem::take(&mut self.root);
-        let blob = root.encode();
+        let blob = root_blob::encode(&root);
         let number = self.number + 1;
         let area = self.setup.superblock.root_offsets_bytes[(number % 2) as usize];
         if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
