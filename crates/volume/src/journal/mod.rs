@@ -9,6 +9,9 @@ use forebay_block::{Buf, SharedBuf};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
+/// What flash programs at once, in bytes: a drive reads the rest of a page of which it is given a part.
+const PAGE_BYTES: u64 = 4096;
+
 /// A sealed batch, ready to be written.
 #[derive(Debug)]
 pub struct Sealed {
@@ -231,8 +234,11 @@ impl Journal {
             return None;
         }
         let sector = self.geometry.sector_bytes as usize;
-        let len = self.open.bytes.len().next_multiple_of(sector);
+        let mut len = self.open.bytes.len().next_multiple_of(sector);
         self.position = self.place(len as u64);
+        if self.open_live.fua {
+            len = self.to_end_of_page(len);
+        }
         let mut buf = Buf::new(len);
         buf[..self.open.bytes.len()].copy_from_slice(&self.open.bytes);
         buf[self.open.bytes.len()..].fill(0);
@@ -267,6 +273,14 @@ impl Journal {
         self.open_records = 0;
         self.open_first_sequence = self.next_sequence;
         Some(sealed)
+    }
+
+    /// Length of a batch at the position with what is left of its last page. Somebody waits for this batch alone, on a drive
+    /// with a volatile cache: it would wait for the page to be read, too. What [`Journal::accepts`] keeps for a skip and for
+    /// the rest of a lap has room for it where batches may be longer than a page.
+    fn to_end_of_page(&self, len: usize) -> usize {
+        let padded = ((self.position + len as u64).next_multiple_of(PAGE_BYTES) - self.position) as usize;
+        if self.largest() as u64 >= 2 * PAGE_BYTES && padded <= self.largest() { padded } else { len }
     }
 
     /// The last batch of the contiguous durable run, and the exceptions above it.
@@ -342,5 +356,52 @@ impl Journal {
     pub fn truncate(&mut self, position: u64, checkpoint: u64) {
         self.start = self.start.max(position);
         self.checkpoint = checkpoint;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::batch::Record;
+    use forebay_block::DiskId;
+
+    /// Place and length in bytes of a batch with one record, checked to be readable.
+    fn seal_one(journal: &mut Journal, fua: bool) -> (u64, usize) {
+        journal.append(|out| Record::Zero { disk: DiskId(1), block: 7, blocks: 1 }.put(out));
+        journal.join(0, 0, true, fua);
+        let sealed = journal.seal(false).unwrap();
+        let (header, records) = batch::decode_batch(&sealed.bytes, &Id::default()).unwrap();
+        assert_eq!((header.batch, records.len(), sealed.fua), (sealed.batch, 1, fua));
+        (sealed.offset_bytes, sealed.bytes.len())
+    }
+
+    fn journal(len_bytes: u64) -> Journal {
+        let geometry = JournalGeometry { offset_bytes: 1 << 20, len_bytes, sector_bytes: 512 };
+        Journal::new(geometry, Id::default(), 1, 0, 1, 1)
+    }
+
+    #[test]
+    fn a_batch_past_the_cache_ends_with_its_page_and_others_with_their_sector() {
+        let start = 1 << 20;
+        let mut wide = journal(1 << 20);
+        assert_eq!(seal_one(&mut wide, false), (start, 512));
+        assert_eq!(seal_one(&mut wide, true), (start + 512, 3584));
+        assert_eq!(seal_one(&mut wide, true), (start + 4096, 4096));
+        assert_eq!(seal_one(&mut wide, false), (start + 8192, 512));
+        // No batch of a journal so small is longer than a page.
+        let mut small = journal(128 << 10);
+        assert_eq!(seal_one(&mut small, true), (start, 512));
+    }
+
+    #[test]
+    fn what_is_accepted_fits_whatever_is_padded() {
+        for len_bytes in [128 << 10, 256 << 10, 1 << 20] {
+            let mut journal = journal(len_bytes);
+            while journal.accepts(48, false) {
+                seal_one(&mut journal, true);
+            }
+            assert!(journal.unflushed_bytes() <= journal.window_bytes());
+            assert!(journal.used_bytes() > 0 && journal.used_bytes() <= journal.len_bytes());
+        }
     }
 }
