@@ -1,6 +1,6 @@
 //! Requests to devices, and what each of those in progress is for.
 
-use super::rewrite::Item;
+use super::rewrite::item::Item;
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;

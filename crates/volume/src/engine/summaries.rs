@@ -4,7 +4,7 @@
 use super::append::Append;
 use super::flush::Covered;
 use super::outbox::{Outbox, Pending};
-use super::rewrite::{Content, Item};
+use super::rewrite::item::{Content, Item};
 use super::setup::Setup;
 use crate::layout::band_summary::{self, SummaryName};
 use crate::space::bands::Bands;

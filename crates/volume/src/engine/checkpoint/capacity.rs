@@ -5,7 +5,7 @@
 use super::pages::PageWriter;
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
-use crate::engine::rewrite::{Content, Item};
+use crate::engine::rewrite::item::{Content, Item};
 use crate::engine::setup::Setup;
 use crate::layout::band_summary::{BandShape, SummaryEntry};
 use crate::layout::capacity_root::{CapacityBand, CapacityHeader, CapacityRoot, DEVICE, UNAPPLIED_MAX};

@@ -3,7 +3,7 @@
 
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
-use crate::engine::rewrite::{Content, Item};
+use crate::engine::rewrite::item::{Content, Item};
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};

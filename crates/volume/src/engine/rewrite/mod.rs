@@ -6,16 +6,16 @@
 //! not known durable (the journal keeps their bytes), the data that they name, summaries of bands, and the pages of
 //! checkpoints that came to nothing. All of it is settled before: nobody changes the map meanwhile.
 
+pub(crate) mod item;
+
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::journal::Journal;
-use crate::layout::band_summary::{self, SummaryName};
 use crate::layout::batch::decode_batch;
-use crate::layout::page::{BLOCK_SECTORS, PageName, is_leaf};
+use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::Record;
-use crate::layout::tier_page::TierPage;
-use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use forebay_block::{Buf, IoError, Op, Vectored};
+use item::{Content, Item};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -25,35 +25,6 @@ const IN_FLIGHT_MAX: usize = 64;
 const WAIT_NS: u64 = 100_000_000;
 /// Longest wait.
 const WAIT_MAX_NS: u64 = 30_000_000_000;
-
-/// What 4 KiB on a device should be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Content {
-    /// A host's block.
-    Block { disk: DiskId, block: u64, checksum: u32 },
-    /// A leaf of the map.
-    Leaf { name: PageName, crc: u32 },
-    /// A page of the capacity tier's checkpoint.
-    Tiers { disk: DiskId, number: u32, crc: u32 },
-    /// The summary of a group.
-    Summary { name: SummaryName, group_sectors: u32 },
-}
-
-/// Something to be written again.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    pub device: usize,
-    pub offset_bytes: u64,
-    pub content: Content,
-    /// It was read once and was not what it should be: one transfer may go wrong.
-    pub is_again: bool,
-}
-
-impl Item {
-    pub fn new(device: usize, offset_bytes: u64, content: Content) -> Self {
-        Self { device, offset_bytes, content, is_again: false }
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -206,7 +177,7 @@ impl Rewriter {
     /// reads it learns of that, and the rest is saved all the same.
     pub fn read_done(&mut self, item: Item, bytes: Option<Buf>, outbox: &mut Outbox) {
         self.in_flight -= 1;
-        match bytes.filter(|bytes| self.is_content(&item.content, bytes)) {
+        match bytes.filter(|bytes| item.content.is_in(bytes, &self.setup.superblock.pool)) {
             Some(bytes) => {
                 self.in_flight += 1;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
@@ -221,16 +192,5 @@ impl Rewriter {
     pub fn written(&mut self, result: &Result<(), IoError>) {
         self.in_flight -= 1;
         self.has_failed |= result.is_err();
-    }
-
-    fn is_content(&self, content: &Content, bytes: &[u8]) -> bool {
-        match *content {
-            Content::Block { disk, block, checksum } => block_checksum(disk, block, bytes) == checksum,
-            Content::Leaf { name, crc } => is_leaf(bytes, name, crc),
-            Content::Tiers { disk, number, crc } => TierPage::decode(bytes, disk, number, crc).is_some(),
-            Content::Summary { name, group_sectors } => {
-                band_summary::decode(&self.setup.superblock.pool, name, group_sectors, bytes).is_some()
-            }
-        }
     }
 }
