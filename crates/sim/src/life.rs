@@ -320,6 +320,7 @@ impl<'a> Life<'a> {
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
+        world.makes_good = self.shape.kind == Kind::Forgetting;
         world.connections = u64::from(round.connections);
         world.is_damaged = self.is_tainted || self.may_be_damaged;
         world.errors_allowed = world.is_damaged || opening_failed;

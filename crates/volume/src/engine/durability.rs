@@ -45,14 +45,20 @@ impl Engine {
             let others = summaries.chain(pages.to_rewrite(&self.map)).chain(capacity.to_rewrite());
             self.rewriter.begin(&self.journal, others.collect());
         }
-        if self.rewriter.step(&self.journal, &mut self.outbox, now_ns) == Step::Flush {
-            self.flushes.retry();
+        match self.rewriter.step(&self.journal, &mut self.outbox, now_ns) {
+            Step::Waits => {}
+            Step::Flush => self.flushes.retry(),
+            Step::LostPage => self.set_read_only(
+                "a flush failed, and a map page that it covered is not there any more: restart the server, which makes the map \
+                 of the last checkpoint and the journal",
+            ),
         }
     }
 
-    /// Whether nothing changes the map or what devices hold of it, and nothing will while no writes are taken.
+    /// Whether nothing changes the map or what devices hold of it, and nothing will while no writes are taken and jobs stand
+    /// still. One may wait for a checkpoint, or for journal room, that only the end of this brings.
     fn is_quiet(&self) -> bool {
-        self.migrate.is_idle() && !self.checkpoint.is_active() && !self.journal.has_open() && self.outbox.is_quiet()
+        !self.checkpoint.is_active() && !self.journal.has_open() && self.outbox.is_quiet()
     }
 
     /// One device's part of the flush in flight ended.
@@ -61,16 +67,27 @@ impl Engine {
         if let Err(error) = result {
             self.flush_failed(device, &error);
         }
+        self.decide_job_flushes();
         self.end_flush();
     }
 
-    /// The flush of a job ended.
-    pub(crate) fn job_flushed(&mut self, number: u64, device: usize, result: Result<(), IoError>) {
+    /// A flush that a job needed ended.
+    pub(crate) fn destination_flushed(&mut self, number: u64, device: usize, result: Result<(), IoError>) {
         if let Err(error) = result {
             self.flush_failed(device, &error);
         }
-        if let Some(covered) = self.flushes.job_flush_ended(number) {
-            self.summaries.flushed(covered);
+        self.flushes.job_flush_ended(number);
+        self.decide_job_flushes();
+        self.end_flush();
+    }
+
+    /// Lets jobs go on whose data is durable, or is not known to be: this flush, or one beside it, heard of a lost write.
+    fn decide_job_flushes(&mut self) {
+        while let Some((job, covered)) = self.flushes.decided() {
+            if let Some(covered) = covered {
+                self.summaries.flushed(covered);
+            }
+            self.job_flushed(job, covered.is_some());
         }
     }
 

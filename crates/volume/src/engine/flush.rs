@@ -21,7 +21,7 @@ pub(crate) struct Flushes {
     checkpoint_wants: bool,
     /// The flush in flight.
     active: Option<Active>,
-    /// Flushes of jobs in flight, by number.
+    /// Flushes of jobs, by number.
     job_flushes: BTreeMap<u64, JobFlush>,
     next_job_flush: u64,
     submitted: u64,
@@ -51,11 +51,17 @@ struct Active {
     checkpoint: bool,
 }
 
-/// A flush of a job in flight.
-#[derive(Clone, Copy, Debug)]
+/// A flush of a job: in flight, or over and waiting for others.
+#[derive(Debug)]
 struct JobFlush {
+    job: u32,
     device: usize,
     summaries: u64,
+    is_over: bool,
+    /// Flushes of other jobs on its device that were in flight when it was over.
+    beside: Vec<u64>,
+    /// The same for that of hosts, by its number.
+    beside_active: Option<u64>,
 }
 
 /// What a client that asks for a flush gets.
@@ -191,8 +197,11 @@ impl Flushes {
 
     /// There are more summaries on these devices that no flush covers than are to be remembered.
     pub fn want_devices(&mut self, devices: u32) {
-        self.dirty |= devices;
-        self.is_wanted = true;
+        // The one in flight covers most of them.
+        if self.active.is_none() {
+            self.dirty |= devices;
+            self.is_wanted = true;
+        }
     }
 
     fn is_due(&self) -> bool {
@@ -218,7 +227,7 @@ impl Flushes {
         self.dirty &= !devices;
         let number = self.submitted;
         self.submitted += 1;
-        let on_these = |&(_, flush): &(&u64, &JobFlush)| devices & 1 << flush.device != 0;
+        let on_these = |&(_, flush): &(&u64, &JobFlush)| !flush.is_over && devices & 1 << flush.device != 0;
         let beside = self.job_flushes.iter().filter(on_these).map(|(&number, _)| number).collect();
         self.active = Some(Active {
             number,
@@ -252,8 +261,10 @@ impl Flushes {
 
     /// One device's part of the flush in flight ended; one that failed is to be noted by [`Flushes::fail`], too.
     pub fn device_flushed(&mut self, device: usize) {
-        if let Some(active) = &mut self.active {
-            active.devices &= !(1 << device);
+        let Some(active) = &mut self.active else { return };
+        active.devices &= !(1 << device);
+        for flush in self.job_flushes.values_mut().filter(|flush| flush.device == device) {
+            flush.beside_active.take_if(|number| *number == active.number);
         }
     }
 
@@ -272,22 +283,42 @@ impl Flushes {
     }
 
     /// A job flushes a device; returns the number of the flush. `summaries`: how many have arrived so far.
-    pub fn job_flush_begins(&mut self, device: usize, summaries: u64) -> u64 {
+    pub fn job_flush_begins(&mut self, job: u32, device: usize, summaries: u64) -> u64 {
         self.next_job_flush += 1;
         let number = self.next_job_flush;
-        self.job_flushes.insert(number, JobFlush { device, summaries });
+        let (beside, beside_active) = (Vec::new(), None);
+        self.job_flushes.insert(number, JobFlush { job, device, summaries, is_over: false, beside, beside_active });
         if let Some(active) = self.active.as_mut().filter(|active| active.devices & 1 << device != 0) {
             active.beside.push(number);
         }
         number
     }
 
-    /// A job's flush has ended, one that failed after [`Flushes::fail`]: what it made durable.
-    pub fn job_flush_ended(&mut self, number: u64) -> Option<Covered> {
-        let JobFlush { device, summaries } = self.job_flushes.remove(&number)?;
+    /// A job's flush is over, one that failed after [`Flushes::fail`]. Others of its device that are in flight may be the
+    /// ones that hear of a write that it covered too: [`Flushes::decided`] tells of it when they are over.
+    pub fn job_flush_ended(&mut self, number: u64) {
+        let Some(device) = self.job_flushes.get(&number).map(|flush| flush.device) else { return };
+        let others = self
+            .job_flushes
+            .iter()
+            .filter(|&(&other, flush)| other != number && flush.device == device && !flush.is_over);
+        let beside = others.map(|(&other, _)| other).collect();
+        let active = self.active.as_ref().filter(|active| active.devices & 1 << device != 0);
+        let beside_active = active.map(|active| active.number);
+        if let Some(flush) = self.job_flushes.get_mut(&number) {
+            (flush.is_over, flush.beside, flush.beside_active) = (true, beside, beside_active);
+        }
+        self.job_flushes.values_mut().for_each(|flush| flush.beside.retain(|&other| other != number));
         if let Some(active) = &mut self.active {
             active.beside.retain(|&other| other != number);
         }
-        self.failure.is_none().then_some(Covered { devices: 1 << device, summaries })
+    }
+
+    /// A job's flush whose outcome is known: its job, and what it made durable, where no flush has failed.
+    pub fn decided(&mut self) -> Option<(u32, Option<Covered>)> {
+        let is_decided = |flush: &JobFlush| flush.is_over && flush.beside.is_empty() && flush.beside_active.is_none();
+        let number = self.job_flushes.iter().find(|(_, flush)| is_decided(flush)).map(|(&number, _)| number)?;
+        let JobFlush { job, device, summaries, .. } = self.job_flushes.remove(&number)?;
+        Some((job, self.failure.is_none().then_some(Covered { devices: 1 << device, summaries })))
     }
 }

@@ -201,7 +201,7 @@ impl Engine {
             Pending::TierPageOut { key, slot, crc } => self.checkpoint.tier_page_written((key, slot, crc), result),
             Pending::CapacityOut => self.checkpoint.pages.ended(DEVICE, result),
             Pending::Flush { device } => self.device_flushed(device, result),
-            Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
+            Pending::MoveFlush { number } => self.destination_flushed(number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
             Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
             Pending::MoveWrite { job, groups } => {
@@ -219,7 +219,7 @@ impl Engine {
             }
             Pending::Watermark => self.watermark.ended(result.is_ok()),
             Pending::RewriteRead { item } => {
-                self.rewriter.read_done(item, result.ok().and_then(|()| single(bufs)), &mut self.outbox);
+                self.rewriter.read_done(item, result.map(|()| single(bufs)), &mut self.outbox);
             }
             Pending::Rewrite => self.rewriter.written(&result),
         }

@@ -47,7 +47,7 @@ pub(crate) enum Pending {
     /// A device flush of the flush in flight.
     Flush { device: usize },
     /// A device flush that a job needs, by its number.
-    MoveFlush { job: u32, number: u64 },
+    MoveFlush { number: u64 },
     /// Source blocks of a job, by their number in its list.
     MoveRead { job: u32, candidates: Vec<u32> },
     /// One source block that was not what it should be at the first reading.

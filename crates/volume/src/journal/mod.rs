@@ -25,6 +25,19 @@ pub struct Sealed {
     pub fua: bool,
 }
 
+/// A batch that is kept, to be written again where a flush fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Byte offset on the fast device.
+    pub offset_bytes: u64,
+    /// Its bytes.
+    pub bytes: &'a SharedBuf,
+    /// It is durable by itself.
+    pub is_durable: bool,
+}
+
 /// A batch that is not yet known durable.
 #[derive(Debug)]
 struct Live {
@@ -280,7 +293,9 @@ impl Journal {
     /// the rest of a lap has room for it where batches may be longer than a page.
     fn to_end_of_page(&self, len: usize) -> usize {
         let padded = ((self.position + len as u64).next_multiple_of(PAGE_BYTES) - self.position) as usize;
-        if self.largest() as u64 >= 2 * PAGE_BYTES && padded <= self.largest() { padded } else { len }
+        let lap_left = self.geometry.len_bytes - self.position % self.geometry.len_bytes;
+        let fits = padded <= self.largest() && padded as u64 <= lap_left;
+        if self.largest() as u64 >= 2 * PAGE_BYTES && fits { padded } else { len }
     }
 
     /// The last batch of the contiguous durable run, and the exceptions above it.
@@ -293,16 +308,13 @@ impl Journal {
         (self.base - 1, exceptions)
     }
 
-    /// The first sealed batch from `from` on that is not known durable: its number, where it lies on the fast device, and
-    /// its bytes.
+    /// The first batch from `from` on of those that are kept since one before them, or itself, is not known durable.
     #[must_use]
-    pub fn undurable(&self, from: u64) -> Option<(u64, u64, &SharedBuf)> {
-        let first = from.saturating_sub(self.base);
-        let later = (self.base + first..).zip(self.live.iter().skip(first as usize));
-        later.filter(|(_, live)| !live.durable).find_map(|(batch, live)| {
-            let (offset_bytes, bytes) = live.sealed.as_ref()?;
-            Some((batch, *offset_bytes, bytes))
-        })
+    pub fn kept(&self, from: u64) -> Option<Kept<'_>> {
+        let number = from.max(self.base);
+        let live = self.live.get((number - self.base) as usize)?;
+        let (offset_bytes, bytes) = live.sealed.as_ref()?;
+        Some(Kept { number, offset_bytes: *offset_bytes, bytes, is_durable: live.durable })
     }
 
     fn live_mut(&mut self, batch: u64) -> Option<&mut Live> {

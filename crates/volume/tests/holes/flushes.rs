@@ -2,7 +2,9 @@
 
 use crate::device::{Fate, Kind};
 use crate::rig::{BULK, CAPACITY, FAST, Rig, Setup};
-use forebay_volume::{Op, RequestError};
+use forebay_volume::{EngineOptions, Op, RequestError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// With 31 capacity devices beside the fast one, the mask of all devices was `(1 << 32) - 1`, which is no mask at all: a
 /// panic where arithmetic is checked, and where it is not a checkpoint that flushes no device and says it is durable.
@@ -84,4 +86,41 @@ fn hole_12_flushes_that_go_on_failing_promise_nothing() {
     assert!((4..16).contains(&attempts), "{attempts} attempts in a minute");
     let mut rig = rig.crash();
     assert!(matches!(rig.get(0), Ok(1 | 2)));
+}
+
+/// A device tells of a lost write once, to one of the flushes that are in flight together. That of a host heard of it, but
+/// that of a job beside it had succeeded before: the job took its data for durable and gave its sources up. Now neither
+/// counts before both are over.
+#[test]
+fn regression_the_flush_of_a_job_waits_for_the_one_beside_it() {
+    let mut rig = Rig::new(&Setup::default());
+    rig.put(0, 1, None);
+    let options = EngineOptions { destage_above_percent: 0, ..rig.setup.options.clone() };
+    let mut rig = rig.restart(options);
+    // 0: all are held; 1: the next succeeds; 2: all are held; 3: the next fails; 4: all succeed.
+    let mode = Arc::new(AtomicU32::new(0));
+    let of_rule = mode.clone();
+    rig.devices[CAPACITY].rule(move |seen| match (seen.kind, of_rule.load(Relaxed)) {
+        (Kind::Flush, 0 | 2) => Fate::Held,
+        (Kind::Flush, 1) => {
+            of_rule.store(2, Relaxed);
+            Fate::Good
+        }
+        (Kind::Flush, 3) => {
+            of_rule.store(4, Relaxed);
+            Fate::Failed
+        }
+        _ => Fate::Good,
+    });
+    rig.pass_ms(1000);
+    rig.polls(50);
+    rig.put(500, 1, BULK);
+    let flush = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
+    rig.polls(20);
+    mode.store(1, Relaxed);
+    rig.polls(50);
+    assert_eq!(mode.load(Relaxed), 2, "no job flushed");
+    mode.store(3, Relaxed);
+    assert!(matches!(rig.wait(flush), Err(RequestError::FlushFailed)));
+    assert_eq!(rig.pool.engine.status().counters.migration_errors, 1, "the job believed its own flush");
 }

@@ -8,6 +8,7 @@ use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::layout::tier_page::LeafTiers;
+use crate::map::index::NO_FRAME;
 use crate::map::tiers::Tiers;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
@@ -187,7 +188,9 @@ impl PageWriter {
             (first..).zip(references).map(move |(leaf, reference)| (disk, leaf, reference))
         });
         leaves.filter_map(|(disk, number, &PageRef { location, crc, generation, .. })| {
-            if location == 0 || generation <= self.durable_generation {
+            // One that is dirty is written to another place in any case.
+            let is_dirty = |frame: u32| frame != NO_FRAME && map.frames.get(frame).dirty;
+            if location == 0 || generation <= self.durable_generation || is_dirty(map.disk(disk)?.leaf(number).1) {
                 return None;
             }
             let content = Content::Leaf { name: PageName { disk, number, generation }, crc };

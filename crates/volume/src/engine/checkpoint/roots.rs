@@ -100,7 +100,7 @@ impl RootWriter {
     /// whether they are. False where there are none to be written.
     pub fn write_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         let Some(header) = self.header else { return false };
-        self.write_header_copies(&header, true, pages, outbox);
+        self.write_header_copies(&header, pages, outbox);
         true
     }
 
@@ -116,10 +116,10 @@ impl RootWriter {
         false
     }
 
-    fn write_header_copies(&self, header: &RootHeader, fua: bool, pages: &mut PageWriter, outbox: &mut Outbox) {
+    fn write_header_copies(&self, header: &RootHeader, pages: &mut PageWriter, outbox: &mut Outbox) {
         for offset_bytes in header_offsets(&self.setup.superblock, header.checkpoint) {
             let buf = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
-            pages.send(offset_bytes, buf, fua, Pending::RootOut, outbox);
+            pages.send(offset_bytes, buf, true, Pending::RootOut, outbox);
         }
     }
 
@@ -134,7 +134,7 @@ impl RootWriter {
             }
         }
         let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };
-        self.write_header_copies(&older, false, pages, outbox);
+        self.write_header_copies(&older, pages, outbox);
         Some(header.checkpoint)
     }
 

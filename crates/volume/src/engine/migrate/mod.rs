@@ -48,6 +48,10 @@ impl Engine {
     }
 
     fn step_job(&mut self, id: u32) {
+        // What a failed flush covered is being written again: nothing else is written meanwhile.
+        if self.rewriter.is_active() {
+            return;
+        }
         match self.migrate.job(id).map(|job| (job.phase, job.waiting, job.kind)) {
             Some((Phase::Gather, false, JobKind::Destage)) => self.moves_on(id, destage::gather_destage),
             Some((Phase::Gather, false, JobKind::Collect { .. })) => self.moves_on(id, collect::gather_collect),
@@ -246,16 +250,11 @@ impl Engine {
         self.moves_on(id, |rooms, id| transfer::destination_written(rooms, id, result.is_ok()));
     }
 
-    /// A flush that a job needed ended.
-    pub(crate) fn destination_flushed(&mut self, id: u32, number: u64, device: usize, result: Result<(), IoError>) {
-        self.job_flushed(number, device, result);
-        // Nor is the data of this job known to be durable where another flush heard of a lost write first.
-        if self.flushes.has_failed()
-            && let Some(job) = self.migrate.job_mut(id)
-        {
-            job.failed = true;
+    /// What a job wrote to a device is durable, or not known to be.
+    pub(crate) fn job_flushed(&mut self, id: u32, is_good: bool) {
+        if let Some(job) = self.migrate.job_mut(id) {
+            job.failed |= !is_good;
         }
-        self.end_flush();
         self.moves_on(id, transfer::part_done);
     }
 }

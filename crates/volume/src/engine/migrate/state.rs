@@ -56,11 +56,6 @@ impl Migrate {
         self.jobs.get_mut(id as usize)
     }
 
-    /// Whether no job is in progress.
-    pub fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
     /// Whether a destage job, and whether a collection job is in progress.
     pub fn in_progress(&self) -> (bool, bool) {
         let has = |wanted: fn(JobKind) -> bool| self.jobs.iter().any(|(_, job)| wanted(job.kind));

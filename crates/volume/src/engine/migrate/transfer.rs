@@ -308,8 +308,8 @@ fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
             if let Some(job) = rooms.migrate.job_mut(id) {
                 job.outstanding += 1;
             }
-            let number = rooms.flushes.job_flush_begins(device, rooms.summaries.arrived());
-            rooms.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
+            let number = rooms.flushes.job_flush_begins(id, device, rooms.summaries.arrived());
+            rooms.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { number });
         }
     }
     part_done(rooms, id)

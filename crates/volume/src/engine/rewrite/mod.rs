@@ -25,6 +25,8 @@ const IN_FLIGHT_MAX: usize = 64;
 const WAIT_NS: u64 = 100_000_000;
 /// Longest wait.
 const WAIT_MAX_NS: u64 = 30_000_000_000;
+/// Attempts that what cannot be read makes fail: after that it is lost.
+const READ_ATTEMPTS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -47,9 +49,13 @@ pub(crate) struct Rewriter {
     /// Sequences that never took effect: their data is nobody's.
     cancelled: BTreeSet<u64>,
     in_flight: usize,
+    /// Attempts since the flush failed.
+    attempts: u32,
     has_failed: bool,
     /// Blocks and pages that were not there any more, in this attempt.
     lost: u64,
+    /// A leaf of the map is among them.
+    has_lost_leaf: bool,
 }
 
 /// How an attempt stands.
@@ -59,6 +65,8 @@ pub(crate) enum Step {
     Waits,
     /// All is written again: a flush is to make it durable.
     Flush,
+    /// A leaf of the map is not there any more. The next root must not name it; the last one does not.
+    LostPage,
 }
 
 impl Rewriter {
@@ -72,8 +80,10 @@ impl Rewriter {
             next_batch: 0,
             cancelled: BTreeSet::new(),
             in_flight: 0,
+            attempts: 0,
             has_failed: false,
             lost: 0,
+            has_lost_leaf: false,
         }
     }
 
@@ -92,6 +102,11 @@ impl Rewriter {
         self.wait_ns = (2 * self.wait_ns).min(WAIT_MAX_NS);
     }
 
+    /// Whether an attempt is in progress.
+    pub fn is_active(&self) -> bool {
+        self.phase != Phase::Waiting
+    }
+
     /// Whether an attempt is to begin, where nothing else is in progress.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.phase == Phase::Waiting && now_ns >= self.not_before_ns
@@ -102,17 +117,18 @@ impl Rewriter {
         self.phase = Phase::Writing;
         self.items = others;
         self.next_batch = 0;
-        self.has_failed = false;
-        self.lost = 0;
+        self.attempts += 1;
+        (self.has_failed, self.lost, self.has_lost_leaf) = (false, 0, false);
         self.cancelled.clear();
         let mut from = 0;
-        while let Some((batch, _, bytes)) = journal.undurable(from) {
-            let (_, records) = decode_batch(bytes, &self.setup.superblock.pool).unzip();
+        // Also in batches that are durable: those that cancel go past caches.
+        while let Some(batch) = journal.kept(from) {
+            let (_, records) = decode_batch(batch.bytes, &self.setup.superblock.pool).unzip();
             self.cancelled.extend(records.into_iter().flatten().filter_map(|record| match record {
                 Record::Cancel { sequence } => Some(sequence),
                 _ => None,
             }));
-            from = batch + 1;
+            from = batch.number + 1;
         }
     }
 
@@ -131,6 +147,10 @@ impl Rewriter {
         if self.in_flight > 0 {
             return Step::Waits;
         }
+        if self.has_lost_leaf {
+            self.wait(now_ns);
+            return Step::LostPage;
+        }
         if self.has_failed {
             self.wait(now_ns);
             return Step::Waits;
@@ -141,18 +161,21 @@ impl Rewriter {
 
     /// The flush of an attempt succeeded: blocks and pages that were lost.
     pub fn flushed(&mut self) -> u64 {
-        (self.phase, self.wait_ns) = (Phase::Waiting, WAIT_NS);
+        (self.phase, self.wait_ns, self.attempts) = (Phase::Waiting, WAIT_NS, 0);
         std::mem::take(&mut self.lost)
     }
 
     /// Writes the next batch again, and lists the data that it names; false where there is none.
     fn next_of_journal(&mut self, journal: &Journal, outbox: &mut Outbox) -> bool {
-        let Some((batch, offset_bytes, bytes)) = journal.undurable(self.next_batch) else { return false };
-        self.next_batch = batch + 1;
-        let op = Op::Write { bufs: Vectored::One(bytes.clone()), fua: false };
+        let Some(batch) = journal.kept(self.next_batch) else { return false };
+        self.next_batch = batch.number + 1;
+        if batch.is_durable {
+            return true;
+        }
+        let op = Op::Write { bufs: Vectored::One(batch.bytes.clone()), fua: false };
         self.in_flight += 1;
-        outbox.send(0, offset_bytes, 0, op, Pending::Rewrite);
-        let Some((header, records)) = decode_batch(bytes, &self.setup.superblock.pool) else { return true };
+        outbox.send(0, batch.offset_bytes, 0, op, Pending::Rewrite);
+        let Some((header, records)) = decode_batch(batch.bytes, &self.setup.superblock.pool) else { return true };
         for (sequence, record) in (header.first_sequence..).zip(records) {
             if let Record::Write { disk, block, location, checksums, .. } = record
                 && !self.cancelled.contains(&sequence)
@@ -173,18 +196,23 @@ impl Rewriter {
         outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
     }
 
-    /// Something was read to be written again. Where it is not what it should be, or cannot be read, it is lost: whoever
-    /// reads it learns of that, and the rest is saved all the same.
-    pub fn read_done(&mut self, item: Item, bytes: Option<Buf>, outbox: &mut Outbox) {
+    /// Something was read to be written again. Where it is not what it should be it is lost: whoever reads it learns of
+    /// that, and the rest is saved all the same. What cannot be read may be, the next time.
+    pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, outbox: &mut Outbox) {
         self.in_flight -= 1;
-        match bytes.filter(|bytes| item.content.is_in(bytes, &self.setup.superblock.pool)) {
+        let could_be_read = result.is_ok();
+        match result.ok().flatten().filter(|bytes| item.content.is_in(bytes, &self.setup.superblock.pool)) {
             Some(bytes) => {
                 self.in_flight += 1;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
                 outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite);
             }
-            None if item.is_again => self.lost += 1,
-            None => self.read(Item { is_again: true, ..item }, outbox),
+            None if !item.is_again => self.read(Item { is_again: true, ..item }, outbox),
+            None if !could_be_read && self.attempts < READ_ATTEMPTS => self.has_failed = true,
+            None => {
+                self.lost += 1;
+                self.has_lost_leaf |= matches!(item.content, Content::Leaf { .. });
+            }
         }
     }
 
