@@ -442,8 +442,8 @@ impl<'a> World<'a> {
         self.step(&Step::Flush)?;
         self.settle(0)?;
         self.idle(REST_NS)?;
-        // No device goes on failing for so many attempts.
         if self.makes_good && self.pool.engine.status().flush_failed {
+            plan_faults(self.devices, &[]);
             self.idle(MADE_GOOD_NS)?;
             if self.pool.engine.status().flush_failed {
                 return Err(self.stalled("a failed flush is not made good"));

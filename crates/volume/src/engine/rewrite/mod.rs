@@ -89,11 +89,12 @@ impl Rewriter {
 
     /// A flush failed, also one of an attempt: the next attempt is after a while.
     pub fn flush_failed(&mut self, now_ns: u64) {
-        if self.phase == Phase::Writing {
-            self.has_failed = true;
-            return;
+        match self.phase {
+            Phase::Writing => self.has_failed = true,
+            // Of another device, or of a job beside it: the wait has begun.
+            Phase::Waiting if now_ns < self.not_before_ns => {}
+            Phase::Waiting | Phase::Flushing => self.wait(now_ns),
         }
-        self.wait(now_ns);
     }
 
     fn wait(&mut self, now_ns: u64) {
