@@ -10,6 +10,7 @@ use forebay_block::DiskId;
 use forebay_volume::layout::page::{
     LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, encode_index, leaf_entry, seal_leaf,
 };
+use forebay_volume::layout::root_blob;
 use forebay_volume::layout::seal;
 use libfuzzer_sys::fuzz_target;
 
@@ -49,7 +50,7 @@ fuzz_target!(|input: &[u8]| {
     };
     images[0][at..at + PAGE_BYTES].copy_from_slice(&page);
     root.disks[0].pages[0].1.crc = crc;
-    pool::set_blob(&mut images, &root.encode());
+    pool::set_blob(&mut images, &root_blob::encode(&root));
     if let Ok(mut served) = pool::Served::open(images) {
         served.live(120);
     }

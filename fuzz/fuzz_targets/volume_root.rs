@@ -6,7 +6,8 @@
 
 mod pool;
 
-use forebay_volume::layout::root::{Root, RootBounds};
+use forebay_volume::layout::root::RootBounds;
+use forebay_volume::layout::root_blob;
 use forebay_volume::layout::seal;
 use libfuzzer_sys::fuzz_target;
 
@@ -26,12 +27,12 @@ fn seal_sections(blob: &mut [u8]) {
 fuzz_target!(|input: &[u8]| {
     let mut images = pool::aged();
     let (.., root) = pool::root(&images);
-    let mut blob = root.encode();
+    let mut blob = root_blob::encode(&root);
     pool::patch(&mut blob, input);
     seal_sections(&mut blob);
     let bounds = RootBounds::of(&pool::superblock(&images));
-    match Root::decode(&blob, &bounds) {
-        Ok(root) => assert_eq!(Root::decode(&root.encode(), &bounds).as_ref(), Ok(&root)),
+    match root_blob::decode(&blob, &bounds) {
+        Ok(root) => assert_eq!(root_blob::decode(&root_blob::encode(&root), &bounds).as_ref(), Ok(&root)),
         Err(error) => assert_eq!(error.section.len(), 4),
     }
     pool::set_blob(&mut images, &blob);

@@ -13,7 +13,7 @@ pub struct Coverage {
 }
 
 /// What every campaign of some length must have met.
-pub const MARKS: [&str; 18] = [
+pub const MARKS: [&str; 19] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -32,12 +32,20 @@ pub const MARKS: [&str; 18] = [
     "verifications",
     "bits that rotted at rest",
     "recoveries in which devices failed",
+    "failed flushes made good",
 ];
 
 impl Coverage {
     /// Counts one.
     pub fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
+        self.count_all(what, 1);
+    }
+
+    /// Counts so many.
+    pub fn count_all(&mut self, what: &'static str, times: u64) {
+        if times > 0 {
+            *self.counts.entry(what).or_default() += times;
+        }
     }
 
     /// The power fails while the engine does this, and devices have these requests in flight.
@@ -52,6 +60,7 @@ impl Coverage {
             (activity.flush, "power cuts with a flush in flight"),
             (activity.trim, "power cuts with a trim in flight"),
             (activity.stalled, "power cuts with writes waiting for space"),
+            (activity.rewrite, "power cuts while a failed flush is made good"),
         ];
         marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, mark)| self.count(mark));
         let states = [
@@ -60,6 +69,7 @@ impl Coverage {
             (activity.checkpoint, "checkpoint"),
             (activity.stalled, "waiting writes"),
             (activity.sweep, "sweep"),
+            (activity.rewrite, "writing again"),
         ];
         let states = states.into_iter().filter_map(|(is_so, state)| is_so.then_some(state));
         let states: BTreeSet<&'static str> = states.chain(in_flight).collect();
@@ -77,9 +87,7 @@ impl Coverage {
 
     /// A fault struck so often in a round, and the round and the recovery after it were good.
     pub fn survived(&mut self, kind: FaultKind, strikes: u64) {
-        if strikes > 0 {
-            *self.counts.entry(kind.name()).or_default() += strikes;
-        }
+        self.count_all(kind.name(), strikes);
     }
 
     /// Adds another's.

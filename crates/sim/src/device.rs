@@ -212,6 +212,24 @@ impl SimDevice {
         self.core().faults.push(fault);
     }
 
+    /// A bit rots at rest. Returns the byte, and the tag of a host's sector where it lies in one.
+    pub fn rot(&self, seed: u64) -> (u64, Option<u32>) {
+        let core = &mut *self.core();
+        *core.struck.entry(FaultKind::Rot).or_default() += 1;
+        wounds::rot(&mut core.medium, &core.last_written, seed)
+    }
+
+    /// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns
+    /// the tags.
+    pub fn wound(&self, kind: FaultKind, count: usize, seed: u64, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
+        let core = &mut *self.core();
+        let tags = wounds::wound((&mut core.medium, &mut core.dead_sectors), kind, count, seed, is_wanted);
+        if !tags.is_empty() {
+            *core.struck.entry(kind).or_default() += tags.len() as u64;
+        }
+        tags
+    }
+
     /// Misreads that the engine was given as good reads.
     #[must_use]
     pub fn misread(&self) -> u64 {

@@ -8,17 +8,13 @@ use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{End, Kind, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults, plan_holds};
-use forebay_block::Geometry;
 use forebay_block::VirtualClock;
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
-use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
+use forebay_volume::{Devices, Engine, verify::verify};
 use std::collections::BTreeMap;
-
-/// Largest memory that an engine of these sizes may ask for, in bytes.
-const MEMORY_LIMIT_BYTES: u64 = 64 << 20;
 
 /// When a life begins, in nanoseconds.
 const BEGIN_NS: u64 = 1_000_000_000_000_000;
@@ -120,32 +116,6 @@ fn is_at_rest(round: &Round) -> bool {
 
 type Wrong = (&'static str, String);
 
-impl Shape {
-    fn options(&self) -> EngineOptions {
-        EngineOptions {
-            memory_limit_bytes: MEMORY_LIMIT_BYTES,
-            frames: Some(self.frames),
-            unflushed_limit_bytes: self.unflushed_limit_bytes,
-            job_blocks: self.job_blocks,
-            destage_above_percent: self.destage_above_percent,
-            bypass_below_percent: self.bypass_below_percent,
-            ..EngineOptions::default()
-        }
-    }
-
-    fn geometries(&self) -> Vec<Geometry> {
-        let of = |size_bytes: u64, at: usize| Geometry {
-            size_bytes,
-            logical_block_bytes: self.sector_bytes[at],
-            optimal_band_bytes: None,
-            volatile_cache: self.is_volatile[at],
-            discards: at == 1 && self.discards,
-        };
-        let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));
-        [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
-    }
-}
-
 fn classes(kind: Kind) -> Vec<ClassSpec> {
     let of = |name: &str, place, share, rule: &str| ClassSpec {
         share,
@@ -211,7 +181,7 @@ impl<'a> Life<'a> {
         self.power.restore();
         for (at, device) in self.devices.iter().enumerate() {
             let tier = at.min(1);
-            let gives_up = self.shape.kind == Kind::Failing;
+            let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting);
             let behaviour = Behaviour { after_discard: round.after_discard, keep: round.keep, gives_up };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
@@ -350,6 +320,7 @@ impl<'a> Life<'a> {
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
+        world.makes_good = self.shape.kind == Kind::Forgetting;
         world.connections = u64::from(round.connections);
         world.is_damaged = self.is_tainted || self.may_be_damaged;
         world.errors_allowed = world.is_damaged || opening_failed;
@@ -358,6 +329,8 @@ impl<'a> Life<'a> {
         if let Some(log) = &mut log {
             log.push(format!("the end of the round finds {activity:?}\n{}", world.pool.engine.describe()));
         }
+        let made_good = world.pool.engine.status().counters.flushes_made_good;
+        self.coverage.count_all("failed flushes made good", made_good);
         world.give_up();
         drop(world);
         self.log = log;

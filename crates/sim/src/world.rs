@@ -31,6 +31,8 @@ const TICK_NS: (u64, u64) = (1_000_000, 1_000_000_000);
 
 /// A pool at rest has noted what is durable after so long, in nanoseconds.
 const REST_NS: u64 = 5_000_000_000;
+/// And so long for what a failed flush covered to be written again.
+const MADE_GOOD_NS: u64 = 100_000_000_000;
 
 /// Name of the first disk, which is always there.
 pub const FIRST: &str = "disk";
@@ -136,6 +138,8 @@ pub struct World<'a> {
     surveyed: Vec<(Place, Result<Buf, RequestError>, bool)>,
     /// The host tells of files.
     pub names_files: bool,
+    /// Devices fail flushes a few times and are well then.
+    pub makes_good: bool,
     /// Requests may fail.
     pub errors_allowed: bool,
     /// Parts of the map may have been lost before.
@@ -170,6 +174,7 @@ impl<'a> World<'a> {
             done: Vec::new(),
             surveyed: Vec::new(),
             names_files: false,
+            makes_good: false,
             errors_allowed: false,
             is_damaged: false,
             strikes_before: harmful_strikes(devices),
@@ -436,7 +441,15 @@ impl<'a> World<'a> {
         self.settle(0)?;
         self.step(&Step::Flush)?;
         self.settle(0)?;
-        self.idle(REST_NS)
+        self.idle(REST_NS)?;
+        if self.makes_good && self.pool.engine.status().flush_failed {
+            plan_faults(self.devices, &[]);
+            self.idle(MADE_GOOD_NS)?;
+            if self.pool.engine.status().flush_failed {
+                return Err(self.stalled("a failed flush is not made good"));
+            }
+        }
+        Ok(())
     }
 
     /// A clean stop.

@@ -103,3 +103,11 @@ impl Devices {
         self.run(requests).into_iter().try_for_each(|completion| completion.result)
     }
 }
+
+/// The single buffer of a read completion.
+pub(crate) fn single(bufs: Option<Vectored<Buf>>) -> Option<Buf> {
+    match bufs {
+        Some(Vectored::One(buf)) => Some(buf),
+        _ => None,
+    }
+}

@@ -199,12 +199,13 @@ fn constant_collection_survives_power_cuts() {
     many("constant collection", 0..300, &shape, 160);
 }
 
-/// Bands of several groups, each with a summary of its own; few bands, so that they are collected.
+/// Bands of several groups, each with a summary of its own; few bands, so that they are collected, and one more than the
+/// histories fill.
 fn grouped(band_blocks: u64) -> Shape {
     let band_bytes = band_blocks * 4096;
     Shape {
         fast_bytes: 1664 << 10,
-        capacity_bytes: (256 << 10) + 7 * band_bytes,
+        capacity_bytes: (256 << 10) + 8 * band_bytes,
         band_bytes,
         leaves: 6,
         ..Shape::default()

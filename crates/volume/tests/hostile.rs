@@ -24,9 +24,11 @@ mod seen;
 use child::in_a_process;
 use device::Scripted;
 use forebay_block::{ClassId, DiskId};
-use forebay_volume::layout::batch::{BatchHeader, HEADER_BYTES, Moved, Record, decode_batch, seal_batch};
+use forebay_volume::layout::batch::{BatchHeader, HEADER_BYTES, decode_batch, seal_batch};
 use forebay_volume::layout::codec::Writer;
+use forebay_volume::layout::record::{Moved, Record};
 use forebay_volume::layout::root::{BandRoot, BandState, Root, RootBounds, RootHeader};
+use forebay_volume::layout::root_blob;
 use forebay_volume::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_volume::recovery::OpenError;
 use rig::{BULK, FAST, Rig, Setup, superblock};
@@ -56,7 +58,7 @@ fn root(devices: &[Scripted]) -> (u64, RootHeader, Root) {
         devices[FAST].bytes(|bytes| {
             let header = RootHeader::decode(&bytes[area as usize..][..4096], &superblock.pool)?;
             let blob = &bytes[area as usize + 4096..][..header.blob_len_bytes as usize];
-            Some((area, header, Root::decode(blob, &RootBounds::of(&superblock)).ok()?))
+            Some((area, header, root_blob::decode(blob, &RootBounds::of(&superblock)).ok()?))
         })
     };
     let roots = superblock.root_offsets_bytes.into_iter().filter_map(read);
@@ -68,7 +70,7 @@ fn forge_root(devices: &[Scripted], change: impl FnOnce(&mut Root)) {
     let superblock = superblock(devices);
     let (area, old, mut root) = root(devices);
     change(&mut root);
-    let blob = root.encode();
+    let blob = root_blob::encode(&root);
     let header = Root::header(&blob, old.checkpoint, old.epoch, old.counts_due).encode(&superblock.pool);
     devices[FAST].forge(area + 4096, &blob);
     for at in [area, area + superblock.root_len_bytes - 4096] {

@@ -7,6 +7,7 @@ use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Op, Requ
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
+use forebay_volume::layout::root_blob;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::format::NewDisk;
 use forebay_volume::recovery::{OpenError, format, open, open_alone};
@@ -268,7 +269,7 @@ pub fn root(images: &Images) -> (RootHeader, usize, Root) {
     });
     let (header, area) = newest.max_by_key(|(header, _)| header.checkpoint).unwrap();
     let blob = &images[0][area + 4096..area + 4096 + header.blob_len_bytes as usize];
-    (header, area, Root::decode(blob, &RootBounds::of(&superblock)).unwrap())
+    (header, area, root_blob::decode(blob, &RootBounds::of(&superblock)).unwrap())
 }
 
 /// Puts a blob in the place of the newest root's.

@@ -5,6 +5,7 @@ use super::clients::Clients;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::server::{CloseReason, Interest};
 use forebay_export::{Hooks, ServerControl};
+use forebay_volume::Engine;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -18,8 +19,8 @@ pub struct Daemon {
     pub clients: Clients,
     /// What answers.
     pub answerer: Answerer,
-    /// That the pool takes no writes has been said.
-    pub is_read_only_logged: bool,
+    /// Why the pool takes no writes, as it was said last.
+    pub refusal: Option<String>,
     /// Whether it was logged that the capacity-side checkpoint cannot be written.
     pub is_capacity_side_logged: bool,
 }
@@ -52,11 +53,7 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
-        if let Some(reason) = backend.pool.engine.read_only_reason()
-            && !std::mem::replace(&mut self.is_read_only_logged, true)
-        {
-            error!("the pool takes no more writes: {reason}");
-        }
+        self.tell_refusal(&backend.pool.engine);
         let failing = backend.pool.engine.capacity_side_error();
         let was_failing = std::mem::replace(&mut self.is_capacity_side_logged, failing.is_some());
         match failing {
@@ -75,6 +72,23 @@ impl Hooks<PoolBackend> for Daemon {
 }
 
 impl Daemon {
+    /// Says once that the pool takes no writes and why, and when it takes them again.
+    fn tell_refusal(&mut self, engine: &Engine) {
+        let reason = engine.read_only_reason();
+        match (&self.refusal, reason) {
+            (None, Some(reason)) => error!("the pool takes no writes: {reason}"),
+            (Some(_), None) => {
+                let lost = engine.status().counters.flush_lost_blocks;
+                info!("the pool takes writes again: what the failed flush covered was written again, and flushed");
+                if lost > 0 {
+                    error!("{lost} blocks and map pages were not there any more since the start: reads of them fail");
+                }
+            }
+            _ => return,
+        }
+        self.refusal = reason.map(str::to_owned);
+    }
+
     fn deliver(&mut self) {
         for (client, answer) in self.answerer.answers.drain(..) {
             self.clients.answer(client, &answer);

@@ -123,7 +123,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         signals,
         clients: Clients::new(listener),
         answerer: Answerer::new(fixed, config.pool.overcommit),
-        is_read_only_logged: false,
+        refusal: None,
         is_capacity_side_logged: false,
     };
     let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);

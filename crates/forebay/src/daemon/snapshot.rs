@@ -133,6 +133,8 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "flushes": counters.flushes,
             "flush_errors": counters.flush_errors,
             "last_flush_error": counters.last_flush_error,
+            "flushes_made_good": counters.flushes_made_good,
+            "flush_lost_blocks": counters.flush_lost_blocks,
             "checkpoints": counters.checkpoints,
             "checkpoint_errors": counters.checkpoint_errors,
             "last_checkpoint_error": counters.last_checkpoint_error,

@@ -62,7 +62,7 @@ pub fn render(status: &Value) -> String {
         ));
     }
     if pool["flush_failed"] == true {
-        head.push_str("\nA FLUSH FAILED: restart the server to recover to what is known to be durable");
+        head.push_str("\nA FLUSH FAILED: what it covered is being written again; check the device");
     }
     let latency = &status["latency_ns"];
     let quantile = |key: &str| latency[key].as_u64().map_or_else(|| "-".to_owned(), output::time);

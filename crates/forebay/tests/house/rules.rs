@@ -1,6 +1,5 @@
 //! The rules of the house. Each takes what it judges as plain text, so that its own test can plant a violation.
 
-use crate::left::LONG_LEFT;
 use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
@@ -185,7 +184,7 @@ pub fn impure_calls(source: &Source) -> Vec<String> {
 
 /// A file that is too long to hold one idea.
 pub fn too_long(source: &Source) -> Vec<String> {
-    let limit = if LONG_LEFT.contains(&source.path.as_str()) { LINE_LIMIT } else { line_limit(&source.path) };
+    let limit = line_limit(&source.path);
     if source.lines <= limit {
         return Vec::new();
     }

@@ -1,9 +1,10 @@
 //! Damage at rest, and reads that go wrong once.
 
-use super::SimDevice;
 use crate::fault::FaultKind;
+use crate::medium::Medium;
 use crate::stamp::{SECTOR_BYTES, tag_of};
 use forebay_block::{Buf, Random};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Flips a bit of byte `at` of what was read.
 pub(super) fn misread(bufs: &mut [Buf], mut at: usize, bit: u32) {
@@ -16,64 +17,63 @@ pub(super) fn misread(bufs: &mut [Buf], mut at: usize, bit: u32) {
     }
 }
 
-impl SimDevice {
-    /// Flips a bit at rest: in what was written last, or anywhere where there is something. Returns the byte, and the tag
-    /// of a host's sector where it lies in one.
-    pub fn rot(&self, seed: u64) -> (u64, Option<u32>) {
-        let core = &mut *self.core();
-        let mut random = Random::new(seed);
-        let (offset, len) = match random.below(2) {
-            0 if !core.last_written.is_empty() => core.last_written[random.index(core.last_written.len())],
-            _ => {
-                let sectors = core.medium.len_bytes() / SECTOR_BYTES;
-                let any = |random: &mut Random| random.index(sectors) * SECTOR_BYTES;
-                let mut at = any(&mut random);
-                // Bounded: an empty device rots somewhere.
-                for _ in 0..200 {
-                    if core.medium.read(at, SECTOR_BYTES).iter().any(|&byte| byte != 0) {
-                        break;
-                    }
-                    at = any(&mut random);
+/// Flips a bit at rest: in what was written last (offsets and lengths in bytes), or anywhere where there is something.
+/// Returns the byte, and the tag of a host's sector where it lies in one.
+pub(super) fn rot(medium: &mut Medium, last_written: &VecDeque<(usize, usize)>, seed: u64) -> (u64, Option<u32>) {
+    let mut random = Random::new(seed);
+    let (offset, len) = match random.below(2) {
+        0 if !last_written.is_empty() => last_written[random.index(last_written.len())],
+        _ => {
+            let sectors = medium.len_bytes() / SECTOR_BYTES;
+            let any = |random: &mut Random| random.index(sectors) * SECTOR_BYTES;
+            let mut at = any(&mut random);
+            // Bounded: an empty device rots somewhere.
+            for _ in 0..200 {
+                if medium.read(at, SECTOR_BYTES).iter().any(|&byte| byte != 0) {
+                    break;
                 }
-                (at, SECTOR_BYTES)
+                at = any(&mut random);
             }
-        };
-        let at = offset + random.index(len);
-        let tag = tag_of(core.medium.read(at / SECTOR_BYTES * SECTOR_BYTES, SECTOR_BYTES)).filter(|&tag| tag != 0);
-        core.medium.flip(at, random.below(8) as u32);
-        *core.struck.entry(FaultKind::Rot).or_default() += 1;
-        (at as u64, tag)
-    }
-
-    /// Sectors that hold one of these tags. Not those of which a power cut lost the newest write: where the old content
-    /// there cannot be read, nobody can tell that it is not the new one, and whose block that was is not in the tag.
-    fn sectors_with(&self, is_wanted: &dyn Fn(u32) -> bool) -> Vec<(u64, u32)> {
-        let core = self.core();
-        let sectors = core.medium.read(0, core.medium.len_bytes()).chunks_exact(SECTOR_BYTES);
-        let tagged = (0..).zip(sectors).filter_map(|(at, sector)| Some((at, tag_of(sector)?)));
-        tagged.filter(|&(at, tag)| tag != 0 && is_wanted(tag) && !core.medium.is_lost(at)).collect()
-    }
-
-    /// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns
-    /// the tags.
-    pub fn wound(&self, kind: FaultKind, count: usize, seed: u64, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
-        let mut sectors = self.sectors_with(is_wanted);
-        let core = &mut *self.core();
-        let mut random = Random::new(seed);
-        let mut tags = Vec::new();
-        for _ in 0..count {
-            if sectors.is_empty() {
-                break;
-            }
-            let (sector, tag) = sectors.swap_remove(random.index(sectors.len()));
-            if kind == FaultKind::DeadSector {
-                core.dead_sectors.insert(sector);
-            } else {
-                core.medium.flip(sector as usize * SECTOR_BYTES + random.index(SECTOR_BYTES), random.below(8) as u32);
-            }
-            *core.struck.entry(kind).or_default() += 1;
-            tags.push(tag);
+            (at, SECTOR_BYTES)
         }
-        tags
+    };
+    let at = offset + random.index(len);
+    let tag = tag_of(medium.read(at / SECTOR_BYTES * SECTOR_BYTES, SECTOR_BYTES)).filter(|&tag| tag != 0);
+    medium.flip(at, random.below(8) as u32);
+    (at as u64, tag)
+}
+
+/// Sectors that hold one of these tags. Not those of which a power cut lost the newest write: where the old content
+/// there cannot be read, nobody can tell that it is not the new one, and whose block that was is not in the tag.
+fn sectors_with(medium: &Medium, is_wanted: &dyn Fn(u32) -> bool) -> Vec<(u64, u32)> {
+    let sectors = medium.read(0, medium.len_bytes()).chunks_exact(SECTOR_BYTES);
+    let tagged = (0..).zip(sectors).filter_map(|(at, sector)| Some((at, tag_of(sector)?)));
+    tagged.filter(|&(at, tag)| tag != 0 && is_wanted(tag) && !medium.is_lost(at)).collect()
+}
+
+/// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns the
+/// tags.
+pub(super) fn wound(
+    (medium, dead_sectors): (&mut Medium, &mut BTreeSet<u64>),
+    kind: FaultKind,
+    count: usize,
+    seed: u64,
+    is_wanted: &dyn Fn(u32) -> bool,
+) -> Vec<u32> {
+    let mut sectors = sectors_with(medium, is_wanted);
+    let mut random = Random::new(seed);
+    let mut tags = Vec::new();
+    for _ in 0..count {
+        if sectors.is_empty() {
+            break;
+        }
+        let (sector, tag) = sectors.swap_remove(random.index(sectors.len()));
+        if kind == FaultKind::DeadSector {
+            dead_sectors.insert(sector);
+        } else {
+            medium.flip(sector as usize * SECTOR_BYTES + random.index(SECTOR_BYTES), random.below(8) as u32);
+        }
+        tags.push(tag);
     }
+    tags
 }

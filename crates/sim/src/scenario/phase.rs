@@ -1,7 +1,9 @@
 //! What the steps of a round are.
 
-use super::shape::{Kind, Shape};
-use super::{LEAF_BLOCKS, NAMES, SECOND_BLOCKS, Step, pick};
+use super::kind::Kind;
+use super::pick::pick;
+use super::shape::Shape;
+use super::step::{LEAF_BLOCKS, NAMES, SECOND_BLOCKS, Step};
 use forebay_block::Random;
 
 /// What kinds of things a round has.

@@ -1,107 +1,14 @@
-//! What kinds of lives there are, and the geometry of the pools that live them.
+//! The geometry of the pools that lives are about.
 
-use super::{LEAF_BLOCKS, SECOND_BLOCKS, pick};
-use forebay_block::Random;
+use super::kind::Kind;
+use super::pick::pick;
+use super::step::{LEAF_BLOCKS, SECOND_BLOCKS};
+use forebay_block::{Geometry, Random};
+use forebay_volume::EngineOptions;
 use forebay_volume::layout::superblock::HEAD_BYTES;
 
-/// Where in a seed the kind of life stands.
-const KIND_SHIFT: u32 = 40;
-
-/// What a life is rich in. Most lives have a little of everything; some corners are not reached that way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Everything.
-    Mixed,
-    /// Hundreds of map pages with few blocks in each: checkpoints of more pages than are written at once.
-    Wide,
-    /// Large writes in which every other block is zeros: records that fill journal batches.
-    Patchwork,
-    /// A tiny fast tier from which everything is destaged, and whose slots are used again at once.
-    Cramped,
-    /// One lie of a device, or one bit that rots at rest, after which everything flushed is read as it was or not at
-    /// all.
-    Lying,
-    /// Devices that fail while the pool is opened, and while sectors are written.
-    Failing,
-    /// A small capacity tier that is overwritten many times: collection without end.
-    Tight,
-    /// Discards over many map pages, of which few fit into memory.
-    Sweeping,
-    /// Files whose names come with their writes, or become known afterwards, and change.
-    Naming,
-    /// A fast tier without a volatile cache before capacity devices with one, bands of a few blocks, and batches and data
-    /// that end in any order.
-    Overtaking,
-    /// Slots that come back at once: few of them, the same few blocks written again and again while a destage job waits
-    /// for map pages.
-    Reusing,
-    /// Sectors of bands that rot, or cannot be read any more, met by collections while their blocks are overwritten.
-    Rotting,
-    /// Reads that return wrong bytes once.
-    Misreading,
-    /// Disks that are made and grown, written and flushed at once, while roots are slow or fail to be written.
-    Growing,
-    /// Map pages that cannot be read while moves wait for them, and bands of one or a few blocks.
-    Unmapping,
-    /// As many devices as a pool can have.
-    Many,
-    /// Several connections that flush for each other and die, and questions for the state of long ranges.
-    Talking,
-}
-
-impl Kind {
-    /// The kinds that aim at one window each.
-    pub const WINDOWS: [Self; 8] = [
-        Self::Overtaking,
-        Self::Reusing,
-        Self::Rotting,
-        Self::Misreading,
-        Self::Growing,
-        Self::Unmapping,
-        Self::Many,
-        Self::Talking,
-    ];
-
-    /// Whether it is one of [`Kind::WINDOWS`].
-    #[must_use]
-    pub fn is_window(self) -> bool {
-        Self::WINDOWS.contains(&self)
-    }
-
-    /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 17] = [
-        Self::Mixed,
-        Self::Wide,
-        Self::Patchwork,
-        Self::Cramped,
-        Self::Lying,
-        Self::Failing,
-        Self::Tight,
-        Self::Sweeping,
-        Self::Naming,
-        Self::Overtaking,
-        Self::Reusing,
-        Self::Rotting,
-        Self::Misreading,
-        Self::Growing,
-        Self::Unmapping,
-        Self::Many,
-        Self::Talking,
-    ];
-
-    /// Of the life with this seed.
-    #[must_use]
-    pub fn of(seed: u64) -> Self {
-        let at = (seed >> KIND_SHIFT) as usize % Self::ALL.len();
-        Self::ALL[at]
-    }
-
-    /// A seed of a life of this kind.
-    #[must_use]
-    pub fn seed(self, number: u64) -> u64 {
-        number | (self as u64) << KIND_SHIFT
-    }
-}
+/// Largest memory that an engine of these sizes may ask for, in bytes.
+const MEMORY_LIMIT_BYTES: u64 = 64 << 20;
 
 /// Geometry and settings of a pool.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,14 +63,40 @@ const CAPACITY_AREA_BYTES: u64 = 192 << 10;
 impl Shape {
     /// Sizes of the capacity devices in bytes. What the first holds for the capacity tier to be opened alone comes on top
     /// of what shapes say: they count bands.
-    pub(crate) fn capacity_device_bytes(&self) -> Vec<u64> {
+    pub(super) fn capacity_device_bytes(&self) -> Vec<u64> {
         let start = |head_bytes: u64| head_bytes.next_multiple_of(self.band_bytes.min(1 << 20));
         let area_bytes = start(HEAD_BYTES + CAPACITY_AREA_BYTES) - start(HEAD_BYTES);
         let extra = std::iter::once(area_bytes).chain(std::iter::repeat(0));
         self.capacity_bytes.iter().zip(extra).map(|(bytes, extra)| bytes + extra).collect()
     }
 
-    /// Of a life of this kind.
+    /// Settings of an engine over it.
+    pub(crate) fn options(&self) -> EngineOptions {
+        EngineOptions {
+            memory_limit_bytes: MEMORY_LIMIT_BYTES,
+            frames: Some(self.frames),
+            unflushed_limit_bytes: self.unflushed_limit_bytes,
+            job_blocks: self.job_blocks,
+            destage_above_percent: self.destage_above_percent,
+            bypass_below_percent: self.bypass_below_percent,
+            ..EngineOptions::default()
+        }
+    }
+
+    /// Its devices.
+    pub(crate) fn geometries(&self) -> Vec<Geometry> {
+        let of = |size_bytes: u64, at: usize| Geometry {
+            size_bytes,
+            logical_block_bytes: self.sector_bytes[at],
+            optimal_band_bytes: None,
+            volatile_cache: self.is_volatile[at],
+            discards: at == 1 && self.discards,
+        };
+        let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));
+        [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
+    }
+
+    /// Of a life of this kind; those that aim at a window change it further.
     pub(super) fn of(kind: Kind, random: &mut Random) -> Self {
         match kind {
             Kind::Mixed => Self::random(random),
@@ -174,7 +107,7 @@ impl Shape {
             Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
-            _ => super::windows::shape(kind, Self::random(random), random),
+            _ => Self { kind, ..Self::random(random) },
         }
     }
 

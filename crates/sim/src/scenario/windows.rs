@@ -1,8 +1,11 @@
 //! Lives that aim at one window each: small geometry, so that it opens often, and requests of one kind held back, so that
 //! it stays open. Each goes after what 2 million lives of a little of everything had not met.
 
-use super::shape::{Kind, Shape};
-use super::{End, LEAF_BLOCKS, Round, Step, Wound, pick};
+use super::kind::Kind;
+use super::pick::pick;
+use super::round::{End, Round, Wound};
+use super::shape::{Shape, blocks_that_fit};
+use super::step::{LEAF_BLOCKS, Step};
 use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
 use crate::order::{Hold, Region, What};
@@ -42,7 +45,8 @@ fn bands(count: u64, band_bytes: u64) -> u64 {
 }
 
 /// The geometry of such a life.
-pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
+pub(super) fn shape(any: Shape, random: &mut Random) -> Shape {
+    let kind = any.kind;
     // Discontiguous leaves of the map are what paging is about.
     let leaves = match kind {
         Kind::Reusing => 12 + random.below(8),
@@ -51,7 +55,6 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
         _ => 1 + random.below(3),
     };
     let base = Shape {
-        kind,
         leaves,
         disk_bytes: (leaves * LEAF_BLOCKS * 4096).max(16 << 20),
         journal_bytes: 128 << 10,
@@ -96,7 +99,7 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
                 ..of(pick(random, &[16 << 10, 32 << 10]), &[22 + random.below(8)], 70 + random.below(60), base)
             };
             // As many as fit: collection is always due.
-            let fitting = super::shape::blocks_that_fit(shape.band_bytes, &shape.capacity_bytes);
+            let fitting = blocks_that_fit(shape.band_bytes, &shape.capacity_bytes);
             Shape { blocks: (fitting / shape.leaves).max(1), ..shape }
         }
         Kind::Growing => Shape {
@@ -119,6 +122,14 @@ pub(super) fn shape(kind: Kind, any: Shape, random: &mut Random) -> Shape {
             destage_above_percent: pick(random, &[1, 40]),
             blocks: 4 + random.below(20),
             ..of(16 << 10, &vec![4; 28 + random.index(4)], 120 + random.below(60), base)
+        },
+        Kind::Forgetting => Shape {
+            is_volatile: pick(random, &[[true, true], [true, true], [false, true], [true, false]]),
+            frames: pick(random, &[8, 16]),
+            job_blocks: pick(random, &[4, 24]),
+            destage_above_percent: pick(random, &[5, 40, 75]),
+            blocks: 4 + random.below(16),
+            ..of(pick(random, &[16 << 10, 32 << 10]), &[24, 8], 90 + random.below(100), base)
         },
         _ => Shape { frames: 64, blocks: 1 + random.below(3), ..of(32 << 10, &[40], 400, base) },
     }
@@ -313,6 +324,41 @@ fn lose_leaf(shape: &Shape, random: &mut Random) -> Vec<Step> {
     steps
 }
 
+/// A flush of hosts, of a job or of a checkpoint fails, with requests in flight beside it; some of what it covered may
+/// fail to be written again. After a while flushes are good again, and the power may fail at any time from then on.
+fn fail_flush(shape: &Shape, random: &mut Random) -> Vec<Step> {
+    let devices = 1 + shape.capacity_bytes.len();
+    let mut steps = Vec::new();
+    let writes = |steps: &mut Vec<Step>, random: &mut Random| {
+        for _ in 0..random.below(6) {
+            let (first, left) = block(shape, random);
+            let class = pick(random, &[BULK, None, None]);
+            steps.push(write(first, (1 + random.below(4)).min(left), random.chance(1, 8), class));
+        }
+    };
+    writes(&mut steps, random);
+    if random.chance(1, 2) {
+        steps.push(Step::Settle);
+    }
+    for _ in 0..1 + random.below(2) {
+        let (skip, count) = (random.below(3) as u32 / 2, pick(random, &[1, 1, 2, 3]));
+        let fault = Fault { kind: FaultKind::FlushError, device: random.index(devices), region: None, skip, count };
+        steps.push(Step::Fail(fault));
+    }
+    steps.push(pick(random, &[Step::Flush, Step::Flush, Step::Checkpoint]));
+    writes(&mut steps, random);
+    if random.chance(1, 6) {
+        let device = random.index(devices);
+        let region = Some(pick(random, &[Region::Data, Region::Journal, Region::Page]));
+        steps.push(Step::Idle(90_000_000));
+        steps.push(Step::Fail(Fault { kind: FaultKind::WriteError, device, region, skip: 0, count: 1 }));
+    }
+    steps.push(Step::Idle(pick(random, &[50_000, 101_000_000, 400_000_000, 2_000_000_000])));
+    writes(&mut steps, random);
+    steps.push(Step::Flush);
+    steps
+}
+
 /// What a collection reads or writes takes long.
 fn collect_slowly(random: &mut Random) -> Vec<Step> {
     let what = pick(random, &[What::Read, What::Write]);
@@ -325,6 +371,7 @@ fn steps(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Vec<S
         Kind::Overtaking if random.chance(1, 8) => empty_bands(shape, random),
         Kind::Unmapping if random.chance(1, 8) => lose_leaf(shape, random),
         Kind::Reusing if random.chance(1, 8) => lap(shape, random),
+        Kind::Forgetting if at > 0 && random.chance(1, 8) => fail_flush(shape, random),
         Kind::Rotting if at > 0 && random.chance(1, 12) => collect_slowly(random),
         Kind::Rotting if at > 0 && random.chance(1, 12) => vec![Step::Mend { nth: random.below(64) as u32 }],
         _ => vec![step(shape, at, connections, random)],
@@ -402,6 +449,7 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         Kind::Overtaking => steps.extend(empty_bands(shape, random)),
         Kind::Unmapping => steps.extend(lose_leaf(shape, random)),
         Kind::Reusing => steps.extend(lap(shape, random)),
+        Kind::Forgetting => steps.extend(fail_flush(shape, random)),
         _ => {}
     }
     let end = match random.below(12) {

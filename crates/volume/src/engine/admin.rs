@@ -86,8 +86,8 @@ impl Engine {
     }
 
     fn check_size(&self, old_bytes: u64, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
-        if let Some(reason) = &self.read_only {
-            return Err(AdminError::ReadOnly(reason.clone()));
+        if let Some(reason) = self.refusal() {
+            return Err(AdminError::ReadOnly(reason.to_owned()));
         }
         if size_bytes == 0 || !size_bytes.is_multiple_of(4096) || size_bytes > 1 << 58 {
             return Err(AdminError::BadSize(size_bytes));
@@ -203,9 +203,9 @@ impl Engine {
     }
 
     fn disks_changed(&mut self) {
-        self.tell_prism_disks();
+        self.prism.set_disks(&self.map.disk_names());
         self.reserve_for_map();
-        self.request_checkpoint(false);
+        self.checkpoint.request(false);
     }
 
     /// The class table, to be changed by the caller, who then calls [`Engine::classes_changed`].
@@ -221,6 +221,6 @@ impl Engine {
         }
         self.space.changed = true;
         self.migrate.policy_changed();
-        self.request_checkpoint(false);
+        self.checkpoint.request(false);
     }
 }

@@ -9,6 +9,7 @@ use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
 use super::place::Bypass;
+use super::rewrite::Rewriter;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
@@ -83,11 +84,11 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue + tier_pages
 }
 
-impl Engine {
-    /// Builds an engine that serves from `parts`.
+impl Parts {
+    /// An engine that serves from these.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { superblock, names, volatile, discards, options, root, disks, prism, epoch, checkpoint, .. } = parts;
+    pub fn build(self) -> Engine {
+        let Self { superblock, names, volatile, discards, options, root, disks, prism, epoch, checkpoint, .. } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
         let fixed = memory_fixed_bytes(&superblock, &extents, disks.values().map(|disk| disk.size_bytes));
         let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
@@ -101,7 +102,7 @@ impl Engine {
             len_bytes: superblock.journal_len_bytes,
             sector_bytes: u64::from(superblock.journal_sector_bytes),
         };
-        let (position, batch, sequence) = parts.journal_head;
+        let (position, batch, sequence) = self.journal_head;
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let limits = Limits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
@@ -111,7 +112,7 @@ impl Engine {
         let bands =
             Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
         let stats = Statistics::new(root.stats, prism.table().classes().len());
-        let mut engine = Self {
+        let mut engine = Engine {
             outbox: Outbox::default(),
             clock: Clock::default(),
             stats,
@@ -122,6 +123,7 @@ impl Engine {
             bypass: Bypass::default(),
             journal,
             flushes: Flushes::new(setup.clone()),
+            rewriter: Rewriter::new(setup.clone()),
             watermark: WatermarkWriter::new(setup.clone()),
             checkpoint,
             migrate: Default::default(),
@@ -130,15 +132,9 @@ impl Engine {
             read_only: None,
             setup,
         };
-        engine.enqueue_all_leaves();
+        engine.migrate.ages.enqueue_all(&engine.map);
         engine.reserve_for_map();
-        engine.tell_prism_disks();
+        engine.prism.set_disks(&engine.map.disk_names());
         engine
-    }
-
-    /// The classifier's rules name disks.
-    pub(crate) fn tell_prism_disks(&mut self) {
-        let disks: Vec<_> = self.map.disks.values().map(|disk| (disk.id, disk.name.clone())).collect();
-        self.prism.set_disks(&disks);
     }
 }

@@ -1,7 +1,11 @@
-//! What follows from a flush: who is answered, what may be used again, and what a failed one means for the pool.
+//! What follows from a flush, and from a batch that was written: who is answered, what may be used again, and what a failed one means for the pool.
 
-use super::Engine;
+use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};
+use super::migrate::job_of_waiter;
+use super::rewrite::Step;
+use super::{Engine, batches, release};
+use crate::journal::Sealed;
 use crate::request::RequestError;
 use forebay_block::IoError;
 
@@ -16,9 +20,16 @@ impl Engine {
         self.answer(id);
     }
 
-    /// Starts the next flush where one is wanted and none is in flight.
+    /// Starts the next flush where one is wanted and none is in flight; after one that failed, what it covered is written
+    /// again first.
     pub(crate) fn flush_step(&mut self) {
-        if self.flushes.begin(&self.journal, &mut self.outbox) {
+        if self.flushes.has_failed() {
+            self.rewrite_step();
+        }
+        if let Some(devices) = self.summaries.crowded_devices() {
+            self.flushes.want_devices(devices);
+        }
+        if self.flushes.begin(self.summaries.arrived(), &self.journal, &mut self.outbox) {
             self.stats.counters.flushes += 1;
             self.end_flush();
         } else if let Some(ended) = self.flushes.refuse() {
@@ -26,25 +37,72 @@ impl Engine {
         }
     }
 
+    /// Where a flush failed: writes again what it covered, once nothing else is in progress. Where the pool takes no more
+    /// writes for another reason, only recovery can tell what its devices hold.
+    fn rewrite_step(&mut self) {
+        let now_ns = self.clock.now_ns();
+        if self.read_only.is_none() && self.rewriter.is_due(now_ns) && self.is_quiet() {
+            let Checkpoint { pages, capacity, .. } = &self.checkpoint;
+            let summaries = self.summaries.to_rewrite(&self.space.bands);
+            let others = summaries.chain(pages.to_rewrite(&self.map)).chain(capacity.to_rewrite());
+            self.rewriter.begin(&self.journal, others.collect());
+        }
+        match self.rewriter.step(&self.journal, &mut self.outbox, now_ns) {
+            Step::Waits => {}
+            Step::Flush => self.flushes.retry(),
+            Step::LostPage => self.set_read_only(
+                "a flush failed, and a map page that it covered is not there any more: restart the server, which makes the map \
+                 of the last checkpoint and the journal",
+            ),
+        }
+    }
+
+    /// Whether nothing changes the map or what devices hold of it, and nothing will while no writes are taken and jobs stand
+    /// still. One may wait for a checkpoint, or for journal room, that only the end of this brings.
+    fn is_quiet(&self) -> bool {
+        !self.checkpoint.is_active() && !self.journal.has_open() && self.outbox.is_quiet()
+    }
+
     /// One device's part of the flush in flight ended.
     pub(crate) fn device_flushed(&mut self, device: usize, result: Result<(), IoError>) {
-        self.flushes.device_flushed(device, result.is_ok());
+        self.flushes.device_flushed(device);
         if let Err(error) = result {
             self.flush_failed(device, &error);
         }
+        self.decide_job_flushes();
         self.end_flush();
     }
 
+    /// A flush that a job needed ended.
+    pub(crate) fn destination_flushed(&mut self, number: u64, device: usize, result: Result<(), IoError>) {
+        if let Err(error) = result {
+            self.flush_failed(device, &error);
+        }
+        self.flushes.job_flush_ended(number);
+        self.decide_job_flushes();
+        self.end_flush();
+    }
+
+    /// Lets jobs go on whose data is durable, or is not known to be: this flush, or one beside it, heard of a lost write.
+    fn decide_job_flushes(&mut self) {
+        while let Some((job, covered)) = self.flushes.decided() {
+            if let Some(covered) = covered {
+                self.summaries.flushed(covered);
+            }
+            self.job_flushed(job, covered.is_some());
+        }
+    }
+
     /// A device flush failed: no more writes are taken that would only be refused their flush.
-    pub(crate) fn flush_failed(&mut self, device: usize, error: &IoError) {
-        self.flushes.fail();
+    fn flush_failed(&mut self, device: usize, error: &IoError) {
         self.stats.counters.flush_errors += 1;
         let what = format!("{}: {error}", self.setup.names[device]);
-        self.set_read_only(&format!(
-            "a flush failed ({what}); what was written since the last good flush may be lost: check the device, then \
-             restart the server, which recovers to what is durable"
+        self.flushes.fail(format!(
+            "a flush failed ({what}); what was written since the last good flush is being written again, and writes are \
+             taken when a flush of it succeeds: check the device"
         ));
         self.stats.counters.last_flush_error = Some(what);
+        self.rewriter.flush_failed(self.clock.now_ns());
     }
 
     /// Ends the flush in flight where all its parts are done.
@@ -54,7 +112,15 @@ impl Engine {
         }
     }
 
-    fn flush_ended(&mut self, Ended { failed, clients, checkpoint }: Ended) {
+    fn flush_ended(&mut self, Ended { failed, clients, checkpoint, is_retry, covered }: Ended) {
+        if let Some(covered) = covered {
+            self.summaries.flushed(covered);
+        }
+        if is_retry && !failed {
+            self.stats.counters.flushes_made_good += 1;
+            self.stats.counters.flush_lost_blocks += self.rewriter.flushed();
+            self.space.changed = true;
+        }
         for id in clients {
             if failed {
                 self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);
@@ -65,5 +131,27 @@ impl Engine {
             self.checkpoint_flushed(!failed);
         }
         self.release_durable();
+    }
+
+    /// Frees what became durable.
+    pub(crate) fn release_durable(&mut self) {
+        let now_ns = self.clock.now_ns();
+        let Self { setup, journal, space, migrate, checkpoint, summaries, outbox, .. } = self;
+        release::release(journal.durable(), setup, space, migrate, checkpoint, (summaries, outbox, now_ns));
+    }
+
+    /// The write of a journal batch ended: those whose records it holds go on.
+    pub(super) fn batch_written(&mut self, sealed: Sealed, attempts: u8, result: Result<(), IoError>) {
+        let rooms = (&*self.setup, &mut self.journal, &mut self.flushes, &mut self.outbox);
+        let Some((waiters, error)) = batches::written(sealed, attempts, result, rooms) else { return };
+        if let Some(error) = &error {
+            self.set_read_only(&format!("the journal cannot be written: {error}"));
+        }
+        for waiter in waiters {
+            match job_of_waiter(waiter) {
+                Some(job) => self.move_batch_written(job, error.is_none()),
+                None => self.batch_of_piece_written(waiter, error.as_ref()),
+            }
+        }
     }
 }

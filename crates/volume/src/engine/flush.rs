@@ -21,26 +21,47 @@ pub(crate) struct Flushes {
     checkpoint_wants: bool,
     /// The flush in flight.
     active: Option<Active>,
-    /// Flushes of jobs in flight: number and device.
-    job_flushes: BTreeMap<u64, usize>,
+    /// Flushes of jobs, by number.
+    job_flushes: BTreeMap<u64, JobFlush>,
     next_job_flush: u64,
     submitted: u64,
     /// Data written since the last flush was submitted.
     unflushed_bytes: u64,
-    /// A device flush failed: no later one may claim success for what it covered.
-    has_failed: bool,
+    /// A device flush failed, and why: until what it covered was written again, no later one may claim success for it.
+    failure: Option<String>,
+    /// All that it covered was written again: the next flush is of everything.
+    is_retry_due: bool,
 }
 
 #[derive(Debug)]
 struct Active {
     number: u64,
-    /// Devices whose flush has not ended, one bit each.
+    /// Devices that it goes to, one bit each.
+    covers: u32,
+    /// Of those, the ones whose flush has not ended.
     devices: u32,
     /// Flushes of jobs that were in flight beside it on the same devices.
     beside: Vec<u64>,
     failed: bool,
+    /// After a failed flush, of all that was written again.
+    is_retry: bool,
+    /// Summaries that had arrived when it began.
+    summaries: u64,
     clients: Vec<u32>,
     checkpoint: bool,
+}
+
+/// A flush of a job: in flight, or over and waiting for others.
+#[derive(Debug)]
+struct JobFlush {
+    job: u32,
+    device: usize,
+    summaries: u64,
+    is_over: bool,
+    /// Flushes of other jobs on its device that were in flight when it was over.
+    beside: Vec<u64>,
+    /// The same for that of hosts, by its number.
+    beside_active: Option<u64>,
 }
 
 /// What a client that asks for a flush gets.
@@ -62,6 +83,19 @@ pub(crate) struct Ended {
     pub clients: Vec<u32>,
     /// Whether the checkpoint does.
     pub checkpoint: bool,
+    /// It was the one after a failed flush.
+    pub is_retry: bool,
+    /// What it made durable.
+    pub covered: Option<Covered>,
+}
+
+/// What a flush made durable of the summaries that went to bands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covered {
+    /// Devices, one bit each.
+    pub devices: u32,
+    /// How many had arrived when it began.
+    pub summaries: u64,
 }
 
 impl Flushes {
@@ -78,7 +112,8 @@ impl Flushes {
             next_job_flush: 0,
             submitted: 0,
             unflushed_bytes: 0,
-            has_failed: false,
+            failure: None,
+            is_retry_due: false,
         }
     }
 
@@ -98,14 +133,27 @@ impl Flushes {
     }
 
     /// Whether a device flush failed: what it covered may be lost, and a device says so once. No later flush may claim
-    /// success for it.
+    /// success for it before it was written again.
     pub fn has_failed(&self) -> bool {
-        self.has_failed
+        self.failure.is_some()
     }
 
-    /// A device flush failed.
-    pub fn fail(&mut self) {
-        self.has_failed = true;
+    /// Why, for who asks for a change.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// A device flush failed. The one in flight may cover the same.
+    pub fn fail(&mut self, why: String) {
+        self.failure = Some(why);
+        if let Some(active) = &mut self.active {
+            active.failed = true;
+        }
+    }
+
+    /// All that a failed flush covered was written again.
+    pub fn retry(&mut self) {
+        self.is_retry_due = true;
     }
 
     /// The engine needs durability itself.
@@ -120,7 +168,7 @@ impl Flushes {
 
     /// A host asks for a flush (or a change of it is to be durable).
     pub fn ask(&mut self, client: u32, journal: &mut Journal) -> Asked {
-        if self.has_failed {
+        if self.failure.is_some() {
             return Asked::Failed;
         }
         if self.setup.options.faults.flush_is_no_op() {
@@ -147,34 +195,48 @@ impl Flushes {
         journal.flushed(if is_clean { self.submitted } else { number });
     }
 
+    /// There are more summaries on these devices that no flush covers than are to be remembered.
+    pub fn want_devices(&mut self, devices: u32) {
+        // The one in flight covers most of them.
+        if self.active.is_none() {
+            self.dirty |= devices;
+            self.is_wanted = true;
+        }
+    }
+
     fn is_due(&self) -> bool {
         self.active.is_none() && (self.is_wanted || self.checkpoint_wants || !self.waiting.is_empty())
     }
 
-    /// Starts the next flush where one is wanted and none is in flight; true where one began.
-    pub fn begin(&mut self, journal: &Journal, outbox: &mut Outbox) -> bool {
+    /// Starts the next flush where one is wanted and none is in flight; true where one began. `summaries`: how many have
+    /// arrived so far.
+    pub fn begin(&mut self, summaries: u64, journal: &Journal, outbox: &mut Outbox) -> bool {
         if journal.unflushed_bytes() > journal.window_bytes() / 2
             || self.unflushed_bytes > self.setup.options.unflushed_limit_bytes
         {
             self.is_wanted = true;
         }
-        if !self.is_due() || self.has_failed {
+        let is_retry = std::mem::take(&mut self.is_retry_due);
+        if !is_retry && (!self.is_due() || self.failure.is_some()) {
             return false;
         }
-        let devices =
-            self.setup.volatile & if self.checkpoint_wants { self.setup.extents.all_devices() } else { self.dirty };
+        let is_of_all = self.checkpoint_wants || is_retry;
+        let devices = self.setup.volatile & if is_of_all { self.setup.extents.all_devices() } else { self.dirty };
         self.is_wanted = false;
         self.unflushed_bytes = 0;
         self.dirty &= !devices;
         let number = self.submitted;
         self.submitted += 1;
-        let on_these = |&(_, device): &(&u64, &usize)| devices & 1 << *device != 0;
+        let on_these = |&(_, flush): &(&u64, &JobFlush)| !flush.is_over && devices & 1 << flush.device != 0;
         let beside = self.job_flushes.iter().filter(on_these).map(|(&number, _)| number).collect();
         self.active = Some(Active {
             number,
             devices,
             beside,
+            covers: devices,
             failed: false,
+            is_retry,
+            summaries,
             clients: std::mem::take(&mut self.waiting),
             checkpoint: std::mem::take(&mut self.checkpoint_wants),
         });
@@ -188,50 +250,75 @@ impl Flushes {
 
     /// Clients of a flush that cannot be begun any more.
     pub fn refuse(&mut self) -> Option<Ended> {
-        if !self.is_due() || !self.has_failed {
+        if !self.is_due() || self.failure.is_none() {
             return None;
         }
         self.is_wanted = false;
         let clients = std::mem::take(&mut self.waiting);
-        Some(Ended { failed: true, clients, checkpoint: std::mem::take(&mut self.checkpoint_wants) })
+        let checkpoint = std::mem::take(&mut self.checkpoint_wants);
+        Some(Ended { failed: true, clients, checkpoint, is_retry: false, covered: None })
     }
 
     /// One device's part of the flush in flight ended; one that failed is to be noted by [`Flushes::fail`], too.
-    pub fn device_flushed(&mut self, device: usize, is_good: bool) {
-        if let Some(active) = &mut self.active {
-            active.devices &= !(1 << device);
-            active.failed |= !is_good;
+    pub fn device_flushed(&mut self, device: usize) {
+        let Some(active) = &mut self.active else { return };
+        active.devices &= !(1 << device);
+        for flush in self.job_flushes.values_mut().filter(|flush| flush.device == device) {
+            flush.beside_active.take_if(|number| *number == active.number);
         }
     }
 
     /// Ends the flush in flight where all its parts are done. A device tells of a lost write once: a flush of a job
     /// beside this one may be the one that hears of it, so its end is waited for.
     pub fn end(&mut self, journal: &mut Journal) -> Option<Ended> {
-        let Active { number, failed, clients, checkpoint, .. } =
+        let Active { number, covers, failed, is_retry, summaries, clients, checkpoint, .. } =
             self.active.take_if(|active| active.devices == 0 && active.beside.is_empty())?;
-        let failed = failed || self.has_failed;
+        let mut covered = None;
         if !failed {
+            self.failure = None;
             self.know_durable(number, journal);
+            covered = Some(Covered { devices: covers, summaries });
         }
-        Some(Ended { failed, clients, checkpoint })
+        Some(Ended { failed, clients, checkpoint, is_retry, covered })
     }
 
-    /// A job flushes a device; returns the number of the flush.
-    pub fn job_flush_begins(&mut self, device: usize) -> u64 {
+    /// A job flushes a device; returns the number of the flush. `summaries`: how many have arrived so far.
+    pub fn job_flush_begins(&mut self, job: u32, device: usize, summaries: u64) -> u64 {
         self.next_job_flush += 1;
         let number = self.next_job_flush;
-        self.job_flushes.insert(number, device);
+        let (beside, beside_active) = (Vec::new(), None);
+        self.job_flushes.insert(number, JobFlush { job, device, summaries, is_over: false, beside, beside_active });
         if let Some(active) = self.active.as_mut().filter(|active| active.devices & 1 << device != 0) {
             active.beside.push(number);
         }
         number
     }
 
-    /// A job's flush has ended.
+    /// A job's flush is over, one that failed after [`Flushes::fail`]. Others of its device that are in flight may be the
+    /// ones that hear of a write that it covered too: [`Flushes::decided`] tells of it when they are over.
     pub fn job_flush_ended(&mut self, number: u64) {
-        self.job_flushes.remove(&number);
+        let Some(device) = self.job_flushes.get(&number).map(|flush| flush.device) else { return };
+        let others = self
+            .job_flushes
+            .iter()
+            .filter(|&(&other, flush)| other != number && flush.device == device && !flush.is_over);
+        let beside = others.map(|(&other, _)| other).collect();
+        let active = self.active.as_ref().filter(|active| active.devices & 1 << device != 0);
+        let beside_active = active.map(|active| active.number);
+        if let Some(flush) = self.job_flushes.get_mut(&number) {
+            (flush.is_over, flush.beside, flush.beside_active) = (true, beside, beside_active);
+        }
+        self.job_flushes.values_mut().for_each(|flush| flush.beside.retain(|&other| other != number));
         if let Some(active) = &mut self.active {
             active.beside.retain(|&other| other != number);
         }
+    }
+
+    /// A job's flush whose outcome is known: its job, and what it made durable, where no flush has failed.
+    pub fn decided(&mut self) -> Option<(u32, Option<Covered>)> {
+        let is_decided = |flush: &JobFlush| flush.is_over && flush.beside.is_empty() && flush.beside_active.is_none();
+        let number = self.job_flushes.iter().find(|(_, flush)| is_decided(flush)).map(|(&number, _)| number)?;
+        let JobFlush { job, device, summaries, .. } = self.job_flushes.remove(&number)?;
+        Some((job, self.failure.is_none().then_some(Covered { devices: 1 << device, summaries })))
     }
 }

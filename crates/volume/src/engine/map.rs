@@ -56,6 +56,11 @@ impl Map {
         self.disks.get_mut(&disk.0)
     }
 
+    /// The disks' names, which the classifier's rules may ask for.
+    pub fn disk_names(&self) -> Vec<(DiskId, String)> {
+        self.disks.values().map(|disk| (disk.id, disk.name.clone())).collect()
+    }
+
     /// Asks for a leaf on behalf of a piece (or a job). With `create`, a hole becomes an empty resident leaf.
     pub fn require(
         &mut self,
@@ -127,6 +132,16 @@ impl Map {
         Some(frame)
     }
 
+    /// Whether the one asked again last, where `before` others waited, found no frame again. It keeps its place then: there
+    /// is still no frame, and the others would only do the same.
+    pub fn waits_again(&mut self, before: usize) -> bool {
+        let waits = self.frame_waiters.len() > before;
+        if waits && let Some(again) = self.frame_waiters.pop_back() {
+            self.frame_waiters.push_front(again);
+        }
+        waits
+    }
+
     /// Forgets a frame whose leaf could not be loaded or is not wanted.
     pub fn drop_frame(&mut self, frame: u32) {
         let (disk, leaf) = (self.frames.get(frame).disk, self.frames.get(frame).leaf);
@@ -141,14 +156,13 @@ impl Map {
         &mut self,
         frame: u32,
         (reference, again): (PageRef, bool),
-        result: Result<(), IoError>,
-        buf: Option<Buf>,
+        read: (Result<(), IoError>, Option<Buf>),
         (outbox, counters): (&mut Outbox, &mut Counters),
     ) -> Option<Loaded> {
         let entry = self.frames.get(frame);
         let name = PageName { disk: entry.disk, number: entry.leaf, generation: reference.generation };
         let is_checked = !self.setup.options.faults.checksums_ignored();
-        let error = match (result, buf) {
+        let error = match read {
             (Ok(()), Some(buf)) if page::is_leaf(&buf, name, reference.crc) || !is_checked => {
                 self.frames.get_mut(frame).page.copy_from_slice(&buf);
                 None
@@ -193,6 +207,14 @@ impl Map {
             _ => false,
         };
         (0..LEAF_ENTRIES).filter(stageable).count() as u16
+    }
+
+    /// Notes in the index how many blocks of a leaf may leave the fast tier, counted anew.
+    pub fn count_anew(&mut self, disk: DiskId, leaf: u64, frame: u32, may_destage: impl Fn(ClassId) -> bool) {
+        let stageable = self.count_stageable(frame, may_destage);
+        if let Some(entry) = self.disk_mut(disk) {
+            entry.set_stageable(leaf, stageable);
+        }
     }
 
     /// Whether the leaf in a frame has no page on the device.

@@ -7,7 +7,6 @@
 mod admin;
 mod admission;
 mod append;
-mod apply;
 mod batches;
 mod checkpoint;
 mod clock;
@@ -17,14 +16,16 @@ mod durability;
 mod flush;
 mod freed;
 mod latency;
+mod leaves;
 mod limits;
 mod map;
 mod migrate;
 mod options;
 mod outbox;
-mod paging;
 mod place;
+mod release;
 mod requests;
+mod rewrite;
 mod setup;
 mod space;
 mod statistics;
@@ -36,26 +37,32 @@ pub use admin::{AdminError, DISK_NAME_MAX};
 pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
 pub(crate) use freed::{Freed, FreedQueue};
+pub(crate) use leaves::Leaves;
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
+pub(crate) use setup::Setup;
 pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
 
+use crate::io::single;
 use crate::journal::Journal;
+use crate::layout::page::PageRef;
 use crate::map::index::Disk;
 use crate::request::Completion;
-use checkpoint::Checkpoint;
+use checkpoint::{Checkpoint, Checkpointing};
 use clock::Clock;
 use flush::Flushes;
-use forebay_block::{Buf, Completion as DeviceCompletion, Request as DeviceRequest, Vectored};
+use forebay_block::{Buf, Completion as DeviceCompletion, DiskId, IoError, Request as DeviceRequest};
 use forebay_prism::Prism;
-use map::Map;
+use map::{Leaf, Loaded, Map};
+use migrate::job_of_waiter;
 use outbox::Outbox;
 use place::Bypass;
 use requests::Requests;
-use setup::Setup;
+use rewrite::Rewriter;
 use space::Space;
 use statistics::Statistics;
+use status::Look;
 use std::sync::Arc;
 use summaries::Summaries;
 use watermark::WatermarkWriter;
@@ -71,6 +78,7 @@ pub struct Engine {
     pub(crate) space: Space,
     pub(crate) journal: Journal,
     flushes: Flushes,
+    rewriter: Rewriter,
     pub(crate) watermark: WatermarkWriter,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) migrate: migrate::Migrate,
@@ -97,7 +105,7 @@ impl Engine {
     /// given here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
-        if self.read_only.is_none() {
+        if self.refusal().is_none() {
             self.watermark.write(&self.journal, &mut self.outbox, self.clock.now_ns());
         }
         self.migrate_tick();
@@ -108,9 +116,13 @@ impl Engine {
         self.release_durable();
         self.retry_frame_waiters();
         self.retry_waiting();
-        self.checkpoint_step();
+        while self.checkpointing().step() {
+            self.reserve_for_map();
+        }
         self.migrate_step();
-        self.seal_when_due();
+        if batches::may_seal(&self.outbox) {
+            self.seal_batch(false);
+        }
         self.flush_step();
     }
 
@@ -129,7 +141,12 @@ impl Engine {
     /// Why no writes are taken any more, where that is so.
     #[must_use]
     pub fn read_only_reason(&self) -> Option<&str> {
-        self.read_only.as_deref()
+        self.refusal()
+    }
+
+    /// Why no change is taken now: none is any more, or a failed flush is being made good.
+    fn refusal(&self) -> Option<&str> {
+        self.read_only.as_deref().or_else(|| self.flushes.failure())
     }
 
     /// Takes no more writes, for `reason`.
@@ -170,27 +187,23 @@ impl Engine {
             }
             Pending::Batch { sealed, attempts } => self.batch_written(sealed, attempts, result),
             Pending::PageIn { frame, reference, again } => {
-                self.page_in_done(frame, (reference, again), result, Self::single(bufs));
+                self.page_in_done(frame, (reference, again), (result, single(bufs)));
             }
             Pending::PageOut { frame, location } => {
                 self.checkpoint.pages.leaf_written(frame, location, result, &mut self.map)
             }
             Pending::IndexOut | Pending::RootOut => self.checkpoint.pages.ended(0, result),
             Pending::TierPageIn { key, slot, is_again } => {
-                let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
-                let bytes = result.ok().and_then(|()| Self::single(bufs));
-                capacity.page_read((key, slot, is_again), bytes, pages, &mut self.outbox);
+                let bytes = result.ok().and_then(|()| single(bufs));
+                self.checkpoint.tier_page_read((key, slot, is_again), bytes, &mut self.outbox);
             }
-            Pending::TierPageOut { key, slot, crc } => {
-                let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
-                capacity.page_written((key, slot, crc), result, pages);
-            }
+            Pending::TierPageOut { key, slot, crc } => self.checkpoint.tier_page_written((key, slot, crc), result),
             Pending::CapacityOut => {
                 let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
                 capacity.ended(result, pages);
             }
             Pending::Flush { device } => self.device_flushed(device, result),
-            Pending::MoveFlush { job, number } => self.destination_flushed(job, number, device, result),
+            Pending::MoveFlush { number } => self.destination_flushed(number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
             Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
             Pending::MoveWrite { job, groups } => {
@@ -198,7 +211,7 @@ impl Engine {
                 self.destination_written(job, result);
             }
             Pending::MoveSummary { job, group } => self.summary_read(job, group, result, bufs),
-            Pending::Summary { device, key } => self.summary_written(device, key, &result),
+            Pending::Summary { device, key } => self.checkpointing().summary_written(device, key, &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.
                 if result.is_err() {
@@ -207,14 +220,175 @@ impl Engine {
                 self.summaries.trimmed(band, &mut self.space.bands);
             }
             Pending::Watermark => self.watermark.ended(result.is_ok()),
+            Pending::RewriteRead { item } => {
+                self.rewriter.read_done(item, result.map(|()| single(bufs)), &mut self.outbox);
+            }
+            Pending::Rewrite => self.rewriter.written(&result),
         }
     }
 
-    /// The single buffer of a read completion.
-    pub(crate) fn single(bufs: Option<Vectored<Buf>>) -> Option<Buf> {
-        match bufs {
-            Some(Vectored::One(buf)) => Some(buf),
-            _ => None,
+    /// The rooms that a change of a leaf concerns.
+    pub(crate) fn leaves(&mut self) -> Leaves<'_> {
+        self.leaves_and_requests().0
+    }
+
+    /// The same, beside the requests whose changes they are.
+    fn leaves_and_requests(&mut self) -> (Leaves<'_>, &mut Requests) {
+        let Self { setup, map, space, stats, prism, copies, checkpoint, migrate, outbox, journal, requests, .. } = self;
+        let (ages, last_recorded) = (&mut migrate.ages, journal.last_recorded());
+        let leaves = Leaves { setup, map, space, stats, prism, copies, checkpoint, ages, outbox, last_recorded };
+        (leaves, requests)
+    }
+
+    /// Asks for a leaf on behalf of a piece (or a job). With `create`, a hole becomes an empty resident leaf.
+    pub(crate) fn require_leaf(&mut self, disk: DiskId, leaf: u64, asker: u32, create: bool) -> Leaf {
+        self.map.require((disk, leaf), asker, create, (&mut self.outbox, &mut self.stats.counters))
+    }
+
+    /// The read of a leaf ended: those who asked for it go on.
+    fn page_in_done(&mut self, frame: u32, reference: (PageRef, bool), read: (Result<(), IoError>, Option<Buf>)) {
+        let rooms = (&mut self.outbox, &mut self.stats.counters);
+        let Some(Loaded { disk, leaf, frame, askers }) = self.map.loaded(frame, reference, read, rooms) else {
+            return;
+        };
+        let frame = frame.map_err(|source| self.setup.device_error(0, source));
+        if let Ok(frame) = frame {
+            self.leaves().arrived(disk, leaf, frame);
         }
+        for asker in askers {
+            match (&frame, job_of_waiter(asker)) {
+                (Ok(_), None) => self.resume(asker),
+                (Ok(_), Some(job)) => self.resume_job(job),
+                (Err(_), Some(job)) => self.job_leaf_failed(job, disk, leaf),
+                (Err(error), None) => self.fail_piece(asker, error.clone()),
+            }
+        }
+    }
+
+    /// Asks again for those who found no frame.
+    fn retry_frame_waiters(&mut self) {
+        for _ in 0..self.map.frame_waiters.len() {
+            let Some(waiter) = self.map.frame_waiters.pop_front() else { return };
+            let before = self.map.frame_waiters.len();
+            match job_of_waiter(waiter) {
+                Some(job) => self.resume_job(job),
+                None => self.resume(waiter),
+            }
+            if self.map.waits_again(before) {
+                return;
+            }
+        }
+    }
+
+    /// The checkpoint among the rooms that it fixes.
+    fn checkpointing(&mut self) -> Checkpointing<'_> {
+        Checkpointing {
+            setup: &self.setup,
+            checkpoint: &mut self.checkpoint,
+            map: &mut self.map,
+            space: &mut self.space,
+            journal: &mut self.journal,
+            flushes: &mut self.flushes,
+            summaries: &mut self.summaries,
+            stats: &mut self.stats,
+            outbox: &mut self.outbox,
+            requests: &self.requests,
+            migrate: &self.migrate,
+            copies: &self.copies,
+            prism: &self.prism,
+            read_only: &mut self.read_only,
+            now_ns: self.clock.now_ns(),
+        }
+    }
+
+    /// The flush that the checkpoint asked for ended.
+    fn checkpoint_flushed(&mut self, good: bool) {
+        self.checkpointing().flushed(good);
+    }
+
+    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    pub fn request_checkpoint(&mut self, clean: bool) {
+        self.checkpoint.request(clean);
+    }
+
+    /// Checkpoints given up since the start.
+    #[must_use]
+    pub fn checkpoints_given_up(&self) -> u64 {
+        self.stats.counters.checkpoint_errors
+    }
+
+    /// Number of the last durable checkpoint.
+    #[must_use]
+    pub fn checkpoint_number(&self) -> u64 {
+        self.checkpoint.roots.number()
+    }
+
+    /// Whether a checkpoint is wanted or in progress.
+    #[must_use]
+    pub fn checkpoint_pending(&self) -> bool {
+        self.checkpoint.is_pending()
+    }
+
+    /// Whether the last attempt at a checkpoint was given up.
+    #[must_use]
+    pub fn checkpoint_failed(&self) -> bool {
+        self.flushes.has_failed() || self.checkpoint.is_put_off(self.clock.now_ns())
+    }
+
+    /// Why what the capacity tier needs to be opened alone cannot be written, and what that means, where that is so.
+    #[must_use]
+    pub fn capacity_side_error(&self) -> Option<String> {
+        self.checkpoint.capacity.describe_error()
+    }
+
+    /// Whether the last attempt at a checkpoint was given up because of what is written to the capacity tier.
+    /// One of the next does without.
+    #[must_use]
+    pub fn capacity_side_failed(&self) -> bool {
+        self.checkpoint_failed() && self.checkpoint.is_given_up_by_capacity()
+    }
+
+    /// Whether the capacity tier has not the last checkpoint, and could have the next.
+    pub(crate) fn capacity_side_is_behind(&self) -> bool {
+        self.checkpoint.capacity.is_behind(self.checkpoint_number())
+    }
+
+    /// Seals the open batch and sends it.
+    pub(crate) fn seal_batch(&mut self, force: bool) {
+        batches::seal(force, &mut self.journal, &mut self.stats.counters, &mut self.outbox);
+    }
+
+    /// What the rooms look like now.
+    fn look(&self) -> Look<'_> {
+        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, .. } = self;
+        let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
+        let refusal = self.refusal();
+        Look { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, refusal, flush_failed, now_ns }
+    }
+
+    /// What is in progress, by kind.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.look().activity()
+    }
+
+    /// What must be true at any time, as far as it can be seen at once.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn audit(&self) -> Result<(), String> {
+        self.look().audit()
+    }
+
+    /// What is in progress, in words, for reports of requests that do not end.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.look().describe()
+    }
+
+    /// A snapshot.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.look().status()
     }
 }

@@ -1,5 +1,6 @@
 //! Requests to devices, and what each of those in progress is for.
 
+use super::rewrite::item::Item;
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
@@ -46,7 +47,7 @@ pub(crate) enum Pending {
     /// A device flush of the flush in flight.
     Flush { device: usize },
     /// A device flush that a job needs, by its number.
-    MoveFlush { job: u32, number: u64 },
+    MoveFlush { number: u64 },
     /// Source blocks of a job, by their number in its list.
     MoveRead { job: u32, candidates: Vec<u32> },
     /// One source block that was not what it should be at the first reading.
@@ -61,6 +62,20 @@ pub(crate) enum Pending {
     Trim { band: u32 },
     /// The lazily written watermark block.
     Watermark,
+    /// Something that a failed flush covered, being read to be written again.
+    RewriteRead { item: Item },
+    /// The same, being written.
+    Rewrite,
+}
+
+impl Pending {
+    /// Whether it belongs to nothing that changes what is on the devices, but for what nobody relies on.
+    fn changes_nothing(&self) -> bool {
+        matches!(
+            self,
+            Self::Read { .. } | Self::Copy { .. } | Self::PageIn { .. } | Self::Trim { .. } | Self::Watermark
+        )
+    }
 }
 
 /// The requests.
@@ -112,6 +127,11 @@ impl Outbox {
     /// What is in progress.
     pub fn in_flight(&self) -> impl Iterator<Item = &Pending> {
         self.pending.iter().map(|(_, pending)| pending)
+    }
+
+    /// Whether nothing is in flight that changes what devices hold of hosts' data and the map.
+    pub fn is_quiet(&self) -> bool {
+        self.in_flight().all(Pending::changes_nothing)
     }
 
     /// Journal batches in flight.

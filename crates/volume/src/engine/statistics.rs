@@ -38,6 +38,10 @@ pub struct Counters {
     pub flush_errors: u64,
     /// The last of them.
     pub last_flush_error: Option<String>,
+    /// Failed flushes after which all that they covered was written again, and flushed.
+    pub flushes_made_good: u64,
+    /// Blocks and pages that were not there any more when that was done: reads of them fail.
+    pub flush_lost_blocks: u64,
     /// Checkpoints made durable.
     pub checkpoints: u64,
     /// Checkpoints given up.

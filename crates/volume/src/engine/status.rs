@@ -1,8 +1,15 @@
 //! What the engine tells of itself.
 
-use super::outbox::Pending;
-use super::{Counters, Engine};
-use forebay_prism::ClassStats;
+use super::checkpoint::Checkpoint;
+use super::leaves::may_destage;
+use super::map::Map;
+use super::migrate::Migrate;
+use super::outbox::{Outbox, Pending};
+use super::requests::Requests;
+use super::space::Space;
+use super::statistics::{Counters, Statistics};
+use crate::journal::Journal;
+use forebay_prism::{ClassStats, Prism};
 
 /// Fill of one tier, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +57,7 @@ pub struct Status {
     pub epoch: u64,
     /// Why no writes are taken, where that is so.
     pub read_only: Option<String>,
-    /// Whether a failed flush makes every flush fail until the restart.
+    /// Whether a flush failed: every other fails until what it covered was written again.
     pub flush_failed: bool,
 }
 
@@ -75,11 +82,28 @@ pub struct Activity {
     pub stalled: bool,
     /// Every leaf is yet to be looked at since a class changed its place.
     pub sweep: bool,
+    /// What a failed flush covered is written again.
+    pub rewrite: bool,
 }
 
-impl Engine {
+/// The rooms, to be looked at.
+pub(super) struct Look<'a> {
+    pub map: &'a Map,
+    pub space: &'a Space,
+    pub journal: &'a Journal,
+    pub stats: &'a Statistics,
+    pub prism: &'a Prism,
+    pub checkpoint: &'a Checkpoint,
+    pub migrate: &'a Migrate,
+    pub requests: &'a Requests,
+    pub outbox: &'a Outbox,
+    pub refusal: Option<&'a str>,
+    pub flush_failed: bool,
+    pub now_ns: u64,
+}
+
+impl Look<'_> {
     /// What is in progress, by kind.
-    #[must_use]
     pub fn activity(&self) -> Activity {
         let (destage, collection) = self.migrate.in_progress();
         let mut found = Activity {
@@ -96,6 +120,7 @@ impl Engine {
                 Pending::PageOut { .. } => found.page_out = true,
                 Pending::Flush { .. } | Pending::MoveFlush { .. } => found.flush = true,
                 Pending::Trim { .. } => found.trim = true,
+                Pending::RewriteRead { .. } | Pending::Rewrite => found.rewrite = true,
                 _ => {}
             }
         }
@@ -107,9 +132,9 @@ impl Engine {
     /// # Errors
     /// What is not.
     pub fn audit(&self) -> Result<(), String> {
-        let fast: u64 = self.stats.classes.iter().map(|class| class.fast_blocks).sum();
+        let fast = self.stats.fast_blocks();
         let capacity: u64 = self.stats.classes.iter().map(|class| class.capacity_blocks).sum();
-        let used = self.space.slots.total() - self.space.slots.free();
+        let used = self.space.slots_used();
         let room = self.space.bands.count() as u64 * u64::from(self.space.bands.data_blocks());
         let limits = [
             (fast <= used, "blocks on the fast tier are more than slots in use", fast, used),
@@ -142,7 +167,7 @@ impl Engine {
     /// What the index says of one leaf in memory, another at another time: all of them would take too long.
     fn audit_leaf(&self) -> Result<(), String> {
         let made = self.map.frames.made().max(1) as u64;
-        let at = (self.clock.now_ns() / 1000 % made) as u32;
+        let at = (self.now_ns / 1000 % made) as u32;
         // Where classes have changed their places, counts are made anew when migration comes by.
         if self.map.frames.made() == 0 || !self.migrate.has_surveyed() {
             return Ok(());
@@ -152,7 +177,7 @@ impl Engine {
             return Ok(());
         };
         let (reference, resident) = disk.leaf(frame.leaf);
-        let counted = self.count_stageable(at);
+        let counted = self.map.count_stageable(at, |class| may_destage(self.prism, class));
         if resident == at && reference.stageable != counted {
             return Err(format!(
                 "{} blocks of leaf {} of disk {} may be destaged, and its index says {}",
@@ -163,7 +188,6 @@ impl Engine {
     }
 
     /// What is in progress, in words, for reports of requests that do not end.
-    #[must_use]
     pub fn describe(&self) -> String {
         let pieces: Vec<String> = self
             .requests
@@ -190,23 +214,21 @@ impl Engine {
             self.map.frame_waiters,
             self.space.freed.len(),
             self.requests.executing,
-            self.checkpoint_describe(),
+            self.checkpoint.describe(),
             pieces.join("\n")
         )
     }
 
     /// A snapshot.
-    #[must_use]
     pub fn status(&self) -> Status {
         let band_bytes = u64::from(self.space.bands.data_blocks()) * 4096;
         let free_bands = self.space.bands.free_count();
         let used_bands = (self.space.bands.count() - free_bands) as u64;
-        let fast_live: u64 = self.stats.classes.iter().map(|class| class.fast_blocks).sum();
         Status {
             fast: TierStatus {
                 total_bytes: self.space.slots.total() * 4096,
-                used_bytes: (self.space.slots.total() - self.space.slots.free()) * 4096,
-                live_bytes: fast_live * 4096,
+                used_bytes: self.space.slots_used() * 4096,
+                live_bytes: self.stats.fast_blocks() * 4096,
             },
             capacity: TierStatus {
                 total_bytes: self.space.bands.count() as u64 * band_bytes,
@@ -219,19 +241,19 @@ impl Engine {
                 capacity_side_bytes: self.checkpoint.capacity.written_bytes(),
                 ..self.stats.counters.clone()
             },
-            in_flight: self.requests_in_flight(),
+            in_flight: self.requests.clients.len(),
             leaves_resident: self.map.frames.resident(),
             leaves_limit: self.map.frames.limit(),
             journal_used_bytes: self.journal.used_bytes(),
             journal_len_bytes: self.journal.len_bytes(),
             free_bands,
             bands: self.space.bands.count(),
-            checkpoint: self.checkpoint_number(),
+            checkpoint: self.checkpoint.roots.number(),
             capacity_checkpoint: self.checkpoint.capacity.newest(),
             capacity_checkpoint_error: self.checkpoint.capacity.describe_error(),
             epoch: self.journal.epoch(),
-            read_only: self.read_only.clone(),
-            flush_failed: self.flushes.has_failed(),
+            read_only: self.refusal.map(str::to_owned),
+            flush_failed: self.flush_failed,
         }
     }
 }

@@ -2,18 +2,22 @@
 //! by themselves; and the trims that wait for them.
 
 use super::append::Append;
+use super::flush::Covered;
 use super::outbox::{Outbox, Pending};
+use super::rewrite::item::{Content, Item};
 use super::setup::Setup;
-use crate::layout::band_summary;
+use crate::layout::band_summary::{self, SummaryName};
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
 use crate::space::stream::stream_hint;
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Summaries sent at once where they go by themselves.
 const ALONE_AT_ONCE: usize = 64;
+/// Summaries that no flush has covered, at most, before the engine flushes for them: 64 KiB of memory.
+const UNFLUSHED_MAX: usize = 4096;
 /// Wait after a summary that could not be written.
 const RETRY_NS: u64 = 1_000_000_000;
 
@@ -30,12 +34,52 @@ pub(crate) struct Summaries {
     trims_waiting: Vec<u32>,
     /// Bands whose trim has begun and not ended, the waiting ones among them.
     trimming: BTreeSet<u32>,
+    /// Summaries that have arrived in volatile caches since the start.
+    arrived: u64,
+    /// Those that no flush has covered, with their number: they are written again where one fails.
+    unflushed: VecDeque<(u64, GroupKey)>,
 }
 
 impl Summaries {
     /// Those that recovery found complete are due.
     pub fn new(setup: Arc<Setup>, epoch: u64) -> Self {
-        Self { setup, epoch, is_due: true, not_before_ns: 0, trims_waiting: Vec::new(), trimming: BTreeSet::new() }
+        let (trims_waiting, trimming, unflushed) = (Vec::new(), BTreeSet::new(), VecDeque::new());
+        Self { setup, epoch, is_due: true, not_before_ns: 0, trims_waiting, trimming, arrived: 0, unflushed }
+    }
+
+    /// How many have arrived in volatile caches.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// A flush made durable what it covered.
+    pub fn flushed(&mut self, covered: Covered) {
+        let mut unflushed = std::mem::take(&mut self.unflushed);
+        let is_open = |key| self.device(key).is_some_and(|device| covered.devices & 1 << device == 0);
+        unflushed.retain(|&(number, key)| number > covered.summaries || is_open(key));
+        self.unflushed = unflushed;
+    }
+
+    /// Devices of more summaries than are to be remembered, where there are so many that no flush has covered.
+    pub fn crowded_devices(&self) -> Option<u32> {
+        let devices = self.unflushed.iter().filter_map(|&(_, key)| self.device(key));
+        (self.unflushed.len() > UNFLUSHED_MAX).then(|| devices.fold(0, |all, device| all | 1 << device))
+    }
+
+    /// Those that no flush has covered, for writing them again. One whose band was freed since is nobody's.
+    pub fn to_rewrite<'a>(&'a self, bands: &'a Bands) -> impl Iterator<Item = Item> + 'a {
+        self.unflushed.iter().filter_map(|&(_, (band, group))| {
+            let shape = bands.shape();
+            let location = self.setup.extents.band_location(band, shape.summary_block(group));
+            let (device, offset_bytes) = self.setup.extents.place(location)?;
+            let name = SummaryName { band, group, generation: bands.get(band).generation };
+            let content = Content::Summary { name, group_sectors: shape.group_sectors(group) };
+            Some(Item::new(device, offset_bytes, content))
+        })
+    }
+
+    fn device(&self, (band, _): GroupKey) -> Option<usize> {
+        self.setup.extents.place(self.setup.extents.band_location(band, 0)).map(|(device, _)| device)
     }
 
     /// Whether groups are complete and their summaries not written.
@@ -98,7 +142,13 @@ impl Summaries {
         if groups.is_empty() {
             return;
         }
-        groups.iter().for_each(|&key| bands.summary_written(key, is_good));
+        for &key in groups {
+            bands.summary_written(key, is_good);
+            if is_good && self.device(key).is_some_and(|device| self.setup.volatile & 1 << device != 0) {
+                self.arrived += 1;
+                self.unflushed.push_back((self.arrived, key));
+            }
+        }
         self.is_due |= bands.has_due();
         for band in std::mem::take(&mut self.trims_waiting) {
             self.trim(band, bands, outbox);
@@ -107,10 +157,10 @@ impl Summaries {
 
     /// Trims a freed band; from then on it may be opened again.
     pub fn trim(&mut self, band: u32, bands: &mut Bands, outbox: &mut Outbox) {
+        self.trimming.insert(band);
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
         bands.forget_groups(band);
-        self.trimming.insert(band);
         if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);
             return;

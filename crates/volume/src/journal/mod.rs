@@ -9,6 +9,9 @@ use forebay_block::{Buf, SharedBuf};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
+/// What flash programs at once, in bytes: a drive reads the rest of a page of which it is given a part.
+const PAGE_BYTES: u64 = 4096;
+
 /// A sealed batch, ready to be written.
 #[derive(Debug)]
 pub struct Sealed {
@@ -20,6 +23,19 @@ pub struct Sealed {
     pub bytes: SharedBuf,
     /// To be written past volatile caches: somebody who waits for it wants to be durable.
     pub fua: bool,
+}
+
+/// A batch that is kept, to be written again where a flush fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Byte offset on the fast device.
+    pub offset_bytes: u64,
+    /// Its bytes.
+    pub bytes: &'a SharedBuf,
+    /// It is durable by itself.
+    pub is_durable: bool,
 }
 
 /// A batch that is not yet known durable.
@@ -37,6 +53,8 @@ struct Live {
     durable: bool,
     /// Who waits for its write.
     waiters: SmallVec<[u32; 8]>,
+    /// Where it lies on the fast device, and its bytes, once it is sealed: it is written again where a flush fails.
+    sealed: Option<(u64, SharedBuf)>,
 }
 
 /// Geometry of the journal.
@@ -83,7 +101,7 @@ pub struct Journal {
 
 fn new_live() -> Live {
     let waiters = SmallVec::new();
-    Live { position: 0, remaining: 1, devices: 0, fua: false, complete_at: None, durable: false, waiters }
+    Live { position: 0, remaining: 1, devices: 0, fua: false, complete_at: None, durable: false, waiters, sealed: None }
 }
 
 impl Journal {
@@ -229,8 +247,11 @@ impl Journal {
             return None;
         }
         let sector = self.geometry.sector_bytes as usize;
-        let len = self.open.bytes.len().next_multiple_of(sector);
+        let mut len = self.open.bytes.len().next_multiple_of(sector);
         self.position = self.place(len as u64);
+        if self.open_live.fua {
+            len = self.to_end_of_page(len);
+        }
         let mut buf = Buf::new(len);
         buf[..self.open.bytes.len()].copy_from_slice(&self.open.bytes);
         buf[self.open.bytes.len()..].fill(0);
@@ -254,8 +275,10 @@ impl Journal {
         let fua = live.fua;
         // The batch itself lies on the first device.
         live.devices |= u32::from(!fua);
+        let bytes = buf.freeze();
+        live.sealed = Some((offset_bytes, bytes.clone()));
         self.live.push_back(live);
-        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes: buf.freeze(), fua };
+        let sealed = Sealed { batch: self.open_batch, offset_bytes, bytes, fua };
         self.position += len as u64;
         self.open_batch += 1;
         self.open.bytes.truncate(0);
@@ -263,6 +286,16 @@ impl Journal {
         self.open_records = 0;
         self.open_first_sequence = self.next_sequence;
         Some(sealed)
+    }
+
+    /// Length of a batch at the position with what is left of its last page. Somebody waits for this batch alone, on a drive
+    /// with a volatile cache: it would wait for the page to be read, too. What [`Journal::accepts`] keeps for a skip and for
+    /// the rest of a lap has room for it where batches may be longer than a page.
+    fn to_end_of_page(&self, len: usize) -> usize {
+        let padded = ((self.position + len as u64).next_multiple_of(PAGE_BYTES) - self.position) as usize;
+        let lap_left = self.geometry.len_bytes - self.position % self.geometry.len_bytes;
+        let fits = padded <= self.largest() && padded as u64 <= lap_left;
+        if self.largest() as u64 >= 2 * PAGE_BYTES && fits { padded } else { len }
     }
 
     /// The last batch of the contiguous durable run, and the exceptions above it.
@@ -273,6 +306,15 @@ impl Journal {
             exceptions |= u64::from(live.durable) << i;
         }
         (self.base - 1, exceptions)
+    }
+
+    /// The first batch from `from` on of those that are kept since one before them, or itself, is not known durable.
+    #[must_use]
+    pub fn kept(&self, from: u64) -> Option<Kept<'_>> {
+        let number = from.max(self.base);
+        let live = self.live.get((number - self.base) as usize)?;
+        let (offset_bytes, bytes) = live.sealed.as_ref()?;
+        Some(Kept { number, offset_bytes: *offset_bytes, bytes, is_durable: live.durable })
     }
 
     fn live_mut(&mut self, batch: u64) -> Option<&mut Live> {
@@ -328,3 +370,6 @@ impl Journal {
         self.checkpoint = checkpoint;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use super::JournalGeometry;
 use crate::io::Devices;
 use crate::layout::Id;
-use crate::layout::batch::{self, BATCH_MAX_BYTES, BatchHeader, Record};
+use crate::layout::batch::{self, BATCH_MAX_BYTES, BatchHeader};
+use crate::layout::record::Record;
 use forebay_block::{Buf, IoError};
 
 const CHUNK_BYTES: u64 = 1 << 20;

@@ -118,12 +118,11 @@ impl CapacityBand {
     /// Of the band table.
     #[must_use]
     pub fn of(band: &BandRoot, shape: BandShape) -> Self {
-        let block = band.written / super::page::BLOCK_SECTORS as u32;
+        let complete = band.complete_groups(shape);
+        // Recovery closes bands that are not full.
         let groups = match band.state {
-            BandState::Free => 0,
-            BandState::Open => shape.group_of(block),
-            // Recovery closes bands that are not full.
-            BandState::Closed => block.div_ceil(super::band_summary::GROUP_BLOCKS).min(shape.groups()),
+            BandState::Closed => band.frontier().div_ceil(super::band_summary::GROUP_BLOCKS).min(complete),
+            BandState::Free | BandState::Open => complete,
         };
         Self { generation: band.generation, groups, is_free: band.state == BandState::Free }
     }

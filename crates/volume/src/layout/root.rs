@@ -1,31 +1,20 @@
 //! The root: everything a checkpoint fixes, and the header that makes it valid.
 
 use super::Id;
-use super::band_summary::SummaryEntry;
+use super::band_summary::{BandShape, SummaryEntry};
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
-use super::page::PageRef;
+use super::page::{BLOCK_SECTORS, PageRef};
+use super::sections::KeptSection;
+use super::superblock::Superblock;
 use super::{is_sealed, seal};
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
 use forebay_prism::ClassStats;
 
-pub use super::sections::{RootBounds, RootError};
-
 const MAGIC: [u8; 4] = *b"FBRT";
 /// Size of a header block in bytes.
 pub const HEADER_BYTES: usize = 4096;
-
-/// A section of a newer program, kept byte for byte.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptSection {
-    /// Its tag.
-    pub tag: [u8; 4],
-    /// Its shard.
-    pub shard: u16,
-    /// What is in it.
-    pub payload: Vec<u8>,
-}
 
 /// Header of a root area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +125,24 @@ pub struct BandRoot {
     pub closed_at: u64,
 }
 
+impl BandRoot {
+    /// The block that its next data goes to.
+    #[must_use]
+    pub fn frontier(&self) -> u32 {
+        self.written / BLOCK_SECTORS as u32
+    }
+
+    /// Groups, from its start, that nothing more is written into.
+    #[must_use]
+    pub fn complete_groups(&self, shape: BandShape) -> u32 {
+        match self.state {
+            BandState::Free => 0,
+            BandState::Open => shape.group_of(self.frontier()),
+            BandState::Closed => shape.groups(),
+        }
+    }
+}
+
 /// Everything a checkpoint fixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root {
@@ -194,5 +201,41 @@ impl Root {
     pub fn header(blob: &[u8], checkpoint: u64, epoch: u64, counts_due: bool) -> RootHeader {
         let (blob_len_bytes, blob_crc) = (blob.len() as u64, crc32c(blob));
         RootHeader { checkpoint, epoch, blob_len_bytes, blob_crc, superseded_by: 0, counts_due }
+    }
+}
+
+/// What a root can name, by the superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RootBounds {
+    pub(super) shape: BandShape,
+    pub(super) bands: u64,
+    pub(super) slots: u64,
+    /// Sectors of the whole pool.
+    pub(super) sectors: u64,
+    pub(super) journal_sector_bytes: u64,
+}
+
+/// Room for sections of newer programs in what is read of a root, in bytes.
+const KEPT_BYTES_MAX: u64 = 16 << 20;
+
+impl RootBounds {
+    /// Largest blob that a root of the pool can have, in bytes.
+    #[must_use]
+    pub fn blob_bytes_max(&self) -> u64 {
+        // Each index page lies in a slot.
+        Root::size_bound_bytes(self.slots, self.bands, self.slots) + KEPT_BYTES_MAX
+    }
+
+    /// Of a pool.
+    #[must_use]
+    pub fn of(superblock: &Superblock) -> Self {
+        let band_sectors = superblock.band_bytes / 512;
+        Self {
+            shape: BandShape::new(superblock.band_bytes),
+            bands: superblock.members[1..].iter().map(|member| member.sectors / band_sectors).sum(),
+            slots: superblock.slots,
+            sectors: superblock.members.iter().map(|member| member.sectors).sum(),
+            journal_sector_bytes: u64::from(superblock.journal_sector_bytes),
+        }
     }
 }

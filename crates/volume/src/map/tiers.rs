@@ -278,6 +278,12 @@ impl Tiers {
         }
     }
 
+    /// Pages that no durable checkpoint names: key, slot and checksum of each.
+    pub fn undurable(&self) -> impl Iterator<Item = (PageKey, u64, u32)> {
+        let pages = self.pages.iter().filter(|(_, stored)| !stored.is_durable);
+        pages.map(|(&key, stored)| (key, u64::from(stored.slot), stored.crc))
+    }
+
     /// Forgets disks that are gone.
     pub fn retain(&mut self, exists: impl Fn(u16) -> bool) {
         let gone: Vec<PageKey> = self.pages.keys().copied().filter(|key| !exists(key.0)).collect();

@@ -1,7 +1,7 @@
 //! Formatting a new pool.
 
 use super::members::write_superblock;
-use crate::engine::{AdminError, Engine, EngineOptions, Parts};
+use crate::engine::{AdminError, EngineOptions, Parts};
 use crate::io::Devices;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
@@ -58,7 +58,7 @@ pub fn format(
     overcommit: bool,
     options: EngineOptions,
 ) -> Result<(), FormatError> {
-    let mut engine = Engine::new(Parts {
+    let mut engine = Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: device_bits(devices.list.len()),
@@ -70,7 +70,8 @@ pub fn format(
         epoch: superblock.epoch,
         checkpoint: 0,
         journal_head: (0, 1, 1),
-    });
+    }
+    .build();
     for disk in disks {
         engine
             .add_disk(&disk.name, disk.size_bytes, overcommit)

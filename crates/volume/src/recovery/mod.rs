@@ -11,6 +11,8 @@ pub mod open;
 mod present;
 mod replay;
 mod report;
+mod survey;
+mod written;
 
 pub use alone::{AloneError, AloneReport, open_alone, verify_alone};
 pub use degraded::{DegradedReport, open_degraded};

@@ -2,29 +2,26 @@
 
 use super::capacity::{load_capacity_side, make_anew};
 use super::members::{MemberError, assemble, write_superblock};
-use super::replay::{self, MissingBatches};
+use super::replay::replay;
 use super::report::{OpenError, RecoveryReport};
+use super::survey::{MissingBatches, survey};
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
-use crate::layout::batch::RECORD_BYTES;
 use crate::layout::page::{self, PAGE_BYTES, PageName, PageRef};
+use crate::layout::record::RECORD_BYTES;
 use crate::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
+use crate::layout::root_blob;
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
 use crate::overlay::Overlay;
 use crate::pool::write_checkpoint;
 use forebay_block::checksum::crc32c;
-use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use forebay_block::{Buf, DiskId, Op, Vectored};
 use forebay_prism::{ClassSpec, ClassTable, Prism};
 use std::collections::BTreeMap;
 
 const INDEX_READS_AT_ONCE: usize = 256;
-
-fn io_error(devices: &Devices, device: usize) -> impl FnOnce(IoError) -> OpenError {
-    let device = devices.list[device].name().to_owned();
-    move |source| OpenError::Io { device, source }
-}
 
 fn root_error(checkpoint: u64, what: &str) -> OpenError {
     OpenError::Root { checkpoint, what: what.to_owned() }
@@ -35,7 +32,7 @@ fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootH
     let mut newest: Option<RootHeader> = None;
     let mut superseded_by = 0;
     for offset_bytes in [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity)) {
-        let bytes = devices.read(0, offset_bytes, HEADER_BYTES).map_err(io_error(devices, 0))?;
+        let bytes = devices.read(0, offset_bytes, HEADER_BYTES).map_err(OpenError::of_device(devices, 0))?;
         let Some(header) = RootHeader::decode(&bytes, &superblock.pool) else {
             continue;
         };
@@ -60,17 +57,17 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     }
     let area = superblock.root_offsets_bytes[(checkpoint % 2) as usize];
     let padded = header.blob_len_bytes.next_multiple_of(4096) as usize;
-    let mut blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
+    let mut blob = devices.read(0, area + 4096, padded).map_err(OpenError::of_device(devices, 0))?;
     blob.truncate(header.blob_len_bytes as usize);
     if crc32c(&blob) != header.blob_crc {
         // Once more: one transfer may go wrong.
-        blob = devices.read(0, area + 4096, padded).map_err(io_error(devices, 0))?;
+        blob = devices.read(0, area + 4096, padded).map_err(OpenError::of_device(devices, 0))?;
         blob.truncate(header.blob_len_bytes as usize);
     }
     if crc32c(&blob) != header.blob_crc {
         return Err(root_error(checkpoint, "its checksum does not match"));
     }
-    let decoded = Root::decode(&blob, &bounds);
+    let decoded = root_blob::decode(&blob, &bounds);
     let root = decoded.map_err(|error| root_error(checkpoint, &error.to_string()))?;
     Ok((header, root))
 }
@@ -91,7 +88,7 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                 reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
             }
             for ((number, reference), completion) in group.iter().zip(devices.run(reads)) {
-                completion.result.map_err(io_error(devices, 0))?;
+                completion.result.map_err(OpenError::of_device(devices, 0))?;
                 let Some(Vectored::One(bytes)) = completion.bufs else {
                     return Err(damaged(*number));
                 };
@@ -101,7 +98,8 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                     // Once more: one transfer may go wrong.
                     None => {
                         let (device, offset_bytes) = extents.place(reference.location).unwrap_or_default();
-                        let again = devices.read(device, offset_bytes, PAGE_BYTES).map_err(io_error(devices, 0))?;
+                        let again =
+                            devices.read(device, offset_bytes, PAGE_BYTES).map_err(OpenError::of_device(devices, 0))?;
                         page::decode_index(&again, name, reference.crc).ok_or_else(|| damaged(*number))?
                     }
                 };
@@ -176,7 +174,7 @@ pub(super) fn open_members(
     }
     let read_before = devices.read_bytes;
     for device in 0..devices.list.len() {
-        devices.flush(device).map_err(io_error(devices, device))?;
+        devices.flush(device).map_err(OpenError::of_device(devices, device))?;
     }
     let (header, root) = load_root(devices, &superblocks[0])?;
     check_epochs(devices, superblocks, header.epoch)?;
@@ -196,7 +194,7 @@ pub(super) fn open_members(
         len_bytes: superblock.journal_len_bytes,
         sector_bytes: u64::from(superblock.journal_sector_bytes),
     };
-    let scanned = replay::survey(devices, geometry, &superblock, &header, &root, missing_batches)?;
+    let scanned = survey(devices, geometry, &superblock, &header, &root, missing_batches)?;
     let bit = |on: bool, device: usize| u32::from(on) << device;
     let (mut volatile, mut discards) = (0, 0);
     for (i, device) in devices.list.iter().enumerate() {
@@ -208,7 +206,7 @@ pub(super) fn open_members(
     // Sequences of records that were lost are not given to others: so many the journal could have held beyond what was found.
     let lost_max = superblock.journal_len_bytes / RECORD_BYTES as u64;
     let next_sequence = scanned.next_sequence.max(root.next_sequence) + lost_max;
-    let mut engine = Engine::new(Parts {
+    let mut engine = Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
@@ -220,7 +218,8 @@ pub(super) fn open_members(
         epoch,
         checkpoint: header.checkpoint,
         journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
-    });
+    }
+    .build();
     if has_moved || header.counts_due {
         engine.migrate.policy_changed();
     }
@@ -228,7 +227,7 @@ pub(super) fn open_members(
     if superblock.capacity_area.exists() {
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
-    replay::replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
+    replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
     if report.is_capacity_root_lost {
         report.is_capacity_root_lost = !make_anew(devices, &mut engine);
     }
@@ -241,7 +240,7 @@ pub(super) fn open_members(
     // leaves a state that is recognised (docs/format.md, "Epoch and state").
     for device in (1..devices.list.len()).rev() {
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
-        write_superblock(devices, device, &opening).map_err(io_error(devices, device))?;
+        write_superblock(devices, device, &opening).map_err(OpenError::of_device(devices, device))?;
     }
     engine.migrate.pause_all(true);
     if !write_checkpoint(&mut engine, devices, false) {
@@ -250,7 +249,7 @@ pub(super) fn open_members(
     }
     for device in (0..devices.list.len()).rev() {
         let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
-        write_superblock(devices, device, &serving).map_err(io_error(devices, device))?;
+        write_superblock(devices, device, &serving).map_err(OpenError::of_device(devices, device))?;
     }
     engine.migrate.pause_all(unknown != 0);
     if unknown != 0 {

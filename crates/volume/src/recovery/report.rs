@@ -1,6 +1,7 @@
 //! What opening a pool came to.
 
 use super::members::MemberError;
+use crate::io::Devices;
 use forebay_block::IoError;
 use forebay_prism::ClassError;
 use thiserror::Error;
@@ -77,6 +78,14 @@ pub enum OpenError {
     /// The checkpoint that ends recovery failed.
     #[error("the checkpoint that ends recovery could not be written: {0}")]
     Checkpoint(String),
+}
+
+impl OpenError {
+    /// A failure of a device, by its name.
+    pub(super) fn of_device(devices: &Devices, device: usize) -> impl FnOnce(IoError) -> Self + use<> {
+        let device = devices.list[device].name().to_owned();
+        move |source| Self::Io { device, source }
+    }
 }
 
 /// What recovery did.

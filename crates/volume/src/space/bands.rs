@@ -2,7 +2,8 @@
 
 use super::extents::Extents;
 use super::groups::{GroupKey, Groups};
-use super::stream::COLLECTED;
+use super::open_bands::{OpenBands, open_max};
+use super::stream::is_collected;
 use super::victim::{Candidate, cost_benefit};
 use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName};
 use crate::layout::page::BLOCK_SECTORS;
@@ -16,6 +17,7 @@ const DUE_MAX: usize = 256;
 pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX as u64 + 16) * 64 * size_of::<SummaryEntry>() as u64;
 /// Bands that replay may leave open.
 const OPEN_AFTER_REPLAY_MAX: usize = 6;
+
 /// A run granted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -33,8 +35,7 @@ pub struct Bands {
     table: Vec<BandRoot>,
     shape: BandShape,
     free: BTreeSet<u32>,
-    /// Open band of each stream.
-    open: BTreeMap<u8, u32>,
+    open: OpenBands,
     /// Groups whose summary is not on the device.
     groups: Groups,
     /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay
@@ -62,9 +63,9 @@ impl Bands {
         let mut bands = Self {
             shape,
             free: BTreeSet::new(),
-            open: BTreeMap::new(),
+            open: OpenBands::default(),
             groups: Groups::new(open_groups),
-            complete: table.iter().map(|band| complete_groups(shape, band)).collect(),
+            complete: table.iter().map(|band| band.complete_groups(shape)).collect(),
             clock,
             reserve: 1,
             unsettled: BTreeMap::new(),
@@ -150,15 +151,11 @@ impl Bands {
     /// Grants up to `wanted` blocks of one group to `stream`, opening a band where needed. Streams share what is open when bands
     /// are scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
     pub fn grant(&mut self, stream: u8, wanted: u32) -> Option<Grant> {
-        let collecting = stream & COLLECTED != 0;
-        let band = match self.open.get(&stream) {
-            Some(&band) => band,
-            None => match self.open_for(stream, collecting) {
-                Some(band) => band,
-                None => *self.open.iter().find(|(other, _)| (**other & COLLECTED != 0) == collecting)?.1,
-            },
+        let band = match self.open.of(stream).or_else(|| self.open_for(stream)) {
+            Some(band) => band,
+            None => self.open.of_kind(is_collected(stream)).next()?,
         };
-        let first = self.frontier(band);
+        let first = self.table[band as usize].frontier();
         let group = self.shape.group_of(first);
         let end = self.shape.summary_block(group);
         let blocks = wanted.min(end - first);
@@ -174,16 +171,11 @@ impl Bands {
         Some(Grant { band, first, blocks })
     }
 
-    /// The block that the next data of a band goes to.
-    fn frontier(&self, band: u32) -> u32 {
-        self.table[band as usize].written / BLOCK_SECTORS as u32
-    }
-
     /// Blocks that streams of one kind could be granted now, all together.
     #[must_use]
     pub fn room(&self, collecting: bool) -> u64 {
-        let same_kind = self.open.iter().filter(|(stream, _)| (**stream & COLLECTED != 0) == collecting);
-        let left: u64 = same_kind.map(|(_, &band)| u64::from(self.shape.data_left(self.frontier(band)))).sum();
+        let open = self.open.of_kind(collecting);
+        let left: u64 = open.map(|band| u64::from(self.shape.data_left(self.table[band as usize].frontier()))).sum();
         let keep = if collecting { 0 } else { self.reserve };
         if self.groups.due_count() >= DUE_MAX {
             return 0;
@@ -191,11 +183,10 @@ impl Bands {
         left + self.free.len().saturating_sub(keep) as u64 * u64::from(self.data_blocks())
     }
 
-    fn open_for(&mut self, stream: u8, collecting: bool) -> Option<u32> {
-        let same_kind = self.open.keys().filter(|&&other| (other & COLLECTED != 0) == collecting).count();
-        // Each open band is space that others cannot use: few bands, few streams.
-        let (divisor, most) = if collecting { (16, 3) } else { (8, 6) };
-        if same_kind >= (self.table.len() / divisor).clamp(1, most) {
+    fn open_for(&mut self, stream: u8) -> Option<u32> {
+        let collecting = is_collected(stream);
+        let same_kind = self.open.of_kind(collecting).count();
+        if same_kind >= open_max(self.table.len(), collecting) {
             return None;
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
@@ -227,9 +218,7 @@ impl Bands {
         let entry = &mut self.table[band as usize];
         entry.state = BandState::Closed;
         entry.closed_at = clock;
-        if self.open.get(&entry.stream) == Some(&band) {
-            self.open.remove(&entry.stream);
-        }
+        self.open.remove(entry.stream, band);
     }
 
     /// Closed bands that the map does not name any more.
@@ -329,11 +318,9 @@ impl Bands {
         if entry.state == BandState::Free || entry.generation as u16 != generation {
             // It was opened, or emptied, freed and opened again: replay need not have seen how.
             self.free.remove(&band);
-            if self.open.get(&entry.stream) == Some(&band) {
-                self.open.remove(&entry.stream);
-            }
+            self.open.remove(entry.stream, band);
             // Two bands of a stream may have been open one after the other: the older one is full by then.
-            if let Some(&older) = self.open.get(&stream) {
+            if let Some(older) = self.open.of(stream) {
                 self.close(older);
             }
             let ahead = match generation.wrapping_sub(entry.generation as u16) {
@@ -354,15 +341,14 @@ impl Bands {
     /// summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self) {
         while self.open.len() > OPEN_AFTER_REPLAY_MAX {
-            let Some((_, band)) = self.open.pop_last() else { break };
+            let Some(band) = self.open.pop_last() else { break };
             self.close(band);
         }
         self.complete = Vec::new();
         let most = self.data_sectors();
         self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
         for key in self.groups.keys() {
-            let band = &self.table[key.0 as usize];
-            if key.1 < complete_groups(self.shape, band) {
+            if key.1 < self.table[key.0 as usize].complete_groups(self.shape) {
                 self.groups.make_due(key);
             }
         }
@@ -387,15 +373,5 @@ impl Bands {
             data_sectors,
             age: self.clock.saturating_sub(band.closed_at),
         }))
-    }
-}
-
-/// Groups of a band, from its start, that nothing more is written into.
-fn complete_groups(shape: BandShape, band: &BandRoot) -> u32 {
-    let block = band.written / BLOCK_SECTORS as u32;
-    match band.state {
-        BandState::Free => 0,
-        BandState::Open => shape.group_of(block),
-        BandState::Closed => shape.groups(),
     }
 }

@@ -3,6 +3,7 @@
 pub mod bands;
 pub mod extents;
 pub mod groups;
+mod open_bands;
 pub mod slots;
 pub mod stream;
 pub mod victim;

@@ -8,7 +8,8 @@ use forebay_volume::layout::batch::{BATCH_MAX_BYTES, decode_batch};
 use forebay_volume::layout::page::{
     BLOCK_SECTORS, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, leaf_entry,
 };
-use forebay_volume::layout::root::{BandState, HEADER_BYTES, Root, RootBounds, RootHeader};
+use forebay_volume::layout::root::{BandState, HEADER_BYTES, RootBounds, RootHeader};
+use forebay_volume::layout::root_blob;
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::layout::watermark::OFFSETS_BYTES;
 use std::collections::BTreeMap;
@@ -83,7 +84,7 @@ impl Anatomy {
         let old = superblock.root_offsets_bytes[((header.checkpoint + 1) % 2) as usize];
         add(Part::OldRoot, 0, old, len);
         let blob = bytes(&images[0], &(area + 4096..area + 4096 + header.blob_len_bytes));
-        let root = Root::decode(&blob, &RootBounds::of(&superblock)).unwrap();
+        let root = root_blob::decode(&blob, &RootBounds::of(&superblock)).unwrap();
         let shape = BandShape::new(superblock.band_bytes);
 
         let journal = superblock.journal_offset_bytes..superblock.journal_offset_bytes + superblock.journal_len_bytes;

@@ -5,6 +5,7 @@
 use super::pages::PageWriter;
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
+use crate::engine::rewrite::item::{Content, Item};
 use crate::engine::setup::Setup;
 use crate::layout::band_summary::{BandShape, SummaryEntry};
 use crate::layout::capacity_root::{CapacityBand, CapacityHeader, CapacityRoot, DEVICE, UNAPPLIED_MAX};
@@ -280,6 +281,14 @@ impl CapacityWriter {
         let offset_bytes = self.tiers.area.header_offset_bytes(header.checkpoint);
         self.send(offset_bytes, bytes, true, Pending::CapacityOut, (pages, outbox));
         true
+    }
+
+    /// Pages of checkpoints that came to nothing, for writing them again: the next root names them where they are.
+    pub fn to_rewrite(&self) -> impl Iterator<Item = Item> {
+        self.tiers.undurable().map(|((disk, number), slot, crc)| {
+            let content = Content::Tiers { disk: DiskId(disk), number, crc };
+            Item::new(DEVICE, self.tiers.area.page_offset_bytes(slot), content)
+        })
     }
 
     /// Checkpoint `number` is durable: bands that wait for it no more.

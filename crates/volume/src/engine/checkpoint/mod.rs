@@ -10,98 +10,55 @@ mod state;
 pub(crate) use roots::header_offsets;
 pub(crate) use state::Checkpoint;
 
-use super::requests::Fill;
-use super::{Engine, Freed};
+use super::Freed;
+use super::batches;
+use super::copies::Copies;
+use super::flush::Flushes;
+use super::map::Map;
+use super::migrate::Migrate;
+use super::outbox::Outbox;
+use super::requests::{Fill, Requests};
+use super::setup::Setup;
+use super::space::Space;
+use super::statistics::Statistics;
+use super::summaries::Summaries;
+use crate::journal::Journal;
 use crate::layout::root::Root;
 use crate::map::index::Disk;
 use crate::space::groups::GroupKey;
 use forebay_block::IoError;
+use forebay_prism::Prism;
 use pages::PageRooms;
 use state::Phase;
 
-/// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
-const FAILURES_MAX: u32 = 3;
-impl Engine {
-    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
-    pub fn request_checkpoint(&mut self, clean: bool) {
-        self.checkpoint.requested = true;
-        self.checkpoint.clean = clean;
-        self.checkpoint.not_before_ns = 0;
-    }
+/// A checkpoint among the rooms that it fixes.
+pub(super) struct Checkpointing<'a> {
+    pub setup: &'a Setup,
+    pub checkpoint: &'a mut Checkpoint,
+    pub map: &'a mut Map,
+    pub space: &'a mut Space,
+    pub journal: &'a mut Journal,
+    pub flushes: &'a mut Flushes,
+    pub summaries: &'a mut Summaries,
+    pub stats: &'a mut Statistics,
+    pub outbox: &'a mut Outbox,
+    pub requests: &'a Requests,
+    pub migrate: &'a Migrate,
+    pub copies: &'a Copies,
+    pub prism: &'a Prism,
+    pub read_only: &'a mut Option<String>,
+    pub now_ns: u64,
+}
 
-    /// Checkpoints given up since the start.
-    #[must_use]
-    pub fn checkpoints_given_up(&self) -> u64 {
-        self.stats.counters.checkpoint_errors
-    }
-
-    /// Number of the last durable checkpoint.
-    #[must_use]
-    pub fn checkpoint_number(&self) -> u64 {
-        self.checkpoint.roots.number()
-    }
-
-    /// Whether a checkpoint is wanted or in progress.
-    #[must_use]
-    pub fn checkpoint_pending(&self) -> bool {
-        self.checkpoint.requested || self.checkpoint.is_active()
-    }
-
-    /// Whether the last attempt at a checkpoint was given up.
-    #[must_use]
-    pub fn checkpoint_failed(&self) -> bool {
-        self.flushes.has_failed() || !self.checkpoint.is_active() && self.checkpoint.not_before_ns > self.clock.now_ns()
-    }
-
-    /// Why what the capacity tier needs to be opened alone cannot be written, and what that means, where that is so.
-    #[must_use]
-    pub fn capacity_side_error(&self) -> Option<String> {
-        self.checkpoint.capacity.describe_error()
-    }
-
-    /// Whether the last attempt at a checkpoint was given up because of what is written to the capacity tier.
-    /// One of the next does without.
-    #[must_use]
-    pub fn capacity_side_failed(&self) -> bool {
-        self.checkpoint_failed() && self.checkpoint.is_given_up_by_capacity
-    }
-
-    /// Whether the capacity tier has not the last checkpoint, and could have the next.
-    pub(crate) fn capacity_side_is_behind(&self) -> bool {
-        self.checkpoint.capacity.is_behind(self.checkpoint_number())
-    }
-
-    /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
-    pub(crate) fn checkpoint_hopeless(&self) -> Option<String> {
-        (self.checkpoint.failures >= FAILURES_MAX && !self.checkpoint.is_active()).then(|| {
-            let why = self.stats.counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
-            format!("checkpoints cannot be written, the journal is full: {why}")
-        })
-    }
-
-    /// For reports of requests that do not end.
-    pub(crate) fn checkpoint_describe(&self) -> String {
-        let c = &self.checkpoint;
-        format!(
-            "checkpoint {:?} requested {} in flight {} failed {} dirtied {} of {} not before {}",
-            c.phase,
-            c.requested,
-            c.pages.in_flight(),
-            c.pages.has_failed(),
-            c.dirtied,
-            self.setup.limits.dirty_leaves,
-            c.not_before_ns
-        )
-    }
-
-    fn checkpoint_due(&self) -> bool {
+impl Checkpointing<'_> {
+    fn is_due(&self) -> bool {
         if self.flushes.has_failed()
             || self.checkpoint.roots.is_stuck()
             || self.read_only.is_some() && !self.checkpoint.clean
         {
             return false;
         }
-        if self.clock.now_ns() < self.checkpoint.not_before_ns {
+        if self.now_ns < self.checkpoint.not_before_ns {
             return false;
         }
         self.checkpoint.requested
@@ -118,12 +75,11 @@ impl Engine {
         let few = (self.space.bands.count() / 32).max(1);
         let free = self.space.bands.free_count() + self.summaries.trimming().len();
         let pinned = self.checkpoint.capacity.pinned();
-        let now_ns = self.clock.now_ns();
         pinned > 0
             && (free <= few
                 || pinned > few
-                || self.space_wanted() > 0
-                || self.checkpoint.capacity.has_pinned_for_long(now_ns))
+                || self.requests.space_wanted() > 0
+                || self.checkpoint.capacity.has_pinned_for_long(self.now_ns))
     }
 
     /// From where recovery would need the journal if the map were frozen now: position and batch.
@@ -132,46 +88,48 @@ impl Engine {
         pieces.chain(self.migrate.journal_at()).fold(self.journal.head(), Ord::min)
     }
 
-    /// Moves the checkpoint on as far as it goes without waiting.
-    pub(crate) fn checkpoint_step(&mut self) {
+    /// Moves the checkpoint on as far as it goes without waiting. True where it was just frozen: then what the map may need
+    /// of the slots has changed, and it is to be moved on again.
+    pub fn step(&mut self) -> bool {
         if self.summaries.is_due() {
             self.write_summaries();
         }
-        if self.checkpoint.phase == Phase::Idle && self.checkpoint_due() {
+        if self.checkpoint.phase == Phase::Idle && self.is_due() {
             self.freeze();
+            return true;
         }
         if self.checkpoint.phase == Phase::Leaves {
-            let Self { checkpoint, map, space, outbox, .. } = self;
-            let Checkpoint { pages, capacity, phase, .. } = checkpoint;
+            let Checkpoint { pages, capacity, phase, .. } = &mut *self.checkpoint;
+            let (map, space, outbox) = (&mut *self.map, &mut *self.space, &mut *self.outbox);
             if pages.write_leaves(&mut PageRooms { map, space, outbox, tiers: capacity.tiers() }) {
                 *phase = Phase::Index;
             }
         }
-        if self.checkpoint.phase == Phase::Index
-            && self.checkpoint.pages.write_index_pages(&mut self.map, &mut self.outbox)
-        {
+        if self.checkpoint.phase == Phase::Index && self.checkpoint.pages.write_index_pages(self.map, self.outbox) {
             if self.checkpoint.pages.has_failed() {
-                return self.abort_checkpoint();
+                self.abort();
+                return false;
             }
             self.checkpoint.phase = Phase::Tiers;
         }
         if self.checkpoint.phase == Phase::Tiers {
-            let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
-            if capacity.write_pages(&self.map, pages, &mut self.outbox) {
+            let Checkpoint { pages, capacity, .. } = &mut *self.checkpoint;
+            if capacity.write_pages(self.map, pages, self.outbox) {
                 if pages.has_failed() || capacity.has_failed() {
-                    return self.abort_checkpoint();
+                    self.abort();
+                    return false;
                 }
                 self.write_blob();
             }
         }
         if self.checkpoint.pages.in_flight() > 0 {
-            return;
+            return false;
         }
         let has_failed = self.checkpoint.pages.has_failed() || self.checkpoint.capacity.has_failed();
         match self.checkpoint.phase {
-            Phase::Blob if has_failed => self.abort_checkpoint(),
+            Phase::Blob if has_failed => self.abort(),
             Phase::Blob if self.awaits_summaries() => {}
-            Phase::CapacityHeader if has_failed => self.abort_checkpoint(),
+            Phase::CapacityHeader if has_failed => self.abort(),
             Phase::CapacityHeader => self.write_headers(),
             Phase::Header if has_failed => self.retry_headers(),
             Phase::Blob => {
@@ -179,19 +137,17 @@ impl Engine {
                 self.checkpoint.phase = Phase::FlushPages;
                 self.flushes.want_all();
             }
-            Phase::Header => {
-                self.checkpoint.phase = Phase::FlushHeader;
-                self.flushes.want_all();
-            }
+            Phase::Header => self.root_durable(),
             Phase::Supersede => {
                 self.checkpoint.phase = Phase::Idle;
                 // Another may have been asked for meanwhile.
-                if self.checkpoint_due() {
-                    self.checkpoint_step();
+                if self.is_due() {
+                    return self.step();
                 }
             }
             _ => {}
         }
+        false
     }
 
     /// Whether summaries that the root in progress relies on are still to be written.
@@ -200,25 +156,24 @@ impl Engine {
     }
 
     /// The flush that the checkpoint asked for ended.
-    pub(crate) fn checkpoint_flushed(&mut self, good: bool) {
+    pub fn flushed(&mut self, good: bool) {
         match self.checkpoint.phase {
-            _ if !good => self.abort_checkpoint(),
+            _ if !good => self.abort(),
             Phase::FlushPages => self.write_capacity_header(),
-            Phase::FlushHeader => self.root_durable(),
             _ => {}
         }
     }
 
     fn write_summaries(&mut self) {
-        self.summaries.write(&mut self.space.bands, &mut self.outbox, self.clock.now_ns());
+        self.summaries.write(&mut self.space.bands, self.outbox, self.now_ns);
     }
 
     /// A summary that went by itself arrived, or not: then no root is written meanwhile.
-    pub(crate) fn summary_written(&mut self, device: usize, key: GroupKey, result: &Result<(), IoError>) {
-        self.summaries.written(&[key], result.is_ok(), &mut self.space.bands, &mut self.outbox);
+    pub fn summary_written(&mut self, device: usize, key: GroupKey, result: &Result<(), IoError>) {
+        self.summaries.written(&[key], result.is_ok(), &mut self.space.bands, self.outbox);
         if let Err(error) = result {
             self.stats.counters.summary_errors += 1;
-            self.summaries.failed(self.clock.now_ns());
+            self.summaries.failed(self.now_ns);
             let text = format!("summary of band {}: {}: {error}", key.0, self.setup.names[device]);
             self.checkpoint.summary_failed(key, text);
         }
@@ -226,7 +181,7 @@ impl Engine {
 
     /// Fixes the sequence: what is applied now is in the checkpoint, the rest will be replayed.
     fn freeze(&mut self) {
-        self.seal_batch(false);
+        batches::seal(false, self.journal, &mut self.stats.counters, self.outbox);
         let start = self.journal_needed_from();
         let mut unapplied = Vec::new();
         let mut shadow = self.space.slots.clone();
@@ -261,7 +216,7 @@ impl Engine {
         }
         self.map.disks.values_mut().for_each(Disk::take_counts);
         let counts_due = !self.migrate.has_surveyed();
-        let state = &mut self.checkpoint;
+        let state = &mut *self.checkpoint;
         state.counts_due = counts_due;
         state.requested = false;
         state.dirtied_before = std::mem::take(&mut state.dirtied);
@@ -269,7 +224,7 @@ impl Engine {
         state.start = start.0;
         state.summaries_awaited = self.space.bands.groups().unwritten();
         state.capacity.begin(state.roots.number() + 1, self.summaries.trimming());
-        state.pages.begin(shadow, &mut self.map);
+        state.pages.begin(shadow, self.map);
         state.roots.begin(Root {
             journal_position: start.0,
             journal_batch: start.1,
@@ -287,76 +242,68 @@ impl Engine {
         });
         self.summaries.may_retry();
         self.write_summaries();
-        self.checkpoint.pages.reserve_slots(&self.map, &mut self.space.slots);
-        self.reserve_for_map();
-    }
-
-    /// Writes a leaf that is to change, as it was when the checkpoint in progress began.
-    pub(crate) fn write_frozen_leaf(&mut self, frame: u32) {
-        let Self { checkpoint, map, space, outbox, .. } = self;
-        let Checkpoint { pages, capacity, .. } = checkpoint;
-        pages.write_leaf(frame, &mut PageRooms { map, space, outbox, tiers: capacity.tiers() });
+        self.checkpoint.pages.reserve_slots(self.map, &mut self.space.slots);
     }
 
     fn write_blob(&mut self) {
-        let Checkpoint { pages, roots, capacity, counts_due, phase, .. } = &mut self.checkpoint;
+        let Checkpoint { pages, roots, capacity, counts_due, phase, .. } = &mut *self.checkpoint;
         *phase = Phase::Blob;
         let (number, epoch) = (roots.number() + 1, self.journal.epoch());
-        match roots.write_blob((&self.map, &mut *pages, &mut self.outbox), epoch, *counts_due) {
+        match roots.write_blob((&*self.map, &mut *pages, &mut *self.outbox), epoch, *counts_due) {
             Ok(root) => {
-                let of = (&self.map, self.space.bands.shape());
-                capacity.write_root(&root, (number, epoch), of, (pages, &mut self.outbox));
+                let of = (&*self.map, self.space.bands.shape());
+                capacity.write_root(&root, (number, epoch), of, (pages, &mut *self.outbox));
             }
             Err(error) => {
                 pages.fail(error);
-                self.abort_checkpoint();
+                self.abort();
             }
         }
     }
 
     fn write_capacity_header(&mut self) {
-        let Checkpoint { pages, capacity, phase, .. } = &mut self.checkpoint;
+        let Checkpoint { pages, capacity, phase, .. } = &mut *self.checkpoint;
         *phase = Phase::CapacityHeader;
-        if !capacity.write_header(pages, &mut self.outbox) {
+        if !capacity.write_header(pages, self.outbox) {
             self.write_headers();
         }
     }
 
     fn write_headers(&mut self) {
-        let Checkpoint { pages, roots, phase, .. } = &mut self.checkpoint;
-        if roots.write_headers(pages, &mut self.outbox) {
+        let Checkpoint { pages, roots, phase, .. } = &mut *self.checkpoint;
+        if roots.write_headers(pages, self.outbox) {
             *phase = Phase::Header;
         }
     }
 
     fn retry_headers(&mut self) {
-        let Checkpoint { pages, roots, .. } = &mut self.checkpoint;
+        let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
         let why = pages.take_error().unwrap_or_default();
-        if !roots.retry_headers(pages, &mut self.outbox) {
+        if !roots.retry_headers(pages, self.outbox) {
             self.checkpoint.pages.fail(why.clone());
-            self.set_read_only(&format!("the root cannot be written: {why}"));
-            self.abort_checkpoint();
+            self.read_only.get_or_insert_with(|| format!("the root cannot be written: {why}"));
+            self.abort();
         }
     }
 
     fn root_durable(&mut self) {
-        let Checkpoint { pages, roots, .. } = &mut self.checkpoint;
-        let Some(number) = roots.durable(&mut self.map, pages, &mut self.outbox) else { return };
+        let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
+        let Some(number) = roots.durable(self.map, pages, self.outbox) else { return };
         self.checkpoint.failures = 0;
         self.checkpoint.dirtied_before = 0;
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
-        for band in self.checkpoint.capacity.durable(number, self.clock.now_ns()) {
+        for band in self.checkpoint.capacity.durable(number, self.now_ns) {
             self.space.changed = true;
-            self.summaries.trim(band, &mut self.space.bands, &mut self.outbox);
+            self.summaries.trim(band, &mut self.space.bands, self.outbox);
         }
         self.stats.counters.checkpoints += 1;
         self.checkpoint.phase = Phase::Supersede;
     }
 
-    fn abort_checkpoint(&mut self) {
+    fn abort(&mut self) {
         self.stats.counters.checkpoint_errors += 1;
-        let state = &mut self.checkpoint;
+        let state = &mut *self.checkpoint;
         let capacity_error = state.capacity.abort(state.roots.number() + 1);
         let error = state.pages.take_error();
         // What fails there ends with a checkpoint that does without: nobody is to be told that there will be none.
@@ -370,9 +317,9 @@ impl Engine {
         state.phase = Phase::Idle;
         state.dirtied += std::mem::take(&mut state.dirtied_before);
         state.roots.abort();
-        state.pages.abort(&mut self.map, &mut self.space.slots);
+        state.pages.abort(self.map, &mut self.space.slots);
         state.summaries_awaited.clear();
         state.requested = true;
-        state.not_before_ns = self.clock.now_ns().saturating_add(1_000_000_000);
+        state.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
     }
 }

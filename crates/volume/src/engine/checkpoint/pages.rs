@@ -3,10 +3,12 @@
 
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
+use crate::engine::rewrite::item::{Content, Item};
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::{self, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::layout::tier_page::LeafTiers;
+use crate::map::index::NO_FRAME;
 use crate::map::tiers::Tiers;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
@@ -30,6 +32,8 @@ pub(crate) struct PageWriter {
     setup: Arc<Setup>,
     /// Generation written into pages.
     generation: u32,
+    /// Generation of the last durable root's.
+    durable_generation: u32,
     in_flight: usize,
     /// Why the checkpoint in progress cannot become a root.
     error: Option<String>,
@@ -53,6 +57,7 @@ impl PageWriter {
         Self {
             setup,
             generation,
+            durable_generation: generation,
             in_flight: 0,
             error: None,
             frozen: Vec::new(),
@@ -144,6 +149,7 @@ impl PageWriter {
 
     /// The root is durable: what it does not name any more is free, and so are reserved slots that no page took.
     pub fn root_durable(&mut self, slots: &mut Slots) {
+        self.durable_generation = self.generation;
         for slot in std::mem::take(&mut self.superseded) {
             slots.clear(slot);
         }
@@ -168,6 +174,28 @@ impl PageWriter {
         for page in map.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
             page.dirty |= page.reference.generation == generation;
         }
+    }
+
+    /// Leaves written by checkpoints that came to nothing, for writing them again: the next root names them where they are.
+    /// Index pages of those are written to new places in any case.
+    pub fn to_rewrite<'a>(&'a self, map: &'a Map) -> impl Iterator<Item = Item> + 'a {
+        let pages = map.disks.values().flat_map(|disk| {
+            let pages = disk.pages.iter().enumerate();
+            pages.filter_map(move |(number, page)| Some((disk.id, number, page.as_ref()?.references())))
+        });
+        let leaves = pages.flat_map(|(disk, number, references)| {
+            let first = (number * INDEX_ENTRIES) as u64;
+            (first..).zip(references).map(move |(leaf, reference)| (disk, leaf, reference))
+        });
+        leaves.filter_map(|(disk, number, &PageRef { location, crc, generation, .. })| {
+            // One that is dirty is written to another place in any case.
+            let is_dirty = |frame: u32| frame != NO_FRAME && map.frames.get(frame).dirty;
+            if location == 0 || generation <= self.durable_generation || is_dirty(map.disk(disk)?.leaf(number).1) {
+                return None;
+            }
+            let content = Content::Leaf { name: PageName { disk, number, generation }, crc };
+            Some(Item::new(0, self.offset_bytes(location), content))
+        })
     }
 
     /// The slots as the root says.
@@ -247,17 +275,17 @@ impl PageWriter {
             entry.set_reference(leaf, PageRef { location, stageable: old.stageable, crc, generation });
         }
         let offset_bytes = self.offset_bytes(location);
-        self.send(offset_bytes, bytes, Pending::PageOut { frame, location }, outbox);
+        self.send(offset_bytes, bytes, false, Pending::PageOut { frame, location }, outbox);
     }
 
     fn offset_bytes(&self, location: u64) -> u64 {
         self.setup.extents.place(location).map_or(0, |(_, offset_bytes)| offset_bytes)
     }
 
-    /// Sends a part of the checkpoint to the fast device.
-    pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, pending: Pending, outbox: &mut Outbox) {
+    /// Sends a part of the checkpoint to the fast device; with `fua` past its cache.
+    pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, fua: bool, pending: Pending, outbox: &mut Outbox) {
         self.begins(bytes.len() as u64);
-        outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
+        outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua }, pending);
     }
 
     /// A request of the checkpoint is sent, with so many bytes to be written.
@@ -337,7 +365,7 @@ impl PageWriter {
         if let Some((location, buf)) = encoded {
             self.supersede(old);
             let offset_bytes = self.offset_bytes(location);
-            self.send(offset_bytes, buf.freeze(), Pending::IndexOut, outbox);
+            self.send(offset_bytes, buf.freeze(), false, Pending::IndexOut, outbox);
         }
     }
 }

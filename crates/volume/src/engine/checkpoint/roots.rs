@@ -5,7 +5,9 @@ use super::pages::PageWriter;
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::setup::Setup;
-use crate::layout::root::{DiskRoot, KeptSection, Root, RootHeader};
+use crate::layout::root::{DiskRoot, Root, RootHeader};
+use crate::layout::root_blob;
+use crate::layout::sections::KeptSection;
 use crate::layout::superblock::Superblock;
 use forebay_block::Buf;
 use std::sync::Arc;
@@ -76,7 +78,7 @@ impl RootWriter {
         let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
         let root = std::mem::take(&mut self.root);
-        let blob = root.encode();
+        let blob = root_blob::encode(&root);
         let number = self.number + 1;
         let area = self.setup.superblock.root_offsets_bytes[(number % 2) as usize];
         if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
@@ -88,13 +90,14 @@ impl RootWriter {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            pages.send(offset_bytes, buf.freeze(), Pending::RootOut, outbox);
+            pages.send(offset_bytes, buf.freeze(), false, Pending::RootOut, outbox);
             offset_bytes += len;
         }
         Ok(root)
     }
 
-    /// Writes the headers; false where there are none to be written.
+    /// Writes the headers, past any cache: what they name is durable, and a flush after them could fail and leave open
+    /// whether they are. False where there are none to be written.
     pub fn write_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         let Some(header) = self.header else { return false };
         self.write_header_copies(&header, pages, outbox);
@@ -116,7 +119,7 @@ impl RootWriter {
     fn write_header_copies(&self, header: &RootHeader, pages: &mut PageWriter, outbox: &mut Outbox) {
         for offset_bytes in header_offsets(&self.setup.superblock, header.checkpoint) {
             let buf = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
-            pages.send(offset_bytes, buf, Pending::RootOut, outbox);
+            pages.send(offset_bytes, buf, true, Pending::RootOut, outbox);
         }
     }
 

@@ -1,13 +1,23 @@
 //! How far a checkpoint has come, and what was changed since the last.
 
 use super::capacity::CapacityWriter;
-use super::pages::PageWriter;
+use super::pages::{PageRooms, PageWriter};
 use super::roots::RootWriter;
+use crate::engine::map::Map;
+use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
+use crate::engine::space::Space;
+use crate::engine::statistics::Counters;
 use crate::layout::root::Root;
+use crate::map::frames::Frame;
+use crate::map::tiers::PageKey;
 use crate::space::groups::GroupKey;
+use forebay_block::{Buf, IoError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
+const FAILURES_MAX: u32 = 3;
 
 /// How far a checkpoint has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +31,12 @@ pub(super) enum Phase {
     FlushPages,
     CapacityHeader,
     Header,
-    FlushHeader,
     Supersede,
 }
 
 /// State of checkpointing.
 pub(crate) struct Checkpoint {
+    setup: Arc<Setup>,
     pub pages: PageWriter,
     pub roots: RootWriter,
     pub capacity: CapacityWriter,
@@ -57,6 +67,7 @@ impl Checkpoint {
     /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
     pub fn new(setup: &Arc<Setup>, number: u64, root: &Root) -> Self {
         Self {
+            setup: setup.clone(),
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
             capacity: CapacityWriter::new(setup.clone()),
@@ -74,9 +85,53 @@ impl Checkpoint {
         }
     }
 
+    /// For reports of requests that do not end.
+    pub fn describe(&self) -> String {
+        format!(
+            "checkpoint {:?} requested {} in flight {} failed {} dirtied {} of {} not before {}",
+            self.phase,
+            self.requested,
+            self.pages.in_flight(),
+            self.pages.has_failed(),
+            self.dirtied,
+            self.setup.limits.dirty_leaves,
+            self.not_before_ns
+        )
+    }
+
+    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    pub fn request(&mut self, clean: bool) {
+        self.requested = true;
+        self.clean = clean;
+        self.not_before_ns = 0;
+    }
+
+    /// Whether a checkpoint is wanted or in progress.
+    pub fn is_pending(&self) -> bool {
+        self.requested || self.is_active()
+    }
+
+    /// Whether the last attempt was given up, and the next is yet to begin.
+    pub fn is_put_off(&self, now_ns: u64) -> bool {
+        !self.is_active() && self.not_before_ns > now_ns
+    }
+
+    /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
+    pub fn hopeless(&self, counters: &Counters) -> Option<String> {
+        (self.failures >= FAILURES_MAX && !self.is_active()).then(|| {
+            let why = counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
+            format!("checkpoints cannot be written, the journal is full: {why}")
+        })
+    }
+
     /// Asks for another checkpoint, without haste.
     pub fn want_another(&mut self) {
         self.requested = true;
+    }
+
+    /// Whether the last attempt was given up because of what is written to the capacity tier.
+    pub fn is_given_up_by_capacity(&self) -> bool {
+        self.is_given_up_by_capacity
     }
 
     /// Whether a checkpoint is in progress.
@@ -94,6 +149,28 @@ impl Checkpoint {
     pub fn is_full(&self, about_to_be: usize, limit: usize) -> bool {
         let since_freeze = self.dirtied + about_to_be;
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
+    }
+
+    /// A page that says where blocks live was read to be changed.
+    pub fn tier_page_read(&mut self, of: (PageKey, u64, bool), bytes: Option<Buf>, outbox: &mut Outbox) {
+        self.capacity.page_read(of, bytes, &mut self.pages, outbox);
+    }
+
+    /// The write of such a page ended.
+    pub fn tier_page_written(&mut self, of: (PageKey, u64, u32), result: Result<(), IoError>) {
+        self.capacity.page_written(of, result, &mut self.pages);
+    }
+
+    /// Writes a leaf that is to change, as it was when the checkpoint in progress began.
+    pub fn write_frozen_leaf(&mut self, frame: u32, map: &mut Map, space: &mut Space, outbox: &mut Outbox) {
+        let tiers = self.capacity.tiers();
+        self.pages.write_leaf(frame, &mut PageRooms { map, space, outbox, tiers });
+    }
+
+    /// Whether the leaf in a frame may be changed now, with so many others about to be. A clean one only while few are
+    /// dirty: what recovery has to read is bounded by the leaves dirtied before and during one checkpoint.
+    pub fn may_dirty(&self, frame: &Frame, about_to_be: usize) -> bool {
+        frame.dirty && !frame.frozen || !self.is_full(about_to_be, self.setup.limits.dirty_leaves)
     }
 
     /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up.

@@ -4,18 +4,26 @@
 //! Time is counted in epochs: [`EPOCHS`] of them to as many blocks written as the fast tier has slots. A leaf takes one
 //! byte: its epoch, counted from that of the index page it belongs to. The pages are sorted, leaves within one are not.
 
+use crate::engine::map::Map;
+use crate::engine::space::Space;
+use crate::engine::statistics::Statistics;
 use crate::layout::page::INDEX_ENTRIES;
 use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Epochs in a fast tier's worth of writes.
-pub(crate) const EPOCHS: u64 = 64;
+const EPOCHS: u64 = 64;
 /// A leaf that is not in the queue.
 const ABSENT: u8 = u8::MAX;
 /// Most that a leaf may be newer than its page's base, in epochs.
 const NEWER_MAX: u32 = ABSENT as u32 - 1;
 /// Memory for the leaves of one index page, in bytes, with what leads to them.
 pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
+
+/// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
+pub(crate) fn epoch_of(stats: &Statistics, space: &Space) -> u32 {
+    (stats.written_blocks() / (space.slots.total() / EPOCHS).max(1)) as u32
+}
 
 /// The leaves of one index page.
 #[derive(Debug)]
@@ -111,6 +119,24 @@ impl AgeQueue {
             None => *place = None,
         }
         Some(first)
+    }
+
+    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet.
+    pub fn enqueue(&mut self, epoch: u32, disk: DiskId, leaf: u64, map: &Map) {
+        if map.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
+            self.push(epoch, disk, leaf);
+        }
+    }
+
+    /// All leaves that hold something to destage, as the index says: how old that is shows when they are read.
+    pub fn enqueue_all(&mut self, map: &Map) {
+        for disk in map.disks.values() {
+            let mut next = disk.next_stageable(0);
+            while let Some(leaf) = next {
+                self.push(0, disk.id, leaf);
+                next = disk.next_stageable(leaf + 1);
+            }
+        }
     }
 
     /// Whether no leaf is in it.

@@ -1,7 +1,7 @@
 //! A job: blocks on their way from one place to another.
 
 use crate::engine::limits::JOBS_MAX;
-use crate::layout::batch::Moved;
+use crate::layout::record::Moved;
 use crate::space::stream::COLLECTED;
 use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;

@@ -6,20 +6,22 @@ mod ages;
 mod collect;
 mod destage;
 mod due;
+mod gathered;
 mod job;
 mod record;
+mod rooms;
 mod state;
 mod transfer;
 
-pub(crate) use ages::BYTES_PER_PAGE;
+pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, epoch_of};
 pub(crate) use job::job_of_waiter;
 pub(crate) use state::Migrate;
 
 use super::Engine;
 use super::limits::JOBS_MAX;
-use crate::layout::batch::Moved;
-use forebay_block::DiskId;
+use forebay_block::{Buf, DiskId, IoError, Vectored};
 use job::{Job, JobKind, Phase};
+use rooms::{After, Moving};
 
 impl Engine {
     /// Lets migration try again what it had put off.
@@ -46,40 +48,41 @@ impl Engine {
     }
 
     fn step_job(&mut self, id: u32) {
+        // What a failed flush covered is being written again: nothing else is written meanwhile.
+        if self.rewriter.is_active() {
+            return;
+        }
         match self.migrate.job(id).map(|job| (job.phase, job.waiting, job.kind)) {
-            Some((Phase::Gather, false, JobKind::Destage)) => self.gather_destage(id),
-            Some((Phase::Gather, false, JobKind::Collect { .. })) => self.gather_collect(id),
-            Some((Phase::Record, false, _)) => self.record_moves(id),
-            Some((Phase::Apply, false, _)) => self.apply_moves(id),
+            Some((Phase::Gather, false, JobKind::Destage)) => self.moves_on(id, destage::gather_destage),
+            Some((Phase::Gather, false, JobKind::Collect { .. })) => self.moves_on(id, collect::gather_collect),
+            Some((Phase::Record, false, _)) => self.moves_on(id, record::record_moves),
+            Some((Phase::Apply, false, _)) => self.moves_on(id, record::apply_moves),
             _ => {}
         }
     }
 
     /// Starts a job where one is due; false where none was.
     fn start_job(&mut self) -> bool {
-        if self.migrate.paused
-            || self.read_only.is_some()
-            || self.flushes.has_failed()
-            || self.clock.now_ns() < self.migrate.not_before_ns
-        {
+        if self.migrate.paused || self.refusal().is_some() || self.clock.now_ns() < self.migrate.not_before_ns {
             return false;
         }
-        let kind = if self.collect_due()
-            && let Some(band) = self.victim()
+        let rooms = &mut self.moving();
+        let kind = if due::collect_due(rooms)
+            && let Some(band) = due::victim(rooms)
         {
             // A band's worth must fit before the band is given up, or collecting would only use up space; other jobs take
             // of the same.
-            if self.space.bands.room(true) < self.blocks_to_write(band) {
-                if self.migrate.jobs.is_empty() {
-                    self.want_freed();
+            if rooms.space.bands.room(true) < due::blocks_to_write(rooms, band) {
+                if rooms.migrate.jobs.is_empty() {
+                    due::want_freed(rooms);
                 }
                 return false;
             }
             JobKind::Collect { band }
-        } else if self.destage_due() {
-            if self.space.bands.room(false) == 0 {
-                if self.migrate.jobs.is_empty() {
-                    self.want_freed();
+        } else if due::destage_due(rooms) {
+            if rooms.space.bands.room(false) == 0 {
+                if rooms.migrate.jobs.is_empty() {
+                    due::want_freed(rooms);
                 }
                 return false;
             }
@@ -90,8 +93,8 @@ impl Engine {
         let job = Job::new(kind, self.space.slots_taken());
         let id = self.migrate.jobs.insert(job) as u32;
         match kind {
-            JobKind::Collect { band } => self.collect_begins(id, band),
-            JobKind::Destage => self.gather_destage(id),
+            JobKind::Collect { band } => self.moves_on(id, |rooms, id| collect::collect_begins(rooms, id, band)),
+            JobKind::Destage => self.moves_on(id, destage::gather_destage),
         }
         true
     }
@@ -126,9 +129,9 @@ impl Engine {
                 self.migrate.exclude(band, self.clock.now_ns());
             }
             (_, JobKind::Destage) => {
-                self.pass_over_leaf(disk, leaf);
+                destage::pass_over_leaf(&mut self.moving(), disk, leaf);
                 // With what it has, or not at once again: there may be no other leaf.
-                return self.gathered(id);
+                return self.moves_on(id, gathered::gathered);
             }
         }
         self.step_job(id);
@@ -149,13 +152,14 @@ impl Engine {
         }
         self.migrate.failures = if pause || job.failed { self.migrate.failures.saturating_add(1) } else { 0 };
         if pause || job.failed {
-            self.migrate_pause();
+            due::pause(&mut self.moving());
         }
         if job.kind == JobKind::Destage {
             let taken = self.space.slots_taken() - job.slots_taken_before;
             let before = self.migrate.slots_taken_per_job;
             self.migrate.slots_taken_per_job = taken.max(before - before / 8);
-            job.candidates.iter().for_each(|candidate| self.let_go(&candidate.moved));
+            let rooms = &mut self.moving();
+            job.candidates.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
         }
         for freed in std::mem::take(&mut self.migrate.deferred) {
             // These were durable already: they come first.
@@ -163,11 +167,94 @@ impl Engine {
         }
     }
 
-    /// A block that a destage took is not its any more.
-    fn let_go(&mut self, moved: &Moved) {
-        self.migrate.held.remove(&moved.source);
-        // What was not moved after all must be found again.
-        let (disk, leaf) = moved.leaf();
-        self.enqueue_leaf(disk, leaf);
+    /// The rooms between which jobs move data.
+    fn moving(&mut self) -> Moving<'_> {
+        Moving {
+            setup: &self.setup,
+            migrate: &mut self.migrate,
+            map: &mut self.map,
+            space: &mut self.space,
+            stats: &mut self.stats,
+            flushes: &mut self.flushes,
+            summaries: &mut self.summaries,
+            checkpoint: &mut self.checkpoint,
+            outbox: &mut self.outbox,
+            copies: &mut self.copies,
+            journal: &mut self.journal,
+            requests: &self.requests,
+            prism: &self.prism,
+            is_read_only: self.read_only.is_some(),
+            now_ns: self.clock.now_ns(),
+        }
+    }
+
+    /// Does a step of a job, and all that follows without waiting.
+    fn moves_on(&mut self, id: u32, step: impl FnOnce(&mut Moving<'_>, u32) -> After) {
+        let mut after = step(&mut self.moving(), id);
+        loop {
+            after = match after {
+                After::Wait => return,
+                After::Gathered => gathered::gathered(&mut self.moving(), id),
+                After::Record => record::record_moves(&mut self.moving(), id),
+                After::End { pause } => return self.end_job(id, pause),
+            };
+        }
+    }
+
+    /// A batch with records of a job was written, or could not be.
+    pub(crate) fn move_batch_written(&mut self, id: u32, good: bool) {
+        self.moves_on(id, |rooms, id| record::batch_written(rooms, id, good));
+    }
+
+    /// Whether a job is in progress or could free something now or after its pause.
+    pub(crate) fn migrate_may_free(&mut self) -> bool {
+        due::may_free(&self.moving())
+    }
+
+    /// Slots that should be free for hosts.
+    pub(crate) fn free_slots_wanted(&self) -> u64 {
+        due::free_slots_wanted(&self.setup, &self.space, &self.migrate)
+    }
+
+    pub(crate) fn summary_read(
+        &mut self,
+        id: u32,
+        group: u32,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        self.moves_on(id, |rooms, id| collect::summary_read(rooms, id, group, result, bufs));
+    }
+
+    pub(crate) fn sources_read(
+        &mut self,
+        id: u32,
+        candidates: &[u32],
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        self.moves_on(id, |rooms, id| transfer::sources_read(rooms, id, candidates, result, bufs));
+    }
+
+    pub(crate) fn source_read_again(
+        &mut self,
+        id: u32,
+        at: u32,
+        result: Result<(), IoError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        self.moves_on(id, |rooms, id| transfer::source_read_again(rooms, id, at, result, bufs));
+    }
+
+    pub(crate) fn destination_written(&mut self, id: u32, result: Result<(), IoError>) {
+        self.moves_on(id, |rooms, id| transfer::destination_written(rooms, id, result.is_ok()));
+    }
+
+    /// What a job wrote to a device is durable, or not known to be.
+    pub(crate) fn job_flushed(&mut self, id: u32, is_good: bool) {
+        if let Some(job) = self.migrate.job_mut(id) {
+            job.failed |= !is_good;
+        }
+        self.moves_on(id, transfer::part_done);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Migrate {
     /// No new jobs, while a pool is being opened.
     pub(super) paused: bool,
     /// Leaves with blocks to be destaged.
-    pub(super) ages: AgeQueue,
+    pub ages: AgeQueue,
     /// Where the survey of all leaves has come to.
     pub(super) cursor: (u16, u64),
     /// The counts of what may be destaged may be too low since a policy changed: surveys, the one in progress among them,

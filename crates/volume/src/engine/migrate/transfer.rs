@@ -1,12 +1,13 @@
 //! Reading the sources, writing the destinations, making them durable.
 
 use super::job::{Candidate, JobKind, Phase};
-use crate::engine::Engine;
+use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::append::Append;
+use crate::io::single;
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::batch::Moved;
 use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::record::Moved;
 use crate::space::stream::stream_hint;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
@@ -25,307 +26,291 @@ const STEP_BLOCKS_MAX: u64 = 2;
 /// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself.
 const COLLECTING_BLOCKS_MAX: usize = 128;
 
-impl Engine {
-    pub(super) fn read_sources(&mut self, id: u32) {
-        let Some(job) = self.migrate.job_mut(id) else { return };
-        // In the order of places: blocks of one file lie together in both tiers.
-        let mut sources: Vec<(u64, u32)> =
-            job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
-        sources.sort_unstable();
-        let mut runs: Vec<Vec<u32>> = Vec::new();
-        let (mut start, mut last) = (u64::MAX, u64::MAX);
-        for (source, at) in sources {
-            let follows = start != u64::MAX && self.reads_together(start, last, source);
-            last = source;
-            match runs.last_mut().filter(|_| follows) {
-                Some(run) => run.push(at),
-                None => {
-                    start = source;
-                    runs.push(vec![at]);
-                }
-            }
-        }
-        runs.reverse();
-        let Some(job) = self.migrate.job_mut(id) else { return };
-        // One for this function, so that devices that complete at once do not end the phase early.
-        job.outstanding = 1 + runs.len();
-        job.reads = runs;
-        self.send_reads(id);
-        self.transfer_part_done(id);
-    }
-
-    /// Whether a source is read together with those from `start` to `last`: on the fast tier where it follows the last, within
-    /// a band also with little between, because a flash drive reads pages of several blocks whole.
-    fn reads_together(&self, start: u64, last: u64, source: u64) -> bool {
-        let (span, step) = ((source - start) / BLOCK_SECTORS, (source - last) / BLOCK_SECTORS);
-        if span >= READ_BLOCKS as u64 || self.setup.extents.is_fast(source) != self.setup.extents.is_fast(start) {
-            return false;
-        }
-        let band = |location| self.setup.extents.band(location).map(|(band, _)| band);
-        step == 1 || step <= STEP_BLOCKS_MAX && band(source).is_some() && band(source) == band(start)
-    }
-
-    /// Place of the first of some candidates, and blocks from there to the end of the last: they are in the order of places.
-    fn span(&self, id: u32, candidates: &[u32]) -> (u64, usize) {
-        let source = |at: Option<&u32>| {
-            let candidate = at.and_then(|&at| self.migrate.job(id)?.candidates.get(at as usize));
-            candidate.map_or(0, |candidate| candidate.moved.source)
-        };
-        let (first, last) = (source(candidates.first()), source(candidates.last()));
-        (first, 1 + ((last - first) / BLOCK_SECTORS) as usize)
-    }
-
-    /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
-    fn send_reads(&mut self, id: u32) {
-        loop {
-            let Some(job) = self.migrate.job_mut(id) else { return };
-            let most = if job.kind == JobKind::Destage { READING_BLOCKS_MAX } else { COLLECTING_BLOCKS_MAX };
-            if job.reading_blocks >= most {
-                return;
-            }
-            let Some(candidates) = job.reads.pop() else { return };
-            let (source, blocks) = self.span(id, &candidates);
-            if let Some(job) = self.migrate.job_mut(id) {
-                job.reading_blocks += blocks;
-            }
-            if let Some((device, offset_bytes)) = self.setup.extents.place(source) {
-                let bufs = Vectored::One(Buf::new(blocks * BLOCK));
-                let pending = Pending::MoveRead { job: id, candidates };
-                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
-            } else {
-                // A place outside the pool: its blocks are found to have no data.
-                self.read_ended(id, blocks);
-                self.transfer_part_done(id);
+pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    // In the order of places: blocks of one file lie together in both tiers.
+    let mut sources: Vec<(u64, u32)> =
+        job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
+    sources.sort_unstable();
+    let mut runs: Vec<Vec<u32>> = Vec::new();
+    let (mut start, mut last) = (u64::MAX, u64::MAX);
+    for (source, at) in sources {
+        let follows = start != u64::MAX && reads_together(rooms, start, last, source);
+        last = source;
+        match runs.last_mut().filter(|_| follows) {
+            Some(run) => run.push(at),
+            None => {
+                start = source;
+                runs.push(vec![at]);
             }
         }
     }
+    runs.reverse();
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    // One for this function, so that devices that complete at once do not end the phase early.
+    job.outstanding = 1 + runs.len();
+    job.reads = runs;
+    send_reads(rooms, id);
+    part_done(rooms, id)
+}
 
-    fn read_ended(&mut self, id: u32, blocks: usize) {
-        if let Some(job) = self.migrate.job_mut(id) {
-            job.reading_blocks -= blocks;
-        }
+/// Whether a source is read together with those from `start` to `last`: on the fast tier where it follows the last, within
+/// a band also with little between, because a flash drive reads pages of several blocks whole.
+fn reads_together(rooms: &Moving<'_>, start: u64, last: u64, source: u64) -> bool {
+    let (span, step) = ((source - start) / BLOCK_SECTORS, (source - last) / BLOCK_SECTORS);
+    if span >= READ_BLOCKS as u64 || rooms.setup.extents.is_fast(source) != rooms.setup.extents.is_fast(start) {
+        return false;
     }
+    let band = |location| rooms.setup.extents.band(location).map(|(band, _)| band);
+    step == 1 || step <= STEP_BLOCKS_MAX && band(source).is_some() && band(source) == band(start)
+}
 
-    pub(crate) fn sources_read(
-        &mut self,
-        id: u32,
-        candidates: &[u32],
-        result: Result<(), IoError>,
-        bufs: Option<Vectored<Buf>>,
-    ) {
-        let (start, blocks) = self.span(id, candidates);
-        self.read_ended(id, blocks);
-        self.send_reads(id);
-        let data = match (result, Self::single(bufs)) {
-            (Ok(()), Some(buf)) => Some(buf.freeze()),
-            // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
-            _ => None,
-        };
-        for &at in candidates {
-            let behind = self.span(id, &[at]).0.saturating_sub(start) / BLOCK_SECTORS;
-            let block = data.as_ref().map(|data| data.slice(behind as usize * BLOCK, BLOCK));
-            match block.filter(|block| self.is_good_source(id, at, block)) {
-                Some(block) => self.source_read(id, at, block),
-                None => self.read_source_again(id, at),
-            }
-        }
-        self.transfer_part_done(id);
-    }
+/// Place of the first of some candidates, and blocks from there to the end of the last: they are in the order of places.
+fn span(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> (u64, usize) {
+    let source = |at: Option<&u32>| {
+        let candidate = at.and_then(|&at| rooms.migrate.job(id)?.candidates.get(at as usize));
+        candidate.map_or(0, |candidate| candidate.moved.source)
+    };
+    let (first, last) = (source(candidates.first()), source(candidates.last()));
+    (first, 1 + ((last - first) / BLOCK_SECTORS) as usize)
+}
 
-    fn is_good_source(&self, id: u32, at: u32, block: &[u8]) -> bool {
-        let Some(candidate) = self.migrate.job(id).and_then(|job| job.candidates.get(at as usize)) else {
-            return false;
-        };
-        let moved = &candidate.moved;
-        self.setup.options.faults.checksums_ignored()
-            || block_checksum(moved.disk, moved.block, block) == moved.checksum
-    }
-
-    fn source_read(&mut self, id: u32, at: u32, block: SharedBuf) {
-        if let Some(candidate) = self.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
-            candidate.data = Some(block);
-        }
-    }
-
-    /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
-    fn read_source_again(&mut self, id: u32, at: u32) {
-        let source = self.migrate.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
-        let Some((device, offset_bytes)) = source.and_then(|source| self.setup.extents.place(source)) else { return };
-        if let Some(job) = self.migrate.job_mut(id) {
-            job.outstanding += 1;
-        }
-        let bufs = Vectored::One(Buf::new(BLOCK));
-        let pending = Pending::MoveReadAgain { job: id, candidate: at };
-        self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
-    }
-
-    /// A block was read for the second time. What cannot be read stays where it is: the device may be able to read it
-    /// another day. What can be read and is not what was written is damaged.
-    pub(crate) fn source_read_again(
-        &mut self,
-        id: u32,
-        at: u32,
-        result: Result<(), IoError>,
-        bufs: Option<Vectored<Buf>>,
-    ) {
-        if let (Ok(()), Some(buf)) = (result, Self::single(bufs)) {
-            let block = buf.freeze();
-            if self.is_good_source(id, at, &block) {
-                self.source_read(id, at, block);
-            } else if let Some(candidate) = self.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize))
-            {
-                candidate.damaged = true;
-            }
-        }
-        self.transfer_part_done(id);
-    }
-
-    /// One device request of the read, write or flush phase ended.
-    fn transfer_part_done(&mut self, id: u32) {
-        let Some(job) = self.migrate.job_mut(id) else { return };
-        job.outstanding -= 1;
-        if job.outstanding > 0 {
+/// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
+fn send_reads(rooms: &mut Moving<'_>, id: u32) {
+    loop {
+        let Some(job) = rooms.migrate.job_mut(id) else { return };
+        let most = if job.kind == JobKind::Destage { READING_BLOCKS_MAX } else { COLLECTING_BLOCKS_MAX };
+        if job.reading_blocks >= most {
             return;
         }
-        if job.failed {
-            if let JobKind::Collect { band } = job.kind {
-                self.migrate.exclude(band, self.clock.now_ns());
-            }
-            return self.end_job(id, true);
+        let Some(candidates) = job.reads.pop() else { return };
+        let (source, blocks) = span(rooms, id, &candidates);
+        if let Some(job) = rooms.migrate.job_mut(id) {
+            job.reading_blocks += blocks;
         }
-        match job.phase {
-            Phase::Read => self.write_destinations(id),
-            Phase::Write => self.flush_destinations(id),
-            Phase::Flush => {
-                job.phase = Phase::Record;
-                job.next = 0;
-                self.record_moves(id);
-            }
-            _ => {}
-        }
-    }
-
-    fn write_destinations(&mut self, id: u32) {
-        let Some(job) = self.migrate.job_mut(id) else { return };
-        job.phase = Phase::Write;
-        job.outstanding = 1;
-        let kind = job.kind;
-        // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
-        let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
-        let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
-        job.candidates = moving;
-        let is_empty = job.candidates.is_empty();
-        if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
-            // Blocks that cannot be read keep it from being freed: not at once again.
-            self.migrate.exclude(band, self.clock.now_ns());
-        }
-        if kind == JobKind::Destage {
-            staying.iter().for_each(|candidate| self.let_go(&candidate.moved));
-        }
-        if is_empty {
-            // Not at once again: it would find the same.
-            return self.end_job(id, true);
-        }
-        self.write_runs(id);
-        self.transfer_part_done(id);
-    }
-
-    /// Writes what has data, class by class, each to a band of its stream.
-    fn write_runs(&mut self, id: u32) {
-        let Some(job) = self.migrate.job(id) else { return };
-        let healthy: Vec<(usize, ClassId)> =
-            job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.class)).collect();
-        let mut done = 0;
-        while done < healthy.len() {
-            let (_, class) = healthy[done];
-            let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
-            let Some(stream) = self.migrate.job(id).map(|job| job.stream(class)) else { return };
-            let grant = self.space.bands.grant(stream, same_class as u32);
-            let place = grant.and_then(|grant| {
-                let location = self.setup.extents.band_location(grant.band, grant.first);
-                self.setup.extents.place(location).map(|place| (grant, location, place))
-            });
-            let Some((grant, location, (device, offset_bytes))) = place else {
-                // Hosts took the space meanwhile: what has none stays where it is.
-                return self.leave_the_rest(id, done == 0);
-            };
-            self.summaries.granted(&self.space.bands);
-            let blocks = grant.blocks as usize;
-            let Some(job) = self.migrate.job_mut(id) else { return };
-            let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
-            let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
-            for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
-                let candidate = &mut job.candidates[at];
-                candidate.destination = location + 8 * i as u64;
-                sent.push((candidate.moved, candidate.destination));
-                if let Some(data) = candidate.data.take() {
-                    append.push(data);
-                }
-            }
-            job.outstanding += 1;
-            job.devices |= 1 << device;
-            done += blocks;
-            for (moved, destination) in sent {
-                let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
-                self.space.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
-            }
-            self.summaries.append(&mut append, &mut self.space.bands, location, grant.blocks);
-            let hint = append.hint;
-            let (op, groups) = append.into_op();
-            self.outbox.send(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
-        }
-    }
-
-    fn leave_the_rest(&mut self, id: u32, is_all: bool) {
-        let Some(job) = self.migrate.job_mut(id) else { return };
-        job.failed |= is_all;
-        let kind = job.kind;
-        let moves = |c: &Candidate| c.damaged || c.destination != 0;
-        let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
-        job.candidates = moving;
-        if kind == JobKind::Destage {
-            staying.iter().for_each(|candidate| self.let_go(&candidate.moved));
-        }
-    }
-
-    pub(crate) fn destination_written(&mut self, id: u32, result: Result<(), IoError>) {
-        if let Some(job) = self.migrate.job_mut(id) {
-            job.failed |= result.is_err();
-        }
-        self.transfer_part_done(id);
-    }
-
-    /// The data must be durable before the journal names it: then a record never outlives its data.
-    fn flush_destinations(&mut self, id: u32) {
-        let volatile = self.setup.volatile;
-        let Some(job) = self.migrate.job_mut(id) else { return };
-        job.phase = Phase::Flush;
-        job.outstanding = 1;
-        let devices = job.devices & volatile;
-        for device in 0..self.setup.extents.devices() {
-            if devices & 1 << device != 0 {
-                if let Some(job) = self.migrate.job_mut(id) {
-                    job.outstanding += 1;
-                }
-                let number = self.flushes.job_flush_begins(device);
-                self.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { job: id, number });
+        if let Some((device, offset_bytes)) = rooms.setup.extents.place(source) {
+            let bufs = Vectored::One(Buf::new(blocks * BLOCK));
+            let pending = Pending::MoveRead { job: id, candidates };
+            rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+        } else {
+            // A place outside the pool: its blocks are found to have no data.
+            read_ended(rooms, id, blocks);
+            if let Some(job) = rooms.migrate.job_mut(id) {
+                // Not the last: who sends reads counts as one.
+                job.outstanding -= 1;
             }
         }
-        self.transfer_part_done(id);
     }
+}
 
-    pub(crate) fn destination_flushed(&mut self, id: u32, number: u64, device: usize, result: Result<(), IoError>) {
-        self.flushes.job_flush_ended(number);
-        if let Err(error) = result {
-            self.flush_failed(device, &error);
-        }
-        // Nor is the data of this job known to be durable where another flush heard of a lost write first.
-        if self.flushes.has_failed()
-            && let Some(job) = self.migrate.job_mut(id)
-        {
-            job.failed = true;
-        }
-        self.end_flush();
-        self.transfer_part_done(id);
+fn read_ended(rooms: &mut Moving<'_>, id: u32, blocks: usize) {
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.reading_blocks -= blocks;
     }
+}
+
+pub(super) fn sources_read(
+    rooms: &mut Moving<'_>,
+    id: u32,
+    candidates: &[u32],
+    result: Result<(), IoError>,
+    bufs: Option<Vectored<Buf>>,
+) -> After {
+    let (start, blocks) = span(rooms, id, candidates);
+    read_ended(rooms, id, blocks);
+    send_reads(rooms, id);
+    let data = match (result, single(bufs)) {
+        (Ok(()), Some(buf)) => Some(buf.freeze()),
+        // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
+        _ => None,
+    };
+    for &at in candidates {
+        let behind = span(rooms, id, &[at]).0.saturating_sub(start) / BLOCK_SECTORS;
+        let block = data.as_ref().map(|data| data.slice(behind as usize * BLOCK, BLOCK));
+        match block.filter(|block| is_good_source(rooms, id, at, block)) {
+            Some(block) => source_read(rooms, id, at, block),
+            None => read_source_again(rooms, id, at),
+        }
+    }
+    part_done(rooms, id)
+}
+
+fn is_good_source(rooms: &Moving<'_>, id: u32, at: u32, block: &[u8]) -> bool {
+    let Some(candidate) = rooms.migrate.job(id).and_then(|job| job.candidates.get(at as usize)) else {
+        return false;
+    };
+    let moved = &candidate.moved;
+    rooms.setup.options.faults.checksums_ignored() || block_checksum(moved.disk, moved.block, block) == moved.checksum
+}
+
+fn source_read(rooms: &mut Moving<'_>, id: u32, at: u32, block: SharedBuf) {
+    if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+        candidate.data = Some(block);
+    }
+}
+
+/// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
+fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32) {
+    let source = rooms.migrate.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
+    let Some((device, offset_bytes)) = source.and_then(|source| rooms.setup.extents.place(source)) else { return };
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.outstanding += 1;
+    }
+    let bufs = Vectored::One(Buf::new(BLOCK));
+    let pending = Pending::MoveReadAgain { job: id, candidate: at };
+    rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+}
+
+/// A block was read for the second time. What cannot be read stays where it is: the device may be able to read it
+/// another day. What can be read and is not what was written is damaged.
+pub(super) fn source_read_again(
+    rooms: &mut Moving<'_>,
+    id: u32,
+    at: u32,
+    result: Result<(), IoError>,
+    bufs: Option<Vectored<Buf>>,
+) -> After {
+    if let (Ok(()), Some(buf)) = (result, single(bufs)) {
+        let block = buf.freeze();
+        if is_good_source(rooms, id, at, &block) {
+            source_read(rooms, id, at, block);
+        } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+            candidate.damaged = true;
+        }
+    }
+    part_done(rooms, id)
+}
+
+/// One device request of the read, write or flush phase ended.
+pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    job.outstanding -= 1;
+    if job.outstanding > 0 {
+        return After::Wait;
+    }
+    if job.failed {
+        if let JobKind::Collect { band } = job.kind {
+            rooms.migrate.exclude(band, rooms.now_ns);
+        }
+        return After::End { pause: true };
+    }
+    match job.phase {
+        Phase::Read => write_destinations(rooms, id),
+        Phase::Write => flush_destinations(rooms, id),
+        Phase::Flush => {
+            job.phase = Phase::Record;
+            job.next = 0;
+            After::Record
+        }
+        _ => After::Wait,
+    }
+}
+
+fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    job.phase = Phase::Write;
+    job.outstanding = 1;
+    let kind = job.kind;
+    // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
+    let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
+    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
+    job.candidates = moving;
+    let is_empty = job.candidates.is_empty();
+    if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
+        // Blocks that cannot be read keep it from being freed: not at once again.
+        rooms.migrate.exclude(band, rooms.now_ns);
+    }
+    if kind == JobKind::Destage {
+        staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
+    }
+    if is_empty {
+        // Not at once again: it would find the same.
+        return After::End { pause: true };
+    }
+    write_runs(rooms, id);
+    part_done(rooms, id)
+}
+
+/// Writes what has data, class by class, each to a band of its stream.
+fn write_runs(rooms: &mut Moving<'_>, id: u32) {
+    let Some(job) = rooms.migrate.job(id) else { return };
+    let healthy: Vec<(usize, ClassId)> =
+        job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.class)).collect();
+    let mut done = 0;
+    while done < healthy.len() {
+        let (_, class) = healthy[done];
+        let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
+        let Some(stream) = rooms.migrate.job(id).map(|job| job.stream(class)) else { return };
+        let grant = rooms.space.bands.grant(stream, same_class as u32);
+        let place = grant.and_then(|grant| {
+            let location = rooms.setup.extents.band_location(grant.band, grant.first);
+            rooms.setup.extents.place(location).map(|place| (grant, location, place))
+        });
+        let Some((grant, location, (device, offset_bytes))) = place else {
+            // Hosts took the space meanwhile: what has none stays where it is.
+            return leave_the_rest(rooms, id, done == 0);
+        };
+        rooms.summaries.granted(&rooms.space.bands);
+        let blocks = grant.blocks as usize;
+        let Some(job) = rooms.migrate.job_mut(id) else { return };
+        let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
+        let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
+        for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
+            let candidate = &mut job.candidates[at];
+            candidate.destination = location + 8 * i as u64;
+            sent.push((candidate.moved, candidate.destination));
+            if let Some(data) = candidate.data.take() {
+                append.push(data);
+            }
+        }
+        job.outstanding += 1;
+        job.devices |= 1 << device;
+        done += blocks;
+        for (moved, destination) in sent {
+            let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
+            rooms.space.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
+        }
+        rooms.summaries.append(&mut append, &mut rooms.space.bands, location, grant.blocks);
+        let hint = append.hint;
+        let (op, groups) = append.into_op();
+        rooms.outbox.send(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
+    }
+}
+
+fn leave_the_rest(rooms: &mut Moving<'_>, id: u32, is_all: bool) {
+    let Some(job) = rooms.migrate.job_mut(id) else { return };
+    job.failed |= is_all;
+    let kind = job.kind;
+    let moves = |c: &Candidate| c.damaged || c.destination != 0;
+    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
+    job.candidates = moving;
+    if kind == JobKind::Destage {
+        staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
+    }
+}
+
+pub(super) fn destination_written(rooms: &mut Moving<'_>, id: u32, is_good: bool) -> After {
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.failed |= !is_good;
+    }
+    part_done(rooms, id)
+}
+
+/// The data must be durable before the journal names it: then a record never outlives its data.
+fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
+    let volatile = rooms.setup.volatile;
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    job.phase = Phase::Flush;
+    job.outstanding = 1;
+    let devices = job.devices & volatile;
+    for device in 0..rooms.setup.extents.devices() {
+        if devices & 1 << device != 0 {
+            if let Some(job) = rooms.migrate.job_mut(id) {
+                job.outstanding += 1;
+            }
+            let number = rooms.flushes.job_flush_begins(id, device, rooms.summaries.arrived());
+            rooms.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { number });
+        }
+    }
+    part_done(rooms, id)
 }

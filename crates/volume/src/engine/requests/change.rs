@@ -5,7 +5,8 @@ use super::piece::{Fill, Segment};
 use crate::engine::append::Append;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::batch::{Record, Target, put_write, write_bytes};
+use crate::layout::record::{Record, Target, put_write, write_bytes};
+use crate::request::RequestError;
 use crate::space::stream::stream_hint;
 use forebay_block::{IoError, SharedBuf};
 use forebay_prism::Place;
@@ -178,8 +179,18 @@ impl Engine {
         }
     }
 
+    /// A batch holding records of a piece was written, or could not be.
+    pub(crate) fn batch_of_piece_written(&mut self, id: u32, error: Option<&RequestError>) {
+        let Some(piece) = self.requests.pieces.get_mut(id as usize) else { return };
+        if let Some(error) = error {
+            piece.error.get_or_insert_with(|| error.clone());
+            piece.journal_lost = true;
+        }
+        self.change_part_done(id);
+    }
+
     /// A batch holding records of a piece was written, or the issuing ended.
-    pub(crate) fn change_part_done(&mut self, id: u32) {
+    fn change_part_done(&mut self, id: u32) {
         self.requests.pieces[id as usize].outstanding -= 1;
         self.end_change(id);
     }
@@ -191,10 +202,12 @@ impl Engine {
             return;
         }
         if piece.error.is_none() {
-            self.apply_piece(id);
+            let (mut leaves, requests) = self.leaves_and_requests();
+            leaves.apply(&requests.pieces[id as usize]);
         } else if !piece.journal_lost {
             self.complete_parts(id);
-            self.free_cancelled(id);
+            let (mut leaves, requests) = self.leaves_and_requests();
+            leaves.cancel(&requests.pieces[id as usize]);
             // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
             let frame = self.requests.pieces[id as usize].frame.map(|frame| self.map.frames.get(frame));
             if frame.is_some_and(|frame| !frame.dirty || frame.frozen) {

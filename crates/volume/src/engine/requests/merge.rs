@@ -2,6 +2,7 @@
 
 use super::piece::PieceKind;
 use crate::engine::{Engine, Pending};
+use crate::io::single;
 use crate::layout::page::{self, Entry};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
@@ -59,7 +60,7 @@ impl Engine {
         };
         let expected = piece.checksums.first().copied().unwrap_or(0);
         let (disk, block) = (piece.disk, piece.block());
-        match (error, Self::single(bufs)) {
+        match (error, single(bufs)) {
             (None, Some(buf)) if !verify || block_checksum(disk, block, &buf) == expected => self.merge(id, buf),
             (error, _) => {
                 // The block may have been moved while it was read: look again, once more at most for each move.

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::streams::Streams;
-use super::wants::Waiting;
+use super::wants::{Waiting, Wants};
 use crate::request::Completion;
 use forebay_prism::Run;
 use slab::Slab;
@@ -24,4 +24,12 @@ pub(crate) struct Requests {
     /// Reused scratch space: no allocation per request.
     pub(super) runs: Vec<Run>,
     pub(super) woken: Vec<u32>,
+}
+
+impl Requests {
+    /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
+    pub fn space_wanted(&self) -> u64 {
+        let first = self.waiting.first(Wants::Space).and_then(|id| self.pieces.get(id as usize));
+        first.map_or(0, |piece| u64::from(piece.blocks))
+    }
 }

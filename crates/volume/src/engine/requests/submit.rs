@@ -32,8 +32,8 @@ impl Engine {
             return answer(self, Err(RequestError::OutOfRange));
         }
         let changes = matches!(op, Op::Write(_) | Op::Discard | Op::WriteZeroes { .. } | Op::Reclass);
-        if changes && let Some(reason) = &self.read_only {
-            let reason = reason.clone();
+        if changes && let Some(reason) = self.refusal() {
+            let reason = reason.to_owned();
             return answer(self, Err(RequestError::ReadOnly(reason)));
         }
         if !is_flush && len_bytes == 0 {

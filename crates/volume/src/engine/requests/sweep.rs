@@ -5,8 +5,8 @@ use super::client::{ClientKind, Sweep};
 use super::piece::{Fill, PieceKind, Segment};
 use super::wants::Wants;
 use crate::engine::Engine;
-use crate::layout::batch::write_bytes;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::layout::record::write_bytes;
 use smallvec::smallvec;
 
 const BLOCK: u64 = 4096;

@@ -15,12 +15,6 @@ impl Engine {
         self.requests.waiting.queue(wants).push_back(id);
     }
 
-    /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
-    pub(crate) fn space_wanted(&self) -> u64 {
-        let first = self.requests.waiting.first(Wants::Space).and_then(|id| self.requests.pieces.get(id as usize));
-        first.map_or(0, |piece| u64::from(piece.blocks))
-    }
-
     /// Tries parked pieces again: those of each reason in order, as long as they get on.
     pub(crate) fn retry_waiting(&mut self) {
         for reason in Waiting::REASONS {
@@ -49,7 +43,7 @@ impl Engine {
         if self.setup.volatile != 0 && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
             self.flushes.want();
         }
-        let hopeless = self.checkpoint_hopeless();
+        let hopeless = self.checkpoint.hopeless(&self.stats.counters);
         let error = if self.flushes.has_failed() {
             // Nothing can be freed any more: neither journal nor space.
             RequestError::FlushFailed
@@ -64,7 +58,7 @@ impl Engine {
                     && self.outbox.is_empty()
                     && !self.summaries.is_due()
                     && !self.journal.has_open()
-                    && (!self.checkpoint_pending() || hopeless.is_some()))
+                    && (!self.checkpoint.is_pending() || hopeless.is_some()))
         {
             RequestError::NoSpace
         } else {

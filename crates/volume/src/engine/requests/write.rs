@@ -31,8 +31,8 @@ impl Engine {
             return;
         };
         let (disk, leaf) = (piece.disk, piece.leaf);
-        if let Some(reason) = &self.read_only {
-            let reason = reason.clone();
+        if let Some(reason) = self.refusal() {
+            let reason = reason.to_owned();
             return self.fail_piece(id, RequestError::ReadOnly(reason));
         }
         let create = !matches!(piece.kind, PieceKind::Sweep(Sweep::Unmap | Sweep::Reclass));

@@ -164,7 +164,7 @@ pub fn open_alone(
     let table = ClassTable::from_configured(classes).unwrap_or_default();
     let memory_limit_bytes = options.memory_limit_bytes.saturating_sub(used_bytes);
     let bands = live.iter().map(|&valid| BandRoot { state: BandState::Closed, valid, ..BandRoot::default() });
-    let mut engine = Engine::new(Parts {
+    let mut engine = Parts {
         superblock: pool,
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: 0,
@@ -176,7 +176,8 @@ pub fn open_alone(
         epoch: header.epoch,
         checkpoint: header.checkpoint,
         journal_head: (0, 1, root.next_sequence.max(1)),
-    });
+    }
+    .build();
     engine.migrate.pause_all(true);
     engine.set_read_only(&report.label());
     Ok((engine, report))

@@ -1,28 +1,83 @@
-//! Changing the map: new entries in, old space out, statistics kept.
+//! Leaves in memory: what follows when one has arrived, is dirtied or changed. Records of hosts and of jobs change them here
+//! in service, and recovery does when it replays those records.
 
-use super::requests::Fill;
-use super::{Engine, Freed};
+use super::checkpoint::Checkpoint;
+use super::copies::Copies;
+use super::map::Map;
+use super::migrate::{AgeQueue, epoch_of};
+use super::outbox::Outbox;
+use super::requests::{Fill, Piece};
+use super::setup::Setup;
+use super::space::Space;
+use super::statistics::Statistics;
 use crate::layout::page::{self, Entry};
 use crate::map::change::Change;
-use forebay_block::DiskId;
+use forebay_block::{ClassId, DiskId};
+use forebay_prism::{Place, Prism};
 
-impl Engine {
+/// Whether blocks of a class leave the fast tier in time.
+pub(crate) fn may_destage(prism: &Prism, class: ClassId) -> bool {
+    prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
+}
+
+/// The rooms that a leaf's change concerns.
+pub(crate) struct Leaves<'a> {
+    pub setup: &'a Setup,
+    pub map: &'a mut Map,
+    pub space: &'a mut Space,
+    pub stats: &'a mut Statistics,
+    pub prism: &'a Prism,
+    pub copies: &'a mut Copies,
+    pub checkpoint: &'a mut Checkpoint,
+    pub ages: &'a mut AgeQueue,
+    pub outbox: &'a mut Outbox,
+    /// Last batch with a record.
+    pub last_recorded: u64,
+}
+
+impl Leaves<'_> {
+    /// A leaf was read into a frame: what its index says of it may be from before a class changed its place.
+    pub fn arrived(&mut self, disk: DiskId, leaf: u64, frame: u32) {
+        self.count_anew(disk, leaf, frame);
+        self.enqueue(disk, leaf);
+    }
+
+    /// Counts anew how many blocks of a leaf may be destaged.
+    pub fn count_anew(&mut self, disk: DiskId, leaf: u64, frame: u32) {
+        self.map.count_anew(disk, leaf, frame, |class| may_destage(self.prism, class));
+    }
+
+    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
+    fn enqueue(&mut self, disk: DiskId, leaf: u64) {
+        self.ages.enqueue(epoch_of(self.stats, self.space), disk, leaf, self.map);
+    }
+
+    /// Prepares a frame for a change: a leaf that the checkpoint in progress has yet to write is written first, as it
+    /// was when the checkpoint began.
+    pub fn dirty(&mut self, frame: u32) {
+        if self.map.frames.get(frame).frozen {
+            self.checkpoint.write_frozen_leaf(frame, self.map, self.space, self.outbox);
+        }
+        if self.map.frames.set_dirty(frame, true) {
+            self.checkpoint.count_dirtied();
+            self.space.new_leaves += u64::from(self.map.is_new_leaf(frame));
+        }
+    }
+
     /// The records and data of a piece have arrived: its segments become the map's entries.
-    pub(crate) fn apply_piece(&mut self, id: u32) {
-        let piece = &self.requests.pieces[id as usize];
+    pub fn apply(&mut self, piece: &Piece) {
         let Some(frame) = piece.frame else { return };
-        let (disk, leaf, first, block) = (piece.disk, piece.leaf, usize::from(piece.first), piece.block());
+        let (disk, first, block) = (piece.disk, usize::from(piece.first), piece.block());
         let batch = piece.batches.last().copied().unwrap_or(0);
-        self.dirty_frame(frame);
+        self.dirty(frame);
         let mut stageable = 0i32;
-        for index in 0..self.requests.pieces[id as usize].segments.len() {
-            let segment = self.requests.pieces[id as usize].segments[index];
+        for segment in &piece.segments {
             for i in 0..usize::from(segment.blocks) {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
                     Fill::Data { location, class } => Change::Set {
                         entry: Entry::Data { location: location + 8 * i as u64, class },
-                        checksum: self.requests.pieces[id as usize].checksums[within],
+                        checksum: piece.checksums[within],
                     },
                     Fill::Zero => Change::Set { entry: Entry::Zero, checksum: 0 },
                     Fill::Unmapped => Change::Set { entry: Entry::Unmapped, checksum: 0 },
@@ -33,26 +88,27 @@ impl Engine {
             }
             if let Fill::Data { location, class } = segment.fill {
                 self.stats.count_written(class, self.setup.extents.is_fast(location), u64::from(segment.blocks));
-                self.space.settle(location, u32::from(segment.blocks), self.journal.last_recorded());
+                self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
         }
-        self.adjust_stageable(disk, leaf, stageable);
+        self.adjust_stageable(disk, piece.leaf, stageable);
     }
 
-    pub(crate) fn adjust_stageable(&mut self, disk: DiskId, leaf: u64, change: i32) {
+    /// So many blocks more of a leaf may be destaged, or less.
+    pub fn adjust_stageable(&mut self, disk: DiskId, leaf: u64, change: i32) {
         if change != 0
             && let Some(entry) = self.map.disk_mut(disk)
         {
             let now = i32::from(entry.leaf(leaf).0.stageable) + change;
             entry.set_stageable(leaf, now.clamp(0, page::LEAF_ENTRIES as i32) as u16);
-            self.enqueue_leaf(disk, leaf);
+            self.enqueue(disk, leaf);
         }
     }
 
     /// Does to one entry what a record says, in service and in replay alike; the old block's space is free once `batch`
     /// is durable. Returns the change in blocks that may be destaged; `None` where the record does not concern what is
     /// there now. `who` is (disk, block address).
-    pub(crate) fn change_entry(
+    pub fn change_entry(
         &mut self,
         frame: u32,
         at: usize,
@@ -62,7 +118,7 @@ impl Engine {
     ) -> Option<i32> {
         let old = page::leaf_entry(&self.map.frames.get(frame).page, at);
         let (entry, checksum) = change.apply(old)?;
-        let epoch = self.epoch_now();
+        let epoch = epoch_of(self.stats, self.space);
         match change {
             Change::Reclass { .. } => {
                 let is_fast = matches!(entry, Entry::Data { location, .. } if self.setup.extents.is_fast(location));
@@ -89,7 +145,7 @@ impl Engine {
         if let Entry::Data { location, class } = old.0 {
             let stays = matches!(entry, Entry::Data { location: new, .. } if new == location);
             self.stats.count_block(class, self.setup.extents.is_fast(location), false);
-            self.space.lose(location, batch, self.journal.last_recorded(), stays);
+            self.space.lose(location, batch, self.last_recorded, stays);
         }
         Some(change_of_stageable)
     }
@@ -98,40 +154,20 @@ impl Engine {
     fn stageable(&self, entry: Entry) -> i32 {
         match entry {
             Entry::Data { location, class } => {
-                i32::from(self.setup.extents.is_fast(location) && self.may_destage(class))
+                i32::from(self.setup.extents.is_fast(location) && may_destage(self.prism, class))
             }
             _ => 0,
         }
     }
 
-    /// Space taken for a write that failed.
-    pub(crate) fn free_cancelled(&mut self, id: u32) {
-        let piece = &self.requests.pieces[id as usize];
+    /// Gives back what was taken for a write that failed.
+    pub fn cancel(&mut self, piece: &Piece) {
         let batch = piece.cancels.last().copied().unwrap_or(0);
-        let segments = piece.segments.clone();
-        let (disk, block, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
-        self.copies.forget(disk, block..block + blocks, &mut self.space.slots);
-        for segment in segments {
-            let Fill::Data { location, .. } = segment.fill else {
-                continue;
-            };
-            self.space.cancel(location, u32::from(segment.blocks), batch, self.journal.last_recorded());
-        }
-    }
-
-    /// Frees what became durable: slots at once, bands after their trim.
-    pub(crate) fn release_durable(&mut self) {
-        let durable = if self.setup.options.faults.reuse_at_once() { u64::MAX } else { self.journal.durable() };
-        while let Some(freed) = self.space.freed.pop(durable) {
-            self.space.changed = true;
-            if self.migrate.holds(freed, &self.setup.extents) {
-                continue;
-            }
-            match freed {
-                Freed::Slots { first, count } => self.space.slots.clear_run(first, count),
-                // What the last checkpoint on the capacity tier names waits for the next one.
-                Freed::Band(band) if self.checkpoint.capacity.pins(band, self.clock.now_ns()) => {}
-                Freed::Band(band) => self.summaries.trim(band, &mut self.space.bands, &mut self.outbox),
+        let (block, blocks) = (piece.block(), u64::from(piece.blocks));
+        self.copies.forget(piece.disk, block..block + blocks, &mut self.space.slots);
+        for segment in &piece.segments {
+            if let Fill::Data { location, .. } = segment.fill {
+                self.space.cancel(location, u32::from(segment.blocks), batch, self.last_recorded);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Roots round-trip, keep what they do not know, and refuse what cannot be, by the name of the section.
 
 use super::*;
+use crate::layout::band_summary::BandShape;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::sections::{HEADER_BYTES, KeptSection};
 use forebay_block::DiskId;
 
 fn bounds() -> RootBounds {
@@ -56,20 +58,20 @@ fn root() -> Root {
 
 #[test]
 fn roots_round_trip_with_the_sections_they_do_not_know() {
-    let blob = root().encode();
-    let read = Root::decode(&blob, &bounds()).unwrap();
+    let blob = encode(&root());
+    let read = decode(&blob, &bounds()).unwrap();
     assert_eq!(read, root());
-    assert_eq!(read.encode(), blob);
+    assert_eq!(encode(&read), blob);
 }
 
 #[test]
 fn every_flipped_bit_is_seen() {
-    let mut blob = root().encode();
-    let whole = Root::decode(&blob, &bounds()).unwrap();
+    let mut blob = encode(&root());
+    let whole = decode(&blob, &bounds()).unwrap();
     for bit in 0..blob.len() * 8 {
         blob[bit / 8] ^= 1 << (bit % 8);
         // The tag of a section that is kept says nothing to this program.
-        match Root::decode(&blob, &bounds()) {
+        match decode(&blob, &bounds()) {
             Ok(other) => assert!(other != whole && other.kept[0].tag != *b"XYZ1", "bit {bit}"),
             Err(error) => assert_eq!(error.section.len(), 4),
         }
@@ -79,12 +81,12 @@ fn every_flipped_bit_is_seen() {
 
 #[test]
 fn sections_that_cannot_be_are_refused_by_name() {
-    let plain = root().encode();
+    let plain = encode(&root());
     let with = |tag: Tag, shard, flags| {
         let mut w = Writer::default();
         w.bytes.extend_from_slice(&plain);
         put_section(&mut w, (tag, shard, flags), |w| w.u8(1));
-        Root::decode(&w.bytes, &bounds()).map(|_| ()).unwrap_err()
+        decode(&w.bytes, &bounds()).map(|_| ()).unwrap_err()
     };
     assert_eq!(with(*b"NEW1", 0, 0), error(*b"NEW1", "it needs a newer program"));
     assert_eq!(with(*b"NEW1", 0, 3), error(*b"NEW1", "it needs a newer program"));
@@ -94,7 +96,7 @@ fn sections_that_cannot_be_are_refused_by_name() {
     // Cut off behind the last known section it is a root of an older program.
     let known = plain.len() - HEADER_BYTES - 100;
     for cut in (0..plain.len()).filter(|&cut| cut != known) {
-        assert!(Root::decode(&plain[..cut], &bounds()).is_err(), "{cut}");
+        assert!(decode(&plain[..cut], &bounds()).is_err(), "{cut}");
     }
 }
 
@@ -141,7 +143,7 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
     for (i, (section, harm)) in cases.iter().enumerate() {
         let mut bad = root();
         harm(&mut bad);
-        match Root::decode(&bad.encode(), &bounds()) {
+        match decode(&encode(&bad), &bounds()) {
             Err(error) => assert_eq!(error.section, *section, "case {i}: {error}"),
             Ok(_) => panic!("case {i} of {section} was taken"),
         }

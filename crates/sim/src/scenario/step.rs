@@ -1,0 +1,132 @@
+//! What can happen in a round.
+
+use crate::fault::Fault;
+use crate::order::Hold;
+
+/// Blocks of a leaf of the map: working sets are spread over leaves, so that paging and checkpoints have work.
+pub const LEAF_BLOCKS: u64 = 400;
+/// Blocks of the second disk that are written.
+pub(super) const SECOND_BLOCKS: u64 = 24;
+/// Names of the classes whose policy changes.
+pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
+
+/// Names of files; the first two are claimed by rules of classes.
+pub const NAMES: [&str; 3] = ["/kept/a", "/passing/b", "/other/c"];
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Sectors are written.
+    Write {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+        /// Class that the export gives.
+        class: Option<u8>,
+        /// Zeros instead of tags.
+        zeros: bool,
+    },
+    /// Whole blocks are written, every other of them zeros.
+    Patchwork {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+        /// Class that the export gives.
+        class: Option<u8>,
+    },
+    /// Sectors are discarded or zeroed.
+    Clear {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+        /// Discard, not write-zeroes.
+        is_discard: bool,
+    },
+    /// Sectors are read.
+    Read {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+    },
+    /// Blocks become known to belong to a file.
+    Reclass {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
+        /// Which of [`NAMES`].
+        file: u8,
+    },
+    /// A flush.
+    Flush,
+    /// The engine is asked for a checkpoint.
+    Checkpoint,
+    /// The policy of a class changes.
+    Place {
+        /// Which of [`CLASSES`].
+        class: u8,
+        /// Which policy, 0 to 3.
+        place: u8,
+    },
+    /// The second disk is made, grown, shrunk or removed, whatever is possible.
+    Disk {
+        /// Size in blocks; 0 removes it.
+        blocks: u64,
+    },
+    /// A block of the second disk is written, where there is one.
+    WriteSecond {
+        /// Block.
+        block: u64,
+    },
+    /// The second disk is made or grown, and used before that is durable.
+    DiskNow {
+        /// Size in blocks.
+        blocks: u64,
+    },
+    /// Blocks of the second disk are written, also where it is not durably there yet.
+    WriteNow {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+    },
+    /// Asks where sectors lie.
+    Status {
+        /// First sector.
+        sector: u64,
+        /// How many.
+        sectors: u64,
+    },
+    /// A connection dies, with requests in flight.
+    HangUp {
+        /// Which.
+        connection: u8,
+    },
+    /// A block that may be damaged is overwritten whole, durably.
+    Mend {
+        /// Which of them, counted round and round.
+        nth: u32,
+    },
+    /// From now on a device holds these requests back, too.
+    Hold(Hold),
+    /// From now on a device shows this fault, too.
+    Fail(Fault),
+    /// Waits until nothing is in progress.
+    Settle,
+    /// Nobody asks for anything for so many nanoseconds.
+    Idle(u64),
+    /// The clock that the engine is given jumps by so many nanoseconds.
+    ClockStep(i64),
+}

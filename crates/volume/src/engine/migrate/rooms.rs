@@ -1,0 +1,100 @@
+//! The rooms between which jobs move data, and what a step of a job is followed by.
+
+use super::ages::epoch_of;
+use super::job::waiter;
+use super::state::Migrate;
+use crate::engine::checkpoint::Checkpoint;
+use crate::engine::copies::Copies;
+use crate::engine::flush::Flushes;
+use crate::engine::leaves::Leaves;
+use crate::engine::map::{Leaf, Map};
+use crate::engine::outbox::Outbox;
+use crate::engine::requests::Requests;
+use crate::engine::setup::Setup;
+use crate::engine::space::Space;
+use crate::engine::statistics::Statistics;
+use crate::engine::summaries::Summaries;
+use crate::journal::Journal;
+use crate::layout::record::Moved;
+use forebay_block::DiskId;
+use forebay_prism::Prism;
+
+/// The rooms.
+pub(crate) struct Moving<'a> {
+    pub setup: &'a Setup,
+    pub migrate: &'a mut Migrate,
+    pub map: &'a mut Map,
+    pub space: &'a mut Space,
+    pub stats: &'a mut Statistics,
+    pub flushes: &'a mut Flushes,
+    pub summaries: &'a mut Summaries,
+    pub checkpoint: &'a mut Checkpoint,
+    pub outbox: &'a mut Outbox,
+    pub journal: &'a mut Journal,
+    pub requests: &'a Requests,
+    pub copies: &'a mut Copies,
+    pub prism: &'a Prism,
+    /// No writes are taken any more.
+    pub is_read_only: bool,
+    pub now_ns: u64,
+}
+
+impl Moving<'_> {
+    /// Asks for a leaf on behalf of a job, which waits where it has to be read.
+    pub(super) fn require_leaf(&mut self, job: u32, disk: DiskId, leaf: u64) -> Leaf {
+        let rooms = (&mut *self.outbox, &mut self.stats.counters);
+        let answer = self.map.require((disk, leaf), waiter(job), false, rooms);
+        if let (Leaf::Wait, Some(job)) = (&answer, self.migrate.job_mut(job)) {
+            job.waiting = true;
+        }
+        answer
+    }
+
+    /// The rooms that a change of a leaf concerns.
+    pub(super) fn leaves(&mut self) -> Leaves<'_> {
+        Leaves {
+            setup: self.setup,
+            map: self.map,
+            space: self.space,
+            stats: self.stats,
+            prism: self.prism,
+            copies: self.copies,
+            checkpoint: self.checkpoint,
+            ages: &mut self.migrate.ages,
+            outbox: self.outbox,
+            last_recorded: self.journal.last_recorded(),
+        }
+    }
+
+    /// Whether a leaf may be changed now.
+    pub(super) fn may_dirty(&self, frame: u32) -> bool {
+        self.checkpoint.may_dirty(self.map.frames.get(frame), self.requests.executing)
+    }
+
+    /// A block that a destage took is not its any more.
+    pub(super) fn let_go(&mut self, moved: &Moved) {
+        self.migrate.held.remove(&moved.source);
+        // What was not moved after all must be found again.
+        let (disk, leaf) = moved.leaf();
+        self.enqueue(disk, leaf);
+    }
+
+    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
+    pub(super) fn enqueue(&mut self, disk: DiskId, leaf: u64) {
+        self.migrate.ages.enqueue(epoch_of(self.stats, self.space), disk, leaf, self.map);
+    }
+}
+
+/// What a step of a job is followed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum After {
+    /// Something that it waits for.
+    Wait,
+    /// All that it will move is known.
+    Gathered,
+    /// Its data is durable in its new place.
+    Record,
+    /// It ends; `pause`: the next is not to begin at once.
+    End { pause: bool },
+}

@@ -1,0 +1,225 @@
+//! After a failed flush: what it covered is written once more, and flushed again.
+//!
+//! A device tells of a lost write once. What lay in its cache then may be gone with the next power cut although reads
+//! still see it, and no later flush would say so (Linux does this to dirty pages, LWN 752063). So nothing that the failed
+//! flush covered is trusted before it was read back, found to be what it should be, and written again. That is: batches
+//! not known durable (the journal keeps their bytes), the data that they name, summaries of bands, and the pages of
+//! checkpoints that came to nothing. All of it is settled before: nobody changes the map meanwhile.
+
+pub(crate) mod item;
+
+use super::outbox::{Outbox, Pending};
+use super::setup::Setup;
+use crate::journal::Journal;
+use crate::layout::batch::decode_batch;
+use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::record::Record;
+use forebay_block::{Buf, IoError, Op, Vectored};
+use item::{Content, Item};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Requests in flight at once.
+const IN_FLIGHT_MAX: usize = 64;
+/// Wait before the first attempt; it doubles with each that fails.
+const WAIT_NS: u64 = 100_000_000;
+/// Longest wait.
+const WAIT_MAX_NS: u64 = 30_000_000_000;
+/// Attempts that what cannot be read makes fail: after that it is lost.
+const READ_ATTEMPTS: u32 = 4;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// No flush has failed, or the next attempt waits for its time.
+    #[default]
+    Waiting,
+    Writing,
+    Flushing,
+}
+
+/// State of writing again.
+pub(crate) struct Rewriter {
+    setup: Arc<Setup>,
+    phase: Phase,
+    not_before_ns: u64,
+    wait_ns: u64,
+    items: VecDeque<Item>,
+    /// Batches from here on are still to be written again.
+    next_batch: u64,
+    /// Sequences that never took effect: their data is nobody's.
+    cancelled: BTreeSet<u64>,
+    in_flight: usize,
+    /// Attempts since the flush failed.
+    attempts: u32,
+    has_failed: bool,
+    /// Blocks and pages that were not there any more, in this attempt.
+    lost: u64,
+    /// A leaf of the map is among them.
+    has_lost_leaf: bool,
+}
+
+/// How an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Devices are at it, or it is not time yet.
+    Waits,
+    /// All is written again: a flush is to make it durable.
+    Flush,
+    /// A leaf of the map is not there any more. The next root must not name it; the last one does not.
+    LostPage,
+}
+
+impl Rewriter {
+    pub fn new(setup: Arc<Setup>) -> Self {
+        Self {
+            setup,
+            phase: Phase::Waiting,
+            not_before_ns: 0,
+            wait_ns: WAIT_NS,
+            items: VecDeque::new(),
+            next_batch: 0,
+            cancelled: BTreeSet::new(),
+            in_flight: 0,
+            attempts: 0,
+            has_failed: false,
+            lost: 0,
+            has_lost_leaf: false,
+        }
+    }
+
+    /// A flush failed, also one of an attempt: the next attempt is after a while.
+    pub fn flush_failed(&mut self, now_ns: u64) {
+        match self.phase {
+            Phase::Writing => self.has_failed = true,
+            // Of another device, or of a job beside it: the wait has begun.
+            Phase::Waiting if now_ns < self.not_before_ns => {}
+            Phase::Waiting | Phase::Flushing => self.wait(now_ns),
+        }
+    }
+
+    fn wait(&mut self, now_ns: u64) {
+        self.phase = Phase::Waiting;
+        self.not_before_ns = now_ns.saturating_add(self.wait_ns);
+        self.wait_ns = (2 * self.wait_ns).min(WAIT_MAX_NS);
+    }
+
+    /// Whether an attempt is in progress.
+    pub fn is_active(&self) -> bool {
+        self.phase != Phase::Waiting
+    }
+
+    /// Whether an attempt is to begin, where nothing else is in progress.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        self.phase == Phase::Waiting && now_ns >= self.not_before_ns
+    }
+
+    /// Begins an attempt: with all that is not known durable in the journal, and these others.
+    pub fn begin(&mut self, journal: &Journal, others: VecDeque<Item>) {
+        self.phase = Phase::Writing;
+        self.items = others;
+        self.next_batch = 0;
+        self.attempts += 1;
+        (self.has_failed, self.lost, self.has_lost_leaf) = (false, 0, false);
+        self.cancelled.clear();
+        let mut from = 0;
+        // Also in batches that are durable: those that cancel go past caches.
+        while let Some(batch) = journal.kept(from) {
+            let (_, records) = decode_batch(batch.bytes, &self.setup.superblock.pool).unzip();
+            self.cancelled.extend(records.into_iter().flatten().filter_map(|record| match record {
+                Record::Cancel { sequence } => Some(sequence),
+                _ => None,
+            }));
+            from = batch.number + 1;
+        }
+    }
+
+    /// Goes on as far as possible without waiting.
+    pub fn step(&mut self, journal: &Journal, outbox: &mut Outbox, now_ns: u64) -> Step {
+        if self.phase != Phase::Writing {
+            return Step::Waits;
+        }
+        while self.in_flight < IN_FLIGHT_MAX {
+            if let Some(item) = self.items.pop_front() {
+                self.read(item, outbox);
+            } else if !self.next_of_journal(journal, outbox) {
+                break;
+            }
+        }
+        if self.in_flight > 0 {
+            return Step::Waits;
+        }
+        if self.has_lost_leaf {
+            self.wait(now_ns);
+            return Step::LostPage;
+        }
+        if self.has_failed {
+            self.wait(now_ns);
+            return Step::Waits;
+        }
+        self.phase = Phase::Flushing;
+        Step::Flush
+    }
+
+    /// The flush of an attempt succeeded: blocks and pages that were lost.
+    pub fn flushed(&mut self) -> u64 {
+        (self.phase, self.wait_ns, self.attempts) = (Phase::Waiting, WAIT_NS, 0);
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Writes the next batch again, and lists the data that it names; false where there is none.
+    fn next_of_journal(&mut self, journal: &Journal, outbox: &mut Outbox) -> bool {
+        let Some(batch) = journal.kept(self.next_batch) else { return false };
+        self.next_batch = batch.number + 1;
+        if batch.is_durable {
+            return true;
+        }
+        let op = Op::Write { bufs: Vectored::One(batch.bytes.clone()), fua: false };
+        self.in_flight += 1;
+        outbox.send(0, batch.offset_bytes, 0, op, Pending::Rewrite);
+        let Some((header, records)) = decode_batch(batch.bytes, &self.setup.superblock.pool) else { return true };
+        for (sequence, record) in (header.first_sequence..).zip(records) {
+            if let Record::Write { disk, block, location, checksums, .. } = record
+                && !self.cancelled.contains(&sequence)
+            {
+                self.items.extend((0u64..).zip(checksums).filter_map(|(at, checksum)| {
+                    let (device, offset_bytes) = self.setup.extents.place(location + BLOCK_SECTORS * at)?;
+                    let content = Content::Block { disk, block: block + at, checksum };
+                    (self.setup.volatile & 1 << device != 0).then(|| Item::new(device, offset_bytes, content))
+                }));
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, item: Item, outbox: &mut Outbox) {
+        self.in_flight += 1;
+        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+        outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
+    }
+
+    /// Something was read to be written again. Where it is not what it should be it is lost: whoever reads it learns of
+    /// that, and the rest is saved all the same. What cannot be read may be, the next time.
+    pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, outbox: &mut Outbox) {
+        self.in_flight -= 1;
+        let could_be_read = result.is_ok();
+        match result.ok().flatten().filter(|bytes| item.content.is_in(bytes, &self.setup.superblock.pool)) {
+            Some(bytes) => {
+                self.in_flight += 1;
+                let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
+                outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite);
+            }
+            None if !item.is_again => self.read(Item { is_again: true, ..item }, outbox),
+            None if !could_be_read && self.attempts < READ_ATTEMPTS => self.has_failed = true,
+            None => {
+                self.lost += 1;
+                self.has_lost_leaf |= matches!(item.content, Content::Leaf { .. });
+            }
+        }
+    }
+
+    /// A write ended.
+    pub fn written(&mut self, result: &Result<(), IoError>) {
+        self.in_flight -= 1;
+        self.has_failed |= result.is_err();
+    }
+}

@@ -1,0 +1,182 @@
+//! What the journal holds: how far it goes, how far it was durable, what was cancelled, and which leaves it needs.
+
+use super::report::OpenError;
+use crate::io::Devices;
+use crate::journal::JournalGeometry;
+use crate::journal::scan::{ScanEnd, ScanStart, scan};
+use crate::layout::batch::EXCEPTIONS;
+use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::record::Record;
+use crate::layout::root::{Root, RootHeader};
+use crate::layout::superblock::Superblock;
+use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
+use crate::space::extents::Extents;
+use forebay_block::DiskId;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How often something is read before it is taken for lost or damaged: what recovery decides is for good.
+const READINGS: usize = 2;
+
+/// What to do about journal batches that were durable and are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingBatches {
+    /// Do not open: which blocks they changed is unknown.
+    Refuse,
+    /// Go on without them, for salvage.
+    Skip,
+}
+
+/// What the journal holds.
+pub(super) struct Survey {
+    pub start: ScanStart,
+    pub end: ScanEnd,
+    pub next_sequence: u64,
+    /// Batches up to this one were durable.
+    durable: u64,
+    /// So were these above it.
+    exceptions: BTreeSet<u64>,
+    pub cancelled: BTreeSet<u64>,
+    /// Leaves that records name.
+    pub leaves: BTreeSet<(u16, u64)>,
+    /// Sources of moves in batches not known durable: (location, disk, block, checksum, sequence of the move).
+    moved: BTreeSet<(u64, u16, u64, u32, u64)>,
+    pub batches: u64,
+    pub holes: u64,
+    pub watermark_serial: u64,
+}
+
+impl Survey {
+    /// Whether a later move took this block from this place.
+    pub fn was_moved_on(&self, location: u64, disk: DiskId, block: u64, crc: u32, sequence: u64) -> bool {
+        let later = |sequence| (location, disk.0, block, crc, sequence);
+        self.moved.range(later(sequence)..=later(u64::MAX)).next().is_some()
+    }
+
+    pub fn is_durable(&self, batch: u64) -> bool {
+        batch <= self.durable || self.exceptions.contains(&batch)
+    }
+}
+
+/// Leaves that a run of blocks touches.
+fn leaves_of(disk: DiskId, block: u64, blocks: u64, leaves: &mut BTreeSet<(u16, u64)>) {
+    let (first, last) = (block / LEAF_ENTRIES as u64, (block + blocks.max(1) - 1) / LEAF_ENTRIES as u64);
+    leaves.extend((first..=last).map(|leaf| (disk.0, leaf)));
+}
+
+/// Reads the journal once: how far it goes, how far it was durable, what was cancelled, which leaves it needs.
+pub(super) fn survey(
+    devices: &mut Devices,
+    geometry: JournalGeometry,
+    superblock: &Superblock,
+    header: &RootHeader,
+    root: &Root,
+    missing_batches: MissingBatches,
+) -> Result<Survey, OpenError> {
+    let start = ScanStart { position: root.journal_position, batch: root.journal_batch, epoch: header.epoch };
+    let mut survey = Survey {
+        start,
+        end: ScanEnd::default(),
+        next_sequence: root.next_sequence,
+        durable: 0,
+        exceptions: BTreeSet::new(),
+        cancelled: BTreeSet::new(),
+        leaves: BTreeSet::new(),
+        moved: BTreeSet::new(),
+        batches: 0,
+        holes: 0,
+        watermark_serial: 0,
+    };
+    for offset_bytes in OFFSETS_BYTES {
+        // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess.
+        let mut mark = None;
+        for _ in 0..READINGS {
+            let bytes = devices.read(0, offset_bytes, 4096).map_err(OpenError::of_device(devices, 0))?;
+            mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
+        }
+        if let Some(mark) = mark {
+            survey.watermark_serial = survey.watermark_serial.max(mark.serial);
+            if mark.epoch == header.epoch {
+                survey.durable = survey.durable.max(mark.batch);
+                let durable = (0..EXCEPTIONS).filter(|i| mark.exceptions >> i & 1 == 1);
+                survey.exceptions.extend(durable.map(|i| mark.batch + 2 + i));
+            }
+        }
+    }
+    let extents = Extents::new(&superblock.members, superblock.band_bytes);
+    let mut impossible = None;
+    let mut missing = Vec::new();
+    // By batch, so that what a later header proves durable can be dropped: bounded by the unflushed window.
+    let mut moves = VecDeque::new();
+    let mut expected = start.batch;
+    let mut newest_checkpoint = 0;
+    let end = scan(devices, geometry, &superblock.pool, start, |_, batch, records| {
+        missing.extend(expected..batch.batch);
+        expected = batch.batch + 1;
+        newest_checkpoint = newest_checkpoint.max(batch.checkpoint);
+        survey.batches += 1;
+        survey.durable = survey.durable.max(batch.durable);
+        while moves.front().is_some_and(|(number, _)| *number <= survey.durable) {
+            moves.pop_front();
+        }
+        for i in (0..EXCEPTIONS).filter(|i| batch.exceptions >> i & 1 == 1) {
+            survey.exceptions.insert(batch.durable + 2 + i);
+        }
+        survey.next_sequence = survey.next_sequence.max(batch.first_sequence + records.len() as u64);
+        for (i, record) in records.iter().enumerate() {
+            if let Record::Cancel { sequence } = record {
+                survey.cancelled.insert(*sequence);
+            }
+            let sequence = batch.first_sequence + i as u64;
+            if !root.must_apply(sequence) {
+                continue;
+            }
+            if let Some((location, blocks)) = record.data()
+                && !extents.holds_data(location, blocks as u32)
+            {
+                impossible.get_or_insert(batch.batch);
+            }
+            match record {
+                Record::Write { disk, block, checksums, .. } => {
+                    leaves_of(*disk, *block, checksums.len() as u64, &mut survey.leaves);
+                }
+                Record::Zero { disk, block, blocks }
+                | Record::Discard { disk, block, blocks }
+                | Record::Reclass { disk, block, blocks, .. } => {
+                    leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
+                }
+                Record::Move { moved, .. } => {
+                    moved.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
+                    moves.extend(
+                        moved.iter().map(|m| (batch.batch, (m.source, m.disk.0, m.block, m.checksum, sequence))),
+                    );
+                }
+                Record::Damage { blocks } => {
+                    blocks.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
+                }
+                Record::Cancel { .. } => {}
+            }
+        }
+        Ok(())
+    })
+    .map_err(OpenError::of_device(devices, 0))?;
+    if newest_checkpoint > header.checkpoint {
+        return Err(OpenError::Root {
+            checkpoint: newest_checkpoint,
+            what: format!("the journal proves that it existed, the newest root found is {}", header.checkpoint),
+        });
+    }
+    if let Some(batch) = impossible {
+        return Err(OpenError::Record { batch });
+    }
+    // A watermark beyond the last batch found: the end of the journal itself is gone.
+    let lost_end = (survey.durable >= end.batch).then_some(end.batch);
+    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
+    if let (Some(batch), MissingBatches::Refuse) = (lost, missing_batches) {
+        return Err(OpenError::Journal { batch, durable: survey.durable });
+    }
+    let durable = survey.durable;
+    survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
+    survey.holes = missing.len() as u64 + lost_end.map_or(0, |first| durable - first + 1);
+    survey.end = end;
+    Ok(survey)
+}
