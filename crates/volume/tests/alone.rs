@@ -226,7 +226,7 @@ fn lives_with_bands_of_several_groups() {
 }
 
 /// The capacity-side area takes no writes after the checkpoint, and the pool goes on: how many bands that the checkpoint names
-/// were used again, as far as they are told.
+/// were used again, as far as that is reported.
 fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     let mut random = Random::new(seed);
     let images = shape.format();
@@ -235,7 +235,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     run(&mut world, &mut random, FULL, 60, 8)?;
     at_rest(&mut world)?;
     let known = look_at_rest(shape, &world)?;
-    // All of it, or the header only; what is told as failed may have been written.
+    // All of it, or the header only; what is reported as failed may have been written.
     let range = match random.below(2) {
         0 => area.offset_bytes..area.offset_bytes + area.len_bytes(),
         _ => {
@@ -257,7 +257,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     }
     let (images, oracle) = world.cut(&mut random);
     let mut alone = Alone::open(shape, &images[1]).map_err(|error| error.to_string())?;
-    // A header that was told as failed may be there, of the first attempts or of one much later.
+    // A header that was reported as failed may be there, of the first attempts or of one much later.
     if !alone.report.checkpoint.checked_sub(known.number).is_some_and(|later| later == 0 || later % 16 == 1) {
         return Err(format!("checkpoint {} is shown, not {}", alone.report.checkpoint, known.number));
     }
@@ -274,7 +274,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
             oracle.saw_block((DISK, block), content_of(&data), since)?;
         }
     }
-    let is_told = alone.report.warnings.iter().any(|warning| warning.contains("used again"));
+    let is_reported = alone.report.warnings.iter().any(|warning| warning.contains("used again"));
     alone.end();
     // With the fast tier all is there, and the capacity side is put right.
     let mut world = World::open(shape, images, seed, oracle).map_err(|error| error.to_string())?;
@@ -282,7 +282,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     run(&mut world, &mut random, FULL, 10, 8)?;
     at_rest(&mut world)?;
     look_at_rest(shape, &world)?;
-    Ok(is_told)
+    Ok(is_reported)
 }
 
 #[test]
@@ -295,9 +295,9 @@ fn lives_in_which_the_area_takes_no_more_writes() {
         ..Shape::default()
     };
     let seeds = std::env::var("FOREBAY_ALONE_LIVES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
-    let told =
+    let reported =
         (0..seeds).filter(|&seed| life_without_the_area(seed, &small).unwrap_or_else(|e| panic!("seed {seed}: {e}")));
-    assert!(told.count() as u64 > seeds / 4);
+    assert!(reported.count() as u64 > seeds / 4);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Pools of which devices are lost: what is shown, and what is told.
+//! Pools of which devices are lost: what is shown, and what is reported.
 
 use crate::alone::{Alone, Seen, band_blocks};
 use crate::capacity_side::write;
@@ -98,7 +98,7 @@ fn what_is_behind_data_that_cannot_be_read_may_be_older() {
     let disk = &alone.report.disks[0];
     assert_eq!((disk.maybe_older.blocks, disk.gone.listed.clone()), (1, vec![(100, 1)]));
     drop(alone);
-    // A summary that cannot be read is told.
+    // A summary that cannot be read is reported.
     let summary = unreadable[1] + band * 4096;
     devices[CAPACITY].rule(move |seen| {
         if seen.kind == Kind::Read && seen.offset_bytes == summary { Fate::Failed } else { Fate::Good }
@@ -119,7 +119,7 @@ fn without_any_capacity_device_what_lies_on_the_fast_tier_is_read() {
     let mut list = Devices::new(vec![Box::new(devices[FAST].clone()) as Box<dyn Device>]);
     let (_, _, report) = open_degraded(&mut list, &classes(), setup.options.clone()).unwrap();
     assert_eq!((report.missing.len(), report.disks[0].readable_blocks, report.disks[0].gone.blocks), (1, 1, 1));
-    // Without the fast one, and with one that is none: what is wrong with that is told.
+    // Without the fast one, and with one that is none: what is wrong with that is reported.
     let other = Scripted::new("other", 1 << 20, false);
     let list = [other, devices[CAPACITY].clone()].map(|device| Box::new(device) as Box<dyn Device>);
     let error = open_degraded(&mut Devices::new(list.into()), &classes(), setup.options.clone()).map(drop).unwrap_err();
@@ -128,7 +128,7 @@ fn without_any_capacity_device_what_lies_on_the_fast_tier_is_read() {
 
 /// Which member is an old copy, why a device cannot be used, and how much memory it takes is said.
 #[test]
-fn what_is_wrong_with_a_capacity_tier_is_told() {
+fn what_is_wrong_with_a_capacity_tier_is_reported() {
     let setup = Setup { capacity_devices: 2, ..Setup::default() };
     let mut rig = Rig::new(&setup);
     (0..200).for_each(|leaf| rig.put(400 * (leaf % 40) + leaf, 1, BULK));

@@ -283,9 +283,11 @@ impl CapacityWriter {
         true
     }
 
-    /// Pages of checkpoints that came to nothing, for writing them again: the next root names them where they are.
+    /// Pages of checkpoints that came to nothing, for writing them again: the next root names them where they are. None where
+    /// this side cannot be written: what is written again for the fast tier does not wait for that.
     pub fn to_rewrite(&self) -> impl Iterator<Item = Item> {
-        self.tiers.undurable().map(|((disk, number), slot, crc)| {
+        let pages = self.tiers.undurable().filter(|_| self.failures < FAILURES_MAX);
+        pages.map(|((disk, number), slot, crc)| {
             let content = Content::Tiers { disk: DiskId(disk), number, crc };
             Item::new(DEVICE, self.tiers.area.page_offset_bytes(slot), content)
         })

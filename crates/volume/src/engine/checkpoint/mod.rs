@@ -306,7 +306,7 @@ impl Checkpointing<'_> {
         let state = &mut *self.checkpoint;
         let capacity_error = state.capacity.abort(state.roots.number() + 1);
         let error = state.pages.take_error();
-        // What fails there ends with a checkpoint that does without: nobody is to be told that there will be none.
+        // What fails there ends with a checkpoint that does without: nobody is to learn that there will be none.
         state.is_given_up_by_capacity = error.is_none() && capacity_error.is_some();
         if !state.is_given_up_by_capacity {
             state.failures = state.failures.saturating_add(1);
