@@ -237,7 +237,7 @@ mod planted {
         let shapes = [Shape { faults, ..Shape::default() }, small];
         for seed in 0..400 {
             for shape in &shapes {
-                let plan = Plan { seed, rounds: 4, operations: 80 };
+                let plan = Plan { seed, rounds: 4, operations: 240 };
                 // A broken rule may also trip an assertion on the way.
                 match std::panic::catch_unwind(|| run(plan, shape)) {
                     Ok(Ok(())) => {}
