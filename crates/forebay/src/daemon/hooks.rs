@@ -72,11 +72,11 @@ impl Hooks<PoolBackend> for Daemon {
 }
 
 impl Daemon {
-    /// Says once that the pool takes no writes and why, and when it takes them again.
+    /// Says once for each reason that the pool takes no writes, and when it takes them again.
     fn tell_refusal(&mut self, engine: &Engine) {
         let reason = engine.read_only_reason();
         match (&self.refusal, reason) {
-            (None, Some(reason)) => error!("the pool takes no writes: {reason}"),
+            (before, Some(reason)) if before.as_deref() != Some(reason) => error!("the pool takes no writes: {reason}"),
             (Some(_), None) => {
                 let lost = engine.status().counters.flush_lost_blocks;
                 info!("the pool takes writes again: what the failed flush covered was written again, and flushed");
