@@ -92,8 +92,9 @@ impl Parts {
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
         let fixed = memory_fixed_bytes(&superblock, &extents, disks.values().map(|disk| disk.size_bytes));
         let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
-        // A job holds its blocks twice: as read, and queued to be written.
-        let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 8) / FRAME_BYTES;
+        // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
+        // frames a checkpoint would follow every few writes.
+        let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
         let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
         let jobs = jobs + copies;
         let frames = options.frames.unwrap_or(fitting.saturating_sub(jobs).max(FRAMES_MIN) as usize);
