@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(CapacityRoot::decode(&root.encode(&area), &superblock).as_ref(), Some(&root));
     }
     images[1][at + 4096..at + 4096 + blob.len()].copy_from_slice(&blob);
-    let forged = CapacityRoot::header(&blob, header.checkpoint, header.epoch);
+    let forged = CapacityRoot::header(&blob, header.checkpoint, header.epoch, header.generation);
     images[1][at..at + 4096].copy_from_slice(&forged.encode(&pool::POOL));
     pool::read_alone(&images);
     if let Ok(mut served) = pool::Served::open(images) {
