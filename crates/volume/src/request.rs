@@ -141,8 +141,10 @@ pub enum RequestError {
         /// First damaged byte.
         offset_bytes: u64,
     },
-    /// A device flush failed earlier; what was acknowledged since the last good flush may be lost.
-    #[error("an earlier device flush failed: restart the server to recover to what is known to be durable")]
+    /// A device flush failed; what was acknowledged since the last good flush is not durable yet, and may be lost.
+    #[error(
+        "a device flush failed, and what it covered is not durable yet: it is being written again, flush once more later"
+    )]
     FlushFailed,
     /// The pool accepts no writes.
     #[error("the pool is read-only: {0}")]

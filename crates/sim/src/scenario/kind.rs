@@ -60,10 +60,10 @@ impl Kind {
         Self::Talking,
     ];
 
-    /// Whether it aims at one window, as [`Kind::WINDOWS`] and one more do.
+    /// Whether it aims at one window: [`Kind::WINDOWS`], and those that came after them in [`Kind::ALL`].
     #[must_use]
     pub fn is_window(self) -> bool {
-        Self::WINDOWS.contains(&self) || self == Self::Forgetting
+        self as usize >= Self::WINDOWS[0] as usize
     }
 
     /// All kinds, in the order of their numbers in seeds.

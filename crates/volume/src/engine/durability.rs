@@ -1,4 +1,5 @@
-//! What follows from a flush, and from a batch that was written: who is answered, what may be used again, and what a failed one means for the pool.
+//! What follows from a flush, and from a batch that was written: who is answered, what may be used again, and what a
+//! failed one means for the pool.
 
 use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};

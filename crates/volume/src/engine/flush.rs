@@ -71,7 +71,7 @@ pub(crate) enum Asked {
     Waits,
     /// All that was acknowledged is durable.
     IsDurable,
-    /// No flush may claim success any more.
+    /// One has failed, and what it covered was not written again yet.
     Failed,
 }
 

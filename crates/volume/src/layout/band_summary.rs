@@ -5,7 +5,7 @@ use super::Id;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::BLOCK_SECTORS;
-use super::{is_sealed, seal};
+use super::seal;
 use forebay_block::{ClassId, DiskId};
 
 /// Blocks of a group, its summary among them.
@@ -166,11 +166,8 @@ pub struct SummaryName {
 /// Encodes the summary of a group, written in `epoch`.
 pub fn encode(pool: &Id, name: SummaryName, epoch: u64, entries: &[SummaryEntry], page: &mut [u8]) {
     let entries = &entries[..entries.len().min(ENTRIES_MAX)];
-    let mut w = Writer::default();
+    let mut w = Writer::of_pool(MAGIC, pool);
     w.bytes.reserve_exact(4096);
-    w.bytes.extend_from_slice(&MAGIC);
-    w.u32(0);
-    w.bytes.extend_from_slice(pool);
     w.u32(name.band);
     w.u32(name.group);
     w.u32(name.generation);
@@ -205,13 +202,10 @@ pub fn decode_any(
 /// `group_sectors`.
 #[must_use]
 pub fn decode(pool: &Id, name: SummaryName, group_sectors: u32, page: &[u8]) -> Option<Vec<SummaryEntry>> {
-    if page.len() != 4096 || !is_sealed(page, MAGIC) {
-        return None;
-    }
-    let mut r = Reader::new(&page[8..]);
-    let found = (r.id()?, SummaryName { band: r.u32()?, group: r.u32()?, generation: r.u32()? });
+    let mut r = Reader::of_pool(page, MAGIC, pool).filter(|_| page.len() == 4096)?;
+    let found = SummaryName { band: r.u32()?, group: r.u32()?, generation: r.u32()? };
     let count = usize::from(r.u16()?);
-    if found != (*pool, name) {
+    if found != name {
         return None;
     }
     take_entries(&mut Reader::new(page.get(HEADER_BYTES..)?), count, group_sectors)

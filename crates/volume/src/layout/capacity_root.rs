@@ -42,10 +42,7 @@ impl CapacityHeader {
     /// Encodes the header block.
     #[must_use]
     pub fn encode(&self, pool: &Id) -> Vec<u8> {
-        let mut w = Writer::default();
-        w.bytes.extend_from_slice(&HEADER_MAGIC);
-        w.u32(0);
-        w.bytes.extend_from_slice(pool);
+        let mut w = Writer::of_pool(HEADER_MAGIC, pool);
         w.u64(self.checkpoint);
         w.u64(self.epoch);
         w.u64(self.blob_len_bytes);
@@ -59,13 +56,7 @@ impl CapacityHeader {
     /// Decodes a header block of the pool.
     #[must_use]
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
-        if !is_sealed(bytes, HEADER_MAGIC) {
-            return None;
-        }
-        let mut r = Reader::new(&bytes[8..]);
-        if r.id()? != *pool {
-            return None;
-        }
+        let mut r = Reader::of_pool(bytes, HEADER_MAGIC, pool)?;
         let header = Self {
             checkpoint: r.u64()?,
             epoch: r.u64()?,

@@ -1,6 +1,6 @@
 //! Little-endian reading and writing with bounds.
 
-use super::Id;
+use super::{Id, is_sealed};
 
 /// Counters of the format stay below this, so that whoever adds to one need not look.
 pub const COUNTER_LIMIT: u64 = 1 << 62;
@@ -13,6 +13,15 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// A block of a pool, to be sealed: magic, room for the CRC, pool id.
+    #[must_use]
+    pub fn of_pool(magic: [u8; 4], pool: &Id) -> Self {
+        let mut writer = Self::default();
+        writer.bytes.extend_from_slice(&magic);
+        writer.u32(0);
+        writer.bytes.extend_from_slice(pool);
+        writer
+    }
     /// One byte.
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
@@ -46,6 +55,12 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
+    }
+    /// Starts behind the pool id of a sealed block of this pool; `None` where it is none.
+    #[must_use]
+    pub fn of_pool(bytes: &'a [u8], magic: [u8; 4], pool: &Id) -> Option<Self> {
+        let mut reader = Self::new(bytes.get(8..).filter(|_| is_sealed(bytes, magic))?);
+        (reader.id()? == *pool).then_some(reader)
     }
     /// The next `n` bytes.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {

@@ -5,9 +5,9 @@ use super::band_summary::{BandShape, SummaryEntry};
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, PageRef};
+use super::seal;
 use super::sections::KeptSection;
 use super::superblock::Superblock;
-use super::{is_sealed, seal};
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
 use forebay_prism::ClassStats;
@@ -37,10 +37,7 @@ impl RootHeader {
     /// Encodes one header block.
     #[must_use]
     pub fn encode(&self, pool: &Id) -> Vec<u8> {
-        let mut w = Writer::default();
-        w.bytes.extend_from_slice(&MAGIC);
-        w.u32(0);
-        w.bytes.extend_from_slice(pool);
+        let mut w = Writer::of_pool(MAGIC, pool);
         w.u64(self.checkpoint);
         w.u64(self.epoch);
         w.u64(self.blob_len_bytes);
@@ -55,13 +52,7 @@ impl RootHeader {
     /// Decodes a header of this pool.
     #[must_use]
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
-        if !is_sealed(bytes, MAGIC) {
-            return None;
-        }
-        let mut r = Reader::new(&bytes[8..]);
-        if r.id()? != *pool {
-            return None;
-        }
+        let mut r = Reader::of_pool(bytes, MAGIC, pool)?;
         let header = Self {
             checkpoint: r.u64()?,
             epoch: r.u64()?,

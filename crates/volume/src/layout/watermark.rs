@@ -25,10 +25,7 @@ impl Watermark {
     /// Encodes one block.
     #[must_use]
     pub fn encode(&self, pool: &Id) -> Vec<u8> {
-        let mut w = Writer::default();
-        w.bytes.extend_from_slice(&MAGIC);
-        w.u32(0);
-        w.bytes.extend_from_slice(pool);
+        let mut w = Writer::of_pool(MAGIC, pool);
         w.u64(self.epoch);
         w.u64(self.batch);
         w.u64(self.serial);
@@ -41,13 +38,7 @@ impl Watermark {
     /// Decodes a block of this pool; `None` where it is not one.
     #[must_use]
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
-        if !super::is_sealed(bytes, MAGIC) {
-            return None;
-        }
-        let mut r = Reader::new(&bytes[8..]);
-        if r.id()? != *pool {
-            return None;
-        }
+        let mut r = Reader::of_pool(bytes, MAGIC, pool)?;
         let (epoch, batch, serial) = (r.u64()?, r.u64()?, r.u64()?);
         let mark = Self { epoch, batch, exceptions: r.u64()?, serial };
         [mark.epoch, mark.batch, mark.serial].iter().all(|&counter| counter < COUNTER_LIMIT).then_some(mark)

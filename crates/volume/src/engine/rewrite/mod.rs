@@ -28,10 +28,9 @@ const WAIT_MAX_NS: u64 = 30_000_000_000;
 /// Attempts that what cannot be read makes fail: after that it is lost.
 const READ_ATTEMPTS: u32 = 4;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No flush has failed, or the next attempt waits for its time.
-    #[default]
     Waiting,
     Writing,
     Flushing,
