@@ -1,7 +1,7 @@
 //! Flushes that flush nothing, and flushes that fail.
 
 use crate::device::{Fate, Kind, Region};
-use crate::rig::{BULK, CAPACITY, FAST, Rig, Setup, findings, has_data};
+use crate::rig::{BULK, CAPACITY, FAST, Rig, Setup, failed, findings, has_data};
 use forebay_volume::{EngineOptions, Op, RequestError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -43,10 +43,7 @@ fn hole_12_a_failed_flush_is_made_good_without_a_restart() {
         rig.put(1, 2, BULK);
         rig.put(3, 2, None);
         let mut is_due = true;
-        rig.devices[device].rule(move |seen| match seen.kind == Kind::Flush && std::mem::take(&mut is_due) {
-            true => Fate::Failed,
-            false => Fate::Good,
-        });
+        rig.devices[device].rule(move |seen| failed(seen.kind == Kind::Flush && std::mem::take(&mut is_due)));
         let token = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
         assert!(matches!(rig.wait(token), Err(RequestError::FlushFailed)));
         let reason =
@@ -83,7 +80,7 @@ fn hole_12_what_a_failed_flush_covered_is_written_again_after_a_restart() {
         rig.put(1, 3, BULK);
         let token = rig.write_run(10, 3, 2, false, None);
         rig.wait(token).unwrap();
-        rig.devices[device].rule(|seen| if seen.kind == Kind::Flush { Fate::Failed } else { Fate::Good });
+        rig.devices[device].rule(|seen| failed(seen.kind == Kind::Flush));
         let token = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
         assert!(matches!(rig.wait(token), Err(RequestError::FlushFailed)));
         let Rig { setup, devices, pool, .. } = rig;
@@ -131,7 +128,7 @@ fn hole_12_a_restart_that_cannot_write_again_promises_nothing() {
     rig.put(0, 1, BULK);
     let Rig { setup, devices, pool, .. } = rig;
     drop(pool);
-    devices[CAPACITY].rule(|seen| if seen.is(Kind::Write, Region::Bands) { Fate::Failed } else { Fate::Good });
+    devices[CAPACITY].rule(|seen| failed(seen.is(Kind::Write, Region::Bands)));
     let error = Rig::open(&setup, devices.clone()).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("capacity0"), "{error:?}");
     devices[CAPACITY].heal();
@@ -145,7 +142,7 @@ fn hole_12_flushes_that_go_on_failing_promise_nothing() {
     let mut rig = Rig::new(&Setup::default());
     rig.put(0, 1, BULK);
     rig.flush();
-    rig.devices[CAPACITY].rule(|seen| if seen.kind == Kind::Flush { Fate::Failed } else { Fate::Good });
+    rig.devices[CAPACITY].rule(|seen| failed(seen.kind == Kind::Flush));
     rig.put(0, 2, BULK);
     let mut attempts = 0;
     for _ in 0..60 {
