@@ -62,8 +62,8 @@ impl Scenario {
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, ten are rich in something, and
-    /// five have a little of everything.
+    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, eleven are rich in something, and
+    /// four have a little of everything. [`Kind::Flickering`] is not among them: these lives are for numbers of power cuts.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
         let kind = match number % 32 {
