@@ -21,7 +21,8 @@ fn blocks_to_store(data: &[u8]) -> u64 {
 
 /// Whether a block holds only zeros. Data rarely starts with a zero word, so the first word decides most.
 fn is_zero(block: &[u8]) -> bool {
-    block[..8] == [0; 8] && block.iter().all(|&byte| byte == 0)
+    let (lines, rest) = block.as_chunks::<64>();
+    block[..8] == [0; 8] && lines.iter().all(|line| *line == [0; 64]) && rest.iter().all(|&byte| byte == 0)
 }
 
 impl Engine {
