@@ -105,6 +105,11 @@ impl Medium {
         }
     }
 
+    /// Nobody waits for the flushes in flight any more: none of them is known to have done anything.
+    pub fn flushes_forgotten(&mut self) {
+        self.flushing = 0;
+    }
+
     /// The flush with this number has failed, and what it covered is taken for written all the same.
     pub fn give_up(&mut self, number: u64) {
         self.settle(number, |medium, sector| {

@@ -51,8 +51,11 @@ pub struct Behaviour {
     pub after_discard: AfterDiscard,
     /// Chance in 256 that a sector which was only in the cache survives a power cut.
     pub keep: u64,
-    /// A failed flush gives up what it covered, instead of leaving it to the next one.
+    /// A failed flush gives up what it covered, instead of leaving it to the next one; so does a failed durable write,
+    /// behind which the system flushes.
     pub gives_up: bool,
+    /// The server dies where otherwise the power fails: caches keep what they hold.
+    pub stays_on: bool,
 }
 
 struct Flight {
@@ -144,7 +147,7 @@ impl SimDevice {
         let core = Core {
             medium: Medium::new(geometry.size_bytes as usize),
             geometry: geometry.clone(),
-            behaviour: Behaviour { after_discard: AfterDiscard::Zeros, keep: 128, gives_up: false },
+            behaviour: Behaviour { after_discard: AfterDiscard::Zeros, keep: 128, gives_up: false, stays_on: false },
             timing: Timing::Between(1000, 1000),
             clock: clock.clone(),
             power: power.clone(),
@@ -256,8 +259,13 @@ impl SimDevice {
                     // A write puts a dead sector elsewhere, also one that did not come to its end.
                     let sectors = at / SECTOR_BYTES..(at + bytes_of(&request.op) as usize) / SECTOR_BYTES;
                     core.dead_sectors.retain(|&sector| !sectors.contains(&(sector as usize)));
+                    let is_carried_out = core.random.chance(keep, 256);
                     for buf in bufs.as_slice() {
-                        core.medium.tear(at, buf, keep, &mut core.random);
+                        if !core.behaviour.stays_on {
+                            core.medium.tear(at, buf, keep, &mut core.random);
+                        } else if is_carried_out {
+                            core.medium.write(at, buf, &mut core.random);
+                        }
                         at += buf.len();
                     }
                 }
@@ -267,8 +275,11 @@ impl SimDevice {
                 _ => {}
             }
         }
-        core.medium.power_cut(Pattern::Newest { survive: keep }, &mut core.random);
         core.echoes.clear();
+        if core.behaviour.stays_on {
+            return core.medium.flushes_forgotten();
+        }
+        core.medium.power_cut(Pattern::Newest { survive: keep }, &mut core.random);
     }
 
     /// Everything in its cache is written back; nothing may be in flight.
@@ -508,8 +519,13 @@ impl Core {
                     self.last_written.pop_front();
                 }
                 self.last_written.push_back((offset as usize, len as usize));
-                let through = *fua || !self.geometry.volatile_cache;
-                failure = self.write(offset as usize, bufs, through, flight.fate);
+                let (is_durable, is_volatile) = (*fua, self.geometry.volatile_cache);
+                failure = self.write(offset as usize, bufs, is_durable || !is_volatile, flight.fate);
+                if failure.is_some() && is_durable && is_volatile && self.behaviour.gives_up {
+                    let number = self.medium.flush_begins();
+                    self.medium.flush_ends(number, false);
+                    self.medium.give_up(number);
+                }
             }
             Op::Flush => {
                 let is_good = flight.fate != Some(FaultKind::FlushError);

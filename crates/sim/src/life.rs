@@ -182,7 +182,8 @@ impl<'a> Life<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             let tier = at.min(1);
             let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting);
-            let behaviour = Behaviour { after_discard: round.after_discard, keep: round.keep, gives_up };
+            let stays_on = self.shape.kind == Kind::Forgetting && round.seed.is_multiple_of(4);
+            let behaviour = Behaviour { after_discard: round.after_discard, keep: round.keep, gives_up, stays_on };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
             let timing = match self.shape.is_modelled {

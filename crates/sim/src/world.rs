@@ -446,7 +446,8 @@ impl<'a> World<'a> {
             plan_faults(self.devices, &[]);
             self.idle(MADE_GOOD_NS)?;
             if self.pool.engine.status().flush_failed {
-                return Err(self.stalled("a failed flush is not made good"));
+                let why = self.pool.engine.read_only_reason().unwrap_or_default().to_owned();
+                return Err(self.stalled(&format!("a failed flush is not made good ({why})")));
             }
         }
         Ok(())

@@ -345,6 +345,15 @@ fn fail_flush(shape: &Shape, random: &mut Random) -> Vec<Step> {
         let fault = Fault { kind: FaultKind::FlushError, device: random.index(devices), region: None, skip, count };
         steps.push(Step::Fail(fault));
     }
+    if random.chance(1, 4) {
+        // A durable write is what hears of it.
+        let device = random.index(devices);
+        let region = Some(if device == 0 { Region::Journal } else { Region::Data });
+        let fault = Fault { kind: FaultKind::WriteError, device, region, skip: random.below(2) as u32, count: 1 };
+        steps.truncate(steps.len() - 1);
+        let (first, _) = block(shape, random);
+        steps.extend([Step::Fail(fault), write(first, 1, true, pick(random, &[BULK, None]))]);
+    }
     steps.push(pick(random, &[Step::Flush, Step::Flush, Step::Checkpoint]));
     writes(&mut steps, random);
     if random.chance(1, 6) {

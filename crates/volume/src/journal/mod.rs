@@ -189,9 +189,10 @@ impl Journal {
         // Two batches may be needed, and a skip at the end of a lap.
         let worst =
             (bytes + self.open.bytes.len() + 3 * HEADER_BYTES) as u64 + 2 * BATCH_MAX_BYTES.min(self.largest()) as u64;
-        let keep = if reserved { 0 } else { self.geometry.len_bytes / 8 };
-        self.used_bytes() + worst + keep <= self.geometry.len_bytes
-            && self.unflushed_bytes() + worst <= self.geometry.window_bytes()
+        let kept = |bytes: u64| if reserved { 0 } else { bytes / 8 };
+        let (len_bytes, window_bytes) = (self.geometry.len_bytes, self.geometry.window_bytes());
+        self.used_bytes() + worst + kept(len_bytes) <= len_bytes
+            && self.unflushed_bytes() + worst + kept(window_bytes) <= window_bytes
     }
 
     /// Largest batch this journal takes, in bytes: small journals take small batches.
