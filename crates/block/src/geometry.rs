@@ -11,6 +11,10 @@ pub struct Geometry {
     pub optimal_band_bytes: Option<u64>,
     /// Whether completed writes may be lost by a power cut until a flush completes.
     pub volatile_cache: bool,
+    /// Whether the device itself makes a durable (FUA) write durable. Elsewhere the system flushes the cache behind it
+    /// (Linux, Documentation/block/writeback_cache_control.rst), and its failure may be the one report of what else was
+    /// lost there.
+    pub durable_writes: bool,
     /// Whether `Op::Discard` frees space (otherwise it completes and does nothing).
     pub discards: bool,
 }

@@ -55,6 +55,7 @@ impl<S: Store> InstantDevice<S> {
             logical_block_bytes: 512,
             optimal_band_bytes: None,
             volatile_cache: false,
+            durable_writes: true,
             discards: true,
         };
         Self { name, geometry, store, ready: Vec::new() }

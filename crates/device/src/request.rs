@@ -73,6 +73,7 @@ mod tests {
             logical_block_bytes: 512,
             optimal_band_bytes: None,
             volatile_cache: false,
+            durable_writes: true,
             discards: true,
         }
     }

@@ -101,6 +101,7 @@ impl VirtualDevice {
             logical_block_bytes: 512,
             optimal_band_bytes: parts.band_bytes(),
             volatile_cache: parts.has_volatile_cache(),
+            durable_writes: true,
             discards: true,
         };
         let core = Arc::new(Mutex::new(Core {

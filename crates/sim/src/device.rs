@@ -51,8 +51,8 @@ pub struct Behaviour {
     pub after_discard: AfterDiscard,
     /// Chance in 256 that a sector which was only in the cache survives a power cut.
     pub keep: u64,
-    /// A failed flush gives up what it covered, instead of leaving it to the next one; so does a failed durable write,
-    /// behind which the system flushes.
+    /// A failed flush gives up what it covered, instead of leaving it to the next one; so does a failed durable write, where
+    /// the system flushes behind it.
     pub gives_up: bool,
     /// The server dies where otherwise the power fails: caches keep what they hold.
     pub stays_on: bool,
@@ -519,9 +519,10 @@ impl Core {
                     self.last_written.pop_front();
                 }
                 self.last_written.push_back((offset as usize, len as usize));
-                let (is_durable, is_volatile) = (*fua, self.geometry.volatile_cache);
-                failure = self.write(offset as usize, bufs, is_durable || !is_volatile, flight.fate);
-                if failure.is_some() && is_durable && is_volatile && self.behaviour.gives_up {
+                let is_flushed_behind = *fua && self.geometry.volatile_cache && !self.geometry.durable_writes;
+                let through = *fua || !self.geometry.volatile_cache;
+                failure = self.write(offset as usize, bufs, through, flight.fate);
+                if failure.is_some() && is_flushed_behind && self.behaviour.gives_up {
                     let number = self.medium.flush_begins();
                     self.medium.flush_ends(number, false);
                     self.medium.give_up(number);

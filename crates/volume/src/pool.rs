@@ -154,12 +154,18 @@ impl Pool {
     pub fn close(&mut self) -> bool {
         let before = self.engine.checkpoint_number();
         for _ in 0..CHECKPOINT_ATTEMPTS {
-            self.engine.request_checkpoint(true);
             let mut done = Vec::new();
+            if self.engine.has_flush_failed() {
+                self.engine.hurry_to_make_good();
+                self.run_until(&mut done, |engine, _| !engine.has_flush_failed());
+            }
+            self.engine.request_checkpoint(true);
             self.run_until(&mut done, |engine, _| {
-                !engine.checkpoint_pending() && !engine.is_busy() || engine.checkpoint_failed()
+                !engine.is_busy() && (!engine.checkpoint_pending() || engine.checkpoint_failed())
             });
-            if self.engine.checkpoint_number() > before || !self.engine.capacity_side_failed() {
+            if self.engine.checkpoint_number() > before
+                || !self.engine.capacity_side_failed() && !self.engine.has_flush_failed()
+            {
                 break;
             }
         }
@@ -167,7 +173,8 @@ impl Pool {
     }
 }
 
-/// Attempts at a checkpoint as long as it is the capacity side that fails: the last of them does without.
+/// Attempts at a checkpoint as long as it is the capacity side that fails, or a flush: the last of them does without the
+/// first.
 const CHECKPOINT_ATTEMPTS: u32 = 4;
 
 /// Writes a checkpoint, and another where the capacity tier could not take part in the first, because what it has was not to
@@ -175,15 +182,27 @@ const CHECKPOINT_ATTEMPTS: u32 = 4;
 pub(crate) fn write_checkpoint(engine: &mut Engine, devices: &mut Devices, clean: bool) -> bool {
     let before = engine.checkpoint_number();
     for _ in 0..CHECKPOINT_ATTEMPTS {
+        make_good(engine, devices);
         engine.request_checkpoint(clean);
         drive(engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
-        let is_done = engine.checkpoint_number() > before;
-        let again = if is_done { engine.capacity_side_is_behind() } else { engine.capacity_side_failed() };
+        let again = match engine.checkpoint_number() > before {
+            true => engine.capacity_side_is_behind(),
+            false => engine.capacity_side_failed() || engine.has_flush_failed(),
+        };
         if !again {
             break;
         }
     }
+    make_good(engine, devices);
     engine.checkpoint_number() > before
+}
+
+/// After a failed flush: tries at once to write again what it covered.
+fn make_good(engine: &mut Engine, devices: &mut Devices) {
+    if engine.has_flush_failed() {
+        engine.hurry_to_make_good();
+        drive(engine, devices, |engine| !engine.has_flush_failed());
+    }
 }
 
 /// Drives an engine on devices until `ready`, or until nothing is in progress.

@@ -99,6 +99,7 @@ fn devices(images: Images) -> (Devices, Shared) {
             logical_block_bytes: 512,
             optimal_band_bytes: None,
             volatile_cache: true,
+            durable_writes: true,
             discards: true,
         };
         Box::new(Ram { geometry, bytes: Arc::clone(bytes), done: Vec::new(), requests: 0 }) as Box<dyn Device>

@@ -203,6 +203,7 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
         logical_block_bytes: alignment.block_bytes,
         optimal_band_bytes: queue.band_bytes,
         volatile_cache: queue.volatile_cache,
+        durable_writes: queue.durable_writes,
         discards: queue.discards,
     };
     let medium = Medium {
@@ -263,6 +264,7 @@ fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
 /// What sysfs says of a block device's queue (Documentation/ABI/stable/sysfs-block).
 struct Queue {
     volatile_cache: bool,
+    durable_writes: bool,
     discards: bool,
     band_bytes: Option<u64>,
     zoned: String,
@@ -272,7 +274,14 @@ struct Queue {
 impl Queue {
     /// A file: the page cache or the disk below it may lose what was not synced, and holes can be punched in most.
     fn file() -> Self {
-        Self { volatile_cache: true, discards: true, band_bytes: None, zoned: "none".to_owned(), streams: 0 }
+        Self {
+            volatile_cache: true,
+            durable_writes: false,
+            discards: true,
+            band_bytes: None,
+            zoned: "none".to_owned(),
+            streams: 0,
+        }
     }
 
     fn of(rdev: u64) -> Self {
@@ -292,6 +301,7 @@ impl Queue {
         Self {
             // Without sysfs the worse answer is the safe one.
             volatile_cache: text("write_cache").is_none_or(|text| text == "write back"),
+            durable_writes: number("fua") > 0,
             discards: number("discard_max_bytes") > 0,
             band_bytes,
             zoned,

@@ -95,7 +95,7 @@ impl VolatileDevice<ImageDevice> {
 impl<D: Device> VolatileDevice<D> {
     /// Wraps `inner`, which must be idle. Nothing unflushed reaches it before a flush, a FUA write or a power cut.
     pub fn new(inner: D) -> Self {
-        let geometry = Geometry { volatile_cache: true, ..inner.geometry().clone() };
+        let geometry = Geometry { volatile_cache: true, durable_writes: true, ..inner.geometry().clone() };
         Self {
             name: format!("volatile:{}", inner.name()),
             geometry,

@@ -20,6 +20,7 @@ impl QueueReader {
             logical_block_bytes,
             optimal_band_bytes: None,
             volatile_cache: false,
+            durable_writes: true,
             discards: false,
         };
         Self { queue, geometry, ready: Vec::new() }

@@ -83,6 +83,11 @@ impl Shape {
         }
     }
 
+    /// Whether its devices make durable writes durable themselves, and the system need not flush behind them.
+    fn has_durable_writes(&self) -> bool {
+        self.kind != Kind::Forgetting || self.blocks.is_multiple_of(2)
+    }
+
     /// Its devices.
     pub(crate) fn geometries(&self) -> Vec<Geometry> {
         let of = |size_bytes: u64, at: usize| Geometry {
@@ -90,6 +95,7 @@ impl Shape {
             logical_block_bytes: self.sector_bytes[at],
             optimal_band_bytes: None,
             volatile_cache: self.is_volatile[at],
+            durable_writes: self.has_durable_writes(),
             discards: at == 1 && self.discards,
         };
         let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));

@@ -24,6 +24,7 @@ fn fast_bytes(shape: &Shape, slots: u64) -> u64 {
         logical_block_bytes: 512,
         optimal_band_bytes: None,
         volatile_cache: true,
+        durable_writes: true,
         discards: false,
     };
     let options = PoolOptions {

@@ -44,6 +44,8 @@ pub struct Parts {
     pub names: Vec<String>,
     /// Devices with a volatile cache, one bit each.
     pub volatile: u32,
+    /// Devices that make durable writes durable themselves, one bit each.
+    pub durable_writes: u32,
     /// Devices that take discards, one bit each.
     pub discards: u32,
     /// Settings.
@@ -88,7 +90,20 @@ impl Parts {
     /// An engine that serves from these.
     #[must_use]
     pub fn build(self) -> Engine {
-        let Self { superblock, names, volatile, discards, options, root, disks, prism, epoch, checkpoint, .. } = self;
+        let Self {
+            superblock,
+            names,
+            volatile,
+            durable_writes,
+            discards,
+            options,
+            root,
+            disks,
+            prism,
+            epoch,
+            checkpoint,
+            ..
+        } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
         let fixed = memory_fixed_bytes(&superblock, &extents, disks.values().map(|disk| disk.size_bytes));
         let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
@@ -107,7 +122,7 @@ impl Parts {
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let limits = Limits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
-        let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, discards });
+        let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, durable_writes, discards });
         let checkpoint = Checkpoint::new(&setup, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
         let bands =

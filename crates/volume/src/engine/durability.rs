@@ -4,7 +4,7 @@
 use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};
 use super::migrate::job_of_waiter;
-use super::rewrite::Step;
+use super::rewrite::{Lost, Step};
 use super::{Engine, batches, release};
 use crate::journal::Sealed;
 use crate::request::RequestError;
@@ -14,9 +14,20 @@ impl Engine {
     /// A host asks for a flush (or a change of it is to be durable).
     pub(crate) fn client_flush(&mut self, id: u32) {
         match self.flushes.ask(id, self.holds_changes(), &mut self.journal) {
-            Asked::Waits => return,
-            Asked::Failed => self.requests.clients[id as usize].error = Some(RequestError::FlushFailed),
-            Asked::IsDurable => self.release_durable(),
+            Asked::Waits => {}
+            Asked::Failed => self.answer_flush(id, false),
+            Asked::IsDurable => {
+                self.release_durable();
+                self.answer_flush(id, true);
+            }
+        }
+    }
+
+    /// Answers one who asked for a flush. One good flush of a disk that lost blocks fails: whoever wrote them is to learn of it.
+    fn answer_flush(&mut self, id: u32, is_good: bool) {
+        let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
+        if !is_good || self.flushes.take_lost(client.disk) {
+            client.error = Some(RequestError::FlushFailed);
         }
         self.answer(id);
     }
@@ -86,6 +97,9 @@ impl Engine {
 
     /// Lets jobs go on whose data is durable, or is not known to be: this flush, or one beside it, heard of a lost write.
     fn decide_job_flushes(&mut self) {
+        if self.awaits_durable_writes() {
+            return;
+        }
         while let Some((job, covered)) = self.flushes.decided() {
             if let Some(covered) = covered {
                 self.summaries.flushed(covered);
@@ -94,14 +108,22 @@ impl Engine {
         }
     }
 
-    /// A write that was to be durable when it ended failed. A device without such writes is asked by the system to flush its
-    /// cache behind one (Linux, block/writeback_cache_control): this may be the one report of what else was lost there.
-    pub(super) fn durable_write_failed(&mut self, device: usize, error: &IoError) {
-        if self.setup.volatile & 1 << device != 0 {
-            self.flush_failed(device, error);
-            self.decide_job_flushes();
-            self.end_flush();
+    /// A write of a root header that was to be durable when it ended has ended. Where the system flushes the device's cache
+    /// behind it, an error may be the one report of what else was lost there. Flushes that ended meanwhile waited for that.
+    pub(super) fn durable_write_ended(&mut self, device: usize, result: &Result<(), IoError>) {
+        if self.setup.volatile & !self.setup.durable_writes & 1 << device == 0 {
+            return;
         }
+        if let Err(error) = result {
+            self.flush_failed(device, error);
+        }
+        self.decide_job_flushes();
+        self.end_flush();
+    }
+
+    /// Whether flushes that have ended do not count yet: a durable write is in flight that may hear of what they covered.
+    fn awaits_durable_writes(&self) -> bool {
+        !self.setup.has_durable_writes() && self.outbox.durable_writes_in_flight() > 0
     }
 
     /// Whether changes and flushes wait now: a flush failed a moment ago, and what it covered is being written again.
@@ -123,6 +145,9 @@ impl Engine {
 
     /// Ends the flush in flight where all its parts are done.
     pub(crate) fn end_flush(&mut self) {
+        if self.awaits_durable_writes() {
+            return;
+        }
         if let Some(ended) = self.flushes.end(&mut self.journal) {
             self.flush_ended(ended);
         }
@@ -132,19 +157,19 @@ impl Engine {
         if let Some(covered) = covered {
             self.summaries.flushed(covered);
         }
-        let mut is_lost = failed;
         if is_retry && !failed {
-            let lost = self.rewriter.flushed();
+            let Lost { count, disks } = self.rewriter.flushed();
             self.stats.counters.flushes_made_good += 1;
-            self.stats.counters.flush_lost_blocks += lost;
+            self.stats.counters.flush_lost_blocks += count;
+            self.flushes.lost(disks);
             self.space.changed = true;
-            is_lost = lost > 0;
         }
+        let waits = is_retry && failed && self.holds_changes();
         for id in clients {
-            if is_lost {
-                self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);
+            match waits {
+                true => self.client_flush(id),
+                false => self.answer_flush(id, !failed),
             }
-            self.answer(id);
         }
         if checkpoint {
             self.checkpoint_flushed(!failed);

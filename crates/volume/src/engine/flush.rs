@@ -4,8 +4,8 @@
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::journal::Journal;
-use forebay_block::Op;
-use std::collections::BTreeMap;
+use forebay_block::{DiskId, Op};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// State of flushing.
@@ -31,6 +31,8 @@ pub(crate) struct Flushes {
     failure: Option<String>,
     /// All that it covered was written again: the next flush is of everything.
     is_retry_due: bool,
+    /// Disks of which blocks were not there any more, and nobody who flushes them has learned of it.
+    disks_with_losses: BTreeSet<DiskId>,
 }
 
 #[derive(Debug)]
@@ -114,6 +116,7 @@ impl Flushes {
             unflushed_bytes: 0,
             failure: None,
             is_retry_due: false,
+            disks_with_losses: BTreeSet::new(),
         }
     }
 
@@ -154,6 +157,16 @@ impl Flushes {
     /// All that a failed flush covered was written again.
     pub fn retry(&mut self) {
         self.is_retry_due = true;
+    }
+
+    /// Acknowledged blocks of these disks were not there any more when they were to be written again.
+    pub fn lost(&mut self, disks: BTreeSet<DiskId>) {
+        self.disks_with_losses.extend(disks);
+    }
+
+    /// Whether blocks of a disk were lost that no flush of it has failed for; this one does.
+    pub fn take_lost(&mut self, disk: DiskId) -> bool {
+        self.disks_with_losses.remove(&disk)
     }
 
     /// The engine needs durability itself.

@@ -64,6 +64,7 @@ use rewrite::Rewriter;
 use space::Space;
 use statistics::Statistics;
 use status::Look;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use summaries::Summaries;
 use watermark::WatermarkWriter;
@@ -178,8 +179,8 @@ impl Engine {
             return;
         };
         let DeviceCompletion { result, bufs, .. } = completion;
-        if went_past_caches && let Err(error) = &result {
-            self.durable_write_failed(device, error);
+        if went_past_caches {
+            self.durable_write_ended(device, &result);
         }
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
@@ -338,7 +339,17 @@ impl Engine {
     /// Whether a flush failed, and what it covered is not made good yet.
     #[must_use]
     pub fn has_flush_failed(&self) -> bool {
-        self.flushes.has_failed()
+        self.flushes.has_failed() && self.read_only.is_none()
+    }
+
+    /// After a failed flush: what it covered is written again as soon as possible, where nobody sets the clock.
+    pub(crate) fn hurry_to_make_good(&mut self) {
+        self.rewriter.hurry();
+    }
+
+    /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each fails.
+    pub(crate) fn lost(&mut self, disks: BTreeSet<DiskId>) {
+        self.flushes.lost(disks);
     }
 
     /// Whether the last attempt at a checkpoint was given up.

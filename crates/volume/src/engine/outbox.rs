@@ -101,6 +101,8 @@ pub(crate) struct Outbox {
     host_writes: [u32; 2],
     /// Journal batches in flight.
     batches: u32,
+    /// Writes in flight that are to be durable when they end.
+    durable_writes: u32,
 }
 
 impl Outbox {
@@ -113,6 +115,7 @@ impl Outbox {
             self.batches += 1;
         }
         let goes_past_caches = matches!(op, Op::Write { fua: true, .. });
+        self.durable_writes += u32::from(goes_past_caches);
         let tag = self.pending.insert(InFlight { pending, goes_past_caches }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
@@ -131,6 +134,7 @@ impl Outbox {
         if let Pending::Batch { .. } = pending {
             self.batches -= 1;
         }
+        self.durable_writes -= u32::from(goes_past_caches);
         Some(EndedRequest { pending, went_past_caches: goes_past_caches })
     }
 
@@ -152,6 +156,11 @@ impl Outbox {
     /// Journal batches in flight.
     pub fn batches_in_flight(&self) -> u32 {
         self.batches
+    }
+
+    /// Writes in flight that are to be durable when they end.
+    pub fn durable_writes_in_flight(&self) -> u32 {
+        self.durable_writes
     }
 
     /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more

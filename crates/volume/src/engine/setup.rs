@@ -17,11 +17,19 @@ pub(crate) struct Setup {
     pub names: Vec<String>,
     /// One bit per device with a volatile cache.
     pub volatile: u32,
+    /// One bit per device that makes durable writes durable itself.
+    pub durable_writes: u32,
     /// One bit per device that gives space back on discard.
     pub discards: u32,
 }
 
 impl Setup {
+    /// Whether durable writes of hosts go past the caches, and no flush follows. Where a device has none of its own they are
+    /// ended by a flush, of which the engine knows what it covers.
+    pub fn has_durable_writes(&self) -> bool {
+        self.volatile & !self.durable_writes == 0
+    }
+
     /// A device failure as the host sees it.
     pub fn device_error(&self, device: usize, source: IoError) -> RequestError {
         RequestError::Device { device: self.names.get(device).cloned().unwrap_or_default(), source }

@@ -9,6 +9,7 @@ fn superblock() -> Superblock {
         logical_block_bytes: 512,
         optimal_band_bytes: None,
         volatile_cache: true,
+        durable_writes: true,
         discards: true,
     };
     plan(&options, &device(8 << 20), &[device(16 << 20), device(16 << 20)], [1; 16], &[[2; 16], [3; 16], [4; 16]])

@@ -11,6 +11,7 @@ fn superblock() -> Superblock {
         logical_block_bytes: 512,
         optimal_band_bytes: None,
         volatile_cache: true,
+        durable_writes: true,
         discards: true,
     };
     let (fast, slow) = (device(8 << 20), device(16 << 20));

@@ -178,6 +178,7 @@ pub(super) fn open_members(
     }
     let (header, root) = load_root(devices, &superblocks[0])?;
     check_epochs(devices, superblocks, header.epoch)?;
+    write_header_again(devices, &superblocks[0], &header)?;
     check_memory(&superblocks[0], &root, &options)?;
     let disks = load_disks(devices, &superblocks[0], &root)?;
     let mut table = ClassTable::decode(&root.classes)?;
@@ -196,9 +197,10 @@ pub(super) fn open_members(
     };
     let scanned = survey(devices, geometry, &superblock, &header, &root, missing_batches)?;
     let bit = |on: bool, device: usize| u32::from(on) << device;
-    let (mut volatile, mut discards) = (0, 0);
+    let (mut volatile, mut durable_writes, mut discards) = (0, 0, 0);
     for (i, device) in devices.list.iter().enumerate() {
         volatile |= bit(device.geometry().volatile_cache, i);
+        durable_writes |= bit(device.geometry().durable_writes, i);
         discards |= bit(device.geometry().discards, i);
     }
     let unfenced = options.faults.epoch_not_fenced();
@@ -210,6 +212,7 @@ pub(super) fn open_members(
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
+        durable_writes,
         discards,
         options,
         root: root.clone(),
@@ -236,7 +239,7 @@ pub(super) fn open_members(
     if unfenced {
         return Ok((engine, report));
     }
-    // From here on the devices are written. The capacity devices learn of the epoch first, so that a crash in between
+    // From here on the devices hold something else than before. The capacity devices learn of the epoch first, so that a crash in between
     // leaves a state that is recognised (docs/format.md, "Epoch and state").
     for device in (1..devices.list.len()).rev() {
         let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
@@ -256,6 +259,24 @@ pub(super) fn open_members(
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }
     Ok((engine, report))
+}
+
+/// Writes the copies of the chosen header again, durably, before its root is relied upon: that it can be read does not make it
+/// durable, as of data (see [`super::written`]), and the next checkpoint takes the place of the root before it.
+fn write_header_again(devices: &mut Devices, superblock: &Superblock, header: &RootHeader) -> Result<(), OpenError> {
+    if !devices.list[0].geometry().volatile_cache {
+        return Ok(());
+    }
+    let bytes = header.encode(&superblock.pool);
+    let written: Vec<_> = header_offsets(superblock, header.checkpoint)
+        .into_iter()
+        .map(|offset_bytes| devices.write(0, offset_bytes, &bytes))
+        .collect();
+    // One copy is enough.
+    if written.iter().all(Result::is_err) {
+        written.into_iter().collect::<Result<(), _>>().map_err(OpenError::of_device(devices, 0))?;
+    }
+    devices.flush(0).map_err(OpenError::of_device(devices, 0))
 }
 
 fn check_epochs(devices: &Devices, superblocks: &[Superblock], epoch: u64) -> Result<(), MemberError> {

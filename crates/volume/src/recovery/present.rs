@@ -158,6 +158,7 @@ pub fn present(devices: &mut Devices) -> Result<Present, MemberError> {
                 logical_block_bytes: 512,
                 optimal_band_bytes: None,
                 volatile_cache: false,
+                durable_writes: true,
                 discards: false,
             };
             let name = format!("the missing {} device {}", member.role.name(), format_id(&member.id));

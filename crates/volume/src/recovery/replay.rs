@@ -14,6 +14,7 @@ use crate::layout::root::Root;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
+use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
 /// Blocks read at once to be verified: 2 MiB.
@@ -35,7 +36,7 @@ pub(super) fn replay(
     let pool = setup.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    let (mut batches, mut failed) = (0, 0);
+    let (mut batches, mut failed, mut lost) = (0, 0, BTreeSet::new());
     let end = scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
@@ -54,7 +55,7 @@ pub(super) fn replay(
             }
             let mut keep = Vec::new();
             if verify {
-                keep = verified(devices, setup, survey, &group, report).map_err(|(device, error)| {
+                keep = verified((devices, setup, survey), &group, &mut lost, report).map_err(|(device, error)| {
                     failed = device;
                     error
                 })?;
@@ -69,7 +70,7 @@ pub(super) fn replay(
     })
     .map_err(OpenError::of_device(devices, failed))?;
     if (batches, end) != (survey.batches, survey.end) {
-        // A device that reads differently each time: nothing was written yet, and nothing may be decided by it.
+        // A device that reads differently each time: nothing was changed yet, and nothing may be decided by it.
         let source = IoError {
             kind: IoErrorKind::Medium,
             operation: "read of the journal, twice, with different results,",
@@ -79,6 +80,7 @@ pub(super) fn replay(
         return Err(OpenError::of_device(devices, 0)(source));
     }
     replay.finish();
+    engine.lost(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())
 }

@@ -8,23 +8,23 @@ use crate::engine::Setup;
 use crate::io::Devices;
 use crate::layout::record::Record;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
-use std::collections::BTreeMap;
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SharedBuf, Vectored};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
 /// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
-/// is better than an older version in silence. What was found is in volatile caches again, of devices that have one.
+/// is better than an older version in silence. What was found is in volatile caches again, of devices that have one; but for
+/// blocks that cannot be written, whose disks go into `lost`.
 ///
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
 /// was recorded, applies only while the map names its source.
 ///
 /// # Errors
-/// The device, and its failure to take a write.
+/// The device, and its failure to take any writes.
 pub(super) fn verified(
-    devices: &mut Devices,
-    setup: &Setup,
-    survey: &Survey,
+    (devices, setup, survey): (&mut Devices, &Setup, &Survey),
     records: &[(u64, Record)],
+    lost: &mut BTreeSet<DiskId>,
     report: &mut RecoveryReport,
 ) -> Result<Vec<Vec<bool>>, (usize, IoError)> {
     let mut again = Vec::new();
@@ -39,11 +39,11 @@ pub(super) fn verified(
             let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
             let read = data.as_ref().and_then(|data| data.chunks_exact(4096).nth(i));
             if read.is_some_and(is_block) {
-                again.push((at, Buf::copy_of(read.unwrap_or_default())));
+                again.push((at, disk, Buf::copy_of(read.unwrap_or_default())));
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
                 match read_block(devices, setup, at) {
-                    Some(bytes) if is_block(&bytes) => again.push((at, bytes)),
+                    Some(bytes) if is_block(&bytes) => again.push((at, disk, bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
                     None => *keep = data.is_none() || setup.options.faults.checksums_ignored(),
                 }
@@ -52,7 +52,7 @@ pub(super) fn verified(
         report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
         verified.push(keep);
     }
-    write_again(devices, setup, again)?;
+    write_again(devices, setup, again, lost)?;
     Ok(verified)
 }
 
@@ -90,31 +90,57 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
     data
 }
 
+/// Neighbours to be written in one request: device, offset, and the blocks with their disks.
+type Run = (usize, u64, Vec<(DiskId, SharedBuf)>);
+
 /// Writes blocks, in the order of their locations, to where they were read, in requests of neighbours: as they lie already,
 /// so that nothing is changed by it, whatever it is stopped by.
-fn write_again(devices: &mut Devices, setup: &Setup, blocks: Vec<(u64, Buf)>) -> Result<(), (usize, IoError)> {
+fn write_again(
+    devices: &mut Devices,
+    setup: &Setup,
+    blocks: Vec<(u64, DiskId, Buf)>,
+    lost: &mut BTreeSet<DiskId>,
+) -> Result<(), (usize, IoError)> {
     let is_volatile: Vec<bool> = devices.list.iter().map(|device| device.geometry().volatile_cache).collect();
-    let mut writes: Vec<(usize, u64, Vec<SharedBuf>)> = Vec::new();
-    // Of two records of one place the later one's data lies there, of which both found the same.
-    let blocks: BTreeMap<u64, Buf> = blocks.into_iter().collect();
-    for (location, block) in blocks {
+    let mut runs: Vec<Run> = Vec::new();
+    // Two records of one place both found the same there.
+    let blocks: BTreeMap<u64, (DiskId, Buf)> =
+        blocks.into_iter().map(|(location, disk, block)| (location, (disk, block))).collect();
+    for (location, (disk, block)) in blocks {
         let Some((device, offset_bytes)) = setup.extents.place(location).filter(|&(device, _)| is_volatile[device])
         else {
             continue;
         };
-        match writes.last_mut() {
-            Some((on, at, bufs)) if (*on, *at + 4096 * bufs.len() as u64) == (device, offset_bytes) => {
-                bufs.push(block.freeze());
+        match runs.last_mut() {
+            Some((on, at, blocks)) if (*on, *at + 4096 * blocks.len() as u64) == (device, offset_bytes) => {
+                blocks.push((disk, block.freeze()));
             }
-            _ => writes.push((device, offset_bytes, vec![block.freeze()])),
+            _ => runs.push((device, offset_bytes, vec![(disk, block.freeze())])),
         }
     }
-    let places: Vec<usize> = writes.iter().map(|&(device, ..)| device).collect();
-    let writes = writes.into_iter().map(|(device, offset_bytes, bufs)| {
-        (device, offset_bytes, Op::Write { bufs: Vectored::Many(bufs), fua: false })
-    });
-    let ended = devices.run(writes.collect());
-    places.into_iter().zip(ended).try_for_each(|(device, ended)| ended.result.map_err(|error| (device, error)))
+    let bad = write_runs(devices, runs);
+    // One sector that cannot be written says nothing of its neighbours.
+    let single = |(device, at, blocks): Run| {
+        (at..).step_by(4096).zip(blocks).map(move |(at, block)| (device, at, vec![block])).collect::<Vec<Run>>()
+    };
+    for ((device, _, blocks), error) in write_runs(devices, bad.into_iter().flat_map(|(run, _)| single(run)).collect())
+    {
+        if error.kind != IoErrorKind::Medium {
+            return Err((device, error));
+        }
+        lost.extend(blocks.iter().map(|&(disk, _)| disk));
+    }
+    Ok(())
+}
+
+/// Writes runs, and returns those that could not be written.
+fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
+    let write = |(device, at, blocks): &Run| {
+        let bufs = blocks.iter().map(|(_, block)| block.clone()).collect();
+        (*device, *at, Op::Write { bufs: Vectored::Many(bufs), fua: false })
+    };
+    let ended = devices.run(runs.iter().map(write).collect());
+    runs.into_iter().zip(ended).filter_map(|(run, ended)| Some((run, ended.result.err()?))).collect()
 }
 
 /// One block; `None` where it cannot be read.

@@ -37,8 +37,14 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn new(name: &str, size_bytes: u64, volatile_cache: bool) -> Self {
-        let geometry =
-            Geometry { size_bytes, logical_block_bytes: 512, optimal_band_bytes: None, volatile_cache, discards: true };
+        let geometry = Geometry {
+            size_bytes,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache,
+            durable_writes: true,
+            discards: true,
+        };
         let core = Core {
             geometry: geometry.clone(),
             regions: Vec::new(),
@@ -51,6 +57,13 @@ impl Scripted {
             changes: 0,
         };
         Self { core: Arc::new(Mutex::new(core)), name: name.to_owned(), geometry }
+    }
+
+    /// The system flushes the cache behind durable writes, from now on.
+    pub fn without_durable_writes(mut self) -> Self {
+        self.geometry.durable_writes = false;
+        self.core().geometry.durable_writes = false;
+        self
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
@@ -96,6 +109,13 @@ impl Scripted {
         self.core().store(offset_bytes, bytes, true);
     }
 
+    /// What lies here was never written back, and will not be: only reads see it, until the power is cut.
+    pub fn give_up(&self, offset_bytes: u64, len_bytes: usize) {
+        if let Some(stable) = &mut self.core().stable {
+            stable[offset_bytes as usize..][..len_bytes].fill(0);
+        }
+    }
+
     /// Writes and discards carried out so far.
     pub fn changes(&self) -> u64 {
         self.core().changes
@@ -113,7 +133,7 @@ impl Scripted {
         });
         for (offset_bytes, bytes) in ended.chain(in_flight) {
             let region = region(&core.regions, offset_bytes);
-            if keeps(&Seen { kind: Kind::Write, region, offset_bytes, bytes: &bytes }) {
+            if keeps(&Seen { kind: Kind::Write, region, offset_bytes, is_durable: false, bytes: &bytes }) {
                 after[offset_bytes as usize..offset_bytes as usize + bytes.len()].copy_from_slice(&bytes);
             }
         }
@@ -210,7 +230,8 @@ impl Core {
                 (Kind::Write, &written[..])
             }
         };
-        (self.rule)(&Seen { kind, region, offset_bytes, bytes })
+        let is_durable = matches!(request.op, Op::Write { fua: true, .. });
+        (self.rule)(&Seen { kind, region, offset_bytes, is_durable, bytes })
     }
 }
 

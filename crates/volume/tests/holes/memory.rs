@@ -33,6 +33,7 @@ impl Forgetful {
             logical_block_bytes: 4096,
             optimal_band_bytes: None,
             volatile_cache: true,
+            durable_writes: true,
             discards: false,
         };
         let holds_flushes = holds_flushes.clone();

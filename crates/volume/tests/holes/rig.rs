@@ -32,6 +32,7 @@ pub struct Setup {
     pub disk_bytes: u64,
     pub volatile_fast: bool,
     pub volatile_capacity: bool,
+    pub durable_writes: bool,
     pub options: EngineOptions,
 }
 
@@ -46,6 +47,7 @@ impl Default for Setup {
             disk_bytes: 64 << 20,
             volatile_fast: false,
             volatile_capacity: true,
+            durable_writes: true,
             // Nothing is moved unless a test says so.
             options: EngineOptions {
                 frames: Some(64),
@@ -138,6 +140,9 @@ pub fn formatted(setup: &Setup) -> Vec<Scripted> {
             setup.capacity_bytes + area_bytes,
             setup.volatile_capacity,
         ));
+    }
+    if !setup.durable_writes {
+        devices = devices.into_iter().map(Scripted::without_durable_writes).collect();
     }
     let options = PoolOptions {
         name: "holes".into(),

@@ -30,6 +30,8 @@ pub struct Seen<'a> {
     pub kind: Kind,
     pub region: Region,
     pub offset_bytes: u64,
+    /// A write that is to be durable when it ends.
+    pub is_durable: bool,
     /// What would be read, written or discarded.
     pub bytes: &'a [u8],
 }

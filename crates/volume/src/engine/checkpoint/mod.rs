@@ -131,7 +131,7 @@ impl Checkpointing<'_> {
             Phase::Blob if self.awaits_summaries() => {}
             Phase::CapacityHeader if has_failed => self.abort(),
             Phase::CapacityHeader => self.write_headers(),
-            Phase::Header if has_failed => self.retry_headers(),
+            Phase::Header if has_failed || self.may_have_lost_headers() => self.retry_headers(),
             Phase::Blob => {
                 self.checkpoint.summaries_awaited.clear();
                 self.checkpoint.phase = Phase::FlushPages;
@@ -148,6 +148,12 @@ impl Checkpointing<'_> {
             _ => {}
         }
         false
+    }
+
+    /// Whether a flush has failed since the headers were sent, of a device that does not make them durable itself: they may
+    /// have lain in the cache that it lost.
+    fn may_have_lost_headers(&self) -> bool {
+        !self.setup.has_durable_writes() && self.checkpoint.flush_errors != self.stats.counters.flush_errors
     }
 
     /// Whether summaries that the root in progress relies on are still to be written.
@@ -270,15 +276,17 @@ impl Checkpointing<'_> {
     }
 
     fn write_headers(&mut self) {
-        let Checkpoint { pages, roots, phase, .. } = &mut *self.checkpoint;
+        let Checkpoint { pages, roots, phase, flush_errors, .. } = &mut *self.checkpoint;
+        *flush_errors = self.stats.counters.flush_errors;
         if roots.write_headers(pages, self.outbox) {
             *phase = Phase::Header;
         }
     }
 
     fn retry_headers(&mut self) {
-        let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
-        let why = pages.take_error().unwrap_or_default();
+        let Checkpoint { pages, roots, flush_errors, .. } = &mut *self.checkpoint;
+        *flush_errors = self.stats.counters.flush_errors;
+        let why = pages.take_error().unwrap_or_else(|| "flushes fail beside it".to_owned());
         if !roots.retry_headers(pages, self.outbox) {
             self.checkpoint.pages.fail(why.clone());
             self.read_only.get_or_insert_with(|| format!("the root cannot be written: {why}"));

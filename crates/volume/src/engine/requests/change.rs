@@ -167,7 +167,7 @@ impl Engine {
             }
             // Durable when it is written: where data and batch go past the caches, the batch counts as durable as soon as
             // this piece ends, and its records are not looked at any more.
-            self.journal.join(id, 0, first, self.setup.volatile & 1 != 0);
+            self.journal.join(id, 0, first, self.setup.volatile & 1 != 0 && self.setup.has_durable_writes());
         }
     }
 

@@ -136,9 +136,9 @@ impl Engine {
         if client.error.is_none() && client.fua {
             match client.kind {
                 // Its pieces went past the caches.
-                ClientKind::Write if !self.flushes.has_failed() => {}
-                // A flush has failed meanwhile: the journal before them may be lost. And what a sweep found cleared already
-                // may have been cleared a moment ago, and not durably.
+                ClientKind::Write if self.setup.has_durable_writes() && !self.flushes.has_failed() => {}
+                // They did not; or a flush has failed meanwhile, and the journal before them may be lost. And what a sweep found
+                // cleared already may have been cleared a moment ago, and not durably.
                 ClientKind::Write | ClientKind::Sweep { .. } => {
                     client.fua = false;
                     return self.client_flush(id);

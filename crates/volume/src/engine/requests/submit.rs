@@ -116,7 +116,8 @@ impl Engine {
 
     fn start_write(&mut self, client: u32, disk: DiskId, offset_bytes: u64, data: Buf) {
         let data = data.freeze();
-        let fua = self.requests.clients.get(client as usize).is_some_and(|client| client.fua);
+        let is_durable = self.requests.clients.get(client as usize).is_some_and(|client| client.fua);
+        let fua = is_durable && self.setup.has_durable_writes();
         let blocks = (data.len() / BLOCK as usize) as u64;
         let streams = self.requests.streams.write(disk.0, offset_bytes / BLOCK, blocks) >= self.stream_min_blocks();
         let mut done = 0;

@@ -14,7 +14,7 @@ use crate::journal::Journal;
 use crate::layout::batch::decode_batch;
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::Record;
-use forebay_block::{Buf, IoError, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use item::{Content, Item};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,15 @@ enum Phase {
     Flushing,
 }
 
+/// What a failed flush lost for good.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    /// Blocks and pages.
+    pub count: u64,
+    /// Disks whose blocks are among them.
+    pub disks: BTreeSet<DiskId>,
+}
+
 /// State of writing again.
 pub(crate) struct Rewriter {
     setup: Arc<Setup>,
@@ -55,8 +64,8 @@ pub(crate) struct Rewriter {
     /// Attempts since the flush failed.
     attempts: u32,
     has_failed: bool,
-    /// Blocks and pages that were not there any more, in this attempt.
-    lost: u64,
+    /// What was not there any more, in this attempt.
+    lost: Lost,
     /// A leaf of the map is among them.
     has_lost_leaf: bool,
 }
@@ -86,7 +95,7 @@ impl Rewriter {
             failed_since_ns: None,
             attempts: 0,
             has_failed: false,
-            lost: 0,
+            lost: Lost::default(),
             has_lost_leaf: false,
         }
     }
@@ -113,6 +122,11 @@ impl Rewriter {
         self.failed_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) < HOLD_NS)
     }
 
+    /// The next attempt need not wait.
+    pub fn hurry(&mut self) {
+        self.not_before_ns = 0;
+    }
+
     /// Whether an attempt is in progress.
     pub fn is_active(&self) -> bool {
         self.phase != Phase::Waiting
@@ -129,7 +143,7 @@ impl Rewriter {
         self.items = others;
         self.next_batch = 0;
         self.attempts += 1;
-        (self.has_failed, self.lost, self.has_lost_leaf) = (false, 0, false);
+        (self.has_failed, self.lost, self.has_lost_leaf) = (false, Lost::default(), false);
         self.cancelled.clear();
         let mut from = 0;
         // Also in batches that are durable: those that cancel go past caches.
@@ -170,8 +184,8 @@ impl Rewriter {
         Step::Flush
     }
 
-    /// The flush of an attempt succeeded: blocks and pages that were lost.
-    pub fn flushed(&mut self) -> u64 {
+    /// The flush of an attempt succeeded: what was lost.
+    pub fn flushed(&mut self) -> Lost {
         (self.phase, self.wait_ns, self.attempts, self.failed_since_ns) = (Phase::Waiting, WAIT_NS, 0, None);
         std::mem::take(&mut self.lost)
     }
@@ -221,8 +235,12 @@ impl Rewriter {
             None if !item.is_again => self.read(Item { is_again: true, ..item }, outbox),
             None if !could_be_read && self.attempts < READ_ATTEMPTS => self.has_failed = true,
             None => {
-                self.lost += 1;
-                self.has_lost_leaf |= matches!(item.content, Content::Leaf { .. });
+                self.lost.count += 1;
+                match item.content {
+                    Content::Block { disk, .. } => _ = self.lost.disks.insert(disk),
+                    Content::Leaf { .. } => self.has_lost_leaf = true,
+                    Content::Tiers { .. } | Content::Summary { .. } => {}
+                }
             }
         }
     }

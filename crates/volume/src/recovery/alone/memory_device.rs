@@ -35,6 +35,7 @@ impl MemoryDevice {
             logical_block_bytes: 512,
             optimal_band_bytes: None,
             volatile_cache: false,
+            durable_writes: true,
             discards: false,
         };
         Self { geometry, pages, done: Vec::new() }
