@@ -122,6 +122,8 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "map_misses": counters.map_misses,
             "damaged_pages": counters.damaged_pages,
             "damaged_reads": counters.damaged_reads,
+            "ahead_read_bytes": counters.ahead_read_bytes,
+            "ahead_used_bytes": counters.ahead_used_bytes,
             "damaged_moves": counters.damaged_moves,
             "request_errors": counters.request_errors,
             "stalls": counters.stalls,

@@ -177,6 +177,7 @@ impl Engine {
         let DeviceCompletion { result, bufs, .. } = completion;
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
+            Pending::Ahead { key } => self.ahead_done(key, result, bufs),
             Pending::Copy { disk, block, slot } => {
                 self.copies.written(disk, block, slot, &result, &mut self.space.slots);
             }

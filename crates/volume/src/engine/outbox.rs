@@ -22,6 +22,8 @@ pub(crate) type Groups = SmallVec<[GroupKey; 1]>;
 pub(crate) enum Pending {
     /// Data of a read piece.
     Read { piece: u32, part: u16 },
+    /// A group of a band, ahead of who reads in sequence.
+    Ahead { key: GroupKey },
     /// The fast copy of a block.
     Copy { disk: DiskId, block: u64, slot: u64 },
     /// Old content of a block that is partly overwritten.
@@ -73,7 +75,12 @@ impl Pending {
     fn changes_nothing(&self) -> bool {
         matches!(
             self,
-            Self::Read { .. } | Self::Copy { .. } | Self::PageIn { .. } | Self::Trim { .. } | Self::Watermark
+            Self::Read { .. }
+                | Self::Ahead { .. }
+                | Self::Copy { .. }
+                | Self::PageIn { .. }
+                | Self::Trim { .. }
+                | Self::Watermark
         )
     }
 }
@@ -85,6 +92,8 @@ pub(crate) struct Outbox {
     commands: VecDeque<(usize, DeviceRequest)>,
     /// Writes of hosts' data in flight on the fast device, and on all others.
     host_writes: [u32; 2],
+    /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
+    capacity_reads: u32,
     /// Journal batches in flight.
     batches: u32,
 }
@@ -97,6 +106,9 @@ impl Outbox {
         }
         if let Pending::Batch { .. } = pending {
             self.batches += 1;
+        }
+        if matches!(pending, Pending::Read { .. }) && device > 0 {
+            self.capacity_reads += 1;
         }
         let tag = self.pending.insert(pending) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
@@ -115,6 +127,9 @@ impl Outbox {
         }
         if let Pending::Batch { .. } = pending {
             self.batches -= 1;
+        }
+        if matches!(pending, Pending::Read { .. }) && device > 0 {
+            self.capacity_reads -= 1;
         }
         Some(pending)
     }
@@ -137,6 +152,11 @@ impl Outbox {
     /// Journal batches in flight.
     pub fn batches_in_flight(&self) -> u32 {
         self.batches
+    }
+
+    /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
+    pub fn capacity_reads(&self) -> u32 {
+        self.capacity_reads
     }
 
     /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more

@@ -16,6 +16,10 @@ pub struct Counters {
     pub damaged_pages: u64,
     /// Host reads that met damaged data.
     pub damaged_reads: u64,
+    /// Bytes read from the capacity tier ahead of who reads in sequence.
+    pub ahead_read_bytes: u64,
+    /// Of these, bytes that were asked for and served.
+    pub ahead_used_bytes: u64,
     /// Blocks found damaged when they were to be moved.
     pub damaged_moves: u64,
     /// Host requests answered with an error.
