@@ -1,11 +1,53 @@
 //! Looks for lives that fail: `hunt FROM COUNT [KIND [FAILURES]]`, of lives of all kinds or of one (by its number in
 //! `Kind::ALL`; a higher number: all). Prints the first failure, or so many, and ends with 1, or ends with 0. Small, so
 //! that it is built quickly over a volume with a bug planted in it (`tests/planted/run`). With 0 failures wanted it lives
-//! all lives and prints what their power cuts met: counts, and pairs of things in progress.
+//! all lives, prints every failure, and then what their power cuts met: counts, pairs of things in progress, and the total.
+//! Lives are lived on all cores, and what is printed is in the order of their numbers.
 
-use forebay_sim::{Coverage, Kind, Scenario, live, shrink};
+use forebay_sim::{Coverage, Kind, Lived, Scenario, shrink};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
-fn main() -> std::process::ExitCode {
+fn scenario(number: u64, kind: Option<Kind>) -> Scenario {
+    kind.map_or_else(|| Scenario::numbered(number), |kind| Scenario::random(kind.seed(number)))
+}
+
+/// Lives these lives on all cores and hands them over in the order of their numbers, until `next` wants no more.
+fn live_all(from: u64, count: u64, kind: Option<Kind>, mut next: impl FnMut(u64, Lived) -> bool) {
+    let begun = AtomicU64::new(from);
+    let (sender, lives) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let (sender, begun) = (sender.clone(), &begun);
+            scope.spawn(move || {
+                loop {
+                    let number = begun.fetch_add(1, Ordering::Relaxed);
+                    // Nobody listens any more where no more are wanted.
+                    if number >= from + count
+                        || sender.send((number, shrink::attempt(&scenario(number, kind)))).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut early, mut expected) = (BTreeMap::new(), from);
+        for (number, lived) in lives {
+            early.insert(number, lived);
+            while let Some(lived) = early.remove(&expected) {
+                if !next(expected, lived) {
+                    return;
+                }
+                expected += 1;
+            }
+        }
+    });
+}
+
+fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let (from, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1000));
     let kind = numbers.next().and_then(|number| Kind::ALL.get(usize::try_from(number).ok()?).copied());
@@ -13,30 +55,23 @@ fn main() -> std::process::ExitCode {
     // A broken promise of the engine's own is a finding, not news for stderr.
     std::panic::set_hook(Box::new(|_| {}));
     let (mut failures, mut coverage) = (0, Coverage::default());
-    for number in from..from + count {
-        let scenario = kind.map_or_else(|| Scenario::numbered(number), |kind| Scenario::random(kind.seed(number)));
-        if wanted == 0 {
-            coverage.add(&live(&scenario, false).coverage);
-            continue;
-        }
-        if let Some(failure) = shrink::fails(&scenario) {
-            let (lives, text) = (number - from + 1, failure.to_string());
+    live_all(from, count, kind, |number, lived| {
+        coverage.add(&lived.coverage);
+        if let Some(failure) = lived.failure {
+            let (lives, text, scenario) = (number - from + 1, failure.to_string(), scenario(number, kind));
             let kind = scenario.shape.kind;
             println!("{lives}\tseed {}, {kind:?}, {}", scenario.seed, text.lines().next().unwrap_or_default());
             failures += 1;
-            if failures == wanted {
-                return std::process::ExitCode::from(1);
-            }
         }
-    }
+        failures != wanted || wanted == 0
+    });
     if wanted == 0 {
         coverage.iter().for_each(|(what, times)| println!("{times:>8}  {what}"));
         coverage.pairs().for_each(|((one, other), times)| println!("{times:>8}  {one} x {other}"));
-        return std::process::ExitCode::SUCCESS;
+        let cuts = coverage.of("power cuts") + coverage.of("power cuts in recovery");
+        println!("{count} lives with {cuts} power cuts, {failures} failed");
+    } else if failures == 0 {
+        println!("-\tnone of {count} lives failed");
     }
-    if failures > 0 {
-        return std::process::ExitCode::from(1);
-    }
-    println!("-\tnone of {count} lives failed");
-    std::process::ExitCode::SUCCESS
+    ExitCode::from(u8::from(failures > 0))
 }

@@ -1,6 +1,7 @@
 //! A life of a pool, written down before it is lived: all of it follows from a seed, and parts can be left out.
 
 mod any;
+mod flickering;
 mod kind;
 mod phase;
 mod pick;
@@ -52,14 +53,17 @@ impl Scenario {
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
+        if Kind::of(seed) == Kind::Flickering {
+            return flickering::life(seed, &mut random);
+        }
         let shape = shape(Kind::of(seed), &mut random);
         let count = if shape.kind.is_window() { 2 + random.below(3) } else { 2 + random.below(7) };
         let rounds = (0..count).map(|at| round(&mut random, &shape, at, count)).collect();
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, ten are rich in something, and
-    /// five have a little of everything.
+    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, eleven are rich in something, and
+    /// four have a little of everything. [`Kind::Flickering`] is not among them: these lives are for numbers of power cuts.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
         let kind = match number % 32 {

@@ -1,6 +1,6 @@
 //! A failing life made short: whatever can be left out, with the failure still there, is left out.
 
-use crate::life::{Failure, live};
+use crate::life::{Failure, Lived, live};
 use crate::scenario::{End, Round, Scenario, Step};
 
 /// Lives that are tried, at most.
@@ -151,16 +151,20 @@ pub fn shrink(
     }
 }
 
-/// Lives a scenario; a panic is a failure too.
+/// Lives a scenario; a panic is a failure too, and all that is known of such a life.
+#[must_use]
+pub fn attempt(scenario: &Scenario) -> Lived {
+    std::panic::catch_unwind(|| live(scenario, false)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        let what = format!("panic: {}", text.unwrap_or_default());
+        let failure = Failure { round: scenario.rounds.len().saturating_sub(1), doing: "anything".into(), what };
+        Lived { failure: Some(failure), ..Lived::default() }
+    })
+}
+
+/// How a life fails, if it does.
 #[must_use]
 pub fn fails(scenario: &Scenario) -> Option<Failure> {
-    match std::panic::catch_unwind(|| live(scenario, false)) {
-        Ok(lived) => lived.failure,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-            let what = format!("panic: {}", text.unwrap_or_default());
-            Some(Failure { round: scenario.rounds.len().saturating_sub(1), doing: "anything".into(), what })
-        }
-    }
+    attempt(scenario).failure
 }

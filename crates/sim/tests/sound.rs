@@ -1,6 +1,6 @@
 //! The simulator itself: that it is deterministic, that it meets what it is for, and that it shrinks.
 
-use forebay_sim::{Coverage, Scenario, live, shrink};
+use forebay_sim::{Coverage, Kind, Scenario, live, shrink};
 
 #[test]
 fn the_same_seed_lives_the_same_life() {
@@ -26,6 +26,28 @@ fn some_hundred_lives_keep_every_promise_and_meet_nearly_everything() {
     assert!(coverage.of("recoveries in which devices failed") > 20, "{coverage:?}");
     // What is rare is asked of longer campaigns.
     assert!(coverage.missing().len() <= 4, "{:?}", coverage.missing());
+}
+
+#[test]
+fn power_that_fails_every_few_requests_meets_as_much_with_each_cut() {
+    let mut coverage = Coverage::default();
+    for number in 0..30 {
+        let lived = live(&Scenario::random(Kind::Flickering.seed(number)), false);
+        assert_eq!(lived.failure, None, "number {number}");
+        coverage.add(&lived.coverage);
+    }
+    let cuts = coverage.of("power cuts");
+    assert!(cuts > 30 * 35, "{coverage:?}");
+    assert!(coverage.of("surveys") >= cuts, "each cut is followed by a reading of everything: {coverage:?}");
+    assert!(coverage.of("power cuts in recovery") > cuts / 8, "{coverage:?}");
+    let in_progress =
+        ["a checkpoint in progress", "destage in progress", "collection in progress", "a flush in flight"];
+    let marks =
+        in_progress.into_iter().chain(["a trim in flight", "a map page being written", "writes waiting for space"]);
+    let missing: Vec<&str> = marks.filter(|mark| coverage.of(&format!("power cuts with {mark}")) == 0).collect();
+    assert!(missing.is_empty(), "{missing:?}: {coverage:?}");
+    // Other lives meet two pairs with each cut.
+    assert!(coverage.pairs().map(|(_, count)| count).sum::<u64>() > cuts * 3 / 2, "{coverage:?}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ const UNIT: u64 = 512;
 /// The wrapper. Requests run one at a time.
 pub(crate) struct Overlay {
     inner: Box<dyn Device>,
+    /// What is written needs no flush.
+    geometry: Geometry,
     /// Written sectors.
     written: BTreeMap<u64, Box<[u8; UNIT as usize]>>,
     done: Vec<Completion>,
@@ -15,7 +17,8 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     pub(crate) fn new(inner: Box<dyn Device>) -> Self {
-        Self { inner, written: BTreeMap::new(), done: Vec::new() }
+        let geometry = Geometry { volatile_cache: false, ..inner.geometry().clone() };
+        Self { inner, geometry, written: BTreeMap::new(), done: Vec::new() }
     }
 
     /// Puts every device behind one.
@@ -70,7 +73,7 @@ impl Device for Overlay {
     }
 
     fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
+        &self.geometry
     }
 
     fn submit(&mut self, request: Request) {

@@ -38,6 +38,10 @@ impl Checkpoint {
         if engine.checkpoint_number() >= self.number || !engine.checkpoint_pending() {
             return Some(Ok(()));
         }
+        if engine.has_flush_failed() {
+            // It may be made good any moment, and the checkpoint comes after that.
+            return None;
+        }
         if engine.checkpoint_failed() && !engine.capacity_side_failed() {
             let reason = engine.status().counters.last_checkpoint_error;
             let reason = reason.unwrap_or_else(|| "a device flush failed".to_owned());
@@ -187,7 +191,8 @@ impl Job {
                 }
             }
             if now_ns > self.deadline_ns {
-                return Some(Err("not finished in time: look at `forebay status`, then try again".to_owned()));
+                let reason = backend.pool.engine.read_only_reason().map(|why| format!(" ({why})")).unwrap_or_default();
+                return Some(Err(format!("not finished in time{reason}: look at `forebay status`, then try again")));
             }
             return None;
         }

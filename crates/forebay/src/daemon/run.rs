@@ -16,11 +16,15 @@ use rustix::fs::Mode;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// Set to 1 where the server is to end with the process that started it, as the demo's does.
 pub const STOP_WITH_PARENT: &str = "FOREBAY_STOP_WITH_PARENT";
+
+/// How long a clean stop waits for a failed flush to be made good, and how often it looks.
+const MAKE_GOOD_MAX: Duration = Duration::from_secs(5);
+const MAKE_GOOD_STEP: Duration = Duration::from_millis(5);
 
 /// A control socket; its file goes with it.
 struct ControlSocket(PathBuf);
@@ -151,6 +155,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         warn!("the service manager could not be notified that the server is ready: {error}");
     }
     let ended = reactor.run(&mut backend, &mut daemon);
+    make_good(&mut backend.pool);
     let clean = backend.pool.close();
     ended?;
     if !clean {
@@ -163,6 +168,17 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     }
     info!("stopped cleanly");
     Ok(())
+}
+
+/// Gives a pool whose last flush failed a few attempts to write again what it covered, before it is closed.
+fn make_good(served: &mut Pool) {
+    let started = Instant::now();
+    let mut done = Vec::new();
+    while served.engine.has_flush_failed() && started.elapsed() < MAKE_GOOD_MAX {
+        served.tick(pool::now_ns());
+        served.poll(&mut done);
+        std::thread::sleep(MAKE_GOOD_STEP);
+    }
 }
 
 /// A socket that becomes readable when SIGINT or SIGTERM comes.

@@ -45,6 +45,8 @@ pub enum Kind {
     Talking,
     /// Flushes that fail, of devices that then forget what they covered, and go on.
     Forgetting,
+    /// Power that fails every few requests, in a life that is like one of another kind.
+    Flickering,
 }
 
 impl Kind {
@@ -60,14 +62,14 @@ impl Kind {
         Self::Talking,
     ];
 
-    /// Whether it aims at one window: [`Kind::WINDOWS`], and those that came after them in [`Kind::ALL`].
+    /// Whether it aims at one window: [`Kind::WINDOWS`], and [`Kind::Forgetting`], which came after them.
     #[must_use]
     pub fn is_window(self) -> bool {
-        self as usize >= Self::WINDOWS[0] as usize
+        Self::WINDOWS.contains(&self) || self == Self::Forgetting
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -86,6 +88,7 @@ impl Kind {
         Self::Many,
         Self::Talking,
         Self::Forgetting,
+        Self::Flickering,
     ];
 
     /// Of the life with this seed.

@@ -431,6 +431,17 @@ fn step(shape: &Shape, at: u64, connections: u64, random: &mut Random) -> Step {
     }
 }
 
+/// What a round ends with: the power fails soon after it.
+pub(super) fn ending(shape: &Shape, random: &mut Random) -> Vec<Step> {
+    match shape.kind {
+        Kind::Overtaking => empty_bands(shape, random),
+        Kind::Unmapping => lose_leaf(shape, random),
+        Kind::Reusing => lap(shape, random),
+        Kind::Forgetting => fail_flush(shape, random),
+        _ => Vec::new(),
+    }
+}
+
 /// A round of such a life.
 pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
     let kind = shape.kind;
@@ -444,14 +455,7 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
     let timings = [(1000, 1000), (1000, 20_000), (5_000, 200_000)];
     let is_faulty = at > 0 && random.chance(3, 4);
     let mut steps: Vec<Step> = (0..count).flat_map(|_| steps(shape, at, connections, random)).collect();
-    // The power fails soon after the last one.
-    match kind {
-        Kind::Overtaking => steps.extend(empty_bands(shape, random)),
-        Kind::Unmapping => steps.extend(lose_leaf(shape, random)),
-        Kind::Reusing => steps.extend(lap(shape, random)),
-        Kind::Forgetting => steps.extend(fail_flush(shape, random)),
-        _ => {}
-    }
+    steps.extend(ending(shape, random));
     let end = match random.below(12) {
         0 => End::Stop,
         1 => End::PowerCutInStop { effects: random.below(40) as u32 },

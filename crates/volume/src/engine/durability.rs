@@ -13,7 +13,7 @@ use forebay_block::IoError;
 impl Engine {
     /// A host asks for a flush (or a change of it is to be durable).
     pub(crate) fn client_flush(&mut self, id: u32) {
-        match self.flushes.ask(id, &mut self.journal) {
+        match self.flushes.ask(id, self.holds_changes(), &mut self.journal) {
             Asked::Waits => return,
             Asked::Failed => self.requests.clients[id as usize].error = Some(RequestError::FlushFailed),
             Asked::IsDurable => self.release_durable(),
@@ -33,7 +33,7 @@ impl Engine {
         if self.flushes.begin(self.summaries.arrived(), &self.journal, &mut self.outbox) {
             self.stats.counters.flushes += 1;
             self.end_flush();
-        } else if let Some(ended) = self.flushes.refuse() {
+        } else if let Some(ended) = self.flushes.refuse(self.holds_changes()) {
             self.flush_ended(ended);
         }
     }
@@ -94,6 +94,21 @@ impl Engine {
         }
     }
 
+    /// A write that was to be durable when it ended failed. A device without such writes is asked by the system to flush its
+    /// cache behind one (Linux, block/writeback_cache_control): this may be the one report of what else was lost there.
+    pub(super) fn durable_write_failed(&mut self, device: usize, error: &IoError) {
+        if self.setup.volatile & 1 << device != 0 {
+            self.flush_failed(device, error);
+            self.decide_job_flushes();
+            self.end_flush();
+        }
+    }
+
+    /// Whether changes and flushes wait now: a flush failed a moment ago, and what it covered is being written again.
+    pub(crate) fn holds_changes(&self) -> bool {
+        self.read_only.is_none() && self.flushes.has_failed() && self.rewriter.has_failed_lately(self.clock.now_ns())
+    }
+
     /// A device flush failed: no more writes are taken that would only be refused their flush.
     fn flush_failed(&mut self, device: usize, error: &IoError) {
         self.stats.counters.flush_errors += 1;
@@ -117,13 +132,16 @@ impl Engine {
         if let Some(covered) = covered {
             self.summaries.flushed(covered);
         }
+        let mut is_lost = failed;
         if is_retry && !failed {
+            let lost = self.rewriter.flushed();
             self.stats.counters.flushes_made_good += 1;
-            self.stats.counters.flush_lost_blocks += self.rewriter.flushed();
+            self.stats.counters.flush_lost_blocks += lost;
             self.space.changed = true;
+            is_lost = lost > 0;
         }
         for id in clients {
-            if failed {
+            if is_lost {
                 self.requests.clients[id as usize].error = Some(RequestError::FlushFailed);
             }
             self.answer(id);

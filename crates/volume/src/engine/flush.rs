@@ -166,10 +166,15 @@ impl Flushes {
         self.checkpoint_wants = true;
     }
 
-    /// A host asks for a flush (or a change of it is to be durable).
-    pub fn ask(&mut self, client: u32, journal: &mut Journal) -> Asked {
+    /// A host asks for a flush (or a change of it is to be durable). `waits`: where one has failed, for the one that makes
+    /// that good.
+    pub fn ask(&mut self, client: u32, waits: bool, journal: &mut Journal) -> Asked {
         if self.failure.is_some() {
-            return Asked::Failed;
+            if !waits {
+                return Asked::Failed;
+            }
+            self.waiting.push(client);
+            return Asked::Waits;
         }
         if self.setup.options.faults.flush_is_no_op() {
             return Asked::IsDurable;
@@ -248,14 +253,18 @@ impl Flushes {
         true
     }
 
-    /// Clients of a flush that cannot be begun any more.
-    pub fn refuse(&mut self) -> Option<Ended> {
+    /// Those who wait for a flush that cannot begin: the checkpoint, which would keep what the failed one covered from
+    /// being written again, and clients, unless they are to wait.
+    pub fn refuse(&mut self, clients_wait: bool) -> Option<Ended> {
         if !self.is_due() || self.failure.is_none() {
             return None;
         }
         self.is_wanted = false;
-        let clients = std::mem::take(&mut self.waiting);
+        let clients = if clients_wait { Vec::new() } else { std::mem::take(&mut self.waiting) };
         let checkpoint = std::mem::take(&mut self.checkpoint_wants);
+        if clients.is_empty() && !checkpoint {
+            return None;
+        }
         Some(Ended { failed: true, clients, checkpoint, is_retry: false, covered: None })
     }
 

@@ -56,6 +56,7 @@ use forebay_block::{Buf, Completion as DeviceCompletion, DiskId, IoError, Reques
 use forebay_prism::Prism;
 use map::{Leaf, Loaded, Map};
 use migrate::job_of_waiter;
+use outbox::EndedRequest;
 use outbox::Outbox;
 use place::Bypass;
 use requests::Requests;
@@ -173,8 +174,13 @@ impl Engine {
 
     /// Takes the end of a device request.
     pub fn complete(&mut self, device: usize, completion: DeviceCompletion) {
-        let Some(pending) = self.outbox.ended(device, completion.tag) else { return };
+        let Some(EndedRequest { pending, went_past_caches }) = self.outbox.ended(device, completion.tag) else {
+            return;
+        };
         let DeviceCompletion { result, bufs, .. } = completion;
+        if went_past_caches && let Err(error) = &result {
+            self.durable_write_failed(device, error);
+        }
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Ahead { key } => self.ahead_done(key, result, bufs),
@@ -328,6 +334,12 @@ impl Engine {
     #[must_use]
     pub fn checkpoint_pending(&self) -> bool {
         self.checkpoint.is_pending()
+    }
+
+    /// Whether a flush failed, and what it covered is not made good yet.
+    #[must_use]
+    pub fn has_flush_failed(&self) -> bool {
+        self.flushes.has_failed()
     }
 
     /// Whether the last attempt at a checkpoint was given up.

@@ -85,10 +85,24 @@ impl Pending {
     }
 }
 
+#[derive(Debug)]
+struct InFlight {
+    pending: Pending,
+    goes_past_caches: bool,
+}
+
+/// A request that ended.
+pub(crate) struct EndedRequest {
+    /// What it was for.
+    pub pending: Pending,
+    /// It was a write that was to be durable when it ended.
+    pub went_past_caches: bool,
+}
+
 /// The requests.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    pending: Slab<Pending>,
+    pending: Slab<InFlight>,
     commands: VecDeque<(usize, DeviceRequest)>,
     /// Writes of hosts' data in flight on the fast device, and on all others.
     host_writes: [u32; 2],
@@ -110,7 +124,8 @@ impl Outbox {
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads += 1;
         }
-        let tag = self.pending.insert(pending) as u64;
+        let goes_past_caches = matches!(op, Op::Write { fua: true, .. });
+        let tag = self.pending.insert(InFlight { pending, goes_past_caches }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
@@ -119,9 +134,9 @@ impl Outbox {
         self.commands.pop_front()
     }
 
-    /// A request to a device ended: what it was for. `None` for a tag that nobody knows.
-    pub fn ended(&mut self, device: usize, tag: u64) -> Option<Pending> {
-        let pending = self.pending.try_remove(tag as usize)?;
+    /// A request to a device ended. `None` for a tag that nobody knows.
+    pub fn ended(&mut self, device: usize, tag: u64) -> Option<EndedRequest> {
+        let InFlight { pending, goes_past_caches } = self.pending.try_remove(tag as usize)?;
         if let Pending::Write { .. } = pending {
             self.host_writes[device.min(1)] -= 1;
         }
@@ -131,7 +146,7 @@ impl Outbox {
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads -= 1;
         }
-        Some(pending)
+        Some(EndedRequest { pending, went_past_caches: goes_past_caches })
     }
 
     /// Whether no request is in flight or waits to be sent.
@@ -141,7 +156,7 @@ impl Outbox {
 
     /// What is in progress.
     pub fn in_flight(&self) -> impl Iterator<Item = &Pending> {
-        self.pending.iter().map(|(_, pending)| pending)
+        self.pending.iter().map(|(_, request)| &request.pending)
     }
 
     /// Whether nothing is in flight that changes what devices hold of hosts' data and the map.

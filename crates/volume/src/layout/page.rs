@@ -17,6 +17,7 @@ const LOCATION_BITS: u32 = 38;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
 const CODE_SHIFT: u32 = 41;
 const SPAN_MASK: u64 = (1 << CODE_SHIFT) - 1;
+const ENTRY_MASK: u64 = (1 << 48) - 1;
 const CODE_ZERO: u64 = 1;
 const CODE_DAMAGED: u64 = 2;
 const CODE_DATA: u64 = 8;
@@ -107,15 +108,20 @@ impl Entry {
     }
 }
 
+/// So many bytes of a page, in one load.
+#[inline]
+fn bytes_at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
+    page[at..at + N].as_chunks().0[0]
+}
+
 /// Reads entry `i` of a leaf page with its block checksum.
+#[inline]
 #[must_use]
 pub fn leaf_entry(page: &[u8], i: usize) -> (Entry, u32) {
-    let at = HEADER_BYTES + i * 6;
-    let mut bits = [0u8; 8];
-    bits[..6].copy_from_slice(&page[at..at + 6]);
-    let at = CHECKSUMS_OFFSET + i * 4;
-    let crc = u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-    (Entry::unpack(u64::from_le_bytes(bits)), crc)
+    // One load of eight bytes, of which the last two are the next entry's, or a checksum's, instead of a copy of six.
+    let bits = u64::from_le_bytes(bytes_at(page, HEADER_BYTES + i * 6));
+    let crc = u32::from_le_bytes(bytes_at(page, CHECKSUMS_OFFSET + i * 4));
+    (Entry::unpack(bits & ENTRY_MASK), crc)
 }
 
 /// Writes entry `i` of a leaf page.
@@ -161,13 +167,12 @@ const AGES_OFFSET: usize = 32;
 const CLOCK_END: usize = AGES_OFFSET + CLOCKS;
 
 fn newest_epoch(page: &[u8]) -> u32 {
-    let mut epoch = [0; 4];
-    epoch.copy_from_slice(&page[NEWEST_EPOCH_OFFSET..AGES_OFFSET]);
-    u32::from_le_bytes(epoch)
+    u32::from_le_bytes(bytes_at(page, NEWEST_EPOCH_OFFSET))
 }
 
 /// The epoch in which block `i` of a leaf or one of its neighbours was last written by a host; of what is older than 255
 /// epochs before the newest of the leaf, that.
+#[inline]
 #[must_use]
 pub fn written_epoch(page: &[u8], i: usize) -> u32 {
     newest_epoch(page).saturating_sub(u32::from(page[AGES_OFFSET + i / CLOCK_BLOCKS]))

@@ -2,7 +2,7 @@
 
 use super::report::{OpenError, RecoveryReport};
 use super::survey::Survey;
-use super::written::{read_data, verified};
+use super::written::verified;
 use crate::engine::{Engine, Freed, Leaves};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
@@ -35,7 +35,7 @@ pub(super) fn replay(
     let pool = setup.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    let mut batches = 0;
+    let (mut batches, mut failed) = (0, 0);
     let end = scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
@@ -52,20 +52,22 @@ pub(super) fn replay(
                 blocks += record.data().map_or(0, |(_, blocks)| blocks);
                 group.push((sequence, record));
             }
-            let mut data = if verify { read_data(devices, setup, &group) } else { Vec::new() }.into_iter();
+            let mut keep = Vec::new();
+            if verify {
+                keep = verified(devices, setup, survey, &group, report).map_err(|(device, error)| {
+                    failed = device;
+                    error
+                })?;
+            }
+            let mut keep = keep.into_iter();
             for (sequence, record) in group {
-                let keep = if verify {
-                    verified(devices, setup, survey, (&record, sequence), data.next().flatten(), report)
-                } else {
-                    Vec::new()
-                };
-                replay.record(&record, sequence, &keep);
+                replay.record(&record, sequence, &keep.next().unwrap_or_default());
                 report.records += 1;
             }
         }
         Ok(())
     })
-    .map_err(OpenError::of_device(devices, 0))?;
+    .map_err(OpenError::of_device(devices, failed))?;
     if (batches, end) != (survey.batches, survey.end) {
         // A device that reads differently each time: nothing was written yet, and nothing may be decided by it.
         let source = IoError {

@@ -1,4 +1,6 @@
-//! Whether the data of a record reached the device: recovery looks at each block whose batch is not known to be durable.
+//! Whether the data of a record reached the device: recovery looks at each block whose batch is not known to be durable,
+//! and writes again what it finds. That it can be read does not make it durable: where a flush failed and the power was
+//! not cut since, the device may have given up writing it, and shows it only as long as its cache does.
 
 use super::report::RecoveryReport;
 use super::survey::Survey;
@@ -6,11 +8,68 @@ use crate::engine::Setup;
 use crate::io::Devices;
 use crate::layout::record::Record;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
+use std::collections::BTreeMap;
+
+/// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
+/// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
+/// is better than an older version in silence. What was found is in volatile caches again, of devices that have one.
+///
+/// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
+/// was recorded, applies only while the map names its source.
+///
+/// # Errors
+/// The device, and its failure to take a write.
+pub(super) fn verified(
+    devices: &mut Devices,
+    setup: &Setup,
+    survey: &Survey,
+    records: &[(u64, Record)],
+    report: &mut RecoveryReport,
+) -> Result<Vec<Vec<bool>>, (usize, IoError)> {
+    let mut again = Vec::new();
+    let mut verified = Vec::with_capacity(records.len());
+    for ((sequence, record), data) in records.iter().zip(read_data(devices, setup, records)) {
+        let names = names(record);
+        let location = record.data().map_or(0, |(location, _)| location);
+        let mut keep = vec![true; names.len()];
+        for (i, keep) in keep.iter_mut().enumerate() {
+            let (disk, block, crc) = names[i];
+            let at = location + 8 * i as u64;
+            let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
+            let read = data.as_ref().and_then(|data| data.chunks_exact(4096).nth(i));
+            if read.is_some_and(is_block) {
+                again.push((at, Buf::copy_of(read.unwrap_or_default())));
+            } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
+                // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
+                match read_block(devices, setup, at) {
+                    Some(bytes) if is_block(&bytes) => again.push((at, bytes)),
+                    Some(_) => *keep = setup.options.faults.checksums_ignored(),
+                    None => *keep = data.is_none() || setup.options.faults.checksums_ignored(),
+                }
+            }
+        }
+        report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
+        verified.push(keep);
+    }
+    write_again(devices, setup, again)?;
+    Ok(verified)
+}
+
+/// The blocks that a record says were written, with their checksums.
+fn names(record: &Record) -> Vec<(DiskId, u64, u32)> {
+    match record {
+        Record::Write { disk, block, checksums, .. } => {
+            checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect()
+        }
+        Record::Move { moved, .. } => moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect(),
+        _ => Vec::new(),
+    }
+}
 
 /// Reads the data of these records, in parallel: one by one, each would cost a latency of the device. `None` where a
 /// record has none, and where it cannot be read.
-pub(super) fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
+fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
     let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
     for (i, (_, record)) in records.iter().enumerate() {
@@ -31,51 +90,31 @@ pub(super) fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, R
     data
 }
 
-/// Which blocks of a record have their data on the device; empty where there is nothing to verify. Data that cannot be
-/// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
-/// is better than an older version in silence.
-///
-/// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
-/// was recorded, applies only while the map names its source.
-pub(super) fn verified(
-    devices: &mut Devices,
-    setup: &Setup,
-    survey: &Survey,
-    (record, sequence): (&Record, u64),
-    data: Option<Buf>,
-    report: &mut RecoveryReport,
-) -> Vec<bool> {
-    let location = record.data().map_or(0, |(location, _)| location);
-    let names: Vec<(DiskId, u64, u32)> = match record {
-        Record::Write { disk, block, checksums, .. } => {
-            checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect()
-        }
-        Record::Move { moved, .. } => moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect(),
-        _ => return Vec::new(),
-    };
-    let ignored = setup.options.faults.checksums_ignored();
-    let is_block = |(disk, block, crc): (DiskId, u64, u32), bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
-    let mut keep = vec![true; names.len()];
-    if data.is_none() {
-        // One sector that cannot be read says nothing of the other blocks.
-        for (i, keep) in keep.iter_mut().enumerate() {
-            let (disk, block, crc) = names[i];
-            let at = location + 8 * i as u64;
-            *keep = ignored
-                || survey.was_moved_on(at, disk, block, crc, sequence)
-                || read_block(devices, setup, at).is_none_or(|bytes| is_block(names[i], &bytes));
+/// Writes blocks, in the order of their locations, to where they were read, in requests of neighbours: as they lie already,
+/// so that nothing is changed by it, whatever it is stopped by.
+fn write_again(devices: &mut Devices, setup: &Setup, blocks: Vec<(u64, Buf)>) -> Result<(), (usize, IoError)> {
+    let is_volatile: Vec<bool> = devices.list.iter().map(|device| device.geometry().volatile_cache).collect();
+    let mut writes: Vec<(usize, u64, Vec<SharedBuf>)> = Vec::new();
+    // Of two records of one place the later one's data lies there, of which both found the same.
+    let blocks: BTreeMap<u64, Buf> = blocks.into_iter().collect();
+    for (location, block) in blocks {
+        let Some((device, offset_bytes)) = setup.extents.place(location).filter(|&(device, _)| is_volatile[device])
+        else {
+            continue;
+        };
+        match writes.last_mut() {
+            Some((on, at, bufs)) if (*on, *at + 4096 * bufs.len() as u64) == (device, offset_bytes) => {
+                bufs.push(block.freeze());
+            }
+            _ => writes.push((device, offset_bytes, vec![block.freeze()])),
         }
     }
-    for (i, bytes) in data.iter().flat_map(|data| data.chunks_exact(4096)).enumerate().take(names.len()) {
-        let (disk, block, crc) = names[i];
-        let at = location + 8 * i as u64;
-        keep[i] = ignored
-            || is_block(names[i], bytes)
-            || survey.was_moved_on(at, disk, block, crc, sequence)
-            || read_block(devices, setup, at).is_some_and(|again| is_block(names[i], &again));
-    }
-    report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
-    keep
+    let places: Vec<usize> = writes.iter().map(|&(device, ..)| device).collect();
+    let writes = writes.into_iter().map(|(device, offset_bytes, bufs)| {
+        (device, offset_bytes, Op::Write { bufs: Vectored::Many(bufs), fua: false })
+    });
+    let ended = devices.run(writes.collect());
+    places.into_iter().zip(ended).try_for_each(|(device, ended)| ended.result.map_err(|error| (device, error)))
 }
 
 /// One block; `None` where it cannot be read.

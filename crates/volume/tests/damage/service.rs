@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// damaged blocks into good ones.
 #[test]
 fn moving_damaged_blocks_does_not_launder_them() {
-    let mut met = 0;
+    let (mut met, mut moved) = (0, 0);
     for (name, aged, anatomy, mut random) in pools(0..12) {
         let mut images = aged.images.clone();
         for part in [Part::Slot, Part::BandData, Part::BandData] {
@@ -34,6 +34,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
         world.settle(0).unwrap();
         world.now_ns += 1_000_000_000;
         quiet(&mut world).unwrap();
+        moved += world.pool.engine.status().counters.damaged_moves;
         // What was good is good, and what was damaged is damaged.
         for (_, block) in world.oracle.places() {
             match world.try_read_block(block).unwrap() {
@@ -47,7 +48,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
             }
         }
     }
-    assert!(met > 100, "{met}");
+    assert!(met > 100 && moved > 10, "{met} blocks damaged, {moved} of them moved");
 }
 
 /// The same over random histories with a second round of recovery.

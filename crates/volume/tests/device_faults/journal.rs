@@ -32,7 +32,7 @@ fn a_journal_that_cannot_be_written_makes_the_pool_read_only() {
         (0..8).for_each(|leaf| _ = world.read(leaf * 400 * 8, 8 * 24));
         world.flush();
         world.settle(0).unwrap();
-        assert!(world.failures.is_empty(), "{:?}", world.failures);
+        assert!(world.failures.is_empty(), "{:?} {:?}", world.failures, world.pool.engine.status().counters);
         recover(world, &mut random).unwrap();
     }
 }
@@ -48,8 +48,10 @@ fn a_journal_write_that_fails_once_is_repeated() {
         world.shared[FAST].plan(Fault { carried_out, count: 3, ..Fault::range(Target::Writes, range.clone()) });
         world.write(0, 8, true, None);
         world.settle(0).unwrap();
-        assert!(world.failures.is_empty() && world.pool.engine.read_only_reason().is_none());
         assert_eq!(world.shared[FAST].struck(), 3);
+        assert!(world.failures.is_empty() && world.pool.engine.read_only_reason().is_none());
+        // The batch went past the cache: its failure may have been the one report of a lost cache.
+        assert_eq!(world.pool.engine.status().counters.flushes_made_good, 1);
         recover(world, &mut Random::new(3)).unwrap();
     }
 }
@@ -70,7 +72,7 @@ fn writes_do_not_wait_for_ever_for_a_checkpoint_that_cannot_be_written() {
         world.failures.clear();
         world.read(0, 8);
         world.settle(0).unwrap();
-        assert!(world.failures.is_empty(), "{:?}", world.failures);
+        assert!(world.failures.is_empty(), "{:?} {:?}", world.failures, world.pool.engine.status().counters);
         recover(world, &mut random).unwrap();
     }
 }

@@ -1,17 +1,11 @@
 //! What is kept for the capacity tier to be opened alone, and bands that wait for it.
 
 use crate::alone::{Alone, Seen, band_blocks};
-use crate::device::{Fate, Kind, Region, Seen as Request};
-use crate::rig::{BULK, CAPACITY, Rig, Setup, held, superblock};
-use forebay_volume::{Op, RequestError};
+use crate::device::{Kind, Region, Seen as Request};
+use crate::rig::{BULK, CAPACITY, Rig, Setup, failed, held, superblock};
+use forebay_volume::Op;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-pub fn write(rig: &mut Rig, first: u64, blocks: u64, version: u32) {
-    let token = rig.write_run(first, blocks, version, false, BULK);
-    rig.wait(token).unwrap();
-    rig.flush();
-}
 
 /// A band was being trimmed when a checkpoint began: the capacity-side root named it as it had been before, and what was
 /// written into it afterwards was not looked for when the capacity tier was opened alone.
@@ -20,9 +14,9 @@ fn a_band_that_is_being_trimmed_is_free_to_the_capacity_side_checkpoint() {
     let setup = Setup::default();
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
-    write(&mut rig, 0, band, 1);
+    rig.put_run(0, band, 1);
     rig.checkpoint();
-    write(&mut rig, 0, band, 2);
+    rig.put_run(0, band, 2);
     rig.devices[CAPACITY].rule(|seen| held(seen.kind == Kind::Discard));
     rig.checkpoint();
     assert!(rig.pool.engine.activity().trim);
@@ -31,7 +25,7 @@ fn a_band_that_is_being_trimmed_is_free_to_the_capacity_side_checkpoint() {
     rig.devices[CAPACITY].heal();
     rig.polls(20);
     let before = rig.find(CAPACITY, 0, 2)[0];
-    write(&mut rig, 0, band, 3);
+    rig.put_run(0, band, 3);
     let reused = rig.find(CAPACITY, 0, 3)[0];
     assert!(rig.band(CAPACITY, reused) < rig.band(CAPACITY, before), "the band was not used again");
     let devices = rig.cut(|_| false);
@@ -47,14 +41,14 @@ fn nothing_is_collected_for_bands_that_are_being_trimmed() {
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
     // Of 13 bands eight are full; then three are emptied by writes to three others, and one has some garbage.
-    write(&mut rig, 0, 8 * band, 1);
+    rig.put_run(0, 8 * band, 1);
     let reads = Arc::new(AtomicU64::new(0));
     let count = reads.clone();
     rig.devices[CAPACITY].rule(move |seen| {
         count.fetch_add(u64::from(seen.is(Kind::Read, Region::Bands)), Ordering::Relaxed);
         held(seen.kind == Kind::Discard)
     });
-    write(&mut rig, 0, 3 * band, 2);
+    rig.put_run(0, 3 * band, 2);
     rig.put(5 * band, 2, None);
     rig.checkpoint();
     rig.polls(50);
@@ -73,16 +67,8 @@ fn a_writer_waits_for_bands_that_are_being_trimmed() {
     let setup = Setup { fast_bytes: 3 << 20, capacity_bytes: 1 << 20, ..Setup::default() };
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
-    write(&mut rig, 0, 4 * band, 1);
-    let mut written = 4 * band;
-    loop {
-        let token = rig.write(written, 1, None);
-        match rig.wait(token) {
-            Ok(_) => written += 1,
-            Err(RequestError::NoSpace) => break,
-            other => panic!("block {written}: {other:?}"),
-        }
-    }
+    rig.put_run(0, 4 * band, 1);
+    let written = rig.fill(4 * band);
     rig.devices[CAPACITY].rule(|seen| held(seen.kind == Kind::Discard));
     let discard = rig.submit_to(rig.disk, 0, 4 * band * 4096, Op::Discard, false, None);
     rig.wait(discard).unwrap();
@@ -107,7 +93,7 @@ fn is_area_write(seen: &Request<'_>) -> bool {
 
 /// What was written to the capacity-side area fails from now on.
 fn fail_area(rig: &Rig) {
-    rig.devices[CAPACITY].rule(|seen| if is_area_write(seen) { Fate::Failed } else { Fate::Good });
+    rig.devices[CAPACITY].rule(|seen| failed(is_area_write(seen)));
 }
 
 /// One sector of the capacity-side area could not be written: every checkpoint was given up, the journal filled, and writes
@@ -117,12 +103,12 @@ fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
     let setup = Setup::default();
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
-    write(&mut rig, 0, band, 1);
-    write(&mut rig, 100, band, 1);
+    rig.put_run(0, band, 1);
+    rig.put_run(100, band, 1);
     rig.checkpoint();
     let first = rig.pool.engine.checkpoint_number();
     fail_area(&rig);
-    write(&mut rig, 0, band, 2);
+    rig.put_run(0, band, 2);
     rig.put(200, 2, None);
     for _ in 0..4 {
         rig.pool.engine.request_checkpoint(false);
@@ -135,7 +121,7 @@ fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
     // The band that it named is used again.
     rig.checkpoint();
     rig.polls(20);
-    write(&mut rig, 0, band, 3);
+    rig.put_run(0, band, 3);
     let reused = rig.find(CAPACITY, 0, 3)[0];
     assert_eq!(rig.band(CAPACITY, reused), 0);
     rig.checkpoint();
@@ -172,7 +158,7 @@ fn a_capacity_side_that_could_not_be_written_is_written_again() {
     rig.devices[CAPACITY].rule(move |seen| {
         let is_newest = (header..header + area.root_len_bytes).contains(&seen.offset_bytes);
         assert!(!is_area_write(seen) || !is_newest, "the newest root is written over");
-        if is_area_write(seen) { Fate::Failed } else { Fate::Good }
+        failed(is_area_write(seen))
     });
     for version in 2..8 {
         rig.put(version, 1, BULK);
@@ -211,7 +197,7 @@ fn a_pool_whose_capacity_side_cannot_be_written_is_stopped_and_opened() {
     devices[CAPACITY].rule(move |seen| {
         let end = area.offset_bytes + area.len_bytes();
         let is_area = (area.offset_bytes..end).contains(&seen.offset_bytes);
-        if seen.kind == Kind::Write && is_area { Fate::Failed } else { Fate::Good }
+        failed(seen.kind == Kind::Write && is_area)
     });
     let mut rig = Rig::open(&setup, devices).unwrap();
     assert!(rig.pool.engine.status().capacity_checkpoint_error.is_some());
@@ -239,7 +225,7 @@ fn what_cannot_be_read_of_the_capacity_side_is_made_anew_when_the_pool_is_opened
     let area = superblock(&devices).capacity_area;
     devices[CAPACITY].rule(move |seen| {
         let is_area = (area.offset_bytes..area.page_offset_bytes(0)).contains(&seen.offset_bytes);
-        if seen.kind == Kind::Read && is_area { Fate::Failed } else { Fate::Good }
+        failed(seen.kind == Kind::Read && is_area)
     });
     let rig = Rig::open(&setup, devices).unwrap();
     let status = rig.pool.engine.status();
@@ -260,9 +246,9 @@ fn many_bands_that_wait_or_one_for_long_are_reason_for_a_checkpoint() {
     let setup = Setup::default();
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
-    write(&mut rig, 0, band, 1);
+    rig.put_run(0, band, 1);
     let before = rig.pool.engine.checkpoint_number();
-    write(&mut rig, 0, band, 2);
+    rig.put_run(0, band, 2);
     rig.polls(100);
     assert_eq!(rig.pool.engine.checkpoint_number(), before, "one band of many");
     rig.pass_ms(601_000);
@@ -270,8 +256,8 @@ fn many_bands_that_wait_or_one_for_long_are_reason_for_a_checkpoint() {
     assert_eq!(rig.pool.engine.checkpoint_number(), before + 1, "one for long");
     rig.pass_ms(601_000);
     assert_eq!(rig.pool.engine.checkpoint_number(), before + 1, "none");
-    write(&mut rig, 0, 4 * band, 3);
-    write(&mut rig, 0, 4 * band, 4);
+    rig.put_run(0, 4 * band, 3);
+    rig.put_run(0, 4 * band, 4);
     rig.polls(100);
     assert!(rig.pool.engine.checkpoint_number() > before + 1, "many");
 }

@@ -1,7 +1,7 @@
 //! Collection of bands that hold damaged blocks.
 
 use crate::device::{Fate, Kind, Region, Seen};
-use crate::rig::{BULK, CAPACITY, Rig, Setup, findings, labels};
+use crate::rig::{BULK, CAPACITY, Rig, Setup, failed, findings, labels};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -134,7 +134,7 @@ fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
             bad.retain(|_, (_, sector)| !seen.covers(*sector));
         }
         let is_hit = seen.kind == Kind::Read && bad.values().any(|&(_, sector)| seen.covers(sector));
-        if is_hit { Fate::Failed } else { Fate::Good }
+        failed(is_hit)
     });
     let mut lost = BTreeMap::new();
     for _ in 0..30 {

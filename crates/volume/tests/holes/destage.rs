@@ -1,7 +1,7 @@
 //! Destage: what happens to blocks on their way from the fast tier to a band.
 
 use crate::device::{Fate, Kind, Region, Seen};
-use crate::rig::{CAPACITY, FAST, Rig, Setup, findings, held, is_page_read};
+use crate::rig::{CAPACITY, FAST, Rig, Setup, failed, findings, held, is_page_read};
 use forebay_volume::EngineOptions;
 
 /// Destages at once whatever may be.
@@ -163,11 +163,7 @@ fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
     let bad = rig.find(FAST, 13, 1)[0] + 1024;
     let options = destaging(&rig.setup.options);
     let mut rig = rig.restart(options);
-    rig.devices[FAST].rule(
-        move |seen| {
-            if seen.kind == Kind::Read && seen.covers(bad) { Fate::Failed } else { Fate::Good }
-        },
-    );
+    rig.devices[FAST].rule(move |seen| failed(seen.kind == Kind::Read && seen.covers(bad)));
     for _ in 0..60 {
         rig.pass_ms(1000);
     }

@@ -149,7 +149,10 @@ impl Core {
     fn end(&mut self, came: u64, request: Request, fate: Fate) -> Completion {
         let Request { tag, offset_bytes, op, .. } = request;
         let mut result = Ok(());
-        if fate == Fate::Failed {
+        if fate == Fate::Lost {
+            self.unflushed.clear();
+        }
+        if matches!(fate, Fate::Failed | Fate::Lost) {
             let operation = if matches!(op, Op::Read { .. }) { "read" } else { "change" };
             result = Err(IoError { kind: IoErrorKind::Medium, operation, offset_bytes, os_error: 5 });
         }

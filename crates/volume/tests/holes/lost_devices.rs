@@ -1,9 +1,8 @@
 //! Pools of which devices are lost: what is shown, and what is reported.
 
 use crate::alone::{Alone, Seen, band_blocks};
-use crate::capacity_side::write;
-use crate::device::{Fate, Kind, Region, Scripted};
-use crate::rig::{BULK, CAPACITY, FAST, Rig, Setup, classes, held, superblock};
+use crate::device::{Kind, Region, Scripted};
+use crate::rig::{BULK, CAPACITY, FAST, Rig, Setup, classes, failed, held, superblock};
 use forebay_block::Device;
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::{AloneError, open_degraded};
@@ -52,7 +51,7 @@ fn crash_between_headers(checkpoints: u32) {
     // The opening comes as far as its pages.
     devices[CAPACITY].rule(move |seen| {
         let is_root = (area.offset_bytes..area.page_offset_bytes(0)).contains(&seen.offset_bytes);
-        if seen.kind == Kind::Write && is_root { Fate::Failed } else { Fate::Good }
+        failed(seen.kind == Kind::Write && is_root)
     });
     let rig = Rig::open(&setup, devices).unwrap();
     let devices = rig.cut(|_| false);
@@ -79,16 +78,14 @@ fn what_is_behind_data_that_cannot_be_read_may_be_older() {
     let setup = Setup::default();
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
-    write(&mut rig, 0, band, 1);
+    rig.put_run(0, band, 1);
     rig.checkpoint();
-    write(&mut rig, 0, band, 2);
-    write(&mut rig, 0, band, 3);
-    write(&mut rig, 100, band, 3);
+    rig.put_run(0, band, 2);
+    rig.put_run(0, band, 3);
+    rig.put_run(100, band, 3);
     let unreadable = [rig.find(CAPACITY, 0, 3)[0], rig.find(CAPACITY, 100, 3)[0]];
     let devices = rig.cut(|_| false);
-    devices[CAPACITY].rule(move |seen| {
-        if seen.kind == Kind::Read && unreadable.contains(&seen.offset_bytes) { Fate::Failed } else { Fate::Good }
-    });
+    devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Read && unreadable.contains(&seen.offset_bytes)));
     let mut alone = Alone::open(&setup, &devices);
     assert_eq!(
         [0, 1, 100, 101].map(|block| alone.see(block)),
@@ -100,9 +97,7 @@ fn what_is_behind_data_that_cannot_be_read_may_be_older() {
     drop(alone);
     // A summary that cannot be read is reported.
     let summary = unreadable[1] + band * 4096;
-    devices[CAPACITY].rule(move |seen| {
-        if seen.kind == Kind::Read && seen.offset_bytes == summary { Fate::Failed } else { Fate::Good }
-    });
+    devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Read && seen.offset_bytes == summary));
     let alone = Alone::open(&setup, &devices);
     assert!(alone.report.warnings.iter().any(|w| w.contains("1 summaries")), "{:?}", alone.report.warnings);
 }

@@ -1,7 +1,7 @@
 //! Devices that misread once, and reads across what cannot be read.
 
 use crate::device::{Fate, Kind, Region};
-use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, is_page_read, label};
+use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, failed, is_page_read, label};
 use forebay_block::{Buf, ClassId};
 use forebay_volume::{Op, Outcome};
 use std::sync::{Arc, Mutex};
@@ -65,10 +65,7 @@ fn hole_06_a_failed_read_of_a_map_page_is_read_again() {
     let options = rig.setup.options.clone();
     let mut rig = rig.restart(options);
     let mut is_due = true;
-    rig.devices[FAST].rule(move |seen| match is_page_read(seen) && std::mem::take(&mut is_due) {
-        true => Fate::Failed,
-        false => Fate::Good,
-    });
+    rig.devices[FAST].rule(move |seen| failed(is_page_read(seen) && std::mem::take(&mut is_due)));
     assert_eq!(rig.get(3), Ok(1));
 }
 
@@ -97,9 +94,6 @@ fn a_summary_that_cannot_be_read_costs_nothing_that_lies_around_it() {
     });
     reads_whole(&mut rig);
     assert_eq!(*lengths.lock().unwrap(), [BLOCKS as usize + 1]);
-    rig.devices[CAPACITY].rule(move |seen| match seen.kind == Kind::Read && seen.covers(summary) {
-        true => Fate::Failed,
-        false => Fate::Good,
-    });
+    rig.devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Read && seen.covers(summary)));
     reads_whole(&mut rig);
 }

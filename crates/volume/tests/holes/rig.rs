@@ -99,6 +99,11 @@ pub fn held(is_held: bool) -> Fate {
     if is_held { Fate::Held } else { Fate::Good }
 }
 
+/// Fails what a condition says.
+pub fn failed(is_failed: bool) -> Fate {
+    if is_failed { Fate::Failed } else { Fate::Good }
+}
+
 /// What a request came to: nothing yet, or its end.
 pub type Answer = Result<Outcome, RequestError>;
 
@@ -277,6 +282,25 @@ impl Rig {
     pub fn put(&mut self, block: u64, version: u32, tag: Option<ClassId>) {
         let token = self.write(block, version, tag);
         self.wait(token).unwrap();
+    }
+
+    /// Writes blocks to the capacity tier, durably.
+    pub fn put_run(&mut self, first: u64, blocks: u64, version: u32) {
+        let token = self.write_run(first, blocks, version, false, BULK);
+        self.wait(token).unwrap();
+        self.flush();
+    }
+
+    /// Writes one block after the other until there is no space; returns the first that was not written.
+    pub fn fill(&mut self, mut next: u64) -> u64 {
+        loop {
+            let token = self.write(next, 1, None);
+            match self.wait(token) {
+                Ok(_) => next += 1,
+                Err(RequestError::NoSpace) => return next,
+                other => panic!("block {next}: {other:?}"),
+            }
+        }
     }
 
     /// Reads a block: its version (0: zeros), or what is wrong with it.

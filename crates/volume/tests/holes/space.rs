@@ -1,8 +1,8 @@
 //! Space that is given back, or is not; and room in the journal.
 
 use crate::device::{Fate, Kind, Region};
-use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, findings, has_data, held};
-use forebay_volume::{EngineOptions, Op, RequestError};
+use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held};
+use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,15 +15,7 @@ fn hole_11_a_woken_discard_behind_a_writer_that_waits_for_space() {
     let options = EngineOptions { destage_above_percent: 75, ..base };
     let setup = Setup { fast_bytes: 3 << 20, capacity_bytes: 1 << 20, options, ..Setup::default() };
     let mut rig = Rig::new(&setup);
-    let mut written = 0;
-    loop {
-        let token = rig.write(written, 1, None);
-        match rig.wait(token) {
-            Ok(_) => written += 1,
-            Err(RequestError::NoSpace) => break,
-            other => panic!("block {written}: {other:?}"),
-        }
-    }
+    let written = rig.fill(0);
     assert!(written > 300, "{written}");
     rig.flush();
     rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Journal)));
@@ -50,10 +42,7 @@ fn hole_11_b_a_lost_journal_batch_leaks_nothing() {
     rig.put(0, 1, None);
     rig.put(1, 1, BULK);
     rig.flush();
-    rig.devices[FAST].rule(|seen| match seen.is(Kind::Write, Region::Journal) {
-        true => Fate::Failed,
-        false => Fate::Good,
-    });
+    rig.devices[FAST].rule(|seen| failed(seen.is(Kind::Write, Region::Journal)));
     let failed = [rig.write_run(0, 8, 2, false, None), rig.write_run(8, 8, 2, false, BULK)];
     for token in failed {
         assert!(rig.wait(token).is_err());

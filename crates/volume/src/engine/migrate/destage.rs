@@ -77,7 +77,6 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     for i in 0..LEAF_ENTRIES {
         let page = &rooms.map.frames.get(frame).page;
         let (entry, checksum) = page::leaf_entry(page, i);
-        let epoch = page::written_epoch(page, i);
         let Entry::Data { location, class } = entry else { continue };
         if !rooms.setup.extents.is_fast(location) || !may_destage(rooms.prism, class) {
             continue;
@@ -87,6 +86,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
             // Another job has it.
             continue;
         }
+        let epoch = page::written_epoch(page, i);
         // Another time: it is about to be written anew, and its origin would not be clear.
         let epoch = if is_changing(rooms, frame, i) { epoch.max(cutoff.saturating_add(1)) } else { epoch };
         let Some(job) = rooms.migrate.job_mut(id) else { return };

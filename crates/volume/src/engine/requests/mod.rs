@@ -139,11 +139,11 @@ impl Engine {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         if client.error.is_none() && client.fua {
             match client.kind {
-                // Its pieces went past the caches. Not where a flush has failed meanwhile: the journal before them may
-                // be lost then, and it is a restart that finds out.
-                ClientKind::Write if self.flushes.has_failed() => client.error = Some(RequestError::FlushFailed),
-                // What a sweep found cleared already may have been cleared a moment ago, and not durably.
-                ClientKind::Sweep { .. } => {
+                // Its pieces went past the caches.
+                ClientKind::Write if !self.flushes.has_failed() => {}
+                // A flush has failed meanwhile: the journal before them may be lost. And what a sweep found cleared already
+                // may have been cleared a moment ago, and not durably.
+                ClientKind::Write | ClientKind::Sweep { .. } => {
                     client.fua = false;
                     return self.client_flush(id);
                 }

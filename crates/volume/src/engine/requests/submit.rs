@@ -32,7 +32,10 @@ impl Engine {
             return answer(self, Err(RequestError::OutOfRange));
         }
         let changes = matches!(op, Op::Write(_) | Op::Discard | Op::WriteZeroes { .. } | Op::Reclass);
-        if changes && let Some(reason) = self.refusal() {
+        if changes
+            && let Some(reason) = self.refusal()
+            && !self.holds_changes()
+        {
             let reason = reason.to_owned();
             return answer(self, Err(RequestError::ReadOnly(reason)));
         }

@@ -44,8 +44,10 @@ impl Engine {
             self.flushes.want();
         }
         let hopeless = self.checkpoint.hopeless(&self.stats.counters);
-        let error = if self.flushes.has_failed() {
-            // Nothing can be freed any more: neither journal nor space.
+        let error = if self.holds_changes() {
+            return;
+        } else if self.flushes.has_failed() {
+            // Nothing can be freed now: neither journal nor space.
             RequestError::FlushFailed
         } else if matches!(wants, Wants::Journal | Wants::Checkpoint)
             && let Some(why) = hopeless

@@ -8,6 +8,8 @@ pub(crate) enum Wants {
     /// Its turn in its range.
     #[default]
     Turn,
+    /// A flush that makes one good which failed.
+    Flush,
     /// Room in the journal.
     Journal,
     /// A checkpoint: too many leaves are dirty.
@@ -19,12 +21,12 @@ pub(crate) enum Wants {
 /// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    queues: [VecDeque<u32>; 4],
+    queues: [VecDeque<u32>; 5],
 }
 
 impl Waiting {
     /// In the order in which they are tried again: those who only waited for their turn first.
-    pub const REASONS: [Wants; 4] = [Wants::Turn, Wants::Journal, Wants::Checkpoint, Wants::Space];
+    pub const REASONS: [Wants; 5] = [Wants::Turn, Wants::Flush, Wants::Journal, Wants::Checkpoint, Wants::Space];
 
     /// The queue of a reason.
     pub fn queue(&mut self, wants: Wants) -> &mut VecDeque<u32> {

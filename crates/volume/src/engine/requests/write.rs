@@ -21,7 +21,8 @@ fn blocks_to_store(data: &[u8]) -> u64 {
 
 /// Whether a block holds only zeros. Data rarely starts with a zero word, so the first word decides most.
 fn is_zero(block: &[u8]) -> bool {
-    block[..8] == [0; 8] && block.iter().all(|&byte| byte == 0)
+    let (lines, rest) = block.as_chunks::<64>();
+    block[..8] == [0; 8] && lines.iter().all(|line| *line == [0; 64]) && rest.iter().all(|&byte| byte == 0)
 }
 
 impl Engine {
@@ -31,6 +32,9 @@ impl Engine {
             return;
         };
         let (disk, leaf) = (piece.disk, piece.leaf);
+        if self.holds_changes() {
+            return self.stall(id, Wants::Flush);
+        }
         if let Some(reason) = self.refusal() {
             let reason = reason.to_owned();
             return self.fail_piece(id, RequestError::ReadOnly(reason));
@@ -69,7 +73,7 @@ impl Engine {
     /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
     /// by the leaves dirtied before and during one checkpoint.
     pub(crate) fn may_dirty(&self, frame: u32) -> bool {
-        self.map.frames.get(frame).dirty && !self.map.frames.get(frame).frozen || !self.is_full_of_changes()
+        self.checkpoint.may_dirty(self.map.frames.get(frame), self.requests.executing)
     }
 
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable

@@ -25,6 +25,8 @@ const IN_FLIGHT_MAX: usize = 64;
 const WAIT_NS: u64 = 100_000_000;
 /// Longest wait.
 const WAIT_MAX_NS: u64 = 30_000_000_000;
+/// Changes and flushes wait for so long after the first failure, three attempts, and are refused then.
+const HOLD_NS: u64 = 1_000_000_000;
 /// Attempts that what cannot be read makes fail: after that it is lost.
 const READ_ATTEMPTS: u32 = 4;
 
@@ -48,6 +50,8 @@ pub(crate) struct Rewriter {
     /// Sequences that never took effect: their data is nobody's.
     cancelled: BTreeSet<u64>,
     in_flight: usize,
+    /// When the first flush failed of what is not made good.
+    failed_since_ns: Option<u64>,
     /// Attempts since the flush failed.
     attempts: u32,
     has_failed: bool,
@@ -79,6 +83,7 @@ impl Rewriter {
             next_batch: 0,
             cancelled: BTreeSet::new(),
             in_flight: 0,
+            failed_since_ns: None,
             attempts: 0,
             has_failed: false,
             lost: 0,
@@ -88,6 +93,7 @@ impl Rewriter {
 
     /// A flush failed, also one of an attempt: the next attempt is after a while.
     pub fn flush_failed(&mut self, now_ns: u64) {
+        self.failed_since_ns.get_or_insert(now_ns);
         match self.phase {
             Phase::Writing => self.has_failed = true,
             // Of another device, or of a job beside it: the wait has begun.
@@ -100,6 +106,11 @@ impl Rewriter {
         self.phase = Phase::Waiting;
         self.not_before_ns = now_ns.saturating_add(self.wait_ns);
         self.wait_ns = (2 * self.wait_ns).min(WAIT_MAX_NS);
+    }
+
+    /// Whether a flush failed so shortly ago that it is worth waiting for the attempts.
+    pub fn has_failed_lately(&self, now_ns: u64) -> bool {
+        self.failed_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) < HOLD_NS)
     }
 
     /// Whether an attempt is in progress.
@@ -161,7 +172,7 @@ impl Rewriter {
 
     /// The flush of an attempt succeeded: blocks and pages that were lost.
     pub fn flushed(&mut self) -> u64 {
-        (self.phase, self.wait_ns, self.attempts) = (Phase::Waiting, WAIT_NS, 0);
+        (self.phase, self.wait_ns, self.attempts, self.failed_since_ns) = (Phase::Waiting, WAIT_NS, 0, None);
         std::mem::take(&mut self.lost)
     }
 
