@@ -54,7 +54,10 @@ impl Scenario {
     pub fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
         if Kind::of(seed) == Kind::Flickering {
-            return flickering::life(seed, &mut random);
+            // None of its rounds is a last one: that may hold a lie.
+            let round_of = |random: &mut Random, shape: &Shape, at| round(random, shape, at, u64::MAX);
+            let (shape, rounds) = flickering::life(&mut random, shape, round_of);
+            return Self { seed, shape, rounds };
         }
         let shape = shape(Kind::of(seed), &mut random);
         let count = if shape.kind.is_window() { 2 + random.below(3) } else { 2 + random.below(7) };

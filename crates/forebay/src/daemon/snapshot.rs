@@ -4,7 +4,7 @@ use crate::config::place_name;
 use crate::pool::{Left, PoolBackend};
 use forebay_export::{Listen, ServerControl};
 use forebay_prism::ClassStats;
-use forebay_volume::engine::TierStatus;
+use forebay_volume::engine::{Counters, TierStatus};
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::RecoveryReport;
@@ -118,30 +118,37 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "p99": latency(0.99),
             "p999": latency(0.999),
         },
-        "counters": {
-            "map_misses": counters.map_misses,
-            "damaged_pages": counters.damaged_pages,
-            "damaged_reads": counters.damaged_reads,
-            "damaged_moves": counters.damaged_moves,
-            "request_errors": counters.request_errors,
-            "stalls": counters.stalls,
-            "spilled_blocks": counters.spilled_blocks,
-            "reclass_refused_blocks": counters.reclass_refused_blocks,
-            "journal_bytes": counters.journal_bytes,
-            "map_bytes": counters.map_bytes,
-            "capacity_side_bytes": counters.capacity_side_bytes,
-            "flushes": counters.flushes,
-            "flush_errors": counters.flush_errors,
-            "last_flush_error": counters.last_flush_error,
-            "flushes_made_good": counters.flushes_made_good,
-            "flush_lost_blocks": counters.flush_lost_blocks,
-            "checkpoints": counters.checkpoints,
-            "checkpoint_errors": counters.checkpoint_errors,
-            "last_checkpoint_error": counters.last_checkpoint_error,
-            "summary_errors": counters.summary_errors,
-            "trim_errors": counters.trim_errors,
-            "mover_errors": counters.migration_errors,
-        },
+        "counters": described(counters),
+    })
+}
+
+/// What was counted since the start.
+fn described(counters: &Counters) -> Value {
+    json!({
+        "map_misses": counters.map_misses,
+        "damaged_pages": counters.damaged_pages,
+        "damaged_reads": counters.damaged_reads,
+        "ahead_read_bytes": counters.ahead_read_bytes,
+        "ahead_used_bytes": counters.ahead_used_bytes,
+        "damaged_moves": counters.damaged_moves,
+        "request_errors": counters.request_errors,
+        "stalls": counters.stalls,
+        "spilled_blocks": counters.spilled_blocks,
+        "reclass_refused_blocks": counters.reclass_refused_blocks,
+        "journal_bytes": counters.journal_bytes,
+        "map_bytes": counters.map_bytes,
+        "capacity_side_bytes": counters.capacity_side_bytes,
+        "flushes": counters.flushes,
+        "flush_errors": counters.flush_errors,
+        "last_flush_error": counters.last_flush_error,
+        "flushes_made_good": counters.flushes_made_good,
+        "flush_lost_blocks": counters.flush_lost_blocks,
+        "checkpoints": counters.checkpoints,
+        "checkpoint_errors": counters.checkpoint_errors,
+        "last_checkpoint_error": counters.last_checkpoint_error,
+        "summary_errors": counters.summary_errors,
+        "trim_errors": counters.trim_errors,
+        "mover_errors": counters.migration_errors,
     })
 }
 

@@ -6,7 +6,7 @@ use super::pick::pick;
 use super::round::{End, Round};
 use super::shape::Shape;
 use super::step::{LEAF_BLOCKS, Step};
-use super::{Scenario, round, shape, windows};
+use super::windows;
 use crate::fault::Fault;
 use crate::order::{Hold, Region, What};
 use forebay_block::Random;
@@ -42,19 +42,22 @@ const ROUNDS: usize = 40;
 /// each cut.
 const LEAVES_MAX: u64 = 8;
 
-/// The life that follows from a seed.
-pub(super) fn life(seed: u64, random: &mut Random) -> Scenario {
-    let shape = small(shape(pick(random, &LIKE), random));
+/// Such a life: its shape and its rounds, of one like it whose shape and rounds `shape_of` and `round_of` give.
+pub(super) fn life(
+    random: &mut Random,
+    shape_of: impl Fn(Kind, &mut Random) -> Shape,
+    round_of: impl Fn(&mut Random, &Shape, u64) -> Round,
+) -> (Shape, Vec<Round>) {
+    let shape = small(shape_of(pick(random, &LIKE), random));
     // What fills the pool; and never the last round of a life, which may hold a lie.
-    let mut rounds =
-        vec![Round { wounds: Vec::new(), opening_faults: Vec::new(), ..round(random, &shape, 0, u64::MAX) }];
+    let mut rounds = vec![Round { wounds: Vec::new(), opening_faults: Vec::new(), ..round_of(random, &shape, 0) }];
     for at in 1.. {
         if rounds.len() >= ROUNDS {
             break;
         }
-        cut(&round(random, &shape, at, u64::MAX), &shape, random, &mut rounds);
+        cut(&round_of(random, &shape, at), &shape, random, &mut rounds);
     }
-    Scenario { seed, shape, rounds }
+    (shape, rounds)
 }
 
 /// The same with a disk that is read in little time.

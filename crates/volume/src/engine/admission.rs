@@ -89,10 +89,13 @@ impl Engine {
             place,
             streams,
             fast_is_behind: self.outbox.fast_is_behind(),
+            changes: self.requests.executing,
             free: self.space.data_slots_free(),
             // Half of what should be free for hosts is gone: destage does not keep up.
             threshold: by_share.min(self.free_slots_wanted().div_ceil(2)),
         };
+        let (staged, destaged) = self.stats.staged_and_destaged_blocks();
+        self.bypass.learn(staged, destaged, self.space.slots.total());
         self.bypass.goes_to_fast_first(&situation, blocks)
     }
 }

@@ -4,18 +4,19 @@ use super::checkpoint::Checkpoint;
 use super::clock::Clock;
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::flush::Flushes;
-use super::limits::Limits;
+use super::limits::{GROUP_BYTES, Limits, ahead_groups};
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
 use super::place::Bypass;
+use super::requests::{Ahead, Requests};
 use super::rewrite::Rewriter;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
 use super::summaries::Summaries;
 use super::watermark::WatermarkWriter;
-use super::{Engine, EngineOptions, Requests};
+use super::{Engine, EngineOptions};
 use crate::journal::{Journal, JournalGeometry};
 use crate::layout::capacity_root::pages_of_disk;
 use crate::layout::root::Root;
@@ -111,8 +112,9 @@ impl Parts {
         // frames a checkpoint would follow every few writes.
         let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
         let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
-        let jobs = jobs + copies;
-        let frames = options.frames.unwrap_or(fitting.saturating_sub(jobs).max(FRAMES_MIN) as usize);
+        let ahead = ahead_groups(options.memory_limit_bytes);
+        let others = jobs + copies + (ahead as u64 * GROUP_BYTES).div_ceil(FRAME_BYTES);
+        let frames = options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
             len_bytes: superblock.journal_len_bytes,
@@ -143,7 +145,7 @@ impl Parts {
             watermark: WatermarkWriter::new(setup.clone()),
             checkpoint,
             migrate: Default::default(),
-            requests: Requests::default(),
+            requests: Requests::new(Ahead::new(ahead)),
             copies: Default::default(),
             read_only: None,
             setup,

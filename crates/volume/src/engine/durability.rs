@@ -8,9 +8,73 @@ use super::rewrite::{Lost, Step};
 use super::{Engine, batches, release};
 use crate::journal::Sealed;
 use crate::request::RequestError;
-use forebay_block::IoError;
+use forebay_block::{DiskId, IoError};
+use std::collections::BTreeSet;
 
 impl Engine {
+    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    pub fn request_checkpoint(&mut self, clean: bool) {
+        self.checkpoint.request(clean);
+    }
+
+    /// Checkpoints given up since the start.
+    #[must_use]
+    pub fn checkpoints_given_up(&self) -> u64 {
+        self.stats.counters.checkpoint_errors
+    }
+
+    /// Number of the last durable checkpoint.
+    #[must_use]
+    pub fn checkpoint_number(&self) -> u64 {
+        self.checkpoint.roots.number()
+    }
+
+    /// Whether a checkpoint is wanted or in progress.
+    #[must_use]
+    pub fn checkpoint_pending(&self) -> bool {
+        self.checkpoint.is_pending()
+    }
+
+    /// Whether a flush failed, and what it covered is not made good yet.
+    #[must_use]
+    pub fn has_flush_failed(&self) -> bool {
+        self.flushes.has_failed() && self.read_only.is_none()
+    }
+
+    /// After a failed flush: what it covered is written again as soon as possible, where nobody sets the clock.
+    pub(crate) fn hurry_to_make_good(&mut self) {
+        self.rewriter.hurry();
+    }
+
+    /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each fails.
+    pub(crate) fn lost(&mut self, disks: BTreeSet<DiskId>) {
+        self.flushes.lost(disks);
+    }
+
+    /// Whether the last attempt at a checkpoint was given up.
+    #[must_use]
+    pub fn checkpoint_failed(&self) -> bool {
+        self.flushes.has_failed() || self.checkpoint.is_put_off(self.clock.now_ns())
+    }
+
+    /// Why what the capacity tier needs to be opened alone cannot be written, and what that means, where that is so.
+    #[must_use]
+    pub fn capacity_side_error(&self) -> Option<String> {
+        self.checkpoint.capacity.describe_error()
+    }
+
+    /// Whether the last attempt at a checkpoint was given up because of what is written to the capacity tier.
+    /// One of the next does without.
+    #[must_use]
+    pub fn capacity_side_failed(&self) -> bool {
+        self.checkpoint_failed() && self.checkpoint.is_given_up_by_capacity()
+    }
+
+    /// Whether the capacity tier has not the last checkpoint, and could have the next.
+    pub(crate) fn capacity_side_is_behind(&self) -> bool {
+        self.checkpoint.capacity.is_behind(self.checkpoint_number())
+    }
+
     /// A host asks for a flush (or a change of it is to be durable).
     pub(crate) fn client_flush(&mut self, id: u32) {
         match self.flushes.ask(id, self.holds_changes(), &mut self.journal) {

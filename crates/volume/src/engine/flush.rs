@@ -266,7 +266,7 @@ impl Flushes {
         true
     }
 
-    /// Those who wait for a flush that cannot begin: the checkpoint, which would keep what the failed one covered from
+    /// A flush that cannot begin is refused to the checkpoint, which would keep what the failed one covered from
     /// being written again, and clients, unless they are to wait.
     pub fn refuse(&mut self, clients_wait: bool) -> Option<Ended> {
         if !self.is_due() || self.failure.is_none() {

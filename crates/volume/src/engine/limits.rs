@@ -1,6 +1,7 @@
 //! How much may go on at once, from what the pool and its memory are: pure arithmetic, done once.
 
 use super::EngineOptions;
+use crate::layout::band_summary::GROUP_BLOCKS;
 
 /// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
 /// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
@@ -9,6 +10,17 @@ const DIRTY_MAX: usize = 65_536;
 pub(crate) const JOBS_MAX: usize = 4;
 /// Leaves that a job should be able to name; where fewer can be named together there are fewer jobs.
 const LEAVES_PER_JOB_MIN: usize = 4;
+
+/// Memory for what is read ahead of sequential readers: this part of the limit, and no more than so many bytes.
+const AHEAD_PART: u64 = 64;
+const AHEAD_MAX_BYTES: u64 = 16 << 20;
+/// Bytes of a group of a band.
+pub(crate) const GROUP_BYTES: u64 = 4096 * GROUP_BLOCKS as u64;
+
+/// Groups of bands that may be read ahead, all together.
+pub(crate) fn ahead_groups(memory_limit_bytes: u64) -> usize {
+    ((memory_limit_bytes / AHEAD_PART).min(AHEAD_MAX_BYTES) / GROUP_BYTES) as usize
+}
 
 /// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +61,11 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sixty_fourth_of_the_memory_is_read_ahead_into_and_at_most_16_mib() {
+        assert_eq!([1 << 20, 16 << 20, 160 << 20, 1 << 30, 64 << 30].map(ahead_groups), [0, 1, 10, 64, 64]);
+    }
 
     #[test]
     fn few_frames_mean_few_jobs_and_never_none() {

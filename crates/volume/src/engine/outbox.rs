@@ -22,6 +22,8 @@ pub(crate) type Groups = SmallVec<[GroupKey; 1]>;
 pub(crate) enum Pending {
     /// Data of a read piece.
     Read { piece: u32, part: u16 },
+    /// A group of a band, ahead of who reads in sequence.
+    Ahead { key: GroupKey },
     /// The fast copy of a block.
     Copy { disk: DiskId, block: u64, slot: u64 },
     /// Old content of a block that is partly overwritten.
@@ -73,7 +75,12 @@ impl Pending {
     fn changes_nothing(&self) -> bool {
         matches!(
             self,
-            Self::Read { .. } | Self::Copy { .. } | Self::PageIn { .. } | Self::Trim { .. } | Self::Watermark
+            Self::Read { .. }
+                | Self::Ahead { .. }
+                | Self::Copy { .. }
+                | Self::PageIn { .. }
+                | Self::Trim { .. }
+                | Self::Watermark
         )
     }
 }
@@ -99,6 +106,8 @@ pub(crate) struct Outbox {
     commands: VecDeque<(usize, DeviceRequest)>,
     /// Writes of hosts' data in flight on the fast device, and on all others.
     host_writes: [u32; 2],
+    /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
+    capacity_reads: u32,
     /// Journal batches in flight.
     batches: u32,
     /// Writes in flight that are to be durable when they end.
@@ -113,6 +122,9 @@ impl Outbox {
         }
         if let Pending::Batch { .. } = pending {
             self.batches += 1;
+        }
+        if matches!(pending, Pending::Read { .. }) && device > 0 {
+            self.capacity_reads += 1;
         }
         let goes_past_caches = matches!(op, Op::Write { fua: true, .. });
         self.durable_writes += u32::from(goes_past_caches);
@@ -135,6 +147,9 @@ impl Outbox {
             self.batches -= 1;
         }
         self.durable_writes -= u32::from(goes_past_caches);
+        if matches!(pending, Pending::Read { .. }) && device > 0 {
+            self.capacity_reads -= 1;
+        }
         Some(EndedRequest { pending, went_past_caches: goes_past_caches })
     }
 
@@ -161,6 +176,11 @@ impl Outbox {
     /// Writes in flight that are to be durable when they end.
     pub fn durable_writes_in_flight(&self) -> u32 {
         self.durable_writes
+    }
+
+    /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
+    pub fn capacity_reads(&self) -> u32 {
+        self.capacity_reads
     }
 
     /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more

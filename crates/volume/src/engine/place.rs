@@ -11,28 +11,50 @@ pub(crate) struct Situation {
     pub streams: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
+    /// Changes of hosts in flight: a queue this deep hides where they go.
+    pub changes: usize,
     /// Slots that data may take.
     pub free: u64,
     /// Free slots below which a growing share of staged writes goes past the fast tier; 0: none does.
     pub threshold: u64,
 }
 
+/// Changes in flight from which on data that the fast tier does not keep from being destaged goes past it: where fewer are,
+/// each waits for the capacity tier's latency.
+const CHANGES_MANY: usize = 16;
+
 /// Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
 #[derive(Debug, Default)]
 pub(crate) struct Bypass {
     debt: u64,
+    /// Blocks staged and blocks destaged, since the start, where the stretch that is looked at began.
+    staged_before: u64,
+    destaged_before: u64,
+    /// In the last stretch nearly all that was staged had to be destaged: hardly any of it died on the fast tier.
+    is_in_vain: bool,
 }
 
 impl Bypass {
+    /// Blocks staged and blocks destaged since the start. Stretches of a quarter of the tier are judged, of so many slots: where
+    /// as good as all is destaged, staging costs both tiers a write and the fast one a read, and saves nothing.
+    pub fn learn(&mut self, staged: u64, destaged: u64, slots: u64) {
+        let stretch = staged.saturating_sub(self.staged_before);
+        if stretch > slots / 4 {
+            self.is_in_vain = 8 * destaged.saturating_sub(self.destaged_before) >= 7 * stretch;
+            (self.staged_before, self.destaged_before) = (staged, destaged);
+        }
+    }
+
     /// Whether a write of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would
-    /// wait there for longer. Below a threshold of free slots a growing share of staged writes goes past it, so that the
+    /// wait there for longer, nor one of many at once where staging is in vain. Below a threshold of free slots a growing share of staged writes goes past it, so that the
     /// pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
-        let Situation { place, streams, fast_is_behind, free, threshold } = *situation;
+        let Situation { place, streams, fast_is_behind, changes, free, threshold } = *situation;
         match place {
             Place::Fast => return true,
             Place::Capacity | Place::Both => return false,
             Place::Stage if streams || fast_is_behind => return false,
+            Place::Stage if self.is_in_vain && changes >= CHANGES_MANY => return false,
             Place::Stage => {}
         }
         if free >= threshold {
@@ -52,12 +74,38 @@ impl Bypass {
 mod tests {
     use super::*;
 
+    const SITUATION: Situation = Situation {
+        place: Place::Stage,
+        streams: false,
+        fast_is_behind: false,
+        changes: 32,
+        free: 100,
+        threshold: 100,
+    };
+
+    #[test]
+    fn many_at_once_go_past_a_tier_on_which_nothing_dies_and_come_back() {
+        let mut bypass = Bypass::default();
+        let many = |bypass: &mut Bypass| !bypass.goes_to_fast_first(&SITUATION, 1);
+        bypass.learn(1000, 0, 4000);
+        assert!(!many(&mut bypass), "nothing is known yet");
+        bypass.learn(1001, 200, 4000);
+        assert!(!many(&mut bypass), "the tier is filled");
+        bypass.learn(2002, 1076, 4000);
+        assert!(many(&mut bypass), "7 of 8 had to leave");
+        assert!(bypass.goes_to_fast_first(&Situation { changes: 15, ..SITUATION }, 1), "few wait for each");
+        assert!(bypass.goes_to_fast_first(&Situation { place: Place::Fast, ..SITUATION }, 1));
+        bypass.learn(3000, 1076, 4000);
+        assert!(many(&mut bypass), "the next stretch is not over");
+        bypass.learn(3003, 1950, 4000);
+        assert!(!many(&mut bypass), "some die there again");
+    }
+
     #[test]
     fn the_share_that_goes_past_grows_as_slots_run_out() {
         for free in [100, 75, 50, 10, 0] {
             let mut bypass = Bypass::default();
-            let situation =
-                Situation { place: Place::Stage, streams: false, fast_is_behind: false, free, threshold: 100 };
+            let situation = Situation { free, ..SITUATION };
             let past = (0..1000).filter(|_| !bypass.goes_to_fast_first(&situation, 4)).count() as u64;
             assert_eq!(past, 10 * (100 - free), "with {free} free");
             let streams = Situation { streams: true, ..situation };

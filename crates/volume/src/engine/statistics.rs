@@ -16,6 +16,10 @@ pub struct Counters {
     pub damaged_pages: u64,
     /// Host reads that met damaged data.
     pub damaged_reads: u64,
+    /// Bytes read from the capacity tier ahead of who reads in sequence.
+    pub ahead_read_bytes: u64,
+    /// Of these, bytes that were asked for and served.
+    pub ahead_used_bytes: u64,
     /// Blocks found damaged when they were to be moved.
     pub damaged_moves: u64,
     /// Host requests answered with an error.
@@ -65,6 +69,9 @@ pub(crate) struct Statistics {
     pub counters: Counters,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
+    /// Of those, blocks that went to the fast tier since the start, and blocks that were destaged from there.
+    staged_blocks: u64,
+    destaged_blocks: u64,
 }
 
 impl Statistics {
@@ -93,6 +100,11 @@ impl Statistics {
         self.written_blocks
     }
 
+    /// Blocks that went to the fast tier since the start, and blocks that were destaged.
+    pub fn staged_and_destaged_blocks(&self) -> (u64, u64) {
+        (self.staged_blocks, self.destaged_blocks)
+    }
+
     /// Blocks on the fast tier, of all classes.
     pub fn fast_blocks(&self) -> u64 {
         self.classes.iter().map(|class| class.fast_blocks).sum()
@@ -102,6 +114,7 @@ impl Statistics {
     pub fn count_written(&mut self, class: ClassId, is_fast: bool, blocks: u64) {
         let bytes = blocks * BLOCK;
         self.written_blocks += blocks;
+        self.staged_blocks += if is_fast { blocks } else { 0 };
         let statistics = self.class(class);
         statistics.host_written_bytes += bytes;
         statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
@@ -117,6 +130,7 @@ impl Statistics {
     /// A block moved to its new entry; `is_destage`: from the fast tier.
     pub fn count_moved(&mut self, entry: Entry, is_destage: bool) {
         let Entry::Data { class, .. } = entry else { return };
+        self.destaged_blocks += u64::from(is_destage);
         let statistics = self.class(class);
         if is_destage {
             statistics.destaged_bytes += BLOCK;

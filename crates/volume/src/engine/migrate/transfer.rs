@@ -23,8 +23,12 @@ const READING_BLOCKS_MAX: usize = 32;
 /// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
 /// half of what is read must be sources.
 const STEP_BLOCKS_MAX: u64 = 2;
-/// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself.
-const COLLECTING_BLOCKS_MAX: usize = 128;
+/// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself. Where
+/// hosts are about to wait for bands it reads more at once.
+const COLLECTING_BLOCKS_MAX: usize = 64;
+const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 128;
+/// Free bands, the one that is kept for collection among them, down to which it makes haste.
+const HASTE_BANDS: usize = 2;
 
 pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
@@ -77,9 +81,14 @@ fn span(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> (u64, usize) {
 
 /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
 fn send_reads(rooms: &mut Moving<'_>, id: u32) {
+    let makes_haste = rooms.space.bands.free_count() <= HASTE_BANDS;
     loop {
         let Some(job) = rooms.migrate.job_mut(id) else { return };
-        let most = if job.kind == JobKind::Destage { READING_BLOCKS_MAX } else { COLLECTING_BLOCKS_MAX };
+        let most = match job.kind {
+            JobKind::Destage => READING_BLOCKS_MAX,
+            JobKind::Collect { .. } if makes_haste => COLLECTING_IN_HASTE_BLOCKS_MAX,
+            JobKind::Collect { .. } => COLLECTING_BLOCKS_MAX,
+        };
         if job.reading_blocks >= most {
             return;
         }

@@ -1,11 +1,14 @@
 //! Host requests, from their coming to their answer.
 
+mod ahead;
 mod change;
 mod client;
 mod merge;
 mod piece;
 mod ranges;
 mod read;
+mod read_ahead;
+mod readers;
 mod reclass;
 mod state;
 mod status;
@@ -16,6 +19,7 @@ mod waiting;
 mod wants;
 mod write;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use piece::{Fill, Piece};
 pub(crate) use state::Requests;
 pub(crate) use wants::Wants;

@@ -91,7 +91,7 @@ impl Engine {
         locations[at..].iter().enumerate().take_while(follows).count()
     }
 
-    /// Whether nothing but a summary lies between the place that ends before `end` and `next`.
+    /// Whether nothing but a summary lies between the place that ends before `end` and `next`, which is not served otherwise.
     fn is_behind_summary(&self, end: u64, next: u64) -> bool {
         let shape = self.space.bands.shape();
         next == end + 8
@@ -99,6 +99,7 @@ impl Engine {
                 shape.summary_block(shape.group_of(block)) == block
                     && self.setup.extents.band(next).is_some_and(|(other, _)| other == band)
             })
+            && !self.is_ahead(next)
     }
 
     /// Cuts the piece's buffer into runs that lie together and reads each. Runs with a summary between them are one
@@ -131,9 +132,10 @@ impl Engine {
                 self.read_nowhere(id, first, buf, start == NOWHERE);
                 continue;
             };
-            let piece = &mut self.requests.pieces[id as usize];
-            piece.parts.push((first, None));
-            piece.outstanding += 1;
+            self.requests.pieces[id as usize].parts.push((first, None));
+            let buf = if joins { self.take_ahead(id, part, start, buf) } else { Some(buf) };
+            let Some(buf) = buf else { continue };
+            self.requests.pieces[id as usize].outstanding += 1;
             let mut bufs = Vectored::One(buf);
             let mut end = start + 8 * run as u64;
             while joins && locations.get(at).is_some_and(|&next| self.is_behind_summary(end, next)) {
@@ -215,7 +217,7 @@ impl Engine {
         self.read_part_done(id);
     }
 
-    fn read_part_done(&mut self, id: u32) {
+    pub(super) fn read_part_done(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         piece.outstanding -= 1;
         if piece.outstanding > 0 {

@@ -1,8 +1,10 @@
 //! The requests of hosts that are not answered yet.
 
+use super::ahead::Ahead;
 use super::client::Client;
 use super::piece::Piece;
 use super::ranges::Ranges;
+use super::readers::Readers;
 use super::streams::Streams;
 use super::wants::{Waiting, Wants};
 use crate::request::Completion;
@@ -18,6 +20,9 @@ pub(crate) struct Requests {
     pub ranges: Ranges,
     pub waiting: Waiting,
     pub(super) streams: Streams,
+    /// Who reads in sequence, and what was read ahead of them.
+    pub(super) readers: Readers,
+    pub(super) ahead: Ahead,
     /// Pieces that hold a leaf which they will change.
     pub executing: usize,
     pub completions: VecDeque<Completion>,
@@ -27,6 +32,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    /// None yet; so much may be read ahead of them.
+    pub fn new(ahead: Ahead) -> Self {
+        Self { ahead, ..Self::default() }
+    }
+
     /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
     pub fn space_wanted(&self) -> u64 {
         let first = self.waiting.first(Wants::Space).and_then(|id| self.pieces.get(id as usize));
