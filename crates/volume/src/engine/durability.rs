@@ -175,10 +175,12 @@ impl Engine {
     /// A write of a root header that was to be durable when it ended has ended. Where the system flushes the device's cache
     /// behind it, an error may be the one report of what else was lost there. Flushes that ended meanwhile waited for that.
     pub(super) fn durable_write_ended(&mut self, device: usize, result: &Result<(), IoError>) {
-        if self.setup.volatile & !self.setup.durable_writes & 1 << device == 0 {
+        if self.setup.has_durable_writes() {
             return;
         }
-        if let Err(error) = result {
+        if let Err(error) = result
+            && self.setup.volatile & !self.setup.durable_writes & 1 << device != 0
+        {
             self.flush_failed(device, error);
         }
         self.decide_job_flushes();
