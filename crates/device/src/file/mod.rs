@@ -92,9 +92,11 @@ impl FileDevice {
         } else {
             Engine::Calls { fd, ready: Vec::new() }
         };
+        // Elsewhere a durable write ends with a flush of the system's making (Linux, generic_write_sync).
+        let durable_writes = opened.geometry.durable_writes && mode.ring && mode.direct;
         Ok(Self {
             name: path.display().to_string(),
-            geometry: opened.geometry,
+            geometry: Geometry { durable_writes, ..opened.geometry },
             medium: opened.medium,
             mode,
             read_only: options.mode == OpenMode::ReadOnly,

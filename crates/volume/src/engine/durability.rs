@@ -223,13 +223,15 @@ impl Engine {
         if let Some(covered) = covered {
             self.summaries.flushed(covered);
         }
+        let mut lost = BTreeSet::new();
         if is_retry && !failed {
             let Lost { count, disks } = self.rewriter.flushed();
             self.stats.counters.flushes_made_good += 1;
             self.stats.counters.flush_lost_blocks += count;
-            self.flushes.lost(disks);
             self.space.changed = true;
+            lost = disks;
         }
+        let clients = self.report_losses(lost, clients);
         let waits = is_retry && failed && self.holds_changes();
         for id in clients {
             match waits {
@@ -241,6 +243,23 @@ impl Engine {
             self.checkpoint_flushed(!failed);
         }
         self.release_durable();
+    }
+
+    /// Fails all who wait for a flush of these disks; where nobody does, the next who asks for one. Gives the others of
+    /// `clients`.
+    fn report_losses(&mut self, mut lost: BTreeSet<DiskId>, clients: Vec<u32>) -> Vec<u32> {
+        if lost.is_empty() {
+            return clients;
+        }
+        let all = &self.requests.clients;
+        let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
+        let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));
+        failed.extend(self.flushes.take_waiting(concerns));
+        let known: Vec<DiskId> = failed.iter().filter_map(|&id| Some(all.get(id as usize)?.disk)).collect();
+        known.iter().for_each(|disk| _ = lost.remove(disk));
+        self.flushes.lost(lost);
+        failed.into_iter().for_each(|id| self.answer_flush(id, false));
+        others
     }
 
     /// Frees what became durable.

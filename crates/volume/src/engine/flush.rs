@@ -169,6 +169,17 @@ impl Flushes {
         self.disks_with_losses.remove(&disk)
     }
 
+    /// Takes out those of the clients who wait for a flush that is yet to begin.
+    pub fn take_waiting(&mut self, is_taken: impl Fn(u32) -> bool) -> Vec<u32> {
+        self.waiting.extract_if(.., |client| is_taken(*client)).collect()
+    }
+
+    /// Whether a flush of a device is in flight.
+    pub fn is_in_flight(&self, device: usize) -> bool {
+        self.active.as_ref().is_some_and(|active| active.devices & 1 << device != 0)
+            || self.job_flushes.values().any(|flush| flush.device == device && !flush.is_over)
+    }
+
     /// The engine needs durability itself.
     pub fn want(&mut self) {
         self.is_wanted = true;

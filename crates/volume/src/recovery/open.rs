@@ -231,6 +231,10 @@ pub(super) fn open_members(
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
     replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
+    // What was written again is in no journal of the new epoch: where a later flush failed nobody would do it once more.
+    for device in (0..devices.list.len()).filter(|&device| volatile & 1 << device != 0) {
+        devices.flush(device).map_err(OpenError::of_device(devices, device))?;
+    }
     if report.is_capacity_root_lost {
         report.is_capacity_root_lost = !make_anew(devices, &mut engine);
     }

@@ -125,7 +125,7 @@ fn write_again(
     };
     for ((device, _, blocks), error) in write_runs(devices, bad.into_iter().flat_map(|(run, _)| single(run)).collect())
     {
-        if error.kind != IoErrorKind::Medium {
+        if error.kind == IoErrorKind::Gone {
             return Err((device, error));
         }
         lost.extend(blocks.iter().map(|&(disk, _)| disk));

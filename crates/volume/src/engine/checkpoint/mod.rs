@@ -129,9 +129,12 @@ impl Checkpointing<'_> {
         match self.checkpoint.phase {
             Phase::Blob if has_failed => self.abort(),
             Phase::Blob if self.awaits_summaries() => {}
-            Phase::CapacityHeader if has_failed => self.abort(),
+            Phase::CapacityHeader if has_failed || self.may_have_lost_headers() => self.abort(),
             Phase::CapacityHeader => self.write_headers(),
-            Phase::Header if has_failed || self.may_have_lost_headers() => self.retry_headers(),
+            Phase::Header if has_failed => self.retry_headers(),
+            // A flush that was in flight beside them may be the one to hear that the cache has lost them.
+            Phase::Header if !self.setup.has_durable_writes() && self.flushes.is_in_flight(0) => {}
+            Phase::Header if self.may_have_lost_headers() => self.write_headers(),
             Phase::Blob => {
                 self.checkpoint.summaries_awaited.clear();
                 self.checkpoint.phase = Phase::FlushPages;
@@ -268,7 +271,8 @@ impl Checkpointing<'_> {
     }
 
     fn write_capacity_header(&mut self) {
-        let Checkpoint { pages, capacity, phase, .. } = &mut *self.checkpoint;
+        let Checkpoint { pages, capacity, phase, flush_errors, .. } = &mut *self.checkpoint;
+        *flush_errors = self.stats.counters.flush_errors;
         *phase = Phase::CapacityHeader;
         if !capacity.write_header(pages, self.outbox) {
             self.write_headers();
@@ -286,7 +290,7 @@ impl Checkpointing<'_> {
     fn retry_headers(&mut self) {
         let Checkpoint { pages, roots, flush_errors, .. } = &mut *self.checkpoint;
         *flush_errors = self.stats.counters.flush_errors;
-        let why = pages.take_error().unwrap_or_else(|| "flushes fail beside it".to_owned());
+        let why = pages.take_error().unwrap_or_default();
         if !roots.retry_headers(pages, self.outbox) {
             self.checkpoint.pages.fail(why.clone());
             self.read_only.get_or_insert_with(|| format!("the root cannot be written: {why}"));
