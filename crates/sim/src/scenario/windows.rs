@@ -347,13 +347,19 @@ fn fail_flush(shape: &Shape, random: &mut Random) -> Vec<Step> {
         steps.push(Step::Fail(fault));
     }
     if random.chance(1, 4) {
-        // A durable write is what hears of it.
+        // A durable write is what hears of it: a host's, or that of a root header.
         let device = random.index(devices);
-        let region = Some(if device == 0 { Region::Journal } else { Region::Data });
-        let fault = Fault { kind: FaultKind::WriteError, device, region, skip: random.below(2) as u32, count: 1 };
+        let is_header = random.chance(1, 2);
+        let (device, region) = match device {
+            _ if is_header => (0, Region::Header),
+            0 => (0, Region::Journal),
+            _ => (device, Region::Data),
+        };
+        let (kind, skip) = (FaultKind::WriteError, random.below(2) as u32);
         steps.truncate(steps.len() - 1);
+        steps.push(Step::Fail(Fault { kind, device, region: Some(region), skip, count: 1 }));
         let (first, _) = block(shape, random);
-        steps.extend([Step::Fail(fault), write(first, 1, true, pick(random, &[BULK, None]))]);
+        steps.push(if is_header { Step::Checkpoint } else { write(first, 1, true, pick(random, &[BULK, None])) });
     }
     steps.push(pick(random, &[Step::Flush, Step::Flush, Step::Checkpoint]));
     writes(&mut steps, random);
