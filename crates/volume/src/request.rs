@@ -143,7 +143,8 @@ pub enum RequestError {
     },
     /// A device flush failed; what was acknowledged since the last good flush is not durable yet, and may be lost.
     #[error(
-        "a device flush failed, and what it covered is not durable yet: it is being written again, flush once more later"
+        "a device flush failed: what it covered is being written again, or was lost in part (flush_lost_blocks in the status); \
+         flush once more later"
     )]
     FlushFailed,
     /// The pool accepts no writes.
