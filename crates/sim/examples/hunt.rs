@@ -59,11 +59,11 @@ fn main() -> ExitCode {
         coverage.add(&lived.coverage);
         if let Some(failure) = lived.failure {
             let (lives, text, scenario) = (number - from + 1, failure.to_string(), scenario(number, kind));
-            let kind = scenario.shape.kind;
+            let kind = Kind::of(scenario.seed);
             println!("{lives}\tseed {}, {kind:?}, {}", scenario.seed, text.lines().next().unwrap_or_default());
             failures += 1;
         }
-        failures != wanted || wanted == 0
+        wanted == 0 || failures < wanted
     });
     if wanted == 0 {
         coverage.iter().for_each(|(what, times)| println!("{times:>8}  {what}"));

@@ -90,15 +90,6 @@ impl Devices {
         self.finish(vec![(device, 0, Op::Flush)])
     }
 
-    /// Flushes all devices.
-    ///
-    /// # Errors
-    /// The first failure.
-    pub fn flush_all(&mut self) -> Result<(), IoError> {
-        let all = (0..self.list.len()).map(|device| (device, 0, Op::Flush)).collect();
-        self.finish(all)
-    }
-
     fn finish(&mut self, requests: Vec<(usize, u64, Op)>) -> Result<(), IoError> {
         self.run(requests).into_iter().try_for_each(|completion| completion.result)
     }

@@ -173,8 +173,8 @@ impl Pool {
     }
 }
 
-/// Attempts at a checkpoint as long as it is the capacity side that fails, or a flush: the last of them does without the
-/// first.
+/// Attempts at a checkpoint as long as it is the capacity side that fails, or a flush: the last does without the
+/// capacity side.
 const CHECKPOINT_ATTEMPTS: u32 = 4;
 
 /// Writes a checkpoint, and another where the capacity tier could not take part in the first, because what it has was not to
@@ -193,6 +193,7 @@ pub(crate) fn write_checkpoint(engine: &mut Engine, devices: &mut Devices, clean
             break;
         }
     }
+    // Also after the last attempt: the pool is to be served, or closed, with nothing left to be made good.
     make_good(engine, devices);
     engine.checkpoint_number() > before
 }

@@ -118,12 +118,12 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "p99": latency(0.99),
             "p999": latency(0.999),
         },
-        "counters": described(counters),
+        "counters": counters_json(counters),
     })
 }
 
 /// What was counted since the start.
-fn described(counters: &Counters) -> Value {
+fn counters_json(counters: &Counters) -> Value {
     json!({
         "map_misses": counters.map_misses,
         "damaged_pages": counters.damaged_pages,

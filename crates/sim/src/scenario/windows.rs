@@ -347,7 +347,7 @@ fn fail_flush(shape: &Shape, random: &mut Random) -> Vec<Step> {
         steps.push(Step::Fail(fault));
     }
     if random.chance(1, 4) {
-        // A durable write is what hears of it: a host's, or that of a root header.
+        // A durable write is what hears of it instead of the last of these flushes: a host's, or that of a root header.
         let device = random.index(devices);
         let is_header = random.chance(1, 2);
         let (device, region) = match device {
@@ -356,7 +356,7 @@ fn fail_flush(shape: &Shape, random: &mut Random) -> Vec<Step> {
             _ => (device, Region::Data),
         };
         let (kind, skip) = (FaultKind::WriteError, random.below(2) as u32);
-        steps.truncate(steps.len() - 1);
+        steps.pop();
         steps.push(Step::Fail(Fault { kind, device, region: Some(region), skip, count: 1 }));
         let (first, _) = block(shape, random);
         steps.push(if is_header { Step::Checkpoint } else { write(first, 1, true, pick(random, &[BULK, None])) });

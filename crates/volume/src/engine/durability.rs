@@ -1,5 +1,5 @@
 //! What follows from a flush, and from a batch that was written: who is answered, what may be used again, and what a
-//! failed one means for the pool.
+//! failed one means for the pool; and how far checkpoints are.
 
 use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};
@@ -35,7 +35,8 @@ impl Engine {
         self.checkpoint.is_pending()
     }
 
-    /// Whether a flush failed, and what it covered is not made good yet.
+    /// Whether a flush failed, and what it covered is not made good yet, but will be: not where the pool takes no more writes
+    /// for another reason.
     #[must_use]
     pub fn has_flush_failed(&self) -> bool {
         self.flushes.has_failed() && self.read_only.is_none()
@@ -47,8 +48,8 @@ impl Engine {
     }
 
     /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each fails.
-    pub(crate) fn lost(&mut self, disks: BTreeSet<DiskId>) {
-        self.flushes.lost(disks);
+    pub(crate) fn record_losses(&mut self, disks: BTreeSet<DiskId>) {
+        self.flushes.record_losses(disks);
     }
 
     /// Whether the last attempt at a checkpoint was given up.
@@ -90,7 +91,7 @@ impl Engine {
     /// Answers one who asked for a flush. One good flush of a disk that lost blocks fails: whoever wrote them is to learn of it.
     fn answer_flush(&mut self, id: u32, is_good: bool) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
-        if !is_good || self.flushes.take_lost(client.disk) {
+        if !is_good || self.flushes.take_loss(client.disk) {
             client.error = Some(RequestError::FlushFailed);
         }
         self.answer(id);
@@ -179,7 +180,7 @@ impl Engine {
             return;
         }
         if let Err(error) = result
-            && self.setup.volatile & !self.setup.durable_writes & 1 << device != 0
+            && self.setup.flushed_behind() & 1 << device != 0
         {
             self.flush_failed(device, error);
         }
@@ -245,7 +246,7 @@ impl Engine {
         self.release_durable();
     }
 
-    /// Fails all who wait for a flush of these disks; where nobody does, the next who asks for one. Gives the others of
+    /// Fails all who wait for a flush of these disks; where nobody does, the next who asks for one. Returns the others of
     /// `clients`.
     fn report_losses(&mut self, mut lost: BTreeSet<DiskId>, clients: Vec<u32>) -> Vec<u32> {
         if lost.is_empty() {
@@ -257,7 +258,7 @@ impl Engine {
         failed.extend(self.flushes.take_waiting(concerns));
         let known: Vec<DiskId> = failed.iter().filter_map(|&id| Some(all.get(id as usize)?.disk)).collect();
         known.iter().for_each(|disk| _ = lost.remove(disk));
-        self.flushes.lost(lost);
+        self.flushes.record_losses(lost);
         failed.into_iter().for_each(|id| self.answer_flush(id, false));
         others
     }

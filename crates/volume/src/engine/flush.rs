@@ -29,6 +29,8 @@ pub(crate) struct Flushes {
     unflushed_bytes: u64,
     /// A device flush failed, and why: until what it covered was written again, no later one may claim success for it.
     failure: Option<String>,
+    /// Flushes that have failed since the start.
+    failures: u64,
     /// All that it covered was written again: the next flush is of everything.
     is_retry_due: bool,
     /// Disks of which blocks were not there any more, and nobody who flushes them has learned of it.
@@ -115,6 +117,7 @@ impl Flushes {
             submitted: 0,
             unflushed_bytes: 0,
             failure: None,
+            failures: 0,
             is_retry_due: false,
             disks_with_losses: BTreeSet::new(),
         }
@@ -146,9 +149,15 @@ impl Flushes {
         self.failure.as_deref()
     }
 
+    /// Flushes that have failed since the start.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+
     /// A device flush failed. The one in flight may cover the same.
     pub fn fail(&mut self, why: String) {
         self.failure = Some(why);
+        self.failures += 1;
         if let Some(active) = &mut self.active {
             active.failed = true;
         }
@@ -160,12 +169,12 @@ impl Flushes {
     }
 
     /// Acknowledged blocks of these disks were not there any more when they were to be written again.
-    pub fn lost(&mut self, disks: BTreeSet<DiskId>) {
+    pub fn record_losses(&mut self, disks: BTreeSet<DiskId>) {
         self.disks_with_losses.extend(disks);
     }
 
     /// Whether blocks of a disk were lost that no flush of it has failed for; this one does.
-    pub fn take_lost(&mut self, disk: DiskId) -> bool {
+    pub fn take_loss(&mut self, disk: DiskId) -> bool {
         self.disks_with_losses.remove(&disk)
     }
 
@@ -190,11 +199,11 @@ impl Flushes {
         self.checkpoint_wants = true;
     }
 
-    /// A host asks for a flush (or a change of it is to be durable). `waits`: where one has failed, for the one that makes
+    /// A host asks for a flush (or a change of it is to be durable). `clients_wait`: where one has failed, for the one that makes
     /// that good.
-    pub fn ask(&mut self, client: u32, waits: bool, journal: &mut Journal) -> Asked {
+    pub fn ask(&mut self, client: u32, clients_wait: bool, journal: &mut Journal) -> Asked {
         if self.failure.is_some() {
-            if !waits {
+            if !clients_wait {
                 return Asked::Failed;
             }
             self.waiting.push(client);
@@ -278,7 +287,7 @@ impl Flushes {
     }
 
     /// A flush that cannot begin is refused to the checkpoint, which would keep what the failed one covered from
-    /// being written again, and clients, unless they are to wait.
+    /// being written again, and to clients, unless they are to wait.
     pub fn refuse(&mut self, clients_wait: bool) -> Option<Ended> {
         if !self.is_due() || self.failure.is_none() {
             return None;

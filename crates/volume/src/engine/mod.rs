@@ -56,8 +56,7 @@ use forebay_block::{Buf, Completion as DeviceCompletion, DiskId, IoError, Reques
 use forebay_prism::Prism;
 use map::{Leaf, Loaded, Map};
 use migrate::job_of_waiter;
-use outbox::EndedRequest;
-use outbox::Outbox;
+use outbox::{InFlight, Outbox};
 use place::Bypass;
 use requests::Requests;
 use rewrite::Rewriter;
@@ -174,11 +173,11 @@ impl Engine {
 
     /// Takes the end of a device request.
     pub fn complete(&mut self, device: usize, completion: DeviceCompletion) {
-        let Some(EndedRequest { pending, went_past_caches }) = self.outbox.ended(device, completion.tag) else {
+        let Some(InFlight { pending, is_durable }) = self.outbox.ended(device, completion.tag) else {
             return;
         };
         let DeviceCompletion { result, bufs, .. } = completion;
-        if went_past_caches {
+        if is_durable {
             self.durable_write_ended(device, &result);
         }
         match pending {

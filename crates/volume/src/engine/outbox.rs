@@ -85,18 +85,13 @@ impl Pending {
     }
 }
 
+/// A request in flight, or one that has just ended.
 #[derive(Debug)]
-struct InFlight {
-    pending: Pending,
-    goes_past_caches: bool,
-}
-
-/// A request that ended.
-pub(crate) struct EndedRequest {
-    /// What it was for.
+pub(crate) struct InFlight {
+    /// What it is for.
     pub pending: Pending,
-    /// It was a write that was to be durable when it ended.
-    pub went_past_caches: bool,
+    /// A write that is to be durable when it ends.
+    pub is_durable: bool,
 }
 
 /// The requests.
@@ -126,9 +121,9 @@ impl Outbox {
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads += 1;
         }
-        let goes_past_caches = matches!(op, Op::Write { fua: true, .. });
-        self.durable_writes += u32::from(goes_past_caches);
-        let tag = self.pending.insert(InFlight { pending, goes_past_caches }) as u64;
+        let is_durable = matches!(op, Op::Write { fua: true, .. });
+        self.durable_writes += u32::from(is_durable);
+        let tag = self.pending.insert(InFlight { pending, is_durable }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
@@ -138,19 +133,19 @@ impl Outbox {
     }
 
     /// A request to a device ended. `None` for a tag that nobody knows.
-    pub fn ended(&mut self, device: usize, tag: u64) -> Option<EndedRequest> {
-        let InFlight { pending, goes_past_caches } = self.pending.try_remove(tag as usize)?;
+    pub fn ended(&mut self, device: usize, tag: u64) -> Option<InFlight> {
+        let InFlight { pending, is_durable } = self.pending.try_remove(tag as usize)?;
         if let Pending::Write { .. } = pending {
             self.host_writes[device.min(1)] -= 1;
         }
         if let Pending::Batch { .. } = pending {
             self.batches -= 1;
         }
-        self.durable_writes -= u32::from(goes_past_caches);
+        self.durable_writes -= u32::from(is_durable);
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads -= 1;
         }
-        Some(EndedRequest { pending, went_past_caches: goes_past_caches })
+        Some(InFlight { pending, is_durable })
     }
 
     /// Whether no request is in flight or waits to be sent.

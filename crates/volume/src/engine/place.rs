@@ -35,7 +35,7 @@ pub(crate) struct Bypass {
 }
 
 impl Bypass {
-    /// Blocks staged and blocks destaged since the start. Stretches of a quarter of the tier are judged, of so many slots: where
+    /// `staged` and `destaged`: blocks since the start; `slots`: of the tier. Each stretch of a quarter of the tier is judged: where
     /// as good as all is destaged, staging costs both tiers a write and the fast one a read, and saves nothing.
     pub fn learn(&mut self, staged: u64, destaged: u64, slots: u64) {
         let stretch = staged.saturating_sub(self.staged_before);
@@ -46,8 +46,8 @@ impl Bypass {
     }
 
     /// Whether a write of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would
-    /// wait there for longer, nor one of many at once where staging is in vain. Below a threshold of free slots a growing share of staged writes goes past it, so that the
-    /// pool slows down in proportion and never stops.
+    /// wait there for longer, nor a write of many at once while staging saves nothing. Below a threshold of free slots a growing
+    /// share of staged writes goes past it, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
         let Situation { place, streams, fast_is_behind, changes, free, threshold } = *situation;
         match place {

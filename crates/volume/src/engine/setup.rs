@@ -24,10 +24,15 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Whether durable writes of hosts go past the caches, and no flush follows. Where a device has none of its own they are
+    /// Devices whose cache the system flushes behind a durable write, one bit each.
+    pub fn flushed_behind(&self) -> u32 {
+        self.volatile & !self.durable_writes
+    }
+
+    /// Whether durable writes go past the caches, and no flush follows. Where a device has none of its own those of hosts are
     /// ended by a flush, of which the engine knows what it covers.
     pub fn has_durable_writes(&self) -> bool {
-        self.volatile & !self.durable_writes == 0
+        self.flushed_behind() == 0
     }
 
     /// A device failure as the host sees it.

@@ -161,6 +161,7 @@ impl Summaries {
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
         bands.forget_groups(band);
+        // Nor is one to be made durable that nobody will read.
         self.unflushed.retain(|&(_, (of, _))| of != band);
         if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);

@@ -189,6 +189,7 @@ impl Journal {
         // Two batches may be needed, and a skip at the end of a lap.
         let worst =
             (bytes + self.open.bytes.len() + 3 * HEADER_BYTES) as u64 + 2 * BATCH_MAX_BYTES.min(self.largest()) as u64;
+        // Of the window, too: a cancellation must fit where hosts' records have filled it.
         let kept = |bytes: u64| if reserved { 0 } else { bytes / 8 };
         let (len_bytes, window_bytes) = (self.geometry.len_bytes, self.geometry.window_bytes());
         self.used_bytes() + worst + kept(len_bytes) <= len_bytes

@@ -173,9 +173,7 @@ pub(super) fn open_members(
         Overlay::over_all(devices);
     }
     let read_before = devices.read_bytes;
-    for device in 0..devices.list.len() {
-        devices.flush(device).map_err(OpenError::of_device(devices, device))?;
-    }
+    flush_all(devices)?;
     let (header, root) = load_root(devices, &superblocks[0])?;
     check_epochs(devices, superblocks, header.epoch)?;
     write_header_again(devices, &superblocks[0], &header)?;
@@ -232,9 +230,7 @@ pub(super) fn open_members(
     }
     replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
     // What was written again is in no journal of the new epoch: where a later flush failed nobody would do it once more.
-    for device in (0..devices.list.len()).filter(|&device| volatile & 1 << device != 0) {
-        devices.flush(device).map_err(OpenError::of_device(devices, device))?;
-    }
+    flush_all(devices)?;
     if report.is_capacity_root_lost {
         report.is_capacity_root_lost = !make_anew(devices, &mut engine);
     }
@@ -263,6 +259,10 @@ pub(super) fn open_members(
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }
     Ok((engine, report))
+}
+
+fn flush_all(devices: &mut Devices) -> Result<(), OpenError> {
+    (0..devices.list.len()).try_for_each(|device| devices.flush(device).map_err(OpenError::of_device(devices, device)))
 }
 
 /// Writes the copies of the chosen header again, durably, before its root is relied upon: that it can be read does not make it

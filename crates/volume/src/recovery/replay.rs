@@ -36,7 +36,8 @@ pub(super) fn replay(
     let pool = setup.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    let (mut batches, mut failed, mut lost) = (0, 0, BTreeSet::new());
+    // The device whose failure ends the scan: that of the journal, unless data cannot be written again.
+    let (mut batches, mut failed_device, mut lost) = (0, 0, BTreeSet::new());
     let end = scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
@@ -55,8 +56,8 @@ pub(super) fn replay(
             }
             let mut keep = Vec::new();
             if verify {
-                keep = verified((devices, setup, survey), &group, &mut lost, report).map_err(|(device, error)| {
-                    failed = device;
+                keep = verified(devices, setup, survey, &group, &mut lost, report).map_err(|(device, error)| {
+                    failed_device = device;
                     error
                 })?;
             }
@@ -68,7 +69,7 @@ pub(super) fn replay(
         }
         Ok(())
     })
-    .map_err(OpenError::of_device(devices, failed))?;
+    .map_err(OpenError::of_device(devices, failed_device))?;
     if (batches, end) != (survey.batches, survey.end) {
         // A device that reads differently each time: nothing was changed yet, and nothing may be decided by it.
         let source = IoError {
@@ -80,7 +81,7 @@ pub(super) fn replay(
         return Err(OpenError::of_device(devices, 0)(source));
     }
     replay.finish();
-    engine.lost(lost);
+    engine.record_losses(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())
 }

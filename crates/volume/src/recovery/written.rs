@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
 /// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
-/// is better than an older version in silence. What was found is in volatile caches again, of devices that have one; but for
-/// blocks that cannot be written, whose disks go into `lost`.
+/// is better than an older version in silence. What was found is written again to devices with a volatile
+/// cache, and not flushed; the disks of blocks that cannot be written go into `lost`.
 ///
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
 /// was recorded, applies only while the map names its source.
@@ -22,7 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// The device, and its failure to take any writes.
 pub(super) fn verified(
-    (devices, setup, survey): (&mut Devices, &Setup, &Survey),
+    devices: &mut Devices,
+    setup: &Setup,
+    survey: &Survey,
     records: &[(u64, Record)],
     lost: &mut BTreeSet<DiskId>,
     report: &mut RecoveryReport,

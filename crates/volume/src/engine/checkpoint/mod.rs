@@ -156,7 +156,7 @@ impl Checkpointing<'_> {
     /// Whether a flush has failed since the headers were sent, of a device that does not make them durable itself: they may
     /// have lain in the cache that it lost.
     fn may_have_lost_headers(&self) -> bool {
-        !self.setup.has_durable_writes() && self.checkpoint.flush_errors != self.stats.counters.flush_errors
+        !self.setup.has_durable_writes() && self.checkpoint.flush_failures_before != self.flushes.failures()
     }
 
     /// Whether summaries that the root in progress relies on are still to be written.
@@ -271,8 +271,8 @@ impl Checkpointing<'_> {
     }
 
     fn write_capacity_header(&mut self) {
-        let Checkpoint { pages, capacity, phase, flush_errors, .. } = &mut *self.checkpoint;
-        *flush_errors = self.stats.counters.flush_errors;
+        let Checkpoint { pages, capacity, phase, flush_failures_before, .. } = &mut *self.checkpoint;
+        *flush_failures_before = self.flushes.failures();
         *phase = Phase::CapacityHeader;
         if !capacity.write_header(pages, self.outbox) {
             self.write_headers();
@@ -280,16 +280,16 @@ impl Checkpointing<'_> {
     }
 
     fn write_headers(&mut self) {
-        let Checkpoint { pages, roots, phase, flush_errors, .. } = &mut *self.checkpoint;
-        *flush_errors = self.stats.counters.flush_errors;
+        let Checkpoint { pages, roots, phase, flush_failures_before, .. } = &mut *self.checkpoint;
+        *flush_failures_before = self.flushes.failures();
         if roots.write_headers(pages, self.outbox) {
             *phase = Phase::Header;
         }
     }
 
     fn retry_headers(&mut self) {
-        let Checkpoint { pages, roots, flush_errors, .. } = &mut *self.checkpoint;
-        *flush_errors = self.stats.counters.flush_errors;
+        let Checkpoint { pages, roots, flush_failures_before, .. } = &mut *self.checkpoint;
+        *flush_failures_before = self.flushes.failures();
         let why = pages.take_error().unwrap_or_default();
         if !roots.retry_headers(pages, self.outbox) {
             self.checkpoint.pages.fail(why.clone());

@@ -53,8 +53,8 @@ pub(crate) struct Checkpoint {
     /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
     /// their entries, so they come first.
     pub(super) summaries_awaited: BTreeSet<GroupKey>,
-    /// Flushes that had failed when the headers were sent.
-    pub(super) flush_errors: u64,
+    /// Flushes that had failed when headers were sent: one that fails beside them may have lost them with a cache.
+    pub(super) flush_failures_before: u64,
     /// Time before which no new attempt is made after a failure.
     pub(super) not_before_ns: u64,
     /// Attempts in a row that were given up.
@@ -80,7 +80,7 @@ impl Checkpoint {
             dirtied_before: 0,
             counts_due: false,
             summaries_awaited: BTreeSet::new(),
-            flush_errors: 0,
+            flush_failures_before: 0,
             not_before_ns: 0,
             failures: 0,
             is_given_up_by_capacity: false,

@@ -81,8 +81,8 @@ pub(crate) struct Piece {
     pub attempts: u8,
     /// How often in a row the same data at the same place could not be read.
     pub failures_in_place: u8,
-    /// Its read took summaries along: where it fails, it may be for them.
-    pub joined: bool,
+    /// Its read took more along than was asked for, or had what was read ahead: where it fails, that may be why.
+    pub is_no_attempt: bool,
     /// Batches that hold its records.
     pub batches: SmallVec<[u64; 2]>,
     /// Where recovery would have to start to see them.
@@ -122,7 +122,7 @@ impl Piece {
             parts: SmallVec::new(),
             attempts: 0,
             failures_in_place: 0,
-            joined: false,
+            is_no_attempt: false,
             batches: SmallVec::new(),
             journal_at: None,
             cancels: SmallVec::new(),

@@ -62,8 +62,8 @@ impl Engine {
             // Looked up again after a failure. Where the map still names the same data it is read once more, for one
             // transfer may go wrong; then the failure is real.
             let is_same = locations == piece.locations && checksums == piece.checksums;
-            // A read that took a summary along is no attempt at the data.
-            let counts = u8::from(!std::mem::take(&mut piece.joined));
+            // A read that took a summary along, or had what was read ahead, is no attempt at the data.
+            let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
             if piece.failures_in_place > 1 || piece.attempts > ATTEMPTS_MAX {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) {
@@ -147,7 +147,7 @@ impl Engine {
                 };
                 let piece = &mut self.requests.pieces[id as usize];
                 piece.parts.push((at as u16, None));
-                piece.joined = true;
+                piece.is_no_attempt = true;
                 at += run;
                 end += 8 * (1 + run as u64);
             }
@@ -236,7 +236,9 @@ impl Engine {
         if piece.error.is_some() && complete {
             piece.attempts += 1;
             let (disk, first, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
-            self.copies.forget(disk, first..first + blocks, &mut self.space.slots);
+            if !piece.is_no_attempt {
+                self.copies.forget(disk, first..first + blocks, &mut self.space.slots);
+            }
             return self.read_piece(id);
         }
         if piece.error.is_none() {

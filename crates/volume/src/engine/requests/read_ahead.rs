@@ -157,7 +157,7 @@ impl Engine {
             self.stats.counters.ahead_used_bytes += buf.len() as u64;
         } else {
             piece.error = Some(RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 });
-            piece.joined = true;
+            piece.is_no_attempt = true;
         }
         piece.parts[usize::from(part)].1 = Some(buf);
         if !is_same && let Some(reader) = self.requests.ahead.forget(key) {

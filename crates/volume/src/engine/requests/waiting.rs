@@ -43,10 +43,12 @@ impl Engine {
         if self.setup.volatile != 0 && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
             self.flushes.want();
         }
-        let hopeless = self.checkpoint.hopeless(&self.stats.counters);
-        let error = if self.holds_changes() {
+        if self.holds_changes() {
+            // The flush that makes the failed one good frees what it waits for.
             return;
-        } else if self.flushes.has_failed() {
+        }
+        let hopeless = self.checkpoint.hopeless(&self.stats.counters);
+        let error = if self.flushes.has_failed() {
             // Nothing can be freed now: neither journal nor space.
             RequestError::FlushFailed
         } else if matches!(wants, Wants::Journal | Wants::Checkpoint)
