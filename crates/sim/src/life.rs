@@ -404,7 +404,9 @@ impl<'a> Life<'a> {
         self.switch_on(round);
         let mut findings = Vec::new();
         let summary = verify(&mut boxed(&self.devices), 1, self.shape.options(), &mut |finding| findings.push(finding));
-        if self.is_tainted || self.is_wounded {
+        // A sector may have died under a summary while a collection read it.
+        let has_dead_sectors = self.struck().contains_key(&FaultKind::DeadSector);
+        if self.is_tainted || self.is_wounded || has_dead_sectors {
             self.coverage.count("verifications of damaged pools");
             return Ok(());
         }
