@@ -18,3 +18,20 @@ pub(crate) fn unescape(path: &str) -> Option<Vec<u8>> {
     }
     Some(bytes)
 }
+
+/// A path as a URI carries it: what would end it or read as an escape is escaped, and bytes that are no UTF-8.
+pub(crate) fn escape(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '%' => text.push_str("%25"),
+                '?' => text.push_str("%3F"),
+                '#' => text.push_str("%23"),
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+    }
+    text
+}

@@ -1,6 +1,6 @@
 //! Targets by name: a path or a URI, as users and configurations write them.
 
-use crate::escape::unescape;
+use crate::escape::{escape, unescape};
 use crate::file::{FileDevice, FileOptions, OpenMode};
 use crate::modelled::{ModelForm, ModelUri, Store};
 use crate::nbd_client::{NbdUri, NbdUriError};
@@ -9,6 +9,7 @@ use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
 use forebay_block::size::{SizeError, format_size, parse_size_bytes};
 use forebay_block::{Completion, Device, Geometry, Request};
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -138,9 +139,9 @@ impl fmt::Display for Target {
         match self {
             Self::Path(path) => {
                 let text = path.to_string_lossy();
-                // What would read as a scheme, or lose a query to `volatile:`, needs the escaping form.
-                if text.starts_with('/') && text.contains(['?', '%']) {
-                    write!(f, "file://{}", escape(&text))
+                // What is no text, or would read as a scheme or lose a query to `volatile:`, needs the escaping form.
+                if text.starts_with('/') && (text.contains(['?', '%']) || path.to_str().is_none()) {
+                    write!(f, "file://{}", escape(path.as_os_str().as_bytes()))
                 } else if scheme_of(&text).is_some() {
                     write!(f, "./{text}")
                 } else {
@@ -213,7 +214,6 @@ fn parse_file(text: &str, rest: &str) -> Result<Target, TargetError> {
     if bytes.contains(&0) {
         return Err(form(text, "contains a zero byte"));
     }
-    use std::os::unix::ffi::OsStringExt;
     Ok(Target::Path(PathBuf::from(std::ffi::OsString::from_vec(bytes))))
 }
 
@@ -269,10 +269,6 @@ fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
         return Err(form(text, "is volatile twice"));
     }
     Ok(Target::Volatile { inner: Box::new(inner.parse()?), seed })
-}
-
-fn escape(path: &str) -> String {
-    path.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
 }
 
 /// Opens a target. A read-only RAM or null target is an empty one that takes writes: there is nothing to protect.
@@ -378,6 +374,8 @@ mod tests {
             ("volatile:/x?seed=7", volatile(path("/x"), 7)),
             ("volatile:ram:?size=8MiB&seed=9", volatile(Target::Ram { size_bytes: 8 << 20 }, 9)),
             ("volatile:file:///x?seed=2", volatile(path("/x"), 2)),
+            // A path that is no UTF-8.
+            ("file:/%a0b%25", Target::Path(std::ffi::OsStr::from_bytes(b"/\xa0b%").into())),
             ("nbd://[::1]:7/a%20b", Target::Nbd("nbd://[::1]:7/a b".parse().unwrap())),
             ("nbd+unix:///?socket=/s", Target::Nbd("nbd+unix:///?socket=/s".parse().unwrap())),
             (
