@@ -13,7 +13,7 @@ use forebay_volume::recovery::{AloneError, AloneReport, MemberError, open_alone}
 use forebay_volume::{Op, Outcome, Pool, RequestError};
 use std::collections::BTreeMap;
 use world::anatomy::{Anatomy, bytes};
-use world::history::{FULL, Mix, VOLATILE, run};
+use world::history::{FULL, Mix, VOLATILE, checkpoint, run};
 use world::{DISK, Oracle, Shape, Shared, World, block_request, boxed, classes, content_of};
 
 /// The disk's id in the pool.
@@ -62,19 +62,6 @@ impl Alone {
         assert!(self.shared.durable().to_bytes() == self.before.to_bytes(), "something was written");
         assert_eq!(self.shared.steps(), 0);
     }
-}
-
-fn at_rest(world: &mut World) -> Result<(), String> {
-    world.settle(0)?;
-    let before = world.pool.engine.checkpoint_number();
-    world.pool.engine.request_checkpoint(false);
-    for _ in 0..20_000 {
-        if world.pool.engine.checkpoint_number() > before && !world.pool.engine.checkpoint_pending() {
-            return Ok(());
-        }
-        world.poll()?;
-    }
-    Err(format!("no checkpoint: {}", world.hang()))
 }
 
 /// How a pool lives after the checkpoint.
@@ -161,7 +148,7 @@ fn life(seed: u64, shape: &Shape, after: After) -> Result<u64, String> {
         let mut world = World::open(shape, images, random.next_u64(), oracle).map_err(|e| context(e.to_string()))?;
         world.check_survivors().map_err(context)?;
         run(&mut world, &mut random, FULL, 60, 8).map_err(context)?;
-        at_rest(&mut world).map_err(context)?;
+        checkpoint(&mut world).map_err(context)?;
         let known = look_at_rest(shape, &world).map_err(context)?;
         let requests = random.below(u64::from(after.requests) + 1) as u32;
         run(&mut world, &mut random, after.mix, requests, after.depth).map_err(context)?;
@@ -233,7 +220,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     let area = Superblock::decode(&bytes(&images[1], &(0..4096))).map_err(|error| error.to_string())?.capacity_area;
     let mut world = World::open(shape, images, seed, Oracle::default()).map_err(|error| error.to_string())?;
     run(&mut world, &mut random, FULL, 60, 8)?;
-    at_rest(&mut world)?;
+    checkpoint(&mut world)?;
     let known = look_at_rest(shape, &world)?;
     // All of it, or the header only; what is reported as failed may have been written.
     let range = match random.below(2) {
@@ -280,7 +267,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     let mut world = World::open(shape, images, seed, oracle).map_err(|error| error.to_string())?;
     world.check_survivors()?;
     run(&mut world, &mut random, FULL, 10, 8)?;
-    at_rest(&mut world)?;
+    checkpoint(&mut world)?;
     look_at_rest(shape, &world)?;
     Ok(is_reported)
 }

@@ -45,8 +45,8 @@ pub struct Parts {
     pub names: Vec<String>,
     /// Devices with a volatile cache, one bit each.
     pub volatile: u32,
-    /// Devices that make durable writes durable themselves, one bit each.
-    pub durable_writes: u32,
+    /// Devices with a volatile cache that the system flushes behind a durable write, one bit each.
+    pub flushed_behind: u32,
     /// Devices that take discards, one bit each.
     pub discards: u32,
     /// Settings.
@@ -95,7 +95,7 @@ impl Parts {
             superblock,
             names,
             volatile,
-            durable_writes,
+            flushed_behind,
             discards,
             options,
             root,
@@ -124,7 +124,7 @@ impl Parts {
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
         let limits = Limits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
-        let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, durable_writes, discards });
+        let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, flushed_behind, discards });
         let checkpoint = Checkpoint::new(&setup, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
         let bands =

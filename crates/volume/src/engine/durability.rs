@@ -180,7 +180,7 @@ impl Engine {
             return;
         }
         if let Err(error) = result
-            && self.setup.flushed_behind() & 1 << device != 0
+            && self.setup.flushed_behind & 1 << device != 0
         {
             self.flush_failed(device, error);
         }

@@ -17,22 +17,17 @@ pub(crate) struct Setup {
     pub names: Vec<String>,
     /// One bit per device with a volatile cache.
     pub volatile: u32,
-    /// One bit per device that makes durable writes durable itself.
-    pub durable_writes: u32,
+    /// One bit per device with a volatile cache that the system flushes behind a durable write.
+    pub flushed_behind: u32,
     /// One bit per device that gives space back on discard.
     pub discards: u32,
 }
 
 impl Setup {
-    /// Devices whose cache the system flushes behind a durable write, one bit each.
-    pub fn flushed_behind(&self) -> u32 {
-        self.volatile & !self.durable_writes
-    }
-
     /// Whether durable writes go past the caches, and no flush follows. Where a device has none of its own those of hosts are
     /// ended by a flush, of which the engine knows what it covers.
     pub fn has_durable_writes(&self) -> bool {
-        self.flushed_behind() == 0
+        self.flushed_behind == 0
     }
 
     /// A device failure as the host sees it.

@@ -73,7 +73,7 @@ pub struct ScanEnd {
     pub batch: u64,
 }
 
-/// Calls `visit` with each batch in order; batches missing between two are seen by their numbers.
+/// Calls `visit` with the bytes of each batch and what they say, in order; batches missing between two are seen by their numbers.
 ///
 /// # Errors
 /// The device's failure.
@@ -82,7 +82,7 @@ pub fn scan(
     geometry: JournalGeometry,
     pool: &Id,
     start: ScanStart,
-    mut visit: impl FnMut(&mut Devices, BatchHeader, Vec<Record>) -> Result<(), IoError>,
+    mut visit: impl FnMut(&mut Devices, &[u8], BatchHeader, Vec<Record>) -> Result<(), IoError>,
 ) -> Result<ScanEnd, IoError> {
     let mut ring = Ring { devices, geometry, chunk: Buf::empty(), at: 0, is_again: false };
     let mut end = ScanEnd { position: start.position, batch: start.batch };
@@ -102,7 +102,8 @@ pub fn scan(
                 && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
         });
         if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
-            visit(ring.devices, header, records)?;
+            let at = (position - ring.at) as usize;
+            visit(ring.devices, &ring.chunk[at..at + header.len_bytes as usize], header, records)?;
             position += u64::from(header.len_bytes);
             end = ScanEnd { position, batch: header.batch + 1 };
         } else if !ring.has_changed()? {

@@ -62,7 +62,7 @@ pub fn format(
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: device_bits(devices.list.len()),
-        durable_writes: device_bits(devices.list.len()),
+        flushed_behind: 0,
         discards: 0,
         options,
         root: Root { next_disk: 1, ..Root::default() },

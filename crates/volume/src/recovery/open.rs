@@ -195,11 +195,12 @@ pub(super) fn open_members(
     };
     let scanned = survey(devices, geometry, &superblock, &header, &root, missing_batches)?;
     let bit = |on: bool, device: usize| u32::from(on) << device;
-    let (mut volatile, mut durable_writes, mut discards) = (0, 0, 0);
+    let (mut volatile, mut flushed_behind, mut discards) = (0, 0, 0);
     for (i, device) in devices.list.iter().enumerate() {
-        volatile |= bit(device.geometry().volatile_cache, i);
-        durable_writes |= bit(device.geometry().durable_writes, i);
-        discards |= bit(device.geometry().discards, i);
+        let geometry = device.geometry();
+        volatile |= bit(geometry.volatile_cache, i);
+        flushed_behind |= bit(geometry.volatile_cache && !geometry.durable_writes, i);
+        discards |= bit(geometry.discards, i);
     }
     let unfenced = options.faults.epoch_not_fenced();
     let epoch = if unfenced { header.epoch } else { header.epoch + 1 };
@@ -210,7 +211,7 @@ pub(super) fn open_members(
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
-        durable_writes,
+        flushed_behind,
         discards,
         options,
         root: root.clone(),

@@ -7,9 +7,7 @@ use crate::engine::{Engine, Freed, Leaves};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
-use crate::layout::Id;
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::batch::{BatchHeader, decode_batch};
 use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry};
 use crate::layout::record::{Moved, Record};
 use crate::layout::root::Root;
@@ -40,11 +38,13 @@ pub(super) fn replay(
     report.holes = survey.holes;
     // The device whose failure ends the scan: that of the journal, unless data cannot be written again.
     let (mut batches, mut failed_device, mut lost) = (0, 0, BTreeSet::new());
-    let end = scan(devices, geometry, &pool, survey.start, |devices, batch, records| {
+    let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
-        if verify {
-            write_batch_again(devices, geometry, &pool, &batch)?;
+        if verify && setup.volatile & 1 != 0 {
+            // It must not lie in a cache alone: the next root is written to space that its records free, and until that
+            // root is durable they must be found again.
+            devices.write(0, geometry.offset_bytes + batch.position % geometry.len_bytes, bytes)?;
         }
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
         let mut left = numbered
@@ -89,28 +89,6 @@ pub(super) fn replay(
     engine.record_losses(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())
-}
-
-/// Writes a batch that is not known durable to where it was read, so that it does not lie in a cache alone: the next root is
-/// written to space that its records free, and until that root is durable they must be found again.
-fn write_batch_again(
-    devices: &mut Devices,
-    geometry: JournalGeometry,
-    pool: &Id,
-    header: &BatchHeader,
-) -> Result<(), IoError> {
-    if !devices.list[0].geometry().volatile_cache {
-        return Ok(());
-    }
-    let offset_bytes = geometry.offset_bytes + header.position % geometry.len_bytes;
-    // It was good a moment ago: one transfer may go wrong, and by a device that goes on so nothing may be decided.
-    for _ in 0..2 {
-        let bytes = devices.read(0, offset_bytes, header.len_bytes as usize)?;
-        if decode_batch(&bytes, pool).is_some_and(|(found, _)| found == *header) {
-            return devices.write(0, offset_bytes, &bytes);
-        }
-    }
-    Err(IoError { kind: IoErrorKind::Medium, operation: "read of the journal", offset_bytes, os_error: 0 })
 }
 
 /// The map as the journal changes it.

@@ -109,7 +109,7 @@ pub(super) fn survey(
     let mut moves = VecDeque::new();
     let mut expected = start.batch;
     let mut newest_checkpoint = 0;
-    let end = scan(devices, geometry, &superblock.pool, start, |_, batch, records| {
+    let end = scan(devices, geometry, &superblock.pool, start, |_, _, batch, records| {
         missing.extend(expected..batch.batch);
         expected = batch.batch + 1;
         newest_checkpoint = newest_checkpoint.max(batch.checkpoint);

@@ -40,12 +40,16 @@ pub(super) fn verified(
             let at = location + 8 * i as u64;
             let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
             let read = data.as_ref().and_then(|data| data.chunks_exact(4096).nth(i));
-            if read.is_some_and(is_block) {
-                again.push((at, disk, Buf::copy_of(read.unwrap_or_default())));
+            let is_volatile = setup.extents.place(at).is_some_and(|(device, _)| setup.volatile & 1 << device != 0);
+            if let Some(read) = read.filter(|read| is_block(read)) {
+                if is_volatile {
+                    again.push((at, disk, Buf::copy_of(read)));
+                }
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
                 match read_block(devices, setup, at) {
-                    Some(bytes) if is_block(&bytes) => again.push((at, disk, bytes)),
+                    Some(bytes) if is_block(&bytes) && is_volatile => again.push((at, disk, bytes)),
+                    Some(bytes) if is_block(&bytes) => {}
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
                     None => *keep = data.is_none() || setup.options.faults.checksums_ignored(),
                 }
@@ -103,16 +107,12 @@ fn write_again(
     blocks: Vec<(u64, DiskId, Buf)>,
     lost: &mut BTreeSet<DiskId>,
 ) -> Result<(), (usize, IoError)> {
-    let is_volatile: Vec<bool> = devices.list.iter().map(|device| device.geometry().volatile_cache).collect();
     let mut runs: Vec<Run> = Vec::new();
     // Two records of one place both found the same there.
     let blocks: BTreeMap<u64, (DiskId, Buf)> =
         blocks.into_iter().map(|(location, disk, block)| (location, (disk, block))).collect();
     for (location, (disk, block)) in blocks {
-        let Some((device, offset_bytes)) = setup.extents.place(location).filter(|&(device, _)| is_volatile[device])
-        else {
-            continue;
-        };
+        let Some((device, offset_bytes)) = setup.extents.place(location) else { continue };
         match runs.last_mut() {
             Some((on, at, blocks)) if (*on, *at + 4096 * blocks.len() as u64) == (device, offset_bytes) => {
                 blocks.push((disk, block.freeze()));

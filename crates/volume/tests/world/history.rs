@@ -80,6 +80,23 @@ pub fn quiet(world: &mut World) -> Result<(), String> {
     Err(format!("never idle: {}", world.hang()))
 }
 
+/// Writes a checkpoint, and nothing waits for another.
+///
+/// # Errors
+/// As for [`World::poll`], and a pool that writes none.
+pub fn checkpoint(world: &mut World) -> Result<(), String> {
+    world.settle(0)?;
+    let before = world.pool.engine.checkpoint_number();
+    world.pool.engine.request_checkpoint(false);
+    for _ in 0..20_000 {
+        if world.pool.engine.checkpoint_number() > before && !world.pool.engine.checkpoint_pending() {
+            return Ok(());
+        }
+        world.poll()?;
+    }
+    Err(format!("no checkpoint: {}", world.hang()))
+}
+
 /// Makes everything acknowledged durable, and the evidence for that too: the window that the format documents between
 /// a flush and the next watermark is closed.
 ///

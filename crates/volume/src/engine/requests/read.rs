@@ -5,7 +5,7 @@ use crate::engine::{Engine, Pending};
 use crate::layout::page::{self, Entry};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
@@ -15,6 +15,15 @@ const BLOCK: usize = 4096;
 const ATTEMPTS_MAX: u8 = 16;
 /// In `locations`: not on any device.
 const NOWHERE: u64 = u64::MAX;
+
+/// The first of these blocks of a disk, from `block` on, that is not what the map named.
+pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -> Option<u64> {
+    let blocks = (block..).zip(bytes.chunks_exact(BLOCK)).zip(named);
+    blocks
+        .into_iter()
+        .find(|((block, bytes), named)| block_checksum(disk, *block, bytes) != **named)
+        .map(|((block, _), _)| block)
+}
 
 impl Engine {
     pub(crate) fn read_piece(&mut self, id: u32) {
@@ -201,13 +210,8 @@ impl Engine {
         for (buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
             let first = usize::from(*first);
             if bad.is_none() && verify {
-                for (i, block) in buf.chunks_exact(BLOCK).enumerate() {
-                    let address = base + (first + i) as u64;
-                    if block_checksum(disk, address, block) != piece.checksums[first + i] {
-                        bad = Some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 });
-                        break;
-                    }
-                }
+                let address = first_bad(disk, base + first as u64, &buf, &piece.checksums[first..]);
+                bad = address.map(|block| RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 });
             }
             *slot = Some(buf);
         }

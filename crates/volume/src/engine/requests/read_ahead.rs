@@ -4,13 +4,13 @@
 //! read only when they are complete: until their band is freed and opened again, in another generation, nothing is written there.
 
 use super::ahead::{Taken, Waiter};
+use super::read::first_bad;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
 use crate::layout::page::{self, BLOCK_SECTORS, Entry, LEAF_ENTRIES};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
 use crate::space::groups::GroupKey;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 
 const BLOCK: usize = 4096;
@@ -144,18 +144,16 @@ impl Engine {
     /// A part of a read has bytes that were read ahead, or none. Where they are not what the map named when the read looked
     /// there, that is nobody's failure: the read looks again, and reads for itself.
     fn part_from_ahead(&mut self, key: GroupKey, (id, part): (u32, u16), buf: Buf, is_filled: bool) {
+        let verify = !self.setup.options.faults.checksums_ignored();
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else { return };
         let Some(&(first, _)) = piece.parts.get(usize::from(part)) else { return };
         let (disk, block) = (piece.disk, piece.block() + u64::from(first));
-        let named = piece.checksums.iter().skip(usize::from(first));
-        let is_same = is_filled
-            && (block..)
-                .zip(buf.chunks_exact(BLOCK))
-                .zip(named)
-                .all(|((block, bytes), &checksum)| block_checksum(disk, block, bytes) == checksum);
+        let named = piece.checksums.get(usize::from(first)..).unwrap_or_default();
+        let is_same = is_filled && (!verify || first_bad(disk, block, &buf, named).is_none());
         if is_same {
             self.stats.counters.ahead_used_bytes += buf.len() as u64;
         } else {
+            // An error until it has looked again: what it has now can be nobody's answer.
             piece.error = Some(RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 });
             piece.is_no_attempt = true;
         }

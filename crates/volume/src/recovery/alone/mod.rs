@@ -168,7 +168,7 @@ pub fn open_alone(
         superblock: pool,
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: 0,
-        durable_writes: 0,
+        flushed_behind: 0,
         discards: 0,
         options: EngineOptions { memory_limit_bytes, ..options },
         root: Root { next_disk: u16::MAX, bands: bands.collect(), ..Root::default() },
