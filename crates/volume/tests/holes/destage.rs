@@ -136,6 +136,38 @@ fn hole_10_moves_that_could_not_be_applied_for_a_while() {
     all_is_there(&mut Rig::open(&setup, devices).unwrap());
 }
 
+/// Each job that could not read a leaf when its moves were to be applied left that leaf to recovery, beyond those that may be
+/// dirty, and the next job named another one: recovery needed more memory than the pool has. Simulated life 19791214302616.
+#[test]
+fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
+    let base = Setup::default().options;
+    let setup = Setup { options: EngineOptions { frames: Some(5), job_blocks: 16, ..base }, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    for leaf in 0..40 {
+        rig.put(400 * leaf, 1, None);
+    }
+    let options = destaging(&rig.setup.options);
+    let mut rig = rig.restart(options);
+    for _ in 0..20 {
+        rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
+        rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+        rig.pass_ms(1000);
+        // Five leaves fit into memory: those of the job leave it.
+        for leaf in (1..40).chain(1..40) {
+            assert_eq!(rig.get(400 * leaf), Ok(1));
+        }
+        rig.devices[FAST].rule(|seen| match is_page_read(seen) {
+            true => Fate::Failed,
+            false => held(is_root_write(seen)),
+        });
+        rig.devices[CAPACITY].heal();
+        rig.polls(100);
+    }
+    let setup = rig.setup.clone();
+    let mut rig = Rig::open(&setup, rig.cut(|_| false)).unwrap();
+    (0..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+}
+
 /// One misread of a source must not be taken for damage: the block is whole, and is destaged in the end.
 #[test]
 fn hole_06_a_misread_of_a_destage_does_no_damage() {

@@ -154,6 +154,12 @@ impl Checkpoint {
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
     }
 
+    /// Whether more leaves count as dirty than may be: jobs of migration could not read what they had named in the journal.
+    /// Recovery has to hold these too, so that no further job may name any before a checkpoint.
+    pub fn is_overfull(&self) -> bool {
+        self.dirtied + self.dirtied_before > 2 * self.setup.limits.dirty_leaves
+    }
+
     /// A page that says where blocks live was read to be changed.
     pub fn tier_page_read(&mut self, of: (PageKey, u64, bool), bytes: Option<Buf>, outbox: &mut Outbox) {
         self.capacity.page_read(of, bytes, &mut self.pages, outbox);

@@ -17,6 +17,9 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
     loop {
         let Some(job) = rooms.migrate.job(id) else { return After::Wait };
         let start = job.next;
+        if start == 0 && rooms.checkpoint.is_overfull() {
+            return After::Wait;
+        }
         let Some(first) = job.candidates.get(start) else {
             break;
         };
