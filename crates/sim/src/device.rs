@@ -54,7 +54,7 @@ pub struct Behaviour {
     /// A failed flush gives up what it covered, instead of leaving it to the next one; so does a failed durable write, where
     /// the system flushes behind it.
     pub gives_up: bool,
-    /// The server dies where otherwise the power fails: caches keep what they hold.
+    /// The server crashes where otherwise the power fails: caches keep what they hold.
     pub stays_on: bool,
 }
 

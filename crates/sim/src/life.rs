@@ -83,7 +83,10 @@ pub fn live(scenario: &Scenario, with_log: bool) -> Lived {
     };
     let mut failure = None;
     for (number, round) in scenario.rounds.iter().enumerate() {
-        life.say(|| format!("round {number}: {} steps, {:?}, faults {:?}", round.steps.len(), round.end, round.faults));
+        life.say(|| {
+            let devices = if round.stays_on { ", devices stay on" } else { "" };
+            format!("round {number}: {} steps, {:?}{devices}, faults {:?}", round.steps.len(), round.end, round.faults)
+        });
         let is_last = number + 1 == scenario.rounds.len();
         match life.round(round, is_last) {
             Ok(After::NextRound) => {}
@@ -182,8 +185,8 @@ impl<'a> Life<'a> {
         for (at, device) in self.devices.iter().enumerate() {
             let tier = at.min(1);
             let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting);
-            let stays_on = self.shape.kind == Kind::Forgetting && round.seed.is_multiple_of(4);
-            let behaviour = Behaviour { after_discard: round.after_discard, keep: round.keep, gives_up, stays_on };
+            let &Round { after_discard, keep, stays_on, .. } = round;
+            let behaviour = Behaviour { after_discard, keep, gives_up, stays_on };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
             let timing = match self.shape.is_modelled {

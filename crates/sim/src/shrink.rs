@@ -34,6 +34,13 @@ impl Shrinker<'_> {
         self.offer(smaller)
     }
 
+    /// A pool whose devices are like those of most lives.
+    fn shape(&mut self) {
+        let mut smaller = self.best.clone();
+        smaller.shape.durable_writes = true;
+        self.offer(smaller);
+    }
+
     fn rounds(&mut self) {
         let last = self.failure.round + 1;
         let mut smaller = self.best.clone();
@@ -101,6 +108,7 @@ impl Shrinker<'_> {
         }
         self.with_round(at, |round| round.connections = 1);
         self.with_round(at, |round| round.rots = false);
+        self.with_round(at, |round| round.stays_on = false);
         self.with_round(at, |round| round.depth = 1);
         self.with_round(at, |round| round.verify = false);
         self.with_round(at, |round| round.timing_ns = [(1000, 1000); 2]);
@@ -139,6 +147,7 @@ pub fn shrink(
     loop {
         let before = shrinker.best.clone();
         shrinker.rounds();
+        shrinker.shape();
         for at in (0..shrinker.best.rounds.len()).rev() {
             shrinker.steps(at);
         }

@@ -63,3 +63,35 @@ fn a_failing_life_is_made_short() {
     let (small, _) = shrink::shrink(&scenario, first, &mut fails);
     assert_eq!((small.rounds.len(), small.steps()), (1, 1), "of {steps} steps");
 }
+
+/// What devices promise is a field of a life of its own, drawn for the one kind that is about it, and can be shrunk.
+#[test]
+fn lives_that_forget_draw_what_devices_promise() {
+    let (mut lives, mut rounds) = ([0; 2], [0; 2]);
+    for number in 0..400 {
+        let scenario = Scenario::random(Kind::Forgetting.seed(number));
+        lives[usize::from(scenario.shape.durable_writes)] += 1;
+        scenario.rounds.iter().for_each(|round| rounds[usize::from(round.stays_on)] += 1);
+    }
+    // One in two, and one in four, give or take what 400 lives leave to chance.
+    assert!(lives.iter().all(|&count| (160..=240).contains(&count)), "{lives:?}");
+    assert!((rounds[0] * 2..=rounds[0] * 4).contains(&(rounds[1] * 9)), "{rounds:?}");
+    for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Forgetting | Kind::Flickering)) {
+        for scenario in (0..20).map(|number| Scenario::random(kind.seed(number))) {
+            let is_usual = scenario.shape.durable_writes && scenario.rounds.iter().all(|round| !round.stays_on);
+            assert!(is_usual, "{kind:?}, seed {}", scenario.seed);
+        }
+    }
+}
+
+#[test]
+fn a_failing_life_loses_what_devices_need_not_do_for_it() {
+    let mut scenario = Scenario::random(Kind::Forgetting.seed(3));
+    scenario.shape.durable_writes = false;
+    scenario.rounds.iter_mut().for_each(|round| round.stays_on = true);
+    let mut fails = |_: &Scenario| Some(forebay_sim::Failure { round: 0, doing: "x".into(), what: "y".into() });
+    let first = fails(&scenario).unwrap();
+    let (small, _) = shrink::shrink(&scenario, first, &mut fails);
+    assert!(small.shape.durable_writes, "{:?}", small.shape);
+    assert!(small.rounds.iter().all(|round| !round.stays_on), "{:?}", small.rounds);
+}

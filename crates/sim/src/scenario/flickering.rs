@@ -153,6 +153,7 @@ fn cut(whole: &Round, shape: &Shape, random: &mut Random, rounds: &mut Vec<Round
             steps: now,
             end,
             verify: whole.verify && later.is_empty(),
+            stays_on: windows::stays_on(shape, random),
             opening_faults: Vec::new(),
             wounds: Vec::new(),
             ..whole.clone()

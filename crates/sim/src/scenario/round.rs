@@ -68,6 +68,8 @@ pub struct Round {
     pub rots: bool,
     /// What is left is verified offline.
     pub verify: bool,
+    /// The server crashes where otherwise the power fails: devices keep their power, and what their caches hold.
+    pub stays_on: bool,
 }
 
 impl Round {

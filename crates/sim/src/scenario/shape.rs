@@ -27,6 +27,8 @@ pub struct Shape {
     pub sector_bytes: [u32; 2],
     /// Whether the fast device, and the capacity devices, have a volatile cache.
     pub is_volatile: [bool; 2],
+    /// Whether devices make durable writes durable themselves, and the system need not flush behind them.
+    pub durable_writes: bool,
     /// Whether the capacity devices take discards.
     pub discards: bool,
     /// Bytes of the first disk.
@@ -83,11 +85,6 @@ impl Shape {
         }
     }
 
-    /// Whether its devices make durable writes durable themselves, and the system need not flush behind them.
-    fn has_durable_writes(&self) -> bool {
-        self.kind != Kind::Forgetting || self.blocks.is_multiple_of(2)
-    }
-
     /// Its devices.
     pub(crate) fn geometries(&self) -> Vec<Geometry> {
         let of = |size_bytes: u64, at: usize| Geometry {
@@ -95,7 +92,7 @@ impl Shape {
             logical_block_bytes: self.sector_bytes[at],
             optimal_band_bytes: None,
             volatile_cache: self.is_volatile[at],
-            durable_writes: self.has_durable_writes(),
+            durable_writes: self.durable_writes,
             discards: at == 1 && self.discards,
         };
         let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));
@@ -137,6 +134,7 @@ impl Shape {
             journal_bytes: pick(random, &[128 << 10, 128 << 10, 192 << 10, 256 << 10]),
             sector_bytes: pick(random, &[[512, 512], [512, 512], [512, 4096], [4096, 4096]]),
             is_volatile: pick(random, &[[true, true], [true, true], [false, true], [true, false], [false, false]]),
+            durable_writes: true,
             discards: random.chance(3, 4),
             disk_bytes: 16 << 20,
             frames,

@@ -130,6 +130,7 @@ pub(super) fn shape(any: Shape, random: &mut Random) -> Shape {
             job_blocks: pick(random, &[4, 24]),
             destage_above_percent: pick(random, &[5, 40, 75]),
             blocks: 4 + random.below(16),
+            durable_writes: random.chance(1, 2),
             ..of(pick(random, &[16 << 10, 32 << 10]), &[24, 8], 90 + random.below(100), base)
         },
         _ => Shape { frames: 64, blocks: 1 + random.below(3), ..of(32 << 10, &[40], 400, base) },
@@ -458,6 +459,12 @@ pub(super) fn ending(shape: &Shape, random: &mut Random) -> Vec<Step> {
     }
 }
 
+/// Whether devices keep their power as a round ends. Drawn for the one kind that is about it: the draws of other kinds stay
+/// as they were.
+pub(super) fn stays_on(shape: &Shape, random: &mut Random) -> bool {
+    shape.kind == Kind::Forgetting && random.chance(1, 4)
+}
+
 /// A round of such a life.
 pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
     let kind = shape.kind;
@@ -503,5 +510,6 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         wounds,
         rots: false,
         verify: random.chance(1, 4),
+        stays_on: stays_on(shape, random),
     }
 }
