@@ -1,0 +1,52 @@
+//! A request in flight, and its completion.
+
+use crate::fault::FaultKind;
+use crate::order::Region;
+use forebay_block::{Completion, IoError, IoErrorKind, Op, Request};
+
+pub(super) struct Flight {
+    pub request: Request,
+    /// Number of its submission.
+    pub order: u64,
+    pub due_ns: u64,
+    /// Number of the flush, where it is one.
+    pub flush: u64,
+    pub fate: Option<FaultKind>,
+    /// Submitted when there was no power any more.
+    pub is_late: bool,
+    pub region: Region,
+    /// What was to be done was done when it was submitted: only its end is yet to be reported.
+    pub is_done: bool,
+}
+
+/// Bytes that an operation is about.
+pub(super) fn bytes_of(op: &Op) -> u64 {
+    match op {
+        Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+        Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
+        Op::Flush => 0,
+    }
+}
+
+fn name_of(op: &Op) -> &'static str {
+    match op {
+        Op::Read { .. } => "read",
+        Op::Write { .. } => "write",
+        Op::Flush => "flush",
+        Op::Discard { .. } => "discard",
+        Op::WriteZeroes { .. } => "write-zeroes",
+    }
+}
+
+fn failed(request: &Request, kind: IoErrorKind) -> IoError {
+    IoError { kind, operation: name_of(&request.op), offset_bytes: request.offset_bytes, os_error: 5 }
+}
+
+/// The completion of a request that was carried out, or failed.
+pub(super) fn completion(request: Request, failure: Option<IoErrorKind>) -> Completion {
+    let result = failure.map_or(Ok(()), |kind| Err(failed(&request, kind)));
+    let Request { tag, op, .. } = request;
+    let bufs = if let Op::Read { bufs } = op { Some(bufs) } else { None };
+    Completion { tag, result, bufs }
+}
