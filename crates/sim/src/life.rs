@@ -3,11 +3,10 @@
 use crate::coverage::Coverage;
 use crate::device::{Behaviour, SimDevice, Timing};
 use crate::fault::FaultKind;
-use crate::oracle::Oracle;
 use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{End, Kind, Round, Scenario, Shape};
-use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, plan_faults, plan_holds};
+use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, misreads, plan_faults, plan_holds};
 use forebay_block::VirtualClock;
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
@@ -158,14 +157,13 @@ impl<'a> Life<'a> {
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);
         devices.iter().enumerate().for_each(|(at, device)| device.know(Places::of(&superblock, at)));
-        let memory = Memory { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None, changed_at: 0 };
         let log = with_log.then(Vec::new);
         Ok(Self {
             shape,
             devices,
             clock,
             power,
-            memory,
+            memory: Memory::new(),
             coverage: Coverage::default(),
             log,
             is_tainted: false,
@@ -280,11 +278,11 @@ impl<'a> Life<'a> {
     fn switch_on_and_open(&mut self, round: &Round) -> Result<Option<(Engine, RecoveryReport, Devices)>, Wrong> {
         self.switch_on(round);
         let (before, unread) = (harmful_strikes(&self.devices), self.unread());
-        let misread = self.devices.iter().map(SimDevice::misread).sum::<u64>();
+        let misread = misreads(&self.devices);
         plan_faults(&self.devices, &round.opening_faults);
         let mut list = boxed(&self.devices);
         let opened = self.open(&mut list);
-        let misread = self.devices.iter().map(SimDevice::misread).sum::<u64>() > misread;
+        let misread = misreads(&self.devices) > misread;
         // Where a misread is the reason, nothing is lost: the next opening succeeds.
         let have_failed = harmful_strikes(&self.devices) > before || misread && opened.is_err();
         if have_failed {
@@ -325,7 +323,7 @@ impl<'a> Life<'a> {
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
         world.makes_good = self.shape.kind == Kind::Forgetting;
-        world.connections = u64::from(round.connections);
+        world.connect(u64::from(round.connections));
         world.is_damaged = self.is_tainted || self.may_be_damaged;
         world.errors_allowed = world.is_damaged || opening_failed;
         let said = Self::inhabit(&mut world, round, &mut self.coverage);

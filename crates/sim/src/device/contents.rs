@@ -14,6 +14,7 @@ use std::ops::Range;
 /// Writes that a device remembers having carried out last.
 const LAST_WRITTEN: usize = 6;
 
+/// What is on a device, and in its cache.
 pub(super) struct Contents {
     medium: Medium,
     geometry: Geometry,

@@ -4,6 +4,7 @@ use crate::fault::FaultKind;
 use crate::order::Region;
 use forebay_block::{Completion, IoError, IoErrorKind, Op, Request};
 
+/// A request in flight.
 pub(super) struct Flight {
     pub request: Request,
     /// Number of its submission.

@@ -5,6 +5,7 @@ use crate::order::{Hold, Region, What};
 use forebay_block::{Op, Request};
 use std::collections::BTreeMap;
 
+/// Faults and holds that are still to come; each counts down as requests go by.
 #[derive(Default)]
 pub(super) struct Plan {
     pub faults: Vec<Fault>,

@@ -16,6 +16,7 @@ const SLOW_NS: u64 = 1_000_000_000;
 /// What a hanging request takes, in nanoseconds.
 const HANG_NS: u64 = 30_000_000_000;
 
+/// A device that runs: its requests in flight, over what it holds.
 pub(super) struct Queue {
     pub contents: Contents,
     pub plan: Plan,

@@ -1,10 +1,16 @@
 //! What the pool answers, held against the oracle and against what must be true at any time.
 
-use super::{Flight, Halt, InFlight, SURVEY_DEPTH, World, broken, harmful_strikes};
+use super::World;
+use super::devices::{harmful_strikes, misreads};
+use super::flights::{Flight, InFlight};
+use super::halt::{Halt, broken};
 use crate::stamp::{content_of, tag_of};
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, RequestError};
 use std::collections::BTreeMap;
+
+/// Reads of the survey after a restart that are in progress at once.
+const SURVEY_DEPTH: usize = 16;
 
 impl World<'_> {
     /// Reads every block that was ever touched, as after a restart, and holds it against what may have survived.
@@ -75,11 +81,7 @@ impl World<'_> {
     /// left to be informed. What came later and was done says nothing of them.
     pub fn give_up(&mut self) {
         if self.may_fail() {
-            for entry in self.flights.values() {
-                if let Flight::Change { made, .. } | Flight::Orphan(made) = &entry.flight {
-                    self.memory.oracle.failed(made);
-                }
-            }
+            self.flights.changes().for_each(|made| self.memory.oracle.failed(made));
         }
     }
 
@@ -102,7 +104,7 @@ impl World<'_> {
             Flight::Change { made, .. } | Flight::Orphan(made) => oracle.touches_damage(made),
             _ => false,
         };
-        has_met || self.misread() > entry.misread
+        has_met || misreads(self.devices) > entry.misread
     }
 
     fn judge_error(&self, error: &RequestError, is_excused: bool) -> Result<(), Halt> {
@@ -121,7 +123,7 @@ impl World<'_> {
         self.note(|| {
             format!("end of {token}: {}", result.as_ref().map_or_else(ToString::to_string, |_| "good".into()))
         });
-        let Some(entry) = self.flights.remove(&token) else {
+        let Some(entry) = self.flights.end(token) else {
             return Err(broken(&format!("request {token} was answered twice")));
         };
         let is_excused = result.as_ref().is_err_and(|error| self.is_excused(&entry, error));

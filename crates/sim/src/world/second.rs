@@ -1,6 +1,9 @@
 //! The second disk, which comes, grows, shrinks and goes; and checkpoints, which make its changes durable.
 
-use super::{Flight, Halt, SECOND, Second, World, broken};
+use super::World;
+use super::flights::Flight;
+use super::halt::{Halt, broken};
+use super::memory::{SECOND, Second};
 use forebay_block::DiskId;
 use forebay_volume::Op;
 

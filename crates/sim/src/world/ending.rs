@@ -1,0 +1,76 @@
+//! How a round ends: a clean stop, a rest, or the power fails while something is in progress.
+
+use super::World;
+use super::devices::plan_faults;
+use super::halt::{Halt, broken};
+use crate::scenario::Step;
+
+/// A pool at rest has noted what is durable after so long, in nanoseconds.
+const REST_NS: u64 = 5_000_000_000;
+/// And so long for what a failed flush covered to be written again.
+const MADE_GOOD_NS: u64 = 100_000_000_000;
+
+impl World<'_> {
+    /// A clean stop in which the power fails after so many requests.
+    ///
+    /// # Errors
+    /// The power failed, or a promise was broken.
+    pub fn stop_until(&mut self, effects: u32) -> Result<(), Halt> {
+        self.settle(0)?;
+        self.power.fail_after(u64::from(effects));
+        self.stop()
+    }
+
+    /// Goes on until the devices have carried out so many requests more, or have nothing to do any more.
+    ///
+    /// # Errors
+    /// The power failed, or a promise was broken.
+    pub fn run_out(&mut self, effects: u32) -> Result<(), Halt> {
+        self.power.fail_after(u64::from(effects));
+        self.until(|world| world.flights.len() == 0 && !world.pool.in_flight())
+    }
+
+    /// Everything is flushed, and then nobody asks for anything for so long that the pool has noted it.
+    ///
+    /// # Errors
+    /// The power failed, or a promise was broken.
+    pub fn rest(&mut self) -> Result<(), Halt> {
+        self.settle(0)?;
+        self.step(&Step::Flush)?;
+        self.settle(0)?;
+        self.idle(REST_NS)?;
+        if self.makes_good && self.pool.engine.status().flush_failed {
+            plan_faults(self.devices, &[]);
+            self.idle(MADE_GOOD_NS)?;
+            if self.pool.engine.status().flush_failed {
+                let why = self.pool.engine.read_only_reason().unwrap_or_default().to_owned();
+                return Err(self.stalled(&format!("a failed flush is not made good ({why})")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A clean stop.
+    ///
+    /// # Errors
+    /// The power failed, or a promise was broken.
+    pub fn stop(&mut self) -> Result<(), Halt> {
+        self.settle(0)?;
+        let before = self.pool.engine.checkpoint_number();
+        self.pool.engine.request_checkpoint(true);
+        let tries = self.pool.engine.checkpoints_given_up();
+        self.until(|world| {
+            let engine = &world.pool.engine;
+            let is_good = !engine.checkpoint_pending() && !engine.is_busy();
+            is_good || world.is_checkpoint_over(u64::MAX, tries)
+        })?;
+        if self.power.is_off() {
+            return Err(Halt::PowerOff);
+        }
+        let engine = &self.pool.engine;
+        if engine.checkpoint_number() == before && !self.may_fail() {
+            return Err(broken(&format!("no clean stop: {:?}", engine.status().counters.last_checkpoint_error)));
+        }
+        Ok(())
+    }
+}

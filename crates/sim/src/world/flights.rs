@@ -1,0 +1,102 @@
+//! Requests that the pool has not answered yet, and what their answers are held against.
+
+use crate::oracle::{Made, Place};
+use std::collections::BTreeMap;
+
+/// What a request is about, so that its answer can be judged.
+pub(super) enum Flight {
+    Change {
+        made: Made,
+        fua: bool,
+    },
+    Flush {
+        event: u64,
+    },
+    Read {
+        disk: u16,
+        sector: u64,
+        since: BTreeMap<u64, usize>,
+    },
+    Survey {
+        place: Place,
+    },
+    /// Where blocks lie.
+    Status {
+        disk: u16,
+        sector: u64,
+        sectors: u64,
+        since: BTreeMap<u64, usize>,
+    },
+    /// Nothing that is read says how it went.
+    Aside,
+    /// The connection that asked is gone: nobody hears how it went.
+    Orphan(Made),
+}
+
+/// A request in flight, and what was so when it was submitted.
+pub(super) struct InFlight {
+    pub flight: Flight,
+    pub since_ns: u64,
+    /// Misreads before it was submitted.
+    pub misread: u64,
+    /// To a disk that was not durably there, or not so large.
+    pub is_early: bool,
+}
+
+/// All requests in flight, by their tokens.
+pub(super) struct Flights {
+    by_token: BTreeMap<u64, InFlight>,
+    next_token: u64,
+    /// Connections that requests come over, one after the other.
+    pub connections: u64,
+}
+
+impl Flights {
+    pub fn new() -> Self {
+        Self { by_token: BTreeMap::new(), next_token: 1, connections: 1 }
+    }
+
+    /// A token for the next request.
+    pub fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token - 1
+    }
+
+    pub fn begin(&mut self, token: u64, entry: InFlight) {
+        self.by_token.insert(token, entry);
+    }
+
+    /// A request was answered: what was known of it. `None` where it was answered before.
+    pub fn end(&mut self, token: u64) -> Option<InFlight> {
+        self.by_token.remove(&token)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_token.len()
+    }
+
+    /// The request that was submitted before all others, and when.
+    pub fn oldest(&self) -> Option<(u64, u64)> {
+        self.by_token.first_key_value().map(|(&token, entry)| (token, entry.since_ns))
+    }
+
+    /// What requests in flight change.
+    pub fn changes(&self) -> impl Iterator<Item = &Made> {
+        self.by_token.values().filter_map(|entry| match &entry.flight {
+            Flight::Change { made, .. } | Flight::Orphan(made) => Some(made),
+            _ => None,
+        })
+    }
+
+    /// A connection dies: its requests go on, and nobody hears of them. The client comes back at once.
+    pub fn hang_up(&mut self, connection: u64) {
+        let connections = self.connections.max(1);
+        let is_over_it = |token: u64| token % connections == connection % connections;
+        for (_, entry) in self.by_token.iter_mut().filter(|(token, _)| is_over_it(**token)) {
+            entry.flight = match std::mem::replace(&mut entry.flight, Flight::Aside) {
+                Flight::Change { made, .. } | Flight::Orphan(made) => Flight::Orphan(made),
+                _ => Flight::Orphan(Made::new()),
+            };
+        }
+    }
+}

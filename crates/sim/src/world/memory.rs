@@ -1,0 +1,43 @@
+//! What is remembered of a pool from round to round.
+
+use crate::oracle::Oracle;
+
+/// Name of the first disk, which is always there.
+pub const FIRST: &str = "disk";
+/// Name of the second, which comes and goes.
+pub const SECOND: &str = "two";
+
+/// What is known of the second disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Second {
+    /// Its number.
+    pub id: u16,
+    /// Its size in blocks.
+    pub blocks: u64,
+}
+
+/// What outlives a round.
+pub struct Memory {
+    /// What may be read.
+    pub oracle: Oracle,
+    /// The next tag.
+    pub next_tag: u32,
+    /// The second disk as it durably is.
+    pub second: Option<Second>,
+    /// As it may be instead: the change was not durable when the power failed.
+    pub maybe: Option<Option<Second>>,
+    /// Number of the checkpoint that was the last as that change was made, where nobody waited for it.
+    pub changed_at: u64,
+}
+
+impl Memory {
+    /// Of an empty pool.
+    pub fn new() -> Self {
+        Self { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None, changed_at: 0 }
+    }
+
+    /// The second disk as it is used: as the last change made it, durable or not.
+    pub(super) fn used_second(&self) -> Option<Second> {
+        self.maybe.flatten().or(self.second)
+    }
+}
