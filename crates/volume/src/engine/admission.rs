@@ -89,6 +89,7 @@ impl Engine {
             place,
             streams,
             fast_is_behind: self.outbox.fast_is_behind(),
+            in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.executing,
             free: self.space.data_slots_free(),
             // Half of what should be free for hosts is gone: destage does not keep up.

@@ -173,7 +173,7 @@ impl Engine {
 
     /// Takes the end of a device request.
     pub fn complete(&mut self, device: usize, completion: DeviceCompletion) {
-        let Some(InFlight { pending, is_durable }) = self.outbox.ended(device, completion.tag) else {
+        let Some(InFlight { pending, is_durable, .. }) = self.outbox.ended(device, completion.tag) else {
             return;
         };
         let DeviceCompletion { result, bufs, .. } = completion;

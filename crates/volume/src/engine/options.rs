@@ -28,7 +28,7 @@ impl Default for EngineOptions {
             frames: None,
             unflushed_limit_bytes: 64 << 20,
             job_blocks: 2048,
-            destage_above_percent: 75,
+            destage_above_percent: 90,
             bypass_below_percent: 10,
             faults: Faults::default(),
         }

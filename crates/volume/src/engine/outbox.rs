@@ -92,6 +92,8 @@ pub(crate) struct InFlight {
     pub pending: Pending,
     /// A write that is to be durable when it ends.
     pub is_durable: bool,
+    /// Data that it reads or writes, in bytes.
+    len_bytes: u64,
 }
 
 /// The requests.
@@ -101,6 +103,8 @@ pub(crate) struct Outbox {
     commands: VecDeque<(usize, DeviceRequest)>,
     /// Writes of hosts' data in flight on the fast device, and on all others.
     host_writes: [u32; 2],
+    /// Data in flight, of hosts and of all else, on the fast device and on all others, in bytes.
+    in_flight_bytes: [u64; 2],
     /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
     capacity_reads: u32,
     /// Journal batches in flight.
@@ -123,7 +127,13 @@ impl Outbox {
         }
         let is_durable = matches!(op, Op::Write { fua: true, .. });
         self.durable_writes += u32::from(is_durable);
-        let tag = self.pending.insert(InFlight { pending, is_durable }) as u64;
+        let len_bytes = match &op {
+            Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+            Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+            Op::Flush | Op::Discard { .. } | Op::WriteZeroes { .. } => 0,
+        };
+        self.in_flight_bytes[device.min(1)] += len_bytes;
+        let tag = self.pending.insert(InFlight { pending, is_durable, len_bytes }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
@@ -134,18 +144,20 @@ impl Outbox {
 
     /// A request to a device ended. `None` for a tag that nobody knows.
     pub fn ended(&mut self, device: usize, tag: u64) -> Option<InFlight> {
-        let InFlight { pending, is_durable } = self.pending.try_remove(tag as usize)?;
+        let ended = self.pending.try_remove(tag as usize)?;
+        let InFlight { pending, is_durable, len_bytes } = &ended;
+        self.in_flight_bytes[device.min(1)] -= len_bytes;
         if let Pending::Write { .. } = pending {
             self.host_writes[device.min(1)] -= 1;
         }
         if let Pending::Batch { .. } = pending {
             self.batches -= 1;
         }
-        self.durable_writes -= u32::from(is_durable);
+        self.durable_writes -= u32::from(*is_durable);
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads -= 1;
         }
-        Some(InFlight { pending, is_durable })
+        Some(ended)
     }
 
     /// Whether no request is in flight or waits to be sent.
@@ -176,6 +188,11 @@ impl Outbox {
     /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
     pub fn capacity_reads(&self) -> u32 {
         self.capacity_reads
+    }
+
+    /// Data in flight on the fast device and on all others, in bytes.
+    pub fn in_flight_bytes(&self) -> [u64; 2] {
+        self.in_flight_bytes
     }
 
     /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more

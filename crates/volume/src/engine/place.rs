@@ -11,6 +11,8 @@ pub(crate) struct Situation {
     pub streams: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
+    /// Data in flight on the fast device and on the capacity tier, in bytes.
+    pub in_flight_bytes: [u64; 2],
     /// Changes of hosts in flight: a queue this deep hides where they go.
     pub changes: usize,
     /// Slots that data may take.
@@ -22,6 +24,12 @@ pub(crate) struct Situation {
 /// Changes in flight from which on data that the fast tier does not keep from being destaged goes past it: where fewer are,
 /// each waits for the capacity tier's latency.
 const CHANGES_MANY: usize = 16;
+
+/// Data in flight on the fast device, that of the write among it, from which on a large write goes to the capacity tier where
+/// less is in flight: what an Optane-class drive moves in 300 us. Its bandwidth is no more than that of a flash drive.
+const WAITING_BYTES: u64 = 740 << 10;
+/// Blocks of a large write: a smaller one waits for a latency, and is likelier to be overwritten soon.
+const LARGE_BLOCKS: u32 = 16;
 
 /// Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
 #[derive(Debug, Default)]
@@ -46,10 +54,11 @@ impl Bypass {
     }
 
     /// Whether a write of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would
-    /// wait there for longer, nor a write of many at once while staging saves nothing. Below a threshold of free slots a growing
+    /// wait there for longer, nor a write of many at once while staging saves nothing, nor a large one that would wait behind
+    /// others. Below a threshold of free slots a growing
     /// share of staged writes goes past it, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
-        let Situation { place, streams, fast_is_behind, changes, free, threshold } = *situation;
+        let Situation { place, streams, fast_is_behind, in_flight_bytes, changes, free, threshold } = *situation;
         match place {
             Place::Fast => return true,
             Place::Capacity | Place::Both => return false,
@@ -58,7 +67,9 @@ impl Bypass {
             Place::Stage => {}
         }
         if free >= threshold {
-            return true;
+            let [fast, capacity] = in_flight_bytes;
+            let waits = fast + 4096 * u64::from(blocks) >= WAITING_BYTES && capacity < fast;
+            return blocks < LARGE_BLOCKS || !waits;
         }
         self.debt += u64::from(blocks) * (threshold - free);
         let due = u64::from(blocks) * threshold;
@@ -78,6 +89,7 @@ mod tests {
         place: Place::Stage,
         streams: false,
         fast_is_behind: false,
+        in_flight_bytes: [0, 0],
         changes: 32,
         free: 100,
         threshold: 100,
@@ -99,6 +111,17 @@ mod tests {
         assert!(many(&mut bypass), "the next stretch is not over");
         bypass.learn(3003, 1950, 4000);
         assert!(!many(&mut bypass), "some die there again");
+    }
+
+    #[test]
+    fn large_writes_do_not_queue_for_the_fast_device_while_the_capacity_tier_has_less_to_do() {
+        let mut bypass = Bypass::default();
+        let mut goes_fast =
+            |blocks, in_flight_bytes| bypass.goes_to_fast_first(&Situation { in_flight_bytes, ..SITUATION }, blocks);
+        let waiting = [WAITING_BYTES - (128 << 10), 0];
+        assert!(!goes_fast(32, waiting) && goes_fast(31, waiting), "the write itself counts");
+        assert!(!goes_fast(16, [1 << 20, 0]) && goes_fast(15, [1 << 20, 0]), "small ones stay");
+        assert!(goes_fast(32, [1 << 20, 1 << 20]), "as much to do there");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reading the sources, writing the destinations, making them durable.
 
+use super::due;
 use super::job::{Candidate, JobKind, Phase};
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
@@ -15,16 +16,18 @@ use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
 const BLOCK: usize = 4096;
 /// Blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
-/// Blocks of one read, 64 KiB, and blocks of one job that are being read: a host's request on the fast device waits behind
-/// no more than these, 200 us of an Optane-class drive with four jobs. It is blocks that count and not reads, or a job whose
-/// sources lie apart would move 8 KiB a latency.
-const READ_BLOCKS: usize = 16;
-const READING_BLOCKS_MAX: usize = 32;
+/// Blocks of one read of a destage, and blocks of one job that are being read: a host's request on the fast device waits
+/// behind no more than these, 30 us of an Optane-class drive with four jobs. It is blocks that count and not reads, or a job
+/// whose sources lie apart would move 8 KiB a latency. Where hosts are about to be short of slots more are read at once.
+const READ_BLOCKS: u64 = 4;
+const READING_BLOCKS_MAX: usize = 4;
+const READING_IN_HASTE_BLOCKS_MAX: usize = 32;
 /// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
 /// half of what is read must be sources.
 const STEP_BLOCKS_MAX: u64 = 2;
-/// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself. Where
-/// hosts are about to wait for bands it reads more at once.
+/// The same of a collection, the first of one read: a flash drive reads from all of its dies at once, and hosts' reads pass
+/// each by itself. Where hosts are about to wait for bands it reads more at once.
+const COLLECTED_READ_BLOCKS: u64 = 16;
 const COLLECTING_BLOCKS_MAX: usize = 64;
 const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 128;
 /// Free bands, the one that is kept for collection among them, down to which it makes haste.
@@ -62,7 +65,9 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
 /// a band also with little between, because a flash drive reads pages of several blocks whole.
 fn reads_together(rooms: &Moving<'_>, start: u64, last: u64, source: u64) -> bool {
     let (span, step) = ((source - start) / BLOCK_SECTORS, (source - last) / BLOCK_SECTORS);
-    if span >= READ_BLOCKS as u64 || rooms.setup.extents.is_fast(source) != rooms.setup.extents.is_fast(start) {
+    let is_fast = rooms.setup.extents.is_fast(start);
+    let most = if is_fast { READ_BLOCKS } else { COLLECTED_READ_BLOCKS };
+    if span >= most || rooms.setup.extents.is_fast(source) != is_fast {
         return false;
     }
     let band = |location| rooms.setup.extents.band(location).map(|(band, _)| band);
@@ -81,12 +86,15 @@ fn span(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> (u64, usize) {
 
 /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
 fn send_reads(rooms: &mut Moving<'_>, id: u32) {
-    let makes_haste = rooms.space.bands.free_count() <= HASTE_BANDS;
+    let lacks_bands = rooms.space.bands.free_count() <= HASTE_BANDS;
+    let wanted = due::free_slots_wanted(rooms.setup, rooms.space, rooms.migrate);
+    let lacks_slots = rooms.space.data_slots_free() < wanted.div_ceil(2);
     loop {
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         let most = match job.kind {
+            JobKind::Destage if lacks_slots => READING_IN_HASTE_BLOCKS_MAX,
             JobKind::Destage => READING_BLOCKS_MAX,
-            JobKind::Collect { .. } if makes_haste => COLLECTING_IN_HASTE_BLOCKS_MAX,
+            JobKind::Collect { .. } if lacks_bands => COLLECTING_IN_HASTE_BLOCKS_MAX,
             JobKind::Collect { .. } => COLLECTING_BLOCKS_MAX,
         };
         if job.reading_blocks >= most {
