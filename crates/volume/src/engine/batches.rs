@@ -10,7 +10,7 @@ use forebay_block::{IoError, Op, Vectored};
 use smallvec::SmallVec;
 
 /// Further attempts at writing a journal batch that failed.
-const ATTEMPTS_MAX: u8 = 3;
+pub(crate) const BATCH_ATTEMPTS_MAX: u8 = 3;
 /// Journal batches in flight at once: more than an application in the foreground has requests, or they would wait for each
 /// other; fewer than a flood has.
 const IN_FLIGHT_MAX: u32 = 8;
@@ -44,7 +44,7 @@ pub(super) fn written(
 ) -> Option<(SmallVec<[u32; 8]>, Option<RequestError>)> {
     let error = match result {
         Ok(()) => None,
-        Err(_) if attempts < ATTEMPTS_MAX => {
+        Err(_) if attempts < BATCH_ATTEMPTS_MAX => {
             // The same bytes to the same place: whatever of the first attempt arrived, the end is the same.
             send(sealed, attempts + 1, outbox);
             return None;

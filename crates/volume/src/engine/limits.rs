@@ -25,6 +25,8 @@ pub(crate) fn ahead_groups(memory_limit_bytes: u64) -> usize {
 /// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
+    /// Leaves that fit into memory: recovery may need no more.
+    pub leaves: usize,
     /// Leaves that may be dirtied between two checkpoints.
     pub dirty_leaves: usize,
     /// Jobs of migration at once.
@@ -44,15 +46,16 @@ impl Limits {
         let dirty_leaves = (frames * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX);
         // The records of jobs stand in the journal before the leaves are dirty, and recovery needs all leaves that the
         // journal names in memory at once: jobs may name what two rounds of dirty leaves leave over.
-        let leaves = frames.saturating_sub(2 * dirty_leaves).max(1);
-        let jobs = (leaves / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);
+        let in_jobs = frames.saturating_sub(2 * dirty_leaves).max(1);
+        let jobs = (in_jobs / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);
         let by_journal = (journal_len_bytes / 512).max(16) as usize;
         let by_memory = (options.memory_limit_bytes / 16 / 4096).max(16) as usize;
         let together = (options.job_blocks as usize).min(by_journal).min(by_memory);
         Self {
+            leaves: frames,
             dirty_leaves,
             jobs,
-            leaves_per_job: (leaves / jobs).max(1),
+            leaves_per_job: (in_jobs / jobs).max(1),
             blocks_per_job: (together / jobs).max(16.min(together)),
         }
     }
@@ -71,7 +74,9 @@ mod tests {
     fn few_frames_mean_few_jobs_and_never_none() {
         let options = EngineOptions::default();
         let wide = Limits::new(&options, 100_000, 1 << 20, 64 << 20);
-        assert_eq!(wide, Limits { dirty_leaves: 40_000, jobs: 4, leaves_per_job: 5_000, blocks_per_job: 512 });
+        let expected =
+            Limits { leaves: 100_000, dirty_leaves: 40_000, jobs: 4, leaves_per_job: 5_000, blocks_per_job: 512 };
+        assert_eq!(wide, expected);
         let narrow = Limits::new(&options, 16, 1 << 20, 128 << 10);
         assert_eq!((narrow.dirty_leaves, narrow.jobs, narrow.leaves_per_job), (6, 1, 4));
         let tiny = Limits::new(&options, 1, 1, 4096);

@@ -34,6 +34,7 @@ mod summaries;
 mod watermark;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
+pub(crate) use batches::BATCH_ATTEMPTS_MAX;
 pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
 pub(crate) use freed::{Freed, FreedQueue};

@@ -25,10 +25,12 @@ pub(crate) struct Situation {
 /// each waits for the capacity tier's latency.
 const CHANGES_MANY: usize = 16;
 
-/// Data in flight on the fast device, that of the write among it, from which on a large write goes to the capacity tier where
-/// less is in flight: what an Optane-class drive moves in 300 us. Its bandwidth is no more than that of a flash drive.
+/// Data in flight on the fast device, with that of the run to be placed, from which on a large run goes to the capacity tier
+/// where less is in flight: what an Optane-class drive moves in 300 us. The bandwidth of a flash drive is as high, so that
+/// what is large arrives there sooner.
 const WAITING_BYTES: u64 = 740 << 10;
-/// Blocks of a large write: a smaller one waits for a latency, and is likelier to be overwritten soon.
+/// Blocks of a large run, neighbours of one class within one write: what is smaller waits for a latency rather than for
+/// bandwidth, and is likelier to be overwritten soon.
 const LARGE_BLOCKS: u32 = 16;
 
 /// Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
@@ -53,9 +55,9 @@ impl Bypass {
         }
     }
 
-    /// Whether a write of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would
-    /// wait there for longer, nor a write of many at once while staging saves nothing, nor a large one that would wait behind
-    /// others. Below a threshold of free slots a growing
+    /// Whether a run of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would wait
+    /// there for longer, nor a write of many at once while staging saves nothing. While slots are free, no large run waits
+    /// there behind others. Below a threshold of free slots a growing
     /// share of staged writes goes past it, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
         let Situation { place, streams, fast_is_behind, in_flight_bytes, changes, free, threshold } = *situation;

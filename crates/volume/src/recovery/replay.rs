@@ -3,7 +3,7 @@
 use super::report::{OpenError, RecoveryReport};
 use super::survey::Survey;
 use super::written::verified;
-use crate::engine::{Engine, Freed, Leaves};
+use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
@@ -44,7 +44,7 @@ pub(super) fn replay(
         if verify && setup.volatile & 1 != 0 {
             // It must not lie in a cache alone: the next root is written to space that its records free, and until that
             // root is durable they must be found again.
-            devices.write(0, geometry.offset_bytes + batch.position % geometry.len_bytes, bytes)?;
+            write_again(devices, geometry.offset_bytes + batch.position % geometry.len_bytes, bytes)?;
         }
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
         let mut left = numbered
@@ -76,7 +76,7 @@ pub(super) fn replay(
     })
     .map_err(OpenError::of_device(devices, failed_device))?;
     if (batches, end) != (survey.batches, survey.end) {
-        // A device that reads differently each time: nothing was changed yet, and nothing may be decided by it.
+        // A device that reads differently each time: nothing may be decided by it. What was written was there already.
         let source = IoError {
             kind: IoErrorKind::Medium,
             operation: "read of the journal, twice, with different results,",
@@ -89,6 +89,18 @@ pub(super) fn replay(
     engine.record_losses(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())
+}
+
+/// Writes the bytes of a batch to where they were read, with as many attempts as a new batch has.
+fn write_again(devices: &mut Devices, offset_bytes: u64, bytes: &[u8]) -> Result<(), IoError> {
+    let mut attempts_left = BATCH_ATTEMPTS_MAX;
+    loop {
+        match devices.write(0, offset_bytes, bytes) {
+            Err(error) if error.kind != IoErrorKind::Gone && attempts_left > 0 => attempts_left -= 1,
+            Err(error) => return Err(IoError { operation: "write of the journal, which was read before,", ..error }),
+            Ok(()) => return Ok(()),
+        }
+    }
 }
 
 /// The map as the journal changes it.

@@ -163,6 +163,8 @@ fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
         rig.devices[CAPACITY].heal();
         rig.polls(100);
     }
+    let moved = (0..40).filter(|leaf| !rig.find(CAPACITY, 400 * leaf, 1).is_empty()).count();
+    assert!(moved > 1, "several jobs came as far as their leaves");
     let setup = rig.setup.clone();
     let mut rig = Rig::open(&setup, rig.cut(|_| false)).unwrap();
     (0..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));

@@ -160,7 +160,8 @@ fn hole_12_a_batch_that_only_the_cache_shows_is_written_again() {
     assert!(Rig::open(&setup, devices.clone()).is_err(), "it ends before its own root is durable");
     devices.iter().for_each(|device| device.cut(|_| false));
     let mut rig = Rig::open(&setup, devices).unwrap();
-    (0..8).for_each(|block| assert!(matches!(rig.get(block), Ok(1 | 2)), "block {block}: {:?}", rig.get(block)));
+    // Batches and data were written again and flushed before the root could not be written.
+    (0..8).for_each(|block| assert_eq!(rig.get(block), Ok(2)));
 }
 
 /// Blocks that a failed flush lost for good: all who wait for a flush of their disk learn of it; where nobody does, the next

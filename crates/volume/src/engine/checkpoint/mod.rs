@@ -62,7 +62,7 @@ impl Checkpointing<'_> {
             return false;
         }
         self.checkpoint.requested
-            || self.checkpoint.dirtied >= self.setup.limits.dirty_leaves
+            || self.checkpoint.is_nearly_full()
             || self.journal.used_bytes() > self.journal.len_bytes() / 2
                 // One that could not move the journal's start would only write the same root again, and again.
                 && self.journal_needed_from().0 > self.journal.start()
@@ -229,6 +229,7 @@ impl Checkpointing<'_> {
         state.counts_due = counts_due;
         state.requested = false;
         state.dirtied_before = std::mem::take(&mut state.dirtied);
+        state.replayed_next = self.migrate.leaves_replayed();
         state.phase = Phase::Leaves;
         state.start = start.0;
         state.summaries_awaited = self.space.bands.groups().unwritten();
@@ -301,8 +302,7 @@ impl Checkpointing<'_> {
     fn root_durable(&mut self) {
         let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
         let Some(number) = roots.durable(self.map, pages, self.outbox) else { return };
-        self.checkpoint.failures = 0;
-        self.checkpoint.dirtied_before = 0;
+        self.checkpoint.root_durable();
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
         for band in self.checkpoint.capacity.durable(number, self.now_ns) {

@@ -48,6 +48,12 @@ pub(crate) struct Checkpoint {
     /// Leaves dirtied from the last durable root to that freeze: where the checkpoint comes to nothing, recovery still
     /// needs them.
     pub(super) dirtied_before: usize,
+    /// Leaves that jobs of migration have named in the journal and not come to yet.
+    named: usize,
+    /// Leaves that jobs had come to at the freeze of the last durable root, while other leaves of the same records were still
+    /// to be changed: such a record is replayed whole. And those of the checkpoint in progress.
+    replayed: usize,
+    pub(super) replayed_next: usize,
     /// See [`RootHeader::counts_due`](crate::layout::root::RootHeader::counts_due), as this checkpoint began.
     pub(super) counts_due: bool,
     /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
@@ -78,6 +84,9 @@ impl Checkpoint {
             clean: false,
             dirtied: 0,
             dirtied_before: 0,
+            named: 0,
+            replayed: 0,
+            replayed_next: 0,
             counts_due: false,
             summaries_awaited: BTreeSet::new(),
             flush_failures_before: 0,
@@ -147,17 +156,49 @@ impl Checkpoint {
         self.dirtied += 1;
     }
 
+    /// Leaves that recovery would need in memory at once, those at most.
+    fn needed_leaves(&self) -> usize {
+        self.dirtied + self.dirtied_before + self.named + self.replayed
+    }
+
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
     /// root, which is longer ago where checkpoints fail.
-    pub fn is_full(&self, about_to_be: usize, limit: usize) -> bool {
-        let since_freeze = self.dirtied + about_to_be;
+    fn is_full(&self, about_to_be: usize) -> bool {
+        let (since_freeze, limit) = (self.dirtied + about_to_be, self.setup.limits.dirty_leaves);
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
     }
 
-    /// Whether more leaves count as dirty than may be: jobs of migration could not read what they had named in the journal.
-    /// Recovery has to hold these too, so that no further job may name any before a checkpoint.
-    pub fn is_overfull(&self) -> bool {
-        self.dirtied + self.dirtied_before > 2 * self.setup.limits.dirty_leaves
+    /// Whether no leaf may be dirtied for hosts now: too many are dirty, or recovery could not hold another.
+    pub fn is_full_for_hosts(&self, about_to_be: usize) -> bool {
+        self.is_full(about_to_be) || self.needed_leaves() + about_to_be >= self.setup.limits.leaves
+    }
+
+    /// Whether a checkpoint is due, for the leaves of hosts' writes and of jobs soon find no room.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let limits = &self.setup.limits;
+        self.dirtied >= limits.dirty_leaves
+            || self.dirtied > 0 && self.needed_leaves() + limits.dirty_leaves >= limits.leaves
+    }
+
+    /// A job names leaves in the journal. False where recovery could not hold them beside all others: after the next
+    /// checkpoint, which is asked for, it can.
+    pub fn name(&mut self, leaves: usize, about_to_be: usize) -> bool {
+        let fits = self.needed_leaves() + about_to_be + leaves <= self.setup.limits.leaves;
+        self.requested |= !fits;
+        self.named += if fits { leaves } else { 0 };
+        fits
+    }
+
+    /// A job has come to leaves that it had named, or never will.
+    pub fn named_done(&mut self, leaves: usize) {
+        self.named -= leaves;
+    }
+
+    /// A root is durable: recovery would begin with it.
+    pub(super) fn root_durable(&mut self) {
+        self.failures = 0;
+        self.dirtied_before = 0;
+        self.replayed = self.replayed_next;
     }
 
     /// A page that says where blocks live was read to be changed.
@@ -176,10 +217,15 @@ impl Checkpoint {
         self.pages.write_leaf(frame, &mut PageRooms { map, space, outbox, tiers });
     }
 
-    /// Whether the leaf in a frame may be changed now, with so many others about to be. A clean one only while few are
+    /// Whether hosts may change the leaf in a frame now, with so many others about to be. A clean one only while few are
     /// dirty: what recovery has to read is bounded by the leaves dirtied before and during one checkpoint.
     pub fn may_dirty(&self, frame: &Frame, about_to_be: usize) -> bool {
-        frame.dirty && !frame.frozen || !self.is_full(about_to_be, self.setup.limits.dirty_leaves)
+        frame.dirty && !frame.frozen || !self.is_full_for_hosts(about_to_be)
+    }
+
+    /// The same of a job, which has named the leaf in the journal.
+    pub fn may_dirty_named(&self, frame: &Frame, about_to_be: usize) -> bool {
+        frame.dirty && !frame.frozen || !self.is_full(about_to_be)
     }
 
     /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up.

@@ -28,8 +28,12 @@ pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.failures >= FAILURES_MAX {
         return false;
     }
+    // A job that waits for a checkpoint, of which none can be written any more, frees nothing.
+    let may_end = |phase: Phase| !matches!(phase, Phase::Record | Phase::Apply);
+    let is_hopeless = rooms.checkpoint.hopeless(&rooms.stats.counters).is_some();
+    let goes_on = rooms.migrate.jobs.iter().any(|(_, job)| !is_hopeless || may_end(job.phase));
     // What could be collected and is not due will not be: with bands free that cannot be opened, for one.
-    !rooms.migrate.jobs.is_empty() || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
+    goes_on || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
 }
 
 /// Whether bands wait for a checkpoint that could be written.

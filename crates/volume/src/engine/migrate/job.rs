@@ -80,6 +80,8 @@ pub(crate) struct Job {
     /// Leaves that its candidates lie in, and the newest of them.
     pub leaves: usize,
     pub newest_leaf: Option<(DiskId, u64)>,
+    /// Those of them that it has changed, or passed over, once all are recorded.
+    pub leaves_done: usize,
     /// Next candidate to record or to apply.
     pub next: usize,
     pub journal_at: Option<(u64, u64)>,
@@ -111,6 +113,7 @@ impl Job {
             leaves_seen: 0,
             leaves: 0,
             newest_leaf: None,
+            leaves_done: 0,
             next: 0,
             journal_at: None,
             last_batch: 0,

@@ -120,7 +120,9 @@ impl Engine {
                     candidate.destination = 0;
                     job.next += 1;
                 }
+                job.leaves_done += 1;
                 // Recovery reads what the journal names, changed or not.
+                self.checkpoint.named_done(1);
                 self.checkpoint.count_dirtied();
             }
             (_, JobKind::Collect { band }) => {
@@ -141,6 +143,9 @@ impl Engine {
     fn end_job(&mut self, id: u32, pause: bool) {
         let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
         self.space.changed = true;
+        if job.journal_at.is_some() {
+            self.checkpoint.named_done(job.leaves - job.leaves_done);
+        }
         for candidate in &job.candidates {
             if candidate.destination != 0 {
                 // Granted and never applied.

@@ -17,9 +17,6 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
     loop {
         let Some(job) = rooms.migrate.job(id) else { return After::Wait };
         let start = job.next;
-        if start == 0 && rooms.checkpoint.is_overfull() {
-            return After::Wait;
-        }
         let Some(first) = job.candidates.get(start) else {
             break;
         };
@@ -39,6 +36,10 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
         let bytes = move_bytes(end - start);
         if !rooms.journal.accepts(bytes, true) {
             rooms.flushes.want();
+            return After::Wait;
+        }
+        // Once it has begun it must be able to end: its records keep the journal from being freed.
+        if job.journal_at.is_none() && !rooms.checkpoint.name(job.leaves, rooms.requests.executing) {
             return After::Wait;
         }
         let record = if first.damaged {
@@ -122,6 +123,8 @@ fn skip_leaf(rooms: &mut Moving<'_>, id: u32, disk: DiskId, leaf: u64) {
     while job.candidates.get(job.next).is_some_and(|c| c.moved.leaf() == (disk, leaf)) {
         job.next += 1;
     }
+    job.leaves_done += 1;
+    rooms.checkpoint.named_done(1);
     // Recovery makes a leaf for what the journal names.
     rooms.checkpoint.count_dirtied();
 }
@@ -151,4 +154,8 @@ fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
         }
     }
     rooms.leaves().adjust_stageable(disk, leaf, change);
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.leaves_done += 1;
+        rooms.checkpoint.named_done(1);
+    }
 }

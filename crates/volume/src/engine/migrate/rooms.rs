@@ -66,9 +66,9 @@ impl Moving<'_> {
         }
     }
 
-    /// Whether a leaf may be changed now.
+    /// Whether a leaf that a job has named may be changed now.
     pub(super) fn may_dirty(&self, frame: u32) -> bool {
-        self.checkpoint.may_dirty(self.map.frames.get(frame), self.requests.executing)
+        self.checkpoint.may_dirty_named(self.map.frames.get(frame), self.requests.executing)
     }
 
     /// A block that a destage took is not its any more.

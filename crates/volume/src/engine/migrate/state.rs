@@ -119,6 +119,12 @@ impl Migrate {
         sequences
     }
 
+    /// Leaves that jobs in progress have come to, of records that are to be replayed where others of theirs are still to be
+    /// changed.
+    pub fn leaves_replayed(&self) -> usize {
+        self.jobs.iter().map(|(_, job)| job.leaves_done).sum()
+    }
+
     /// Whether the counts of what may be destaged are right: none is left from before a policy changed.
     pub fn has_surveyed(&self) -> bool {
         self.surveys_left == 0

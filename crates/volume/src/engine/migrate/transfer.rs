@@ -16,20 +16,21 @@ use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
 const BLOCK: usize = 4096;
 /// Blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
-/// Blocks of one read of a destage, and blocks of one job that are being read: a host's request on the fast device waits
-/// behind no more than these, 30 us of an Optane-class drive with four jobs. It is blocks that count and not reads, or a job
-/// whose sources lie apart would move 8 KiB a latency. Where hosts are about to be short of slots more are read at once.
+/// Blocks of one read of a destage, and blocks of one job being read from which on it sends no more: a host's request on the
+/// fast device waits behind few of them, 20 to 50 us of an Optane-class drive with four jobs. It is blocks that count and not
+/// reads, or a job whose sources lie apart would move 8 KiB a latency. Where slots run short, and a share of the writes goes
+/// past the fast tier, more are read at once.
 const READ_BLOCKS: u64 = 4;
 const READING_BLOCKS_MAX: usize = 4;
 const READING_IN_HASTE_BLOCKS_MAX: usize = 32;
-/// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
-/// half of what is read must be sources.
-const STEP_BLOCKS_MAX: u64 = 2;
-/// The same of a collection, the first of one read: a flash drive reads from all of its dies at once, and hosts' reads pass
-/// each by itself. Where hosts are about to wait for bands it reads more at once.
+/// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself. Where
+/// hosts are about to wait for bands it reads more at once.
 const COLLECTED_READ_BLOCKS: u64 = 16;
 const COLLECTING_BLOCKS_MAX: usize = 64;
 const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 128;
+/// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
+/// half of what is read must be sources.
+const STEP_BLOCKS_MAX: u64 = 2;
 /// Free bands, the one that is kept for collection among them, down to which it makes haste.
 const HASTE_BANDS: usize = 2;
 

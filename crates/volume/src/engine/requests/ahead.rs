@@ -149,8 +149,8 @@ impl Ahead {
     }
 
     /// The read of a group ended: its waiters, and whether their buffers have its bytes. Where it failed the group is
-    /// forgotten.
-    pub fn arrived(&mut self, key: GroupKey, bytes: Option<Buf>) -> (Vec<Waiter>, bool) {
+    /// forgotten, and `failed` learns for whom it was read.
+    pub fn arrived(&mut self, key: GroupKey, bytes: Option<Buf>, failed: impl FnOnce(u32)) -> (Vec<Waiter>, bool) {
         let Some(group) = self.groups.get_mut(&key) else { return (Vec::new(), false) };
         let is_good = bytes.is_some();
         let arrived = State::Here(bytes.unwrap_or_else(Buf::empty));
@@ -159,6 +159,9 @@ impl Ahead {
             State::Here(_) => Vec::new(),
         };
         let filled = waiters.iter_mut().fold(is_good, |good, waiter| good & group.fill(waiter.at, &mut waiter.buf));
+        if !filled {
+            failed(group.reader);
+        }
         if !filled || group.is_used_up() {
             self.groups.remove(&key);
         }
@@ -171,11 +174,6 @@ impl Ahead {
         // One that is on its way is forgotten when it has come.
         self.groups.retain(|&other, group| other != key || matches!(group.state, State::Coming(_)));
         Some(reader)
-    }
-
-    /// For whom a group was read.
-    pub fn reader(&self, key: GroupKey) -> Option<u32> {
-        self.groups.get(&key).map(|group| group.reader)
     }
 }
 
@@ -209,7 +207,7 @@ mod tests {
         assert!(matches!(ahead.take((3, 1), 7, waiter(1, 0, 20)), Taken::Waits));
         assert!(matches!(ahead.take((3, 1), 8, waiter(2, 0, 20)), Taken::Not(_)), "another generation");
         assert!(!ahead.make_room(|_| ()), "what is on its way stays");
-        let (waiters, is_good) = ahead.arrived((3, 1), Some(bytes(9)));
+        let (waiters, is_good) = ahead.arrived((3, 1), Some(bytes(9)), |_| panic!());
         assert!(is_good && waiters.len() == 1 && holds(&waiters[0].buf, 0, 9));
         let Taken::Filled(buf) = ahead.take((3, 1), 7, waiter(3, 20, 20)) else { panic!() };
         assert!(holds(&buf, 20, 9) && ahead.is_empty());
@@ -220,11 +218,13 @@ mod tests {
         let mut ahead = Ahead::new(2);
         ahead.begin((1, 0), 1, 5, 63);
         assert!(matches!(ahead.take((1, 0), 1, waiter(1, 4, 1)), Taken::Waits));
-        let (waiters, is_good) = ahead.arrived((1, 0), None);
+        let mut failed = None;
+        let (waiters, is_good) = ahead.arrived((1, 0), None, |reader| failed = Some(reader));
+        assert_eq!(failed, Some(5));
         assert!(!is_good && waiters.len() == 1 && ahead.is_empty());
         for group in 0..2 {
             ahead.begin((1, group), 1, 5 + group, 63);
-            ahead.arrived((1, group), Some(bytes(0)));
+            ahead.arrived((1, group), Some(bytes(0)), |_| panic!());
         }
         assert!(matches!(ahead.take((1, 0), 1, waiter(1, 0, 32)), Taken::Filled(_)));
         let mut wasted = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
                         coming.insert(key, (generation, Vec::new()));
                     }
                     1 => if let Some((of, expected)) = coming.remove(&key) {
-                        let (waiters, is_good) = ahead.arrived(key, (at > 4).then(|| bytes(of as u8)));
+                        let (waiters, is_good) = ahead.arrived(key, (at > 4).then(|| bytes(of as u8)), |_| ());
                         prop_assert_eq!(is_good, at > 4);
                         prop_assert_eq!(waiters.iter().map(|waiter| waiter.piece).collect::<Vec<_>>(), expected);
                         prop_assert!(!is_good || waiters.iter().all(|waiter| holds(&waiter.buf, waiter.at, of as u8)));

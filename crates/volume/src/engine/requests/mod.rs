@@ -10,6 +10,7 @@ mod read;
 mod read_ahead;
 mod readers;
 mod reclass;
+mod sequences;
 mod state;
 mod status;
 mod streams;

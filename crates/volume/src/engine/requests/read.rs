@@ -16,13 +16,11 @@ const ATTEMPTS_MAX: u8 = 16;
 /// In `locations`: not on any device.
 const NOWHERE: u64 = u64::MAX;
 
-/// The first of these blocks of a disk, from `block` on, that is not what the map named.
+/// The first of these blocks of a disk, from `block` on, that is not what the map named; nor is one that it did not name.
 pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -> Option<u64> {
-    let blocks = (block..).zip(bytes.chunks_exact(BLOCK)).zip(named);
-    blocks
-        .into_iter()
-        .find(|((block, bytes), named)| block_checksum(disk, *block, bytes) != **named)
-        .map(|((block, _), _)| block)
+    let is_bad =
+        |(at, bytes): &(usize, &[u8])| named.get(*at) != Some(&block_checksum(disk, block + *at as u64, bytes));
+    bytes.chunks_exact(BLOCK).enumerate().find(is_bad).map(|(at, _)| block + at as u64)
 }
 
 impl Engine {

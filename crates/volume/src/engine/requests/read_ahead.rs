@@ -25,7 +25,7 @@ impl Engine {
     pub(super) fn read_ahead(&mut self, disk: DiskId, block: u64, end: u64) {
         let Some(reach) = self.requests.readers.read(disk.0, block, end - block) else { return };
         let is_busy = self.outbox.capacity_reads() > OTHERS_MAX;
-        let to = if is_busy { reach.end } else { reach.reach };
+        let to = if is_busy { reach.asked_end } else { reach.ahead_end };
         let mut at = reach.from;
         while at < to {
             let Some(next) = self.read_group_at(disk, at, reach.reader) else { break };
@@ -41,7 +41,7 @@ impl Engine {
             Entry::Data { location, .. } if !self.setup.extents.is_fast(location) => location,
             _ => return Some(block + 1),
         };
-        let Some((key, at)) = self.group_at(location) else { return Some(block + 1) };
+        let Some((key, generation, at)) = self.group_at(location) else { return Some(block + 1) };
         let shape = self.space.bands.shape();
         let blocks = shape.summary_block(key.1) + 1 - shape.first_block(key.1);
         let first = location - u64::from(at) * BLOCK_SECTORS;
@@ -50,7 +50,6 @@ impl Engine {
         let found = |&next: &u64| self.entry_in_memory(disk, next).is_some_and(lies_there);
         // The next blocks most often lie there, too.
         let next = (block + 1..block + LOOK_BLOCKS).find(|next| !found(next)).unwrap_or(block + LOOK_BLOCKS);
-        let generation = self.space.bands.get(key.0).generation;
         if self.requests.ahead.holds(key, generation) || !self.is_complete(key) {
             return Some(next);
         }
@@ -84,12 +83,12 @@ impl Engine {
         (!frame.loading).then(|| page::leaf_entry(&frame.page, (block % LEAF_ENTRIES as u64) as usize).0)
     }
 
-    /// The group that a place lies in, and which block of it that is.
-    fn group_at(&self, location: u64) -> Option<(GroupKey, u32)> {
+    /// The group that a place lies in, the generation of its band, and which block of it that is.
+    fn group_at(&self, location: u64) -> Option<(GroupKey, u32, u32)> {
         let (band, block) = self.setup.extents.band(location)?;
         let shape = self.space.bands.shape();
         let group = shape.group_of(block);
-        Some(((band, group), block - shape.first_block(group)))
+        Some(((band, group), self.space.bands.get(band).generation, block - shape.first_block(group)))
     }
 
     /// Whether all of a group is on the device, its summary too: nothing will be written there in this generation.
@@ -102,9 +101,7 @@ impl Engine {
     /// Whether what lies at a place was read ahead, or is about to be.
     pub(super) fn is_ahead(&self, location: u64) -> bool {
         !self.requests.ahead.is_empty()
-            && self.group_at(location).is_some_and(|((band, group), _)| {
-                self.requests.ahead.holds((band, group), self.space.bands.get(band).generation)
-            })
+            && self.group_at(location).is_some_and(|(key, generation, _)| self.requests.ahead.holds(key, generation))
     }
 
     /// Serves a part of a read from what was read ahead, now or when that has come. `None` where it is served; else it gets its
@@ -113,8 +110,7 @@ impl Engine {
         if self.requests.ahead.is_empty() {
             return Some(buf);
         }
-        let Some((key, at)) = self.group_at(location) else { return Some(buf) };
-        let generation = self.space.bands.get(key.0).generation;
+        let Some((key, generation, at)) = self.group_at(location) else { return Some(buf) };
         match self.requests.ahead.take(key, generation, Waiter { piece, part, at, buf }) {
             Taken::Not(buf) => return Some(buf),
             Taken::Waits => {
@@ -130,11 +126,8 @@ impl Engine {
     /// The read of a group ended: those who waited for it are served.
     pub(crate) fn ahead_done(&mut self, key: GroupKey, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
         let bytes = result.ok().and_then(|()| single(bufs));
-        let reader = self.requests.ahead.reader(key);
-        let (waiters, is_good) = self.requests.ahead.arrived(key, bytes);
-        if let Some(reader) = reader.filter(|_| !is_good) {
-            self.requests.readers.restart(reader);
-        }
+        let readers = &mut self.requests.readers;
+        let (waiters, is_good) = self.requests.ahead.arrived(key, bytes, |failed| readers.restart(failed));
         for Waiter { piece, part, buf, .. } in waiters {
             self.part_from_ahead(key, (piece, part), buf, is_good);
             self.read_part_done(piece);

@@ -1,7 +1,7 @@
 //! Sequential readers: who reads on where it left off, and how far ahead of it to read.
 
-/// Readers followed on all disks together.
-const READERS_MAX: usize = 16;
+use super::sequences::Sequences;
+
 /// Requests in a row, and blocks that they read, from which on something is read ahead.
 const REQUESTS_MIN: u32 = 4;
 const BLOCKS_MIN: u64 = 128;
@@ -14,54 +14,48 @@ const SLACK_MAX_BLOCKS: u64 = 256;
 const AHEAD_MAX_BLOCKS: u64 = 256;
 const AHEAD_PART: u64 = 4;
 
-/// What to read for a reader, beside what it asks for: the blocks from `from` on, those that it asks for to `end`, and what it
-/// has not asked for yet to `reach`.
+/// What to read for a reader: the blocks from `from` on, those that it has asked for to `asked_end`, and what it has not asked
+/// for yet to `ahead_end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     pub reader: u32,
     pub from: u64,
-    pub end: u64,
-    pub reach: u64,
+    pub asked_end: u64,
+    pub ahead_end: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Reader {
     id: u32,
-    disk: u16,
-    /// Block behind its furthest request.
-    end: u64,
     /// What it has read in a row.
     requests: u32,
     blocks: u64,
     /// Up to here it is decided what to read.
     planned: u64,
-    /// When it last came, in requests.
-    used: u64,
 }
 
 /// The readers that came last.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
-    list: Vec<Reader>,
-    clock: u64,
+    list: Sequences<Reader>,
     next_id: u32,
 }
 
 impl Readers {
     /// A request for blocks comes; what to read where it is one of a sequence.
     pub fn read(&mut self, disk: u16, block: u64, blocks: u64) -> Option<Reach> {
-        self.clock += 1;
         let slack = (OVERTAKING_REQUESTS * blocks).min(SLACK_MAX_BLOCKS);
-        let near = |reader: &&mut Reader| reader.disk == disk && reader.end.abs_diff(block) <= slack;
-        let Some(reader) = self.list.iter_mut().find(near) else {
-            self.begin(disk, block + blocks, blocks);
+        let Some(sequence) = self.list.continued(disk, block, slack) else {
+            let new = Reader { id: self.next_id, requests: 1, blocks, planned: 0 };
+            self.next_id = self.next_id.wrapping_add(1);
+            self.list.begin(disk, block + blocks, new);
             return None;
         };
-        reader.used = self.clock;
+        let reader = &mut sequence.known;
         // One that was overtaken, or reads again what was read, is no progress.
-        let progress = (block + blocks).saturating_sub(reader.end).min(blocks);
+        let progress = (block + blocks).saturating_sub(sequence.end).min(blocks);
         if progress > 0 {
-            reader.end = block + blocks;
+            sequence.end = block + blocks;
             reader.blocks += progress;
             reader.requests = reader.requests.saturating_add(1);
         }
@@ -70,29 +64,28 @@ impl Readers {
         }
         let ahead = (reader.blocks / AHEAD_PART).min(AHEAD_MAX_BLOCKS);
         reader.planned = reader.planned.max(block);
-        Some(Reach { reader: reader.id, from: reader.planned, end: reader.end, reach: reader.end + ahead })
+        Some(Reach {
+            reader: reader.id,
+            from: reader.planned,
+            asked_end: sequence.end,
+            ahead_end: sequence.end + ahead,
+        })
     }
 
-    fn begin(&mut self, disk: u16, end: u64, blocks: u64) {
-        let new = Reader { id: self.next_id, disk, end, requests: 1, blocks, planned: 0, used: self.clock };
-        self.next_id = self.next_id.wrapping_add(1);
-        if self.list.len() < READERS_MAX {
-            self.list.push(new);
-        } else if let Some(oldest) = self.list.iter_mut().min_by_key(|reader| reader.used) {
-            *oldest = new;
-        }
+    fn known(&mut self, id: u32) -> Option<&mut Reader> {
+        self.list.known_mut().find(|reader| reader.id == id)
     }
 
     /// For a reader it is decided what to read up to a block.
     pub fn planned(&mut self, reader: u32, block: u64) {
-        if let Some(reader) = self.list.iter_mut().find(|known| known.id == reader) {
+        if let Some(reader) = self.known(reader) {
             reader.planned = reader.planned.max(block);
         }
     }
 
     /// What was read ahead of a reader was for nothing, or could not be read: it has to read in a row again first.
     pub fn restart(&mut self, reader: u32) {
-        if let Some(reader) = self.list.iter_mut().find(|known| known.id == reader) {
+        if let Some(reader) = self.known(reader) {
             (reader.requests, reader.blocks) = (0, 0);
         }
     }
@@ -108,18 +101,22 @@ mod tests {
         let mut readers = Readers::default();
         for (block, expected) in [(0, None), (32, None), (64, None), (96, Some(160)), (128, Some(200))] {
             let reach = readers.read(1, block, 32);
-            assert_eq!(reach.map(|reach| reach.reach), expected, "{block}");
+            assert_eq!(reach.map(|reach| reach.ahead_end), expected, "{block}");
         }
         readers.planned(0, 195);
         let late = readers.read(1, 192, 32);
-        assert_eq!(late, Some(Reach { reader: 0, from: 195, end: 224, reach: 224 + 48 }), "one before it is late");
-        assert_eq!(readers.read(1, 160, 32), Some(Reach { reader: 0, from: 195, end: 224, reach: 224 + 48 }));
+        assert_eq!(
+            late,
+            Some(Reach { reader: 0, from: 195, asked_end: 224, ahead_end: 224 + 48 }),
+            "one before it is late"
+        );
+        assert_eq!(readers.read(1, 160, 32), Some(Reach { reader: 0, from: 195, asked_end: 224, ahead_end: 224 + 48 }));
         assert_eq!(readers.read(2, 224, 32), None, "another disk");
         for block in (224..10_000).step_by(32) {
             readers.read(1, block, 32);
         }
         let far = readers.read(1, 10_016, 32).unwrap();
-        assert_eq!(far.reach - far.end, AHEAD_MAX_BLOCKS);
+        assert_eq!(far.ahead_end - far.asked_end, AHEAD_MAX_BLOCKS);
         readers.restart(0);
         assert_eq!(readers.read(1, 10_048, 32), None);
     }
@@ -146,9 +143,9 @@ mod tests {
                 }
                 read += blocks;
                 if let Some(reach) = readers.read(1, block, blocks) {
-                    prop_assert!(reach.from >= decided && reach.end == block + blocks);
-                    prop_assert!(reach.reach - reach.end <= (read / AHEAD_PART).min(AHEAD_MAX_BLOCKS));
-                    decided = reach.reach;
+                    prop_assert!(reach.from >= decided && reach.asked_end == block + blocks);
+                    prop_assert!(reach.ahead_end - reach.asked_end <= (read / AHEAD_PART).min(AHEAD_MAX_BLOCKS));
+                    decided = reach.ahead_end;
                     readers.planned(reach.reader, decided);
                 }
                 block += blocks;

@@ -1,29 +1,15 @@
 //! Sequential streams of writes: long ones go past the fast tier, which they would only pass through.
 
-/// Streams followed on all disks together.
-const STREAMS_MAX: usize = 16;
+use super::sequences::Sequences;
+
 /// How far a request may come from the end of its stream, in blocks: requests of one stream overtake one another.
 const SLACK_BLOCKS: u64 = 256;
 /// Shorter requests make no stream: random writes in a small region would look like one.
 const REQUEST_MIN_BLOCKS: u64 = 8;
 
-#[derive(Clone, Copy, Debug)]
-struct Stream {
-    disk: u16,
-    /// Block behind the furthest request.
-    end: u64,
-    /// Blocks written.
-    blocks: u64,
-    /// When it was last written, in requests.
-    used: u64,
-}
-
-/// The streams written last.
+/// The streams written last, and how many blocks each has.
 #[derive(Debug, Default)]
-pub(crate) struct Streams {
-    list: Vec<Stream>,
-    clock: u64,
-}
+pub(super) struct Streams(Sequences<u64>);
 
 impl Streams {
     /// A write comes; returns how many blocks its stream has by now, itself included.
@@ -31,21 +17,13 @@ impl Streams {
         if blocks < REQUEST_MIN_BLOCKS {
             return 0;
         }
-        self.clock += 1;
-        let near = |stream: &&mut Stream| stream.disk == disk && stream.end.abs_diff(block) <= SLACK_BLOCKS;
-        if let Some(stream) = self.list.iter_mut().find(near) {
-            stream.end = stream.end.max(block + blocks);
-            stream.blocks += blocks;
-            stream.used = self.clock;
-            return stream.blocks;
-        }
-        let new = Stream { disk, end: block + blocks, blocks, used: self.clock };
-        if self.list.len() < STREAMS_MAX {
-            self.list.push(new);
-        } else if let Some(oldest) = self.list.iter_mut().min_by_key(|stream| stream.used) {
-            *oldest = new;
-        }
-        blocks
+        let Some(stream) = self.0.continued(disk, block, SLACK_BLOCKS) else {
+            self.0.begin(disk, block + blocks, blocks);
+            return blocks;
+        };
+        stream.end = stream.end.max(block + blocks);
+        stream.known += blocks;
+        stream.known
     }
 }
 

@@ -76,10 +76,9 @@ impl Engine {
         self.checkpoint.may_dirty(self.map.frames.get(frame), self.requests.executing)
     }
 
-    /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
-    /// root, which is longer ago where checkpoints fail.
+    /// Whether as many leaves are dirty, or about to be, as may be.
     fn is_full_of_changes(&self) -> bool {
-        self.checkpoint.is_full(self.requests.executing, self.setup.limits.dirty_leaves)
+        self.checkpoint.is_full_for_hosts(self.requests.executing)
     }
 
     /// Whether there is no space for a write now, whatever its leaf says.
