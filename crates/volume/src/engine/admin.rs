@@ -2,7 +2,8 @@
 //! these asks for.
 
 use super::Engine;
-use super::construct::memory_needed_bytes;
+use super::construct::{frames, memory_needed_bytes};
+use super::setup::Setup;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
 use thiserror::Error;
@@ -204,6 +205,9 @@ impl Engine {
 
     fn disks_changed(&mut self) {
         self.prism.set_disks(&self.map.disk_names());
+        let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
+        let Setup { options, superblock, extents, .. } = &*self.setup;
+        self.checkpoint.limit_leaves(frames(options, superblock, extents, sizes));
         self.reserve_for_map();
         self.checkpoint.request(false);
     }

@@ -87,6 +87,24 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue + tier_pages
 }
 
+/// Leaves of the map that fit into memory beside all else.
+pub(super) fn frames(
+    options: &EngineOptions,
+    superblock: &Superblock,
+    extents: &Extents,
+    disk_sizes: impl Iterator<Item = u64>,
+) -> usize {
+    let fixed = memory_fixed_bytes(superblock, extents, disk_sizes);
+    let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
+    // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
+    // frames a checkpoint would follow every few writes.
+    let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
+    let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
+    let ahead = ahead_groups(options.memory_limit_bytes);
+    let others = jobs + copies + (ahead as u64 * GROUP_BYTES).div_ceil(FRAME_BYTES);
+    options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize)
+}
+
 impl Parts {
     /// An engine that serves from these.
     #[must_use]
@@ -106,15 +124,8 @@ impl Parts {
             ..
         } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
-        let fixed = memory_fixed_bytes(&superblock, &extents, disks.values().map(|disk| disk.size_bytes));
-        let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
-        // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
-        // frames a checkpoint would follow every few writes.
-        let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
-        let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
+        let frames = frames(&options, &superblock, &extents, disks.values().map(|disk| disk.size_bytes));
         let ahead = ahead_groups(options.memory_limit_bytes);
-        let others = jobs + copies + (ahead as u64 * GROUP_BYTES).div_ceil(FRAME_BYTES);
-        let frames = options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
             len_bytes: superblock.journal_len_bytes,

@@ -45,7 +45,8 @@ impl Limits {
         let by_slots = (slots / 16) as usize;
         let dirty_leaves = (frames * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX);
         // The records of jobs stand in the journal before the leaves are dirty, and recovery needs all leaves that the
-        // journal names in memory at once: jobs may name what two rounds of dirty leaves leave over.
+        // journal names in memory at once: jobs are made for what two rounds of dirty leaves leave over. What they may name
+        // at a time is decided by what is needed then (`Checkpoint::try_name`).
         let in_jobs = frames.saturating_sub(2 * dirty_leaves).max(1);
         let jobs = (in_jobs / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);
         let by_journal = (journal_len_bytes / 512).max(16) as usize;

@@ -152,6 +152,12 @@ impl Look<'_> {
                 self.map.frames.limit() as u64,
             ),
             (
+                self.migrate.leaves_named() <= self.checkpoint.named(),
+                "leaves named by jobs are more than those that count for recovery",
+                self.migrate.leaves_named() as u64,
+                self.checkpoint.named() as u64,
+            ),
+            (
                 self.journal.used_bytes() <= self.journal.len_bytes(),
                 "the journal holds more than its length",
                 self.journal.used_bytes(),

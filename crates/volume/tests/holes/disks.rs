@@ -3,7 +3,7 @@
 use crate::device::{Kind, Region};
 use crate::rig::{BLOCK, FAST, Rig, Setup, content, held};
 use forebay_block::DiskId;
-use forebay_volume::Op;
+use forebay_volume::{EngineOptions, Op};
 
 /// Writes a block of a disk and flushes, and gives up after a while. Whether both were acknowledged.
 fn is_acknowledged(rig: &mut Rig, disk: DiskId, block: u64) -> bool {
@@ -62,4 +62,22 @@ fn disks_added_and_grown_are_served_once_they_are_durable() {
     assert!(is_acknowledged(&mut rig, second, 5) && is_acknowledged(&mut rig, disk, old_blocks + 1));
     let mut rig = rig.crash();
     assert_eq!((rig.get_from(second, 5), rig.get(old_blocks + 1)), (Ok(7), Ok(7)));
+}
+
+/// A disk that is added takes memory of its own when the pool is opened next, and less is left for leaves of the map: those that
+/// the journal named before the power was cut did not fit any more, and the pool was not opened.
+#[test]
+fn leaves_dirty_beside_a_new_disk_fit_into_what_it_leaves_of_memory() {
+    let options = EngineOptions { frames: None, memory_limit_bytes: 48 << 20, ..Setup::default().options };
+    let mut rig = Rig::new(&Setup { fast_bytes: 64 << 20, disk_bytes: 4 << 30, options, ..Setup::default() });
+    let largest = (1..64).rev().find(|size| rig.pool.engine.add_disk("large", size << 36, true).is_ok());
+    assert!(largest.is_some_and(|size| size > 1), "{largest:?}");
+    rig.checkpoint();
+    hold_roots(&rig);
+    let tokens: Vec<u64> = (0..2000).map(|leaf| rig.write(400 * leaf, 1, None)).collect();
+    rig.polls(2000);
+    let ended = tokens.iter().filter(|&&token| rig.answer(token).is_some()).count();
+    assert!(ended > 10, "{ended} writes ended");
+    let mut rig = rig.crash();
+    (0..2000).for_each(|leaf| assert!(rig.get(400 * leaf).is_ok()));
 }

@@ -3,6 +3,7 @@
 use super::capacity::CapacityWriter;
 use super::pages::{PageRooms, PageWriter};
 use super::roots::RootWriter;
+use crate::engine::limits::Limits;
 use crate::engine::map::Map;
 use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
@@ -37,6 +38,8 @@ pub(super) enum Phase {
 /// State of checkpointing.
 pub(crate) struct Checkpoint {
     setup: Arc<Setup>,
+    /// How much may be dirty: what fits into memory when the pool is opened next.
+    limits: Limits,
     pub pages: PageWriter,
     pub roots: RootWriter,
     pub capacity: CapacityWriter,
@@ -76,6 +79,7 @@ impl Checkpoint {
     pub fn new(setup: &Arc<Setup>, number: u64, root: &Root) -> Self {
         Self {
             setup: setup.clone(),
+            limits: setup.limits,
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
             capacity: CapacityWriter::new(setup.clone()),
@@ -100,13 +104,17 @@ impl Checkpoint {
     /// For reports of requests that do not end.
     pub fn describe(&self) -> String {
         format!(
-            "checkpoint {:?} requested {} in flight {} failed {} dirtied {} of {} not before {}",
+            "checkpoint {:?} requested {} in flight {} failed {} dirtied {} of {}, {} before, {} named, {} replayed of {} not before {}",
             self.phase,
             self.requested,
             self.pages.in_flight(),
             self.pages.has_failed(),
             self.dirtied,
-            self.setup.limits.dirty_leaves,
+            self.limits.dirty_leaves,
+            self.dirtied_before,
+            self.named,
+            self.replayed,
+            self.limits.leaves,
             self.not_before_ns
         )
     }
@@ -156,7 +164,25 @@ impl Checkpoint {
         self.dirtied += 1;
     }
 
-    /// Leaves that recovery would need in memory at once, those at most.
+    /// Disks were added or have grown: of what memory holds less is left for leaves when the pool is opened next.
+    pub fn limit_leaves(&mut self, leaves: usize) {
+        if leaves < self.limits.leaves {
+            let Setup { options, superblock, .. } = &*self.setup;
+            self.limits = Limits::new(options, leaves, superblock.slots, superblock.journal_len_bytes);
+        }
+    }
+
+    /// Leaves that one job of migration may name.
+    pub fn leaves_per_job(&self) -> usize {
+        self.limits.leaves_per_job
+    }
+
+    /// Leaves that jobs have named and not come to.
+    pub fn named(&self) -> usize {
+        self.named
+    }
+
+    /// Leaves that recovery would need in memory at once, without those that are about to be dirty: no more than these.
     fn needed_leaves(&self) -> usize {
         self.dirtied + self.dirtied_before + self.named + self.replayed
     }
@@ -164,32 +190,32 @@ impl Checkpoint {
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
     /// root, which is longer ago where checkpoints fail.
     fn is_full(&self, about_to_be: usize) -> bool {
-        let (since_freeze, limit) = (self.dirtied + about_to_be, self.setup.limits.dirty_leaves);
+        let (since_freeze, limit) = (self.dirtied + about_to_be, self.limits.dirty_leaves);
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
     }
 
     /// Whether no leaf may be dirtied for hosts now: too many are dirty, or recovery could not hold another.
     pub fn is_full_for_hosts(&self, about_to_be: usize) -> bool {
-        self.is_full(about_to_be) || self.needed_leaves() + about_to_be >= self.setup.limits.leaves
+        self.is_full(about_to_be) || self.needed_leaves() + about_to_be >= self.limits.leaves
     }
 
-    /// Whether a checkpoint is due, for the leaves of hosts' writes and of jobs soon find no room.
+    /// Whether a checkpoint is due: soon no leaf may be dirtied for hosts.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let limits = &self.setup.limits;
+        let limits = &self.limits;
         self.dirtied >= limits.dirty_leaves
             || self.dirtied > 0 && self.needed_leaves() + limits.dirty_leaves >= limits.leaves
     }
 
-    /// A job names leaves in the journal. False where recovery could not hold them beside all others: after the next
-    /// checkpoint, which is asked for, it can.
-    pub fn name(&mut self, leaves: usize, about_to_be: usize) -> bool {
-        let fits = self.needed_leaves() + about_to_be + leaves <= self.setup.limits.leaves;
-        self.requested |= !fits;
+    /// A job names leaves in the journal. False where recovery could not hold them beside all others: after the checkpoint in
+    /// progress, or the next one, which is asked for, it can.
+    pub fn try_name(&mut self, leaves: usize, about_to_be: usize) -> bool {
+        let fits = self.needed_leaves() + about_to_be + leaves <= self.limits.leaves;
+        self.requested |= !fits && !self.is_active();
         self.named += if fits { leaves } else { 0 };
         fits
     }
 
-    /// A job has come to leaves that it had named, or never will.
+    /// A job has come to leaves that it had named, or will not.
     pub fn named_done(&mut self, leaves: usize) {
         self.named -= leaves;
     }

@@ -155,7 +155,7 @@ fn summaries_read(rooms: &mut Moving<'_>, id: u32) -> After {
 
 pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
     for _ in 0..LOOKUPS_PER_STEP {
-        let (limit, leaves_max) = (rooms.setup.limits.blocks_per_job, rooms.setup.limits.leaves_per_job);
+        let (limit, leaves_max) = (rooms.setup.limits.blocks_per_job, rooms.checkpoint.leaves_per_job());
         let Some(job) = rooms.migrate.job(id) else { return After::Wait };
         let Some(&(moved, class)) = job.lookups.last() else {
             return After::Gathered;

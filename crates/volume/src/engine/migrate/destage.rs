@@ -23,7 +23,7 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
                 _ => continue,
             }
         }
-        let (limit, leaves_max) = (rooms.setup.limits.blocks_per_job, rooms.setup.limits.leaves_per_job);
+        let (limit, leaves_max) = (rooms.setup.limits.blocks_per_job, rooms.checkpoint.leaves_per_job());
         let first = rooms.migrate.ages.first();
         let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
         let is_full = job.candidates.len() >= limit || job.leaves_seen >= LEAVES_PER_JOB || job.leaves >= leaves_max;

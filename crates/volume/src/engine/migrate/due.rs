@@ -28,12 +28,13 @@ pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.failures >= FAILURES_MAX {
         return false;
     }
-    // A job that waits for a checkpoint, of which none can be written any more, frees nothing.
-    let may_end = |phase: Phase| !matches!(phase, Phase::Record | Phase::Apply);
-    let is_hopeless = rooms.checkpoint.hopeless(&rooms.stats.counters).is_some();
-    let goes_on = rooms.migrate.jobs.iter().any(|(_, job)| !is_hopeless || may_end(job.phase));
+    // A job that waits for a checkpoint, of which none can be written any more, frees nothing, and keeps others from beginning.
+    let jobs = &rooms.migrate.jobs;
+    if rooms.checkpoint.hopeless(&rooms.stats.counters).is_some() && jobs.len() >= rooms.setup.limits.jobs {
+        return jobs.iter().any(|(_, job)| !matches!(job.phase, Phase::Record | Phase::Apply));
+    }
     // What could be collected and is not due will not be: with bands free that cannot be opened, for one.
-    goes_on || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
+    !jobs.is_empty() || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
 }
 
 /// Whether bands wait for a checkpoint that could be written.

@@ -1,5 +1,6 @@
 //! A job: blocks on their way from one place to another.
 
+use crate::engine::checkpoint::Checkpoint;
 use crate::engine::limits::JOBS_MAX;
 use crate::layout::record::Moved;
 use crate::space::stream::COLLECTED;
@@ -126,6 +127,12 @@ impl Job {
     /// The stream that blocks of a class are written in.
     pub fn stream(&self, class: ClassId) -> u8 {
         class.0 | if self.kind == JobKind::Destage { 0 } else { COLLECTED }
+    }
+
+    /// It has changed a leaf that it had named, or passes over it.
+    pub fn come_to_leaf(&mut self, checkpoint: &mut Checkpoint) {
+        self.leaves_done += 1;
+        checkpoint.named_done(1);
     }
 
     /// Takes a block to be moved. Blocks come in the order of their leaves.

@@ -120,9 +120,8 @@ impl Engine {
                     candidate.destination = 0;
                     job.next += 1;
                 }
-                job.leaves_done += 1;
+                job.come_to_leaf(&mut self.checkpoint);
                 // Recovery reads what the journal names, changed or not.
-                self.checkpoint.named_done(1);
                 self.checkpoint.count_dirtied();
             }
             (_, JobKind::Collect { band }) => {
@@ -143,7 +142,8 @@ impl Engine {
     fn end_job(&mut self, id: u32, pause: bool) {
         let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
         self.space.changed = true;
-        if job.journal_at.is_some() {
+        // Where the journal was lost its records may be there all the same.
+        if job.journal_at.is_some() && job.phase == Phase::Apply {
             self.checkpoint.named_done(job.leaves - job.leaves_done);
         }
         for candidate in &job.candidates {

@@ -39,8 +39,14 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             return After::Wait;
         }
         // Once it has begun it must be able to end: its records keep the journal from being freed.
-        if job.journal_at.is_none() && !rooms.checkpoint.name(job.leaves, rooms.requests.executing) {
-            return After::Wait;
+        if job.journal_at.is_none() {
+            // It was gathered before disks grew, or nothing is to be recorded any more.
+            if job.leaves > rooms.checkpoint.leaves_per_job() || rooms.is_read_only {
+                return After::End { pause: true };
+            }
+            if !rooms.checkpoint.try_name(job.leaves, rooms.requests.executing) {
+                return After::Wait;
+            }
         }
         let record = if first.damaged {
             Record::Damage { blocks: vec![first.moved] }
@@ -123,8 +129,7 @@ fn skip_leaf(rooms: &mut Moving<'_>, id: u32, disk: DiskId, leaf: u64) {
     while job.candidates.get(job.next).is_some_and(|c| c.moved.leaf() == (disk, leaf)) {
         job.next += 1;
     }
-    job.leaves_done += 1;
-    rooms.checkpoint.named_done(1);
+    job.come_to_leaf(rooms.checkpoint);
     // Recovery makes a leaf for what the journal names.
     rooms.checkpoint.count_dirtied();
 }
@@ -155,7 +160,6 @@ fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
     }
     rooms.leaves().adjust_stageable(disk, leaf, change);
     if let Some(job) = rooms.migrate.job_mut(id) {
-        job.leaves_done += 1;
-        rooms.checkpoint.named_done(1);
+        job.come_to_leaf(rooms.checkpoint);
     }
 }

@@ -125,6 +125,12 @@ impl Migrate {
         self.jobs.iter().map(|(_, job)| job.leaves_done).sum()
     }
 
+    /// Leaves that jobs in progress have recorded and not come to.
+    pub fn leaves_named(&self) -> usize {
+        let recorded = self.jobs.iter().filter(|(_, job)| job.journal_at.is_some());
+        recorded.map(|(_, job)| job.leaves - job.leaves_done).sum()
+    }
+
     /// Whether the counts of what may be destaged are right: none is left from before a policy changed.
     pub fn has_surveyed(&self) -> bool {
         self.surveys_left == 0

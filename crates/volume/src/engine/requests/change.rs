@@ -214,6 +214,8 @@ impl Engine {
                 self.checkpoint.count_dirtied();
             }
         } else {
+            // Recovery reads the leaf, should they be there.
+            self.checkpoint.count_dirtied();
             // Whether its records are on the device is not known, so neither may its space be used again nor may a root
             // that ends the journal before them take it for used.
             let fast = piece.segments.iter().filter_map(|segment| match segment.fill {
