@@ -62,6 +62,32 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// Its name in messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Flush => "flush",
+            Self::Discard { .. } => "discard",
+            Self::WriteZeroes { .. } => "write-zeroes",
+        }
+    }
+
+    /// Length of the range in bytes, 0 for a flush; saturates, so that hostile sums fail range checks instead of wrapping.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        let sum = |sum: u64, len: usize| sum.saturating_add(len as u64);
+        match self {
+            Self::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len()).fold(0, sum),
+            Self::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len()).fold(0, sum),
+            Self::Flush => 0,
+            Self::Discard { len_bytes } | Self::WriteZeroes { len_bytes } => *len_bytes,
+        }
+    }
+}
+
 /// A request to a device.
 #[derive(Debug)]
 pub struct Request {

@@ -13,7 +13,7 @@ const WAIT_NS: u64 = 100_000_000;
 /// The device's own; [`IoErrorKind::Invalid`] where the device is not idle; [`IoErrorKind::Medium`] with ETIMEDOUT
 /// where it does not answer for two minutes.
 pub fn run(device: &mut dyn Device, offset_bytes: u64, op: Op) -> Result<Option<Vectored<Buf>>, IoError> {
-    let operation = crate::request::operation_name(&op);
+    let operation = op.name();
     if device.in_flight() > 0 {
         return Err(IoError { kind: IoErrorKind::Invalid, operation, offset_bytes, os_error: libc::EBUSY });
     }

@@ -31,16 +31,14 @@ struct Flight {
 }
 
 fn command(number: u64, request: &Request) -> Command {
-    let len = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let (op, len_bytes) = match &request.op {
-        Op::Read { bufs } => (Asked::Read, len(bufs.as_slice().iter().map(|buf| buf.len()).sum())),
-        Op::Write { bufs, .. } => (Asked::Write, len(bufs.as_slice().iter().map(|buf| buf.len()).sum())),
-        Op::Flush => (Asked::Flush, 0),
-        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => {
-            // Longer than a command can say: the drive's work is the same for the rest.
-            (Asked::Trim, u32::try_from(*len_bytes).unwrap_or(1 << 31))
-        }
+    let op = match &request.op {
+        Op::Read { .. } => Asked::Read,
+        Op::Write { .. } => Asked::Write,
+        Op::Flush => Asked::Flush,
+        Op::Discard { .. } | Op::WriteZeroes { .. } => Asked::Trim,
     };
+    // Longer than a command can say, which only a discard is: the drive's work is the same for the rest.
+    let len_bytes = u32::try_from(request.op.len_bytes()).unwrap_or(1 << 31);
     Command { tag: number, op, offset_bytes: request.offset_bytes, len_bytes, stream: request.stream }
 }
 

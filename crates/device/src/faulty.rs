@@ -1,6 +1,6 @@
 //! Faults on demand: the nth operation of a kind fails, a range is damaged, the device vanishes.
 
-use crate::request::{error, finish, len_bytes};
+use crate::request::{error, finish};
 use forebay_block::{Completion, Device, Geometry, IoErrorKind, Op, Request};
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ impl Fault {
             None => true,
             Some(_) if matches!(request.op, Op::Flush) => false,
             Some(range) => {
-                let end = request.offset_bytes.saturating_add(len_bytes(&request.op));
+                let end = request.offset_bytes.saturating_add(request.op.len_bytes());
                 request.offset_bytes < range.end && range.start < end
             }
         };

@@ -2,29 +2,6 @@
 
 use forebay_block::{Completion, Geometry, IoError, IoErrorKind, Op, Request};
 
-/// The operation's name for messages.
-#[must_use]
-pub fn operation_name(op: &Op) -> &'static str {
-    match op {
-        Op::Read { .. } => "read",
-        Op::Write { .. } => "write",
-        Op::Flush => "flush",
-        Op::Discard { .. } => "discard",
-        Op::WriteZeroes { .. } => "write-zeroes",
-    }
-}
-
-/// Length of the operation in bytes; saturates, so that hostile sums fail the range check instead of wrapping.
-#[must_use]
-pub fn len_bytes(op: &Op) -> u64 {
-    match op {
-        Op::Read { bufs } => bufs.as_slice().iter().fold(0, |sum, buf| sum.saturating_add(buf.len() as u64)),
-        Op::Write { bufs, .. } => bufs.as_slice().iter().fold(0, |sum, buf| sum.saturating_add(buf.len() as u64)),
-        Op::Flush => 0,
-        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
-    }
-}
-
 /// Whether the operation changes the device.
 #[must_use]
 pub fn is_mutation(op: &Op) -> bool {
@@ -36,7 +13,7 @@ pub fn is_mutation(op: &Op) -> bool {
 /// # Errors
 /// [`IoErrorKind::Invalid`] where the request is empty, not a multiple of the logical block, or not inside.
 pub fn validate(geometry: &Geometry, request: &Request) -> Result<u64, IoError> {
-    let len = len_bytes(&request.op);
+    let len = request.op.len_bytes();
     if matches!(request.op, Op::Flush) {
         return Ok(0);
     }
@@ -49,7 +26,7 @@ pub fn validate(geometry: &Geometry, request: &Request) -> Result<u64, IoError> 
 /// An error without an operating system's number.
 #[must_use]
 pub fn error(kind: IoErrorKind, request: &Request) -> IoError {
-    IoError { kind, operation: operation_name(&request.op), offset_bytes: request.offset_bytes, os_error: 0 }
+    IoError { kind, operation: request.op.name(), offset_bytes: request.offset_bytes, os_error: 0 }
 }
 
 /// Ends `request` with `result`, handing a read's buffers back.

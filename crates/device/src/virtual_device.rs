@@ -7,7 +7,7 @@
 use crate::instant::Store;
 use crate::modelled::{ModelError, ModelUri};
 use crate::ram::SparseMemory;
-use crate::request::{finish, len_bytes, validate};
+use crate::request::{finish, validate};
 use forebay_block::{Completion, Device, Geometry, Op, Request, VirtualClock};
 use forebay_model::endurance::Life;
 use forebay_model::ssd::{Command, Counters, Done, Op as Asked, Ssd};
@@ -133,14 +133,14 @@ impl Core {
             self.flights.push(None);
             (self.flights.len() - 1) as u32
         });
-        let (op, whole_bytes) = match &request.op {
-            Op::Read { .. } => (Asked::Read, len_bytes(&request.op)),
-            Op::Write { .. } => (Asked::Write, len_bytes(&request.op)),
-            Op::Flush => (Asked::Flush, 0),
+        let op = match &request.op {
+            Op::Read { .. } => Asked::Read,
+            Op::Write { .. } => Asked::Write,
+            Op::Flush => Asked::Flush,
             // Drives that write zeroes deallocate: no data crosses the link, and none is programmed.
-            Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => (Asked::Trim, *len_bytes),
+            Op::Discard { .. } | Op::WriteZeroes { .. } => Asked::Trim,
         };
-        let (mut offset_bytes, mut rest_bytes, mut left) = (request.offset_bytes, whole_bytes, 0);
+        let (mut offset_bytes, mut rest_bytes, mut left) = (request.offset_bytes, request.op.len_bytes(), 0);
         loop {
             let len_bytes = rest_bytes.min(DISCARD_MAX_BYTES) as u32;
             self.ssd.submit(now_ns, Command { tag: tag.into(), op, offset_bytes, len_bytes, stream: request.stream });

@@ -27,8 +27,8 @@ impl Devices {
             self.list.iter().map(|_| Default::default()).collect();
         let mut left = requests.len();
         for (i, (device, offset_bytes, op)) in requests.into_iter().enumerate() {
-            if let Op::Read { bufs } = &op {
-                self.read_bytes += bufs.as_slice().iter().map(|b| b.len() as u64).sum::<u64>();
+            if let Op::Read { .. } = &op {
+                self.read_bytes += op.len_bytes();
             }
             queue[device].push_back(Request { tag: i as u64, offset_bytes, stream: 0, op });
         }

@@ -1,7 +1,7 @@
 //! What a device holds: its medium and cache, sectors that cannot be read, and what requests do to them.
 
 use super::behaviour::{AfterDiscard, Behaviour};
-use super::flight::{Flight, bytes_of};
+use super::flight::Flight;
 use super::wounds;
 use crate::fault::FaultKind;
 use crate::medium::Medium;
@@ -106,7 +106,7 @@ impl Contents {
         match &request.op {
             Op::Write { bufs, .. } => {
                 // A write puts a dead sector elsewhere, also one that did not come to its end.
-                let sectors = at / SECTOR_BYTES..(at + bytes_of(&request.op) as usize) / SECTOR_BYTES;
+                let sectors = at / SECTOR_BYTES..(at + request.op.len_bytes() as usize) / SECTOR_BYTES;
                 self.dead_sectors.retain(|&sector| !sectors.contains(&(sector as usize)));
                 let is_carried_out = random.chance(keep, 256);
                 for buf in bufs.as_slice() {
@@ -128,7 +128,7 @@ impl Contents {
     /// Does what a request asks for; why not, where it fails.
     pub fn transfer(&mut self, flight: &mut Flight, now_ns: u64, random: &mut Random) -> Option<IoErrorKind> {
         let offset_bytes = flight.request.offset_bytes;
-        let len = bytes_of(&flight.request.op);
+        let len = flight.request.op.len_bytes();
         let is_valid = offset_bytes.is_multiple_of(SECTOR_BYTES as u64)
             && len.is_multiple_of(SECTOR_BYTES as u64)
             && offset_bytes.checked_add(len).is_some_and(|end| end <= self.geometry.size_bytes);

@@ -20,28 +20,8 @@ pub(super) struct Flight {
     pub is_done: bool,
 }
 
-/// Bytes that an operation is about.
-pub(super) fn bytes_of(op: &Op) -> u64 {
-    match op {
-        Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-        Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
-        Op::Flush => 0,
-    }
-}
-
-fn name_of(op: &Op) -> &'static str {
-    match op {
-        Op::Read { .. } => "read",
-        Op::Write { .. } => "write",
-        Op::Flush => "flush",
-        Op::Discard { .. } => "discard",
-        Op::WriteZeroes { .. } => "write-zeroes",
-    }
-}
-
 fn failed(request: &Request, kind: IoErrorKind) -> IoError {
-    IoError { kind, operation: name_of(&request.op), offset_bytes: request.offset_bytes, os_error: 5 }
+    IoError { kind, operation: request.op.name(), offset_bytes: request.offset_bytes, os_error: 5 }
 }
 
 /// The completion of a request that was carried out, or failed.

@@ -1,6 +1,5 @@
 //! How long requests take.
 
-use super::flight::bytes_of;
 use forebay_block::{Op, Random, Request};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
 
@@ -32,7 +31,7 @@ impl Timing {
                     Op::Discard { .. } => Asked::Trim,
                     Op::Flush => Asked::Flush,
                 };
-                let len_bytes = u32::try_from(bytes_of(&request.op)).unwrap_or(u32::MAX);
+                let len_bytes = u32::try_from(request.op.len_bytes()).unwrap_or(u32::MAX);
                 let &Request { offset_bytes, stream, .. } = request;
                 ssd.submit(now_ns, Command { tag: order, op, offset_bytes, len_bytes, stream });
                 u64::MAX

@@ -16,8 +16,9 @@ impl Engine {
     fn meta_reserve(&self) -> u64 {
         let pages: u64 = self.map.disks.values().map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
         let leaves: u64 = self.map.disks.values().map(|d| d.blocks().div_ceil(LEAF_ENTRIES as u64)).sum();
-        // What is dirtied before a checkpoint, and what while it is written; each leaf is written once in a checkpoint.
-        ((2 * self.setup.limits.dirty_leaves as u64).min(leaves) + pages + 16).min(self.space.slots.total() / 2)
+        // Each leaf is written once in a checkpoint; most are in that of recovery, for all that the journal names.
+        let needed = self.checkpoint.leaf_limits().needed as u64;
+        (needed.min(leaves) + pages + 16).min(self.space.slots.total() / 2)
     }
 
     /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must

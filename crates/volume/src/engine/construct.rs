@@ -4,7 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::clock::Clock;
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::flush::Flushes;
-use super::limits::{GROUP_BYTES, Limits, ahead_groups};
+use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups};
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
@@ -134,9 +134,10 @@ impl Parts {
         let (position, batch, sequence) = self.journal_head;
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
-        let limits = Limits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
+        let leaf_limits = LeafLimits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
+        let limits = Limits::new(&options, &leaf_limits, superblock.journal_len_bytes);
         let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, flushed_behind, discards });
-        let checkpoint = Checkpoint::new(&setup, checkpoint, &root);
+        let checkpoint = Checkpoint::new(&setup, leaf_limits, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
         let bands =
             Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);

@@ -22,43 +22,59 @@ pub(crate) fn ahead_groups(memory_limit_bytes: u64) -> usize {
     ((memory_limit_bytes / AHEAD_PART).min(AHEAD_MAX_BYTES) / GROUP_BYTES) as usize
 }
 
-/// The limits.
+/// Blocks that all jobs together may move, and so the most leaves that they may name.
+fn blocks_in_jobs(options: &EngineOptions, journal_len_bytes: u64) -> usize {
+    let by_journal = (journal_len_bytes / 512).max(16) as usize;
+    let by_memory = (options.memory_limit_bytes / 16 / 4096).max(16) as usize;
+    (options.job_blocks as usize).min(by_journal).min(by_memory)
+}
+
+/// How many leaves the journal may name: recovery must have memory for all of them at once, and a slot for the new page of
+/// each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeafLimits {
+    /// Leaves that recovery may need.
+    pub needed: usize,
+    /// Leaves that may be dirtied between two checkpoints.
+    pub dirty: usize,
+    /// Leaves for which jobs are made: what two rounds of dirty ones leave of those that recovery may need. What jobs may
+    /// name at a time is decided by what is needed then (`Checkpoint::try_name`).
+    in_jobs: usize,
+}
+
+impl LeafLimits {
+    /// Of an engine with so many frames and slots, and a journal of this length.
+    pub fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
+        // Each dirty leaf needs a slot of its own before its old one is free.
+        let dirty = (frames * 2 / 5).min((slots / 16) as usize).clamp(1, DIRTY_MAX);
+        // Those that jobs have named, and as many of jobs before them whose records are replayed whole.
+        let by_jobs = 2 * blocks_in_jobs(options, journal_len_bytes);
+        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min((slots / 32) as usize).max(1);
+        Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
+    }
+
+    /// Leaves that one of so many jobs may name.
+    pub fn per_job(&self, jobs: usize) -> usize {
+        (self.in_jobs / jobs).max(1)
+    }
+}
+
+/// The limits of migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Leaves that fit into memory: recovery may need no more.
-    pub leaves: usize,
-    /// Leaves that may be dirtied between two checkpoints.
-    pub dirty_leaves: usize,
-    /// Jobs of migration at once.
+    /// Jobs at once.
     pub jobs: usize,
-    /// Leaves that one job may name.
-    pub leaves_per_job: usize,
     /// Blocks that one job may move: few against the fast tier, because what is being moved is not overwritten there any
     /// more without having been written to the capacity tier.
     pub blocks_per_job: usize,
 }
 
 impl Limits {
-    /// Of an engine with so many frames and slots, and a journal of this length.
-    pub fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
-        // Each dirty leaf needs a slot of its own before its old one is free.
-        let by_slots = (slots / 16) as usize;
-        let dirty_leaves = (frames * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX);
-        // The records of jobs stand in the journal before the leaves are dirty, and recovery needs all leaves that the
-        // journal names in memory at once: jobs are made for what two rounds of dirty leaves leave over. What they may name
-        // at a time is decided by what is needed then (`Checkpoint::try_name`).
-        let in_jobs = frames.saturating_sub(2 * dirty_leaves).max(1);
-        let jobs = (in_jobs / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);
-        let by_journal = (journal_len_bytes / 512).max(16) as usize;
-        let by_memory = (options.memory_limit_bytes / 16 / 4096).max(16) as usize;
-        let together = (options.job_blocks as usize).min(by_journal).min(by_memory);
-        Self {
-            leaves: frames,
-            dirty_leaves,
-            jobs,
-            leaves_per_job: (in_jobs / jobs).max(1),
-            blocks_per_job: (together / jobs).max(16.min(together)),
-        }
+    /// Of an engine whose jobs may name so many leaves, and with a journal of this length.
+    pub fn new(options: &EngineOptions, leaves: &LeafLimits, journal_len_bytes: u64) -> Self {
+        let jobs = (leaves.in_jobs / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);
+        let together = blocks_in_jobs(options, journal_len_bytes);
+        Self { jobs, blocks_per_job: (together / jobs).max(16.min(together)) }
     }
 }
 
@@ -71,16 +87,19 @@ mod tests {
         assert_eq!([1 << 20, 16 << 20, 160 << 20, 1 << 30, 64 << 30].map(ahead_groups), [0, 1, 10, 64, 64]);
     }
 
-    #[test]
-    fn few_frames_mean_few_jobs_and_never_none() {
+    /// Leaves that recovery may need and that may be dirty, jobs, and what each may name and move.
+    fn limits(frames: usize, slots: u64, journal_len_bytes: u64) -> [usize; 5] {
         let options = EngineOptions::default();
-        let wide = Limits::new(&options, 100_000, 1 << 20, 64 << 20);
-        let expected =
-            Limits { leaves: 100_000, dirty_leaves: 40_000, jobs: 4, leaves_per_job: 5_000, blocks_per_job: 512 };
-        assert_eq!(wide, expected);
-        let narrow = Limits::new(&options, 16, 1 << 20, 128 << 10);
-        assert_eq!((narrow.dirty_leaves, narrow.jobs, narrow.leaves_per_job), (6, 1, 4));
-        let tiny = Limits::new(&options, 1, 1, 4096);
-        assert_eq!((tiny.dirty_leaves, tiny.jobs, tiny.leaves_per_job, tiny.blocks_per_job), (1, 1, 1, 16));
+        let leaves = LeafLimits::new(&options, frames, slots, journal_len_bytes);
+        let Limits { jobs, blocks_per_job } = Limits::new(&options, &leaves, journal_len_bytes);
+        [leaves.needed, leaves.dirty, jobs, leaves.per_job(jobs), blocks_per_job]
+    }
+
+    #[test]
+    fn few_frames_or_slots_mean_few_jobs_and_never_none() {
+        assert_eq!(limits(100_000, 1 << 20, 64 << 20), [84_096, 40_000, 4, 1024, 512]);
+        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [5120, 2048, 4, 256, 512], "a slot is kept for each leaf");
+        assert_eq!(limits(16, 1 << 20, 128 << 10), [16, 6, 1, 4, 256]);
+        assert_eq!(limits(1, 1, 4096), [1, 1, 1, 1, 16]);
     }
 }

@@ -128,8 +128,7 @@ impl Outbox {
         let is_durable = matches!(op, Op::Write { fua: true, .. });
         self.durable_writes += u32::from(is_durable);
         let len_bytes = match &op {
-            Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-            Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
+            Op::Read { .. } | Op::Write { .. } => op.len_bytes(),
             Op::Flush | Op::Discard { .. } | Op::WriteZeroes { .. } => 0,
         };
         self.in_flight_bytes[device.min(1)] += len_bytes;

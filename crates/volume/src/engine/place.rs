@@ -57,8 +57,8 @@ impl Bypass {
 
     /// Whether a run of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would wait
     /// there for longer, nor a write of many at once while staging saves nothing. While slots are free, no large run waits
-    /// there behind others. Below a threshold of free slots a growing
-    /// share of staged writes goes past it, so that the pool slows down in proportion and never stops.
+    /// there behind others. Below a threshold of free slots a growing share of staged writes goes past it, so that the pool
+    /// slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
         let Situation { place, streams, fast_is_behind, in_flight_bytes, changes, free, threshold } = *situation;
         match place {

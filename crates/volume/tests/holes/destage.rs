@@ -3,6 +3,8 @@
 use crate::device::{Fate, Kind, Region, Seen};
 use crate::rig::{CAPACITY, FAST, Rig, Setup, failed, findings, held, is_page_read};
 use forebay_volume::EngineOptions;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Destages at once whatever may be.
 fn destaging(options: &EngineOptions) -> EngineOptions {
@@ -75,6 +77,23 @@ fn is_root_write(seen: &Seen<'_>) -> bool {
     seen.is(Kind::Write, Region::Root)
 }
 
+/// Jobs record what they moved, and the leaves that they are to change have left memory meanwhile and cannot be read; no
+/// checkpoint ends. More leaves have a block than fit into memory.
+fn moves_recorded_and_leaves_unreadable(rig: &mut Rig) {
+    rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    rig.pass_ms(1000);
+    for leaf in (1..40).chain(1..40) {
+        assert_eq!(rig.get(400 * leaf), Ok(1));
+    }
+    rig.devices[FAST].rule(|seen| match is_page_read(seen) {
+        true => Fate::Failed,
+        false => held(is_root_write(seen)),
+    });
+    rig.devices[CAPACITY].heal();
+    rig.polls(100);
+}
+
 /// A job has moved 64 blocks of a leaf and recorded that; the leaf has left memory meanwhile, and its page cannot be read
 /// when the moves are to be applied.
 fn moves_recorded_whose_leaf_cannot_be_read() -> Rig {
@@ -88,18 +107,8 @@ fn moves_recorded_whose_leaf_cannot_be_read() -> Rig {
     }
     let options = destaging(&rig.setup.options);
     let mut rig = rig.restart(options);
-    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
-    rig.polls(20);
-    // Sixteen leaves fit into memory.
-    for leaf in (1..40).chain(1..40) {
-        assert_eq!(rig.get(400 * leaf), Ok(1));
-    }
-    rig.devices[FAST].rule(|seen| match is_page_read(seen) {
-        true => Fate::Failed,
-        false => held(is_root_write(seen)),
-    });
-    rig.devices[CAPACITY].heal();
-    rig.polls(100);
+    moves_recorded_and_leaves_unreadable(&mut rig);
+    assert!(!rig.find(CAPACITY, 0, 1).is_empty() && rig.get(0).is_err(), "moved, and the leaf cannot be read");
     rig
 }
 
@@ -149,19 +158,7 @@ fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
     let options = destaging(&rig.setup.options);
     let mut rig = rig.restart(options);
     for _ in 0..20 {
-        rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
-        rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
-        rig.pass_ms(1000);
-        // Five leaves fit into memory: those of the job leave it.
-        for leaf in (1..40).chain(1..40) {
-            assert_eq!(rig.get(400 * leaf), Ok(1));
-        }
-        rig.devices[FAST].rule(|seen| match is_page_read(seen) {
-            true => Fate::Failed,
-            false => held(is_root_write(seen)),
-        });
-        rig.devices[CAPACITY].heal();
-        rig.polls(100);
+        moves_recorded_and_leaves_unreadable(&mut rig);
     }
     let moved = (0..40).filter(|leaf| !rig.find(CAPACITY, 400 * leaf, 1).is_empty()).count();
     assert!(moved > 1, "several jobs came as far as their leaves");
@@ -207,4 +204,39 @@ fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
     rig.put(13, 2, None);
     let mut rig = rig.crash();
     (0..32).for_each(|block| assert_eq!(rig.get(block), Ok(if block == 13 { 2 } else { 1 })));
+}
+
+/// A job could not name its leaves beside those of requests in progress, and asked for a checkpoint, again and again, although
+/// nothing was dirty: while a device takes half a minute for a write, thousands of roots went to the fast tier.
+/// Simulated life 19791218310521.
+#[test]
+fn a_job_that_waits_for_requests_asks_for_no_checkpoint() {
+    let base = Setup::default().options;
+    let setup = Setup { options: EngineOptions { frames: Some(8), job_blocks: 16, ..base }, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    for leaf in 0..4 {
+        rig.put(400 * leaf, 1, None);
+    }
+    let options = destaging(&rig.setup.options);
+    let mut rig = rig.restart(options);
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    rig.pass_ms(1000);
+    // The leaf is dirty, so that many requests may change it at once.
+    rig.put(9, 1, None);
+    let roots = Arc::new(AtomicUsize::new(0));
+    let seen_roots = roots.clone();
+    rig.devices[FAST].rule(move |seen| {
+        seen_roots.fetch_add(usize::from(is_root_write(seen)), Ordering::Relaxed);
+        held(seen.is(Kind::Write, Region::Journal))
+    });
+    let tokens: Vec<u64> = (10..20).map(|block| rig.write(block, 1, None)).collect();
+    rig.polls(20);
+    rig.devices[CAPACITY].heal();
+    rig.polls(2000);
+    assert!(tokens.iter().all(|&token| rig.answer(token).is_none()) && rig.find(CAPACITY, 0, 1).len() == 1);
+    let roots = roots.load(Ordering::Relaxed);
+    assert!(roots < 20, "{roots} writes of roots in two seconds in which nothing was changed");
+    rig.devices[FAST].heal();
+    tokens.into_iter().for_each(|token| drop(rig.wait(token).unwrap()));
+    (0..4).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
 }

@@ -1,7 +1,6 @@
 //! A device that does only what the test lets it do: it holds requests until they are released, misreads, fails, and
 //! loses at a power cut just what the test chooses.
 
-use crate::seen::len_bytes;
 pub use crate::seen::{Fate, Kind, Region, Seen};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 use forebay_volume::layout::superblock::{Role, Superblock};
@@ -210,7 +209,7 @@ impl Core {
 
     /// No device is asked for nothing, or for what lies beyond its end.
     fn is_valid(&self, request: &Request) -> bool {
-        let (start, len) = (request.offset_bytes, len_bytes(&request.op));
+        let (start, len) = (request.offset_bytes, request.op.len_bytes());
         let fits = start.checked_add(len).is_some_and(|end| end <= self.geometry.size_bytes);
         matches!(request.op, Op::Flush) || len > 0 && start.is_multiple_of(512) && fits
     }
@@ -218,7 +217,7 @@ impl Core {
     fn fate(&mut self, request: &Request) -> Fate {
         let offset_bytes = request.offset_bytes;
         let region = region(&self.regions, offset_bytes);
-        let stored = &self.now[offset_bytes as usize..(offset_bytes + len_bytes(&request.op)) as usize];
+        let stored = &self.now[offset_bytes as usize..(offset_bytes + request.op.len_bytes()) as usize];
         let written;
         let (kind, bytes) = match &request.op {
             Op::Read { .. } => (Kind::Read, stored),

@@ -1,7 +1,5 @@
 //! Requests of devices as the rules of a test see them.
 
-use forebay_block::Op;
-
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -58,14 +56,4 @@ pub enum Fate {
     Lost,
     /// A read succeeds with a flipped bit at this offset of the device.
     Misread(u64),
-}
-
-/// How many bytes a request is about.
-pub fn len_bytes(op: &Op) -> u64 {
-    match op {
-        Op::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-        Op::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len() as u64).sum(),
-        Op::Flush => 0,
-        Op::Discard { len_bytes } | Op::WriteZeroes { len_bytes } => *len_bytes,
-    }
 }

@@ -17,58 +17,47 @@ fn hold(device: usize, what: What, region: Option<Region>, random: &mut Random) 
     }
 }
 
+/// On which tier, what, and what for.
+type Held = (bool, What, Option<Region>);
+
+fn fast(what: What, region: Region) -> Held {
+    (true, what, Some(region))
+}
+
+fn capacity(what: What, region: Region) -> Held {
+    (false, what, Some(region))
+}
+
 /// What is held back in lives of a kind; each of these some times.
 pub(super) fn holds(kind: Kind, random: &mut Random, devices: usize) -> Vec<Hold> {
     use Region::{Data, Header, Journal, Page, Root, Summary};
     use What::{Discard, Flush, Read, Write};
-    let wanted: &[(bool, What, Option<Region>)] = match kind {
-        Kind::Overtaking => &[
-            (true, Write, Some(Journal)),
-            (true, Write, Some(Journal)),
-            (true, Write, Some(Data)),
-            (false, Write, Some(Data)),
-            (false, Flush, None),
-        ],
-        Kind::Reusing => &[
-            (true, Read, Some(Page)),
-            (true, Read, Some(Page)),
-            (true, Read, Some(Page)),
-            (true, Write, Some(Data)),
-            (true, Write, Some(Data)),
-            (true, Read, Some(Data)),
-        ],
-        Kind::Rotting | Kind::Misreading => &[
-            (false, Read, Some(Data)),
-            (false, Flush, None),
-            (false, Write, Some(Data)),
-            (true, Write, Some(Journal)),
-            (true, Write, Some(Root)),
-        ],
-        Kind::Growing => &[
-            (true, Write, Some(Root)),
-            (true, Write, Some(Root)),
-            (true, Write, Some(Header)),
-            (true, Write, Some(Page)),
-            (true, Flush, None),
-        ],
-        Kind::Unmapping => &[
-            (false, Write, Some(Data)),
-            (false, Flush, None),
-            (true, Read, Some(Page)),
-            (true, Write, Some(Root)),
-            (true, Write, Some(Header)),
-        ],
-        _ => &[
-            (true, Write, Some(Journal)),
-            (true, Write, Some(Page)),
-            (false, Write, Some(Data)),
-            (false, Write, Some(Summary)),
-            (false, Flush, None),
-            (false, Discard, None),
-        ],
+    let flush = |is_fast| (is_fast, Flush, None);
+    let wanted = match kind {
+        Kind::Overtaking => {
+            vec![fast(Write, Journal), fast(Write, Journal), fast(Write, Data), capacity(Write, Data), flush(false)]
+        }
+        Kind::Reusing => {
+            let page = fast(Read, Page);
+            vec![page, page, page, fast(Write, Data), fast(Write, Data), fast(Read, Data)]
+        }
+        Kind::Rotting | Kind::Misreading => {
+            vec![capacity(Read, Data), flush(false), capacity(Write, Data), fast(Write, Journal), fast(Write, Root)]
+        }
+        Kind::Growing => {
+            vec![fast(Write, Root), fast(Write, Root), fast(Write, Header), fast(Write, Page), flush(true)]
+        }
+        Kind::Unmapping => {
+            vec![capacity(Write, Data), flush(false), fast(Read, Page), fast(Write, Root), fast(Write, Header)]
+        }
+        _ => {
+            let discard = (false, Discard, None);
+            let (data, summary) = (capacity(Write, Data), capacity(Write, Summary));
+            vec![fast(Write, Journal), fast(Write, Page), data, summary, flush(false), discard]
+        }
     };
     let mut holds = Vec::new();
-    for &(is_fast, what, region) in wanted {
+    for (is_fast, what, region) in wanted {
         for _ in 0..random.below(3) {
             let device = if is_fast { 0 } else { 1 + random.index(devices - 1) };
             holds.push(hold(device, what, region, random));

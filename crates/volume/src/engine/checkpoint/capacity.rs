@@ -293,10 +293,11 @@ impl CapacityWriter {
         })
     }
 
-    /// Checkpoint `number` is durable: bands that wait for it no more.
-    pub fn durable(&mut self, number: u64, now_ns: u64) -> Vec<u32> {
+    /// Checkpoint `number` is durable: bands that wait for it no more. Where it is not known here, of leaves that wait for their
+    /// page at most so many are kept.
+    pub fn durable(&mut self, number: u64, now_ns: u64, leaves_max: usize) -> Vec<u32> {
         let freed = if self.is_left_out {
-            self.tiers.durable_without(self.setup.limits.dirty_leaves)
+            self.tiers.durable_without(leaves_max)
         } else {
             (self.newest, self.failures, self.last_error) = (Some(number), 0, None);
             self.tiers.durable()

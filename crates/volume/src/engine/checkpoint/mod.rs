@@ -305,7 +305,8 @@ impl Checkpointing<'_> {
         self.checkpoint.root_durable();
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
-        for band in self.checkpoint.capacity.durable(number, self.now_ns) {
+        let leaves_max = self.checkpoint.leaf_limits().dirty;
+        for band in self.checkpoint.capacity.durable(number, self.now_ns, leaves_max) {
             self.space.changed = true;
             self.summaries.trim(band, &mut self.space.bands, self.outbox);
         }

@@ -3,7 +3,7 @@
 use super::capacity::CapacityWriter;
 use super::pages::{PageRooms, PageWriter};
 use super::roots::RootWriter;
-use crate::engine::limits::Limits;
+use crate::engine::limits::LeafLimits;
 use crate::engine::map::Map;
 use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
@@ -38,8 +38,8 @@ pub(super) enum Phase {
 /// State of checkpointing.
 pub(crate) struct Checkpoint {
     setup: Arc<Setup>,
-    /// How much may be dirty: what fits into memory when the pool is opened next.
-    limits: Limits,
+    /// How many leaves the journal may name: what fits into memory when the pool is opened next.
+    limits: LeafLimits,
     pub pages: PageWriter,
     pub roots: RootWriter,
     pub capacity: CapacityWriter,
@@ -76,10 +76,10 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
-    pub fn new(setup: &Arc<Setup>, number: u64, root: &Root) -> Self {
+    pub fn new(setup: &Arc<Setup>, limits: LeafLimits, number: u64, root: &Root) -> Self {
         Self {
             setup: setup.clone(),
-            limits: setup.limits,
+            limits,
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
             capacity: CapacityWriter::new(setup.clone()),
@@ -110,11 +110,11 @@ impl Checkpoint {
             self.pages.in_flight(),
             self.pages.has_failed(),
             self.dirtied,
-            self.limits.dirty_leaves,
+            self.limits.dirty,
             self.dirtied_before,
             self.named,
             self.replayed,
-            self.limits.leaves,
+            self.limits.needed,
             self.not_before_ns
         )
     }
@@ -165,16 +165,21 @@ impl Checkpoint {
     }
 
     /// Disks were added or have grown: of what memory holds less is left for leaves when the pool is opened next.
-    pub fn limit_leaves(&mut self, leaves: usize) {
-        if leaves < self.limits.leaves {
+    pub fn limit_leaves(&mut self, frames: usize) {
+        if frames < self.limits.needed {
             let Setup { options, superblock, .. } = &*self.setup;
-            self.limits = Limits::new(options, leaves, superblock.slots, superblock.journal_len_bytes);
+            self.limits = LeafLimits::new(options, frames, superblock.slots, superblock.journal_len_bytes);
         }
+    }
+
+    /// How many leaves the journal may name.
+    pub fn leaf_limits(&self) -> &LeafLimits {
+        &self.limits
     }
 
     /// Leaves that one job of migration may name.
     pub fn leaves_per_job(&self) -> usize {
-        self.limits.leaves_per_job
+        self.limits.per_job(self.setup.limits.jobs)
     }
 
     /// Leaves that jobs have named and not come to.
@@ -190,27 +195,28 @@ impl Checkpoint {
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
     /// root, which is longer ago where checkpoints fail.
     fn is_full(&self, about_to_be: usize) -> bool {
-        let (since_freeze, limit) = (self.dirtied + about_to_be, self.limits.dirty_leaves);
+        let (since_freeze, limit) = (self.dirtied + about_to_be, self.limits.dirty);
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
     }
 
     /// Whether no leaf may be dirtied for hosts now: too many are dirty, or recovery could not hold another.
     pub fn is_full_for_hosts(&self, about_to_be: usize) -> bool {
-        self.is_full(about_to_be) || self.needed_leaves() + about_to_be >= self.limits.leaves
+        self.is_full(about_to_be) || self.needed_leaves() + about_to_be >= self.limits.needed
     }
 
     /// Whether a checkpoint is due: soon no leaf may be dirtied for hosts.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let limits = &self.limits;
-        self.dirtied >= limits.dirty_leaves
-            || self.dirtied > 0 && self.needed_leaves() + limits.dirty_leaves >= limits.leaves
+        let LeafLimits { needed, dirty, .. } = self.limits;
+        self.dirtied >= dirty || self.dirtied > 0 && self.needed_leaves() + dirty >= needed
     }
 
-    /// A job names leaves in the journal. False where recovery could not hold them beside all others: after the checkpoint in
-    /// progress, or the next one, which is asked for, it can.
-    pub fn try_name(&mut self, leaves: usize, about_to_be: usize) -> bool {
-        let fits = self.needed_leaves() + about_to_be + leaves <= self.limits.leaves;
-        self.requested |= !fits && !self.is_active();
+    /// A job names leaves in the journal. False where recovery could not hold them beside all others; a checkpoint is asked for
+    /// where recovery would need fewer after it: of `replayed` jobs in progress have come to, so many would still be replayed.
+    /// What requests are about to change, and what other jobs have named, is theirs to end.
+    pub fn try_name(&mut self, leaves: usize, about_to_be: usize, replayed: usize) -> bool {
+        let fits = self.needed_leaves() + about_to_be + leaves <= self.limits.needed;
+        let gains = self.dirtied + self.dirtied_before > 0 || self.replayed > replayed;
+        self.requested |= !fits && gains && !self.is_active();
         self.named += if fits { leaves } else { 0 };
         fits
     }

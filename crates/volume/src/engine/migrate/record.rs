@@ -44,7 +44,8 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             if job.leaves > rooms.checkpoint.leaves_per_job() || rooms.is_read_only {
                 return After::End { pause: true };
             }
-            if !rooms.checkpoint.try_name(job.leaves, rooms.requests.executing) {
+            let replayed = rooms.migrate.leaves_replayed();
+            if !rooms.checkpoint.try_name(job.leaves, rooms.requests.executing, replayed) {
                 return After::Wait;
             }
         }

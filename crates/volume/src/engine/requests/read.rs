@@ -16,7 +16,8 @@ const ATTEMPTS_MAX: u8 = 16;
 /// In `locations`: not on any device.
 const NOWHERE: u64 = u64::MAX;
 
-/// The first of these blocks of a disk, from `block` on, that is not what the map named; nor is one that it did not name.
+/// The first of these blocks of a disk, from `block` on, whose checksum is not the one that the map named; a block for which it
+/// named none is bad too.
 pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -> Option<u64> {
     let is_bad =
         |(at, bytes): &(usize, &[u8])| named.get(*at) != Some(&block_checksum(disk, block + *at as u64, bytes));
