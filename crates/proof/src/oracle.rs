@@ -348,13 +348,14 @@ impl Oracle {
         })
     }
 
-    /// Whether a request failed because it had to read a damaged block of which it changes a part.
+    /// Whether a request failed because it had to read a damaged block of which it changes a part: damaged now, or when the
+    /// request came, and written whole since.
     #[must_use]
     pub fn touches_damage(&self, made: &Made) -> bool {
-        let is_partial = |&(place, number): &(Place, usize)| {
-            self.blocks.get(&place).and_then(|history| history.list.get(number)).is_some_and(|v| v.changed != 0xff)
-        };
-        made.iter().filter(|made| is_partial(made)).any(|&(place, _)| self.may_be_unreadable(place))
+        made.iter().any(|&(place, number)| {
+            let version = self.blocks.get(&place).and_then(|history| history.list.get(number));
+            version.is_some_and(|v| v.changed != 0xff && (v.is_damaged || self.may_be_unreadable(place)))
+        })
     }
 
     /// A block that may be unreadable, counted round and round.

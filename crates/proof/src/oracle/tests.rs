@@ -182,6 +182,7 @@ fn damage_excuses_what_it_hit_and_nothing_that_was_written_after_it() {
     assert!(!oracle.touches_damage(&new), "all of it is written");
     oracle.acknowledge(&new, false);
     assert!(!oracle.may_be_unreadable(AT), "what is read now was written after the damage");
+    assert!(oracle.touches_damage(&part), "what it had to read then was damaged");
     assert!(oracle.may_survive_unreadable(AT), "that is not durable yet");
     let flush = oracle.flush_begins();
     oracle.flushed(flush);

@@ -2,6 +2,7 @@
 
 use crate::device::{Fate, Kind, Region};
 use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held};
+use forebay_volume::layout::page::LEAF_ENTRIES;
 use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,4 +97,45 @@ fn hole_11_d_cancel_records_when_the_journal_is_full() {
     for block in 100..700 {
         assert!(matches!(rig.get(block), Ok(0 | 3)), "{:?}", rig.get(block));
     }
+}
+
+/// Recovery writes a page for each leaf that the journal names, and its old page keeps its slot until the new root is durable.
+/// Slots were kept for the leaves that hosts dirty, and collections, which free no slots, named as many more as memory allows:
+/// on a full fast tier recovery found "no free slot for a map page", and the pool stayed shut.
+#[test]
+fn slots_are_kept_for_the_leaves_that_collections_name() {
+    const LEAVES: u64 = 330;
+    let block_of = |leaf: u64| leaf * LEAF_ENTRIES as u64;
+    let base = Setup::default();
+    let options = EngineOptions { frames: Some(512), ..base.options.clone() };
+    let base = Setup { fast_bytes: 6 << 20, capacity_bytes: 32 << 20, band_bytes: 512 << 10, ..base };
+    let setup = Setup { disk_bytes: block_of(LEAVES) * BLOCK as u64, options, ..base };
+    let mut rig = Rig::new(&setup);
+    for leaf in 0..LEAVES {
+        // Half of what is written lives on.
+        [399, block_of(leaf)].into_iter().for_each(|block| rig.put(block, 1, BULK));
+        // Old pages give back their slots.
+        rig.checkpoint();
+    }
+    // And these nearly fill the bands.
+    let mut runs = (2..LEAVES).map(|leaf| block_of(leaf) + 1);
+    while rig.pool.engine.status().free_bands > 4 {
+        rig.put_run(runs.next().unwrap(), 200, 1);
+    }
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    // Data takes all slots that it may take.
+    let in_bands = |rig: &Rig| rig.pool.engine.status().capacity.live_bytes;
+    let before = in_bands(&rig);
+    let mut staged = (1..398).chain(401..800);
+    while in_bands(&rig) == before {
+        rig.checkpoint();
+        rig.put(staged.next().unwrap(), 1, None);
+    }
+    rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
+    rig.write_run(runs.next().unwrap(), 100, 1, false, BULK);
+    rig.polls(100);
+    assert!(rig.pool.engine.activity().collection, "leaves are named and not changed yet");
+    let mut rig = rig.crash();
+    (0..LEAVES).for_each(|leaf| assert_eq!(rig.get(block_of(leaf)), Ok(1)));
 }
