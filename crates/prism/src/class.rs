@@ -138,6 +138,7 @@ pub struct ClassTable {
     rules: Vec<(ClassId, Rule)>,
     rules_use_address: bool,
     rules_use_place: bool,
+    host_facts_keep_fast: bool,
     built_in: BuiltIn,
 }
 
@@ -195,6 +196,7 @@ impl Default for ClassTable {
             rules: Vec::new(),
             rules_use_address: false,
             rules_use_place: false,
+            host_facts_keep_fast: false,
             built_in: built_in_ids,
         }
     }
@@ -279,7 +281,9 @@ impl ClassTable {
         let rules: Vec<_> = rules.into_iter().map(|(_, class, rule)| (class, rule)).collect();
         let rules_use_address = rules.iter().any(|(_, rule)| rule.uses_address());
         let rules_use_place = rules.iter().any(|(_, rule)| rule.uses_place());
-        Ok(Self { classes, rules, rules_use_address, rules_use_place, built_in })
+        let stays = |class: &ClassId| classes.get(usize::from(class.0)).is_some_and(|spec| spec.place == Place::Fast);
+        let host_facts_keep_fast = rules.iter().any(|(class, rule)| stays(class) && rule.takes_host_facts());
+        Ok(Self { classes, rules, rules_use_address, rules_use_place, host_facts_keep_fast, built_in })
     }
 
     /// Changes the class `name`. Nothing changes on error.
@@ -362,6 +366,12 @@ impl ClassTable {
 
     pub(crate) fn rules_use_place(&self) -> bool {
         self.rules_use_place
+    }
+
+    /// Whether a host's help may say, after a block was written, that it belongs to a class that stays on the fast tier.
+    #[must_use]
+    pub fn host_facts_keep_fast(&self) -> bool {
+        self.host_facts_keep_fast
     }
 
     pub(crate) fn rules_use_address(&self) -> bool {

@@ -92,6 +92,7 @@ impl Engine {
             fast_is_behind: self.outbox.fast_is_behind(),
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.executing,
+            may_stay: self.prism.table().host_facts_keep_fast(),
             free: self.space.data_slots_free(),
             // Half of what should be free for hosts is gone: destage does not keep up.
             threshold: by_share.min(self.free_slots_wanted().div_ceil(2)),

@@ -15,6 +15,8 @@ pub(crate) struct Situation {
     pub in_flight_bytes: [u64; 2],
     /// Changes of hosts in flight: a queue this deep hides where they go.
     pub changes: usize,
+    /// The host may yet say that what it writes is to stay on the fast tier.
+    pub may_stay: bool,
     /// Slots that data may take.
     pub free: u64,
     /// Free slots below which a growing share of staged writes goes past the fast tier; 0: none does.
@@ -57,10 +59,11 @@ impl Bypass {
 
     /// Whether a run of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would wait
     /// there for longer, nor a write of many at once while staging saves nothing. While slots are free, no large run waits
-    /// there behind others. Below a threshold of free slots a growing share of staged writes goes past it, so that the pool
-    /// slows down in proportion and never stops.
+    /// there behind others, unless it may turn out to be one that stays. Below a threshold of free slots a growing share of
+    /// staged writes goes past the tier, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
-        let Situation { place, streams, fast_is_behind, in_flight_bytes, changes, free, threshold } = *situation;
+        let Situation { place, streams, fast_is_behind, in_flight_bytes, changes, may_stay, free, threshold } =
+            *situation;
         match place {
             Place::Fast => return true,
             Place::Capacity | Place::Both => return false,
@@ -71,7 +74,7 @@ impl Bypass {
         if free >= threshold {
             let [fast, capacity] = in_flight_bytes;
             let waits = fast + 4096 * u64::from(blocks) >= WAITING_BYTES && capacity < fast;
-            return blocks < LARGE_BLOCKS || !waits;
+            return blocks < LARGE_BLOCKS || !waits || may_stay;
         }
         self.debt += u64::from(blocks) * (threshold - free);
         let due = u64::from(blocks) * threshold;
@@ -93,6 +96,7 @@ mod tests {
         fast_is_behind: false,
         in_flight_bytes: [0, 0],
         changes: 32,
+        may_stay: false,
         free: 100,
         threshold: 100,
     };
@@ -124,6 +128,8 @@ mod tests {
         assert!(!goes_fast(32, waiting) && goes_fast(31, waiting), "the write itself counts");
         assert!(!goes_fast(16, [1 << 20, 0]) && goes_fast(15, [1 << 20, 0]), "small ones stay");
         assert!(goes_fast(32, [1 << 20, 1 << 20]), "as much to do there");
+        let may_stay = Situation { in_flight_bytes: [1 << 20, 0], may_stay: true, ..SITUATION };
+        assert!(bypass.goes_to_fast_first(&may_stay, 32), "nothing comes back from the capacity tier");
     }
 
     #[test]
