@@ -282,7 +282,9 @@ impl ClassTable {
         let rules_use_address = rules.iter().any(|(_, rule)| rule.uses_address());
         let rules_use_place = rules.iter().any(|(_, rule)| rule.uses_place());
         let stays = |class: &ClassId| classes.get(usize::from(class.0)).is_some_and(|spec| spec.place == Place::Fast);
-        let host_facts_keep_fast = rules.iter().any(|(class, rule)| stays(class) && rule.takes_host_facts());
+        let by_rule = rules.iter().any(|(class, rule)| stays(class) && rule.takes_host_facts());
+        // What a hint says will die soon becomes temporary without a rule.
+        let host_facts_keep_fast = by_rule || stays(&built_in.temp);
         Ok(Self { classes, rules, rules_use_address, rules_use_place, host_facts_keep_fast, built_in })
     }
 

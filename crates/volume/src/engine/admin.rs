@@ -66,6 +66,11 @@ pub enum AdminError {
     /// Too many disks.
     #[error("a pool has at most {DISKS_MAX} disks")]
     TooMany,
+    /// Recovery could not hold beside it what the journal names now.
+    #[error(
+        "the journal names more of the map than fits into memory beside a disk of that size: try again in a few seconds"
+    )]
+    Busy,
     /// The pool takes no changes.
     #[error("the pool is read-only: {0}")]
     ReadOnly(String),
@@ -129,6 +134,10 @@ impl Engine {
             self.map.disks.remove(&id.0);
             return Err(AdminError::NoRoomForMap { needed });
         }
+        if !self.has_memory_for_recovery() {
+            self.map.disks.remove(&id.0);
+            return Err(AdminError::Busy);
+        }
         self.map.next_disk += 1;
         self.disks_changed();
         Ok(id)
@@ -160,6 +169,12 @@ impl Engine {
                 disk.resize(old_bytes);
             }
             return Err(AdminError::NoRoomForMap { needed });
+        }
+        if !self.has_memory_for_recovery() && size_bytes > old_bytes {
+            if let Some(disk) = self.map.disk_mut(id) {
+                disk.resize(old_bytes);
+            }
+            return Err(AdminError::Busy);
         }
         self.disks_changed();
         Ok(())
@@ -203,11 +218,15 @@ impl Engine {
         Ok(())
     }
 
-    fn disks_changed(&mut self) {
-        self.prism.set_disks(&self.map.disk_names());
+    /// Whether all that the journal names fits into memory beside the disks as they are to be. From now on no more is named.
+    fn has_memory_for_recovery(&mut self) -> bool {
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
         let Setup { options, superblock, extents, .. } = &*self.setup;
-        self.checkpoint.limit_leaves(frames(options, superblock, extents, sizes));
+        self.checkpoint.limit_by_memory(frames(options, superblock, extents, sizes), self.requests.executing)
+    }
+
+    fn disks_changed(&mut self) {
+        self.prism.set_disks(&self.map.disk_names());
         self.reserve_for_map();
         self.checkpoint.request(false);
     }

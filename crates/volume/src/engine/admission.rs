@@ -12,13 +12,18 @@ use forebay_prism::{ClassStats, Place};
 const STREAM_MIN_BLOCKS: u64 = 16_384;
 
 impl Engine {
-    /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free.
+    /// Leaves of all disks, and slots that a checkpoint may need beside those for leaves.
+    fn leaves_and_other_slots(&self) -> (u64, u64) {
+        let disks = || self.map.disks.values();
+        let leaves = disks().map(|disk| disk.blocks().div_ceil(LEAF_ENTRIES as u64)).sum();
+        (leaves, disks().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum::<u64>() + 16)
+    }
+
+    /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free; most are in
+    /// that of recovery, for all that the journal names.
     fn meta_reserve(&self) -> u64 {
-        let pages: u64 = self.map.disks.values().map(|d| d.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
-        let leaves: u64 = self.map.disks.values().map(|d| d.blocks().div_ceil(LEAF_ENTRIES as u64)).sum();
-        // Each leaf is written once in a checkpoint; most are in that of recovery, for all that the journal names.
-        let needed = self.checkpoint.leaf_limits().needed as u64;
-        (needed.min(leaves) + pages + 16).min(self.space.slots.total() / 2)
+        let (leaves, others) = self.leaves_and_other_slots();
+        (self.checkpoint.leaves_wanted().min(leaves) + others).min(self.space.slots.total() / 2)
     }
 
     /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must
@@ -42,8 +47,13 @@ impl Engine {
         wanted.saturating_sub(self.space.slots.total())
     }
 
-    /// Keeps slots back for the map as the disks are now.
+    /// Keeps slots back for the map as the disks are now. Where fewer are free the journal may name fewer leaves, until they are.
     pub(crate) fn reserve_for_map(&mut self) {
+        if !self.checkpoint.is_active() {
+            let (leaves, others) = self.leaves_and_other_slots();
+            let left = self.space.slots.free().saturating_sub(others);
+            self.checkpoint.limit_by_slots(Some(left).filter(|&left| left < leaves));
+        }
         let (reserve, growth) = (self.meta_reserve(), self.map_growth());
         self.space.keep_for_map(reserve, growth);
     }

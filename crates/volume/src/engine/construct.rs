@@ -134,10 +134,10 @@ impl Parts {
         let (position, batch, sequence) = self.journal_head;
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
-        let leaf_limits = LeafLimits::new(&options, frames, superblock.slots, superblock.journal_len_bytes);
-        let limits = Limits::new(&options, &leaf_limits, superblock.journal_len_bytes);
+        let leaves = LeafLimits::within(frames, &options, &superblock);
+        let limits = Limits::new(&options, &leaves, superblock.journal_len_bytes);
         let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, flushed_behind, discards });
-        let checkpoint = Checkpoint::new(&setup, leaf_limits, checkpoint, &root);
+        let checkpoint = Checkpoint::new(&setup, frames, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
         let bands =
             Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);

@@ -2,6 +2,7 @@
 
 use super::EngineOptions;
 use crate::layout::band_summary::GROUP_BLOCKS;
+use crate::layout::superblock::Superblock;
 
 /// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
 /// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
@@ -43,8 +44,12 @@ pub(crate) struct LeafLimits {
 }
 
 impl LeafLimits {
-    /// Of an engine with so many frames and slots, and a journal of this length.
-    pub fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
+    /// Of a pool, where recovery has so many frames.
+    pub fn within(frames: usize, options: &EngineOptions, superblock: &Superblock) -> Self {
+        Self::new(options, frames, superblock.slots, superblock.journal_len_bytes)
+    }
+
+    fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
         // Each dirty leaf needs a slot of its own before its old one is free.
         let dirty = (frames * 2 / 5).min((slots / 16) as usize).clamp(1, DIRTY_MAX);
         // Those that jobs have named, and as many of jobs before them whose records are replayed whole.

@@ -120,6 +120,9 @@ impl Engine {
         while self.checkpointing().step() {
             self.reserve_for_map();
         }
+        if self.checkpoint.lacks_slots() {
+            self.reserve_for_map();
+        }
         self.migrate_step();
         if batches::may_seal(&self.outbox) {
             self.seal_batch(false);

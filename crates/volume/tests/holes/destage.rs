@@ -238,5 +238,7 @@ fn a_job_that_waits_for_requests_asks_for_no_checkpoint() {
     assert!(roots < 20, "{roots} writes of roots in two seconds in which nothing was changed");
     rig.devices[FAST].heal();
     tokens.into_iter().for_each(|token| drop(rig.wait(token).unwrap()));
+    let is_moved = rig.until(|rig| rig.pool.engine.status().fast.live_bytes == 0);
+    assert!(is_moved, "the job goes on when the requests have ended");
     (0..4).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
 }

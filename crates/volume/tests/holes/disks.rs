@@ -1,8 +1,9 @@
 //! Disks that are added or grown.
 
 use crate::device::{Kind, Region};
-use crate::rig::{BLOCK, FAST, Rig, Setup, content, held};
+use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, held};
 use forebay_block::DiskId;
+use forebay_volume::engine::AdminError;
 use forebay_volume::{EngineOptions, Op};
 
 /// Writes a block of a disk and flushes, and gives up after a while. Whether both were acknowledged.
@@ -80,4 +81,28 @@ fn leaves_dirty_beside_a_new_disk_fit_into_what_it_leaves_of_memory() {
     assert!(ended > 10, "{ended} writes ended");
     let mut rig = rig.crash();
     (0..2000).for_each(|leaf| assert!(rig.get(400 * leaf).is_ok()));
+}
+
+/// What was in progress when a disk was added had been let in while there was more memory: the next root named the disk, and
+/// recovery from it had to hold more leaves than fitted beside it.
+#[test]
+fn a_disk_that_leaves_too_little_memory_for_what_is_in_progress_has_to_wait() {
+    let options = EngineOptions { frames: None, memory_limit_bytes: 48 << 20, ..Setup::default().options };
+    let base = Setup { capacity_bytes: 16 << 20, options, ..Setup::default() };
+    let mut rig = Rig::new(&Setup { fast_bytes: 64 << 20, disk_bytes: 4 << 30, ..base });
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    let tokens: Vec<u64> = (0..900).map(|leaf| rig.write(400 * leaf, 1, BULK)).collect();
+    rig.polls(200);
+    let largest = (1..64).rev().find_map(|size| match rig.pool.engine.add_disk("large", size << 36, true) {
+        Err(AdminError::Memory { .. }) => None,
+        answer => Some((size, answer)),
+    });
+    let Some((size, Err(AdminError::Busy))) = largest else { panic!("{largest:?}") };
+    rig.devices[CAPACITY].heal();
+    assert!(rig.until(|rig| rig.pool.engine.add_disk("large", size << 36, true).is_ok()));
+    rig.checkpoint();
+    tokens.into_iter().for_each(|token| assert!(rig.wait(token).is_ok()));
+    rig.flush();
+    let mut rig = rig.crash();
+    (0..900).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
 }

@@ -2,6 +2,7 @@
 
 use crate::device::{Fate, Kind, Region};
 use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held};
+use forebay_block::ClassId;
 use forebay_volume::layout::page::LEAF_ENTRIES;
 use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
@@ -99,43 +100,112 @@ fn hole_11_d_cancel_records_when_the_journal_is_full() {
     }
 }
 
+/// Leaves of the disks below.
+const LEAVES: u64 = 330;
+
+fn block_of(leaf: u64) -> u64 {
+    leaf * LEAF_ENTRIES as u64
+}
+
+/// A pool of many leaves that has so many frames.
+fn of_many_leaves(frames: usize) -> Setup {
+    let base = Setup::default();
+    let options = EngineOptions { frames: Some(frames), ..base.options.clone() };
+    let base = Setup { fast_bytes: 6 << 20, capacity_bytes: 32 << 20, band_bytes: 512 << 10, options, ..base };
+    Setup { disk_bytes: block_of(LEAVES) * BLOCK as u64, ..base }
+}
+
+/// One block of each leaf is in a band, and as many that are dead; old pages have given back their slots.
+fn with_a_block_of_each_leaf(setup: &Setup) -> Rig {
+    let mut rig = Rig::new(setup);
+    for leaf in 0..LEAVES {
+        [399, block_of(leaf)].into_iter().for_each(|block| rig.put(block, 1, BULK));
+        rig.checkpoint();
+    }
+    let options = rig.setup.options.clone();
+    rig.restart(options)
+}
+
+/// Data that stays takes all slots of the fast tier that data may take: these blocks.
+fn fill_fast_tier(rig: &mut Rig) -> Vec<u64> {
+    const METADATA: Option<ClassId> = Some(ClassId(1));
+    let in_bands = |rig: &Rig| rig.pool.engine.status().capacity.live_bytes;
+    let before = in_bands(rig);
+    let mut filled = Vec::new();
+    for block in (1..399).chain(401..800).chain(801..1200) {
+        rig.checkpoint();
+        rig.put(block, 1, METADATA);
+        filled.push(block);
+        if in_bands(rig) > before {
+            return filled;
+        }
+    }
+    panic!("{} blocks do not fill it", filled.len());
+}
+
 /// Recovery writes a page for each leaf that the journal names, and its old page keeps its slot until the new root is durable.
 /// Slots were kept for the leaves that hosts dirty, and collections, which free no slots, named as many more as memory allows:
 /// on a full fast tier recovery found "no free slot for a map page", and the pool stayed shut.
 #[test]
 fn slots_are_kept_for_the_leaves_that_collections_name() {
-    const LEAVES: u64 = 330;
-    let block_of = |leaf: u64| leaf * LEAF_ENTRIES as u64;
-    let base = Setup::default();
-    let options = EngineOptions { frames: Some(512), ..base.options.clone() };
-    let base = Setup { fast_bytes: 6 << 20, capacity_bytes: 32 << 20, band_bytes: 512 << 10, ..base };
-    let setup = Setup { disk_bytes: block_of(LEAVES) * BLOCK as u64, options, ..base };
-    let mut rig = Rig::new(&setup);
-    for leaf in 0..LEAVES {
-        // Half of what is written lives on.
-        [399, block_of(leaf)].into_iter().for_each(|block| rig.put(block, 1, BULK));
-        // Old pages give back their slots.
-        rig.checkpoint();
-    }
+    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(512));
     // And these nearly fill the bands.
-    let mut runs = (2..LEAVES).map(|leaf| block_of(leaf) + 1);
+    let mut runs = (3..LEAVES).map(|leaf| block_of(leaf) + 1);
     while rig.pool.engine.status().free_bands > 4 {
         rig.put_run(runs.next().unwrap(), 200, 1);
     }
-    let options = rig.setup.options.clone();
-    let mut rig = rig.restart(options);
-    // Data takes all slots that it may take.
-    let in_bands = |rig: &Rig| rig.pool.engine.status().capacity.live_bytes;
-    let before = in_bands(&rig);
-    let mut staged = (1..398).chain(401..800);
-    while in_bands(&rig) == before {
-        rig.checkpoint();
-        rig.put(staged.next().unwrap(), 1, None);
-    }
+    let filled = fill_fast_tier(&mut rig);
     rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
     rig.write_run(runs.next().unwrap(), 100, 1, false, BULK);
     rig.polls(100);
-    assert!(rig.pool.engine.activity().collection, "leaves are named and not changed yet");
+    let checkpoint = rig.pool.engine.describe();
+    assert!(!checkpoint.contains(" 0 named"), "leaves are named and not changed yet: {checkpoint}");
     let mut rig = rig.crash();
     (0..LEAVES).for_each(|leaf| assert_eq!(rig.get(block_of(leaf)), Ok(1)));
+    filled.into_iter().for_each(|block| assert_eq!(rig.get(block), Ok(1)));
+}
+
+/// A pool is filled with data that stays while it has little memory, and few slots are kept for pages. With more memory the
+/// journal named more leaves than there were slots for: no checkpoint could be written, and after a power cut the pool stayed
+/// shut.
+#[test]
+fn more_memory_over_a_full_fast_tier_names_no_more_than_there_are_slots_for() {
+    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
+    let filled = fill_fast_tier(&mut rig);
+    let mut rig = rig.restart(of_many_leaves(512).options);
+    rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
+    let tokens: Vec<u64> = (0..LEAVES).map(|leaf| rig.write(block_of(leaf), 2, BULK)).collect();
+    rig.polls(300);
+    let ended = tokens.iter().filter(|&&token| rig.answer(token).is_some()).count();
+    assert!(ended > 20 && ended < 200, "{ended} writes ended");
+    let mut rig = rig.crash();
+    (0..LEAVES).for_each(|leaf| assert!(matches!(rig.get(block_of(leaf)), Ok(1 | 2))));
+    // And it goes on.
+    (0..LEAVES).for_each(|leaf| rig.put(block_of(leaf), 3, BULK));
+    rig.flush();
+    let mut rig = rig.crash();
+    (0..LEAVES).for_each(|leaf| assert_eq!(rig.get(block_of(leaf)), Ok(3)));
+    filled.into_iter().for_each(|block| assert_eq!(rig.get(block), Ok(1)));
+}
+
+/// Each checkpoint that came to nothing kept the slots of its index pages until a root was durable. Where the fast tier was full
+/// there were none left after a while, and no checkpoint could be written any more when the device was well again.
+#[test]
+fn checkpoints_that_come_to_nothing_do_not_use_up_the_slots() {
+    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
+    fill_fast_tier(&mut rig);
+    rig.devices[FAST].rule(|seen| failed(seen.is(Kind::Write, Region::Root)));
+    rig.put(block_of(5), 2, BULK);
+    rig.pool.engine.request_checkpoint(false);
+    for _ in 0..300 {
+        rig.pass_ms(1100);
+    }
+    let errors = rig.pool.engine.status().counters.checkpoint_errors;
+    assert!(errors > 200, "{errors} attempts");
+    rig.devices[FAST].heal();
+    rig.pass_ms(1100);
+    rig.checkpoint();
+    rig.put(block_of(5), 3, BULK);
+    rig.flush();
+    assert_eq!(rig.crash().get(block_of(5)), Ok(3));
 }

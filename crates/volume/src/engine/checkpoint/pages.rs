@@ -48,6 +48,8 @@ pub(crate) struct PageWriter {
     shadow: Option<Slots>,
     /// Page slots to be freed when the next root is durable.
     superseded: Vec<u64>,
+    /// Headers were sent since the last durable root: one that was given up may be durable all the same.
+    headers_sent: bool,
     written_bytes: u64,
 }
 
@@ -66,6 +68,7 @@ impl PageWriter {
             slots: Vec::new(),
             shadow: None,
             superseded: Vec::new(),
+            headers_sent: false,
             written_bytes: 0,
         }
     }
@@ -150,6 +153,7 @@ impl PageWriter {
     /// The root is durable: what it does not name any more is free, and so are reserved slots that no page took.
     pub fn root_durable(&mut self, slots: &mut Slots) {
         self.durable_generation = self.generation;
+        self.headers_sent = false;
         for slot in std::mem::take(&mut self.superseded) {
             slots.clear(slot);
         }
@@ -203,15 +207,27 @@ impl PageWriter {
         self.shadow.take()
     }
 
-    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable.
+    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable. One that no root can
+    /// name is free at once: attempts that come to nothing, one after the other, must not use up the slots.
     pub fn supersede(&mut self, old: PageRef) {
-        if old.location != 0 {
-            let slot = self.setup.extents.slot(old.location);
-            if let Some(shadow) = &mut self.shadow {
-                shadow.clear(slot);
-            }
-            self.superseded.push(slot);
+        if old.location == 0 {
+            return;
         }
+        let slot = self.setup.extents.slot(old.location);
+        let is_of_attempt = (self.durable_generation + 1..self.generation).contains(&old.generation);
+        match &mut self.shadow {
+            Some(shadow) => {
+                shadow.clear(slot);
+                let unnamed = is_of_attempt && !self.headers_sent;
+                if unnamed { self.slots.push(slot) } else { self.superseded.push(slot) }
+            }
+            None => self.superseded.push(slot),
+        }
+    }
+
+    /// Headers go out: from now on a root may name the pages of this attempt, whatever becomes of it.
+    pub fn headers_go_out(&mut self) {
+        self.headers_sent = true;
     }
 
     fn take_slot(&mut self) -> Option<u64> {

@@ -38,8 +38,12 @@ pub(super) enum Phase {
 /// State of checkpointing.
 pub(crate) struct Checkpoint {
     setup: Arc<Setup>,
-    /// How many leaves the journal may name: what fits into memory when the pool is opened next.
+    /// Leaves that fit into memory when the pool is opened next.
+    frames: usize,
+    /// How many leaves the journal may name: what fits there, and finds slots for its pages.
     limits: LeafLimits,
+    /// Slots are fewer than should be kept for pages: that bounds what the journal may name.
+    lacks_slots: bool,
     pub pages: PageWriter,
     pub roots: RootWriter,
     pub capacity: CapacityWriter,
@@ -76,10 +80,12 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
-    pub fn new(setup: &Arc<Setup>, limits: LeafLimits, number: u64, root: &Root) -> Self {
+    pub fn new(setup: &Arc<Setup>, frames: usize, number: u64, root: &Root) -> Self {
         Self {
             setup: setup.clone(),
-            limits,
+            frames,
+            limits: LeafLimits::within(frames, &setup.options, &setup.superblock),
+            lacks_slots: false,
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
             capacity: CapacityWriter::new(setup.clone()),
@@ -164,12 +170,39 @@ impl Checkpoint {
         self.dirtied += 1;
     }
 
-    /// Disks were added or have grown: of what memory holds less is left for leaves when the pool is opened next.
-    pub fn limit_leaves(&mut self, frames: usize) {
-        if frames < self.limits.needed {
-            let Setup { options, superblock, .. } = &*self.setup;
-            self.limits = LeafLimits::new(options, frames, superblock.slots, superblock.journal_len_bytes);
+    fn limits_within(&self, frames: usize) -> LeafLimits {
+        LeafLimits::within(frames, &self.setup.options, &self.setup.superblock)
+    }
+
+    /// Disks are to be added or to grow: of what memory holds less is left for leaves when the pool is opened next. False where
+    /// recovery may need more leaves now, those that requests are about to change among them: soon it will not.
+    pub fn limit_by_memory(&mut self, frames: usize, about_to_be: usize) -> bool {
+        if frames < self.frames {
+            self.frames = frames;
+            let slots = if self.lacks_slots { self.limits.needed } else { usize::MAX };
+            self.limits = self.limits_within(frames.min(slots));
         }
+        let fits = self.needed_leaves() + about_to_be <= self.limits.needed;
+        self.requested |= !fits;
+        fits
+    }
+
+    /// There are only so many slots for leaves; `None`: enough for all. They are fewer than should be kept where the pool was
+    /// filled while memory was less, or failed checkpoints hold some.
+    pub fn limit_by_slots(&mut self, slots: Option<u64>) {
+        let slots = slots.filter(|&slots| slots < self.leaves_wanted());
+        self.lacks_slots = slots.is_some();
+        self.limits = self.limits_within(self.frames.min(slots.map_or(usize::MAX, |slots| slots.max(1) as usize)));
+    }
+
+    /// Whether there are fewer slots than should be kept.
+    pub fn lacks_slots(&self) -> bool {
+        self.lacks_slots
+    }
+
+    /// Leaves for which slots should be kept.
+    pub fn leaves_wanted(&self) -> u64 {
+        self.limits_within(self.frames).needed as u64
     }
 
     /// How many leaves the journal may name.
@@ -211,11 +244,12 @@ impl Checkpoint {
     }
 
     /// A job names leaves in the journal. False where recovery could not hold them beside all others; a checkpoint is asked for
-    /// where recovery would need fewer after it: of `replayed` jobs in progress have come to, so many would still be replayed.
-    /// What requests are about to change, and what other jobs have named, is theirs to end.
+    /// where it could after one, which leaves those that other jobs have named, and `replayed`, to which jobs in progress have
+    /// come. What requests are about to change is theirs to end.
     pub fn try_name(&mut self, leaves: usize, about_to_be: usize, replayed: usize) -> bool {
         let fits = self.needed_leaves() + about_to_be + leaves <= self.limits.needed;
-        let gains = self.dirtied + self.dirtied_before > 0 || self.replayed > replayed;
+        let left = self.named + replayed;
+        let gains = left < self.needed_leaves() && left + about_to_be + leaves <= self.limits.needed;
         self.requested |= !fits && gains && !self.is_active();
         self.named += if fits { leaves } else { 0 };
         fits
