@@ -68,7 +68,7 @@ pub enum AdminError {
     TooMany,
     /// Recovery could not hold beside it what the journal names now.
     #[error(
-        "the journal names more of the map than fits into memory beside a disk of that size: try again in a few seconds"
+        "the journal names more of the map than fits into memory beside a disk of that size: try again in a few seconds, with fewer requests in progress"
     )]
     Busy,
     /// The pool takes no changes.
@@ -218,7 +218,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether all that the journal names fits into memory beside the disks as they are to be. From now on no more is named.
+    /// Whether all that the journal names fits into memory beside the disks as they are to be; then it goes on to.
     fn has_memory_for_recovery(&mut self) -> bool {
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
         let Setup { options, superblock, extents, .. } = &*self.setup;

@@ -10,20 +10,21 @@ use forebay_prism::{ClassStats, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
 const STREAM_MIN_BLOCKS: u64 = 16_384;
+/// Slots kept for pages of the map beside those that are counted.
+const SLOTS_SPARE: u64 = 16;
 
 impl Engine {
-    /// Leaves of all disks, and slots that a checkpoint may need beside those for leaves.
-    fn leaves_and_other_slots(&self) -> (u64, u64) {
-        let disks = || self.map.disks.values();
-        let leaves = disks().map(|disk| disk.blocks().div_ceil(LEAF_ENTRIES as u64)).sum();
-        (leaves, disks().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum::<u64>() + 16)
+    /// Leaves of all disks.
+    fn leaves_of_disks(&self) -> u64 {
+        self.map.disks.values().map(|disk| disk.blocks().div_ceil(LEAF_ENTRIES as u64)).sum()
     }
 
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free; most are in
     /// that of recovery, for all that the journal names.
     fn meta_reserve(&self) -> u64 {
-        let (leaves, others) = self.leaves_and_other_slots();
-        (self.checkpoint.leaves_wanted().min(leaves) + others).min(self.space.slots.total() / 2)
+        let pages: u64 = self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
+        let leaves = self.checkpoint.leaves_wanted().min(self.leaves_of_disks());
+        (leaves + pages + SLOTS_SPARE).min(self.space.slots.total() / 2)
     }
 
     /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must
@@ -47,13 +48,19 @@ impl Engine {
         wanted.saturating_sub(self.space.slots.total())
     }
 
-    /// Keeps slots back for the map as the disks are now. Where fewer are free the journal may name fewer leaves, until they are.
-    pub(crate) fn reserve_for_map(&mut self) {
+    /// Where fewer slots are free than are to be kept for pages, the journal may name fewer leaves, until they are. Not while a
+    /// checkpoint has taken its slots.
+    pub(crate) fn limit_by_slots(&mut self) {
         if !self.checkpoint.is_active() {
-            let (leaves, others) = self.leaves_and_other_slots();
-            let left = self.space.slots.free().saturating_sub(others);
-            self.checkpoint.limit_by_slots(Some(left).filter(|&left| left < leaves));
+            let pages = self.map.disks.values().map(|disk| disk.pages.iter().flatten().count() as u64).sum::<u64>();
+            let left = self.space.slots.free().saturating_sub(pages + SLOTS_SPARE);
+            self.checkpoint.limit_by_slots(Some(left).filter(|&left| left < self.leaves_of_disks()));
         }
+    }
+
+    /// Keeps slots back for the map as the disks are now.
+    pub(crate) fn reserve_for_map(&mut self) {
+        self.limit_by_slots();
         let (reserve, growth) = (self.meta_reserve(), self.map_growth());
         self.space.keep_for_map(reserve, growth);
     }

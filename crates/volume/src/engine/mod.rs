@@ -121,7 +121,7 @@ impl Engine {
             self.reserve_for_map();
         }
         if self.checkpoint.lacks_slots() {
-            self.reserve_for_map();
+            self.limit_by_slots();
         }
         self.migrate_step();
         if batches::may_seal(&self.outbox) {

@@ -94,7 +94,7 @@ pub(super) fn load_capacity_side(
 /// Makes anew what the capacity tier has to know of the map, which cannot be read there; it is written with the next checkpoint.
 /// False where there are more leaves than may be dirty at once: of the rest nothing is known until they are written again.
 pub(super) fn make_anew(devices: &mut Devices, engine: &mut Engine) -> bool {
-    let mut left = engine.checkpoint.leaf_limits().dirty;
+    let mut left = engine.checkpoint.dirty_leaves_max();
     let mut is_whole = true;
     let disks: Vec<DiskId> = engine.disks().map(|disk| disk.id).collect();
     for id in disks {

@@ -126,14 +126,17 @@ fn with_a_block_of_each_leaf(setup: &Setup) -> Rig {
     rig.restart(options)
 }
 
-/// Data that stays takes all slots of the fast tier that data may take: these blocks.
-fn fill_fast_tier(rig: &mut Rig) -> Vec<u64> {
+/// Data that stays takes all slots of the fast tier that data may take: these blocks. A checkpoint comes before each of the first
+/// `checkpoints` of them.
+fn fill_fast_tier(rig: &mut Rig, checkpoints: usize) -> Vec<u64> {
     const METADATA: Option<ClassId> = Some(ClassId(1));
     let in_bands = |rig: &Rig| rig.pool.engine.status().capacity.live_bytes;
     let before = in_bands(rig);
     let mut filled = Vec::new();
     for block in (1..399).chain(401..800).chain(801..1200) {
-        rig.checkpoint();
+        if filled.len() < checkpoints {
+            rig.checkpoint();
+        }
         rig.put(block, 1, METADATA);
         filled.push(block);
         if in_bands(rig) > before {
@@ -154,7 +157,7 @@ fn slots_are_kept_for_the_leaves_that_collections_name() {
     while rig.pool.engine.status().free_bands > 4 {
         rig.put_run(runs.next().unwrap(), 200, 1);
     }
-    let filled = fill_fast_tier(&mut rig);
+    let filled = fill_fast_tier(&mut rig, 2000);
     rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
     rig.write_run(runs.next().unwrap(), 100, 1, false, BULK);
     rig.polls(100);
@@ -171,8 +174,20 @@ fn slots_are_kept_for_the_leaves_that_collections_name() {
 #[test]
 fn more_memory_over_a_full_fast_tier_names_no_more_than_there_are_slots_for() {
     let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
-    let filled = fill_fast_tier(&mut rig);
-    let mut rig = rig.restart(of_many_leaves(512).options);
+    let filled = fill_fast_tier(&mut rig, 2000);
+    more_memory_takes_effect(rig.restart(of_many_leaves(512).options), filled);
+}
+
+/// The same where the last root was durable before the tier was full, and recovery learns from the journal that it is.
+#[test]
+fn more_memory_over_a_fast_tier_that_the_journal_has_filled() {
+    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
+    let filled = fill_fast_tier(&mut rig, 300);
+    rig.flush();
+    more_memory_takes_effect(Rig::open(&of_many_leaves(512), rig.cut(|_| false)).unwrap(), filled);
+}
+
+fn more_memory_takes_effect(mut rig: Rig, filled: Vec<u64>) {
     rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
     let tokens: Vec<u64> = (0..LEAVES).map(|leaf| rig.write(block_of(leaf), 2, BULK)).collect();
     rig.polls(300);
@@ -193,7 +208,7 @@ fn more_memory_over_a_full_fast_tier_names_no_more_than_there_are_slots_for() {
 #[test]
 fn checkpoints_that_come_to_nothing_do_not_use_up_the_slots() {
     let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
-    fill_fast_tier(&mut rig);
+    fill_fast_tier(&mut rig, 2000);
     rig.devices[FAST].rule(|seen| failed(seen.is(Kind::Write, Region::Root)));
     rig.put(block_of(5), 2, BULK);
     rig.pool.engine.request_checkpoint(false);
@@ -208,4 +223,22 @@ fn checkpoints_that_come_to_nothing_do_not_use_up_the_slots() {
     rig.put(block_of(5), 3, BULK);
     rig.flush();
     assert_eq!(rig.crash().get(block_of(5)), Ok(3));
+}
+
+/// The slot of a page that could not be written went to the next page of the next attempt, and so from page to page: one bad
+/// sector failed a checkpoint for each of them.
+#[test]
+fn one_bad_slot_fails_one_checkpoint() {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|leaf| rig.put(block_of(leaf), 1, BULK));
+    rig.checkpoint();
+    (0..20).for_each(|leaf| rig.put(block_of(leaf), 2, BULK));
+    let mut bad = None;
+    rig.devices[FAST].rule(move |seen| {
+        let is_page = seen.is(Kind::Write, Region::Slots) && !has_data(seen);
+        failed(is_page && *bad.get_or_insert(seen.offset_bytes) == seen.offset_bytes)
+    });
+    rig.pool.engine.request_checkpoint(false);
+    assert!(rig.until(|rig| !rig.pool.engine.checkpoint_pending()));
+    assert_eq!(rig.pool.engine.status().counters.checkpoint_errors, 1);
 }

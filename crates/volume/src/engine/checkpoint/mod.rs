@@ -306,7 +306,7 @@ impl Checkpointing<'_> {
         self.checkpoint.root_durable();
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
-        let leaves_max = self.checkpoint.leaf_limits().dirty;
+        let leaves_max = self.checkpoint.dirty_leaves_max();
         for band in self.checkpoint.capacity.durable(number, self.now_ns, leaves_max) {
             self.space.changed = true;
             self.summaries.trim(band, &mut self.space.bands, self.outbox);

@@ -12,7 +12,7 @@ use crate::map::index::NO_FRAME;
 use crate::map::tiers::Tiers;
 use crate::space::slots::Slots;
 use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Page writes in flight at once.
@@ -43,7 +43,7 @@ pub(crate) struct PageWriter {
     next_index: (u16, usize),
     /// Slots reserved at the freeze for the pages of this checkpoint. A slot taken later might be one that records
     /// after the freeze used and gave up: replaying them would give up the page.
-    slots: Vec<u64>,
+    slots: VecDeque<u64>,
     /// The slots as the root will say.
     shadow: Option<Slots>,
     /// Page slots to be freed when the next root is durable.
@@ -65,7 +65,7 @@ impl PageWriter {
             frozen: Vec::new(),
             next_frozen: 0,
             next_index: (0, 0),
-            slots: Vec::new(),
+            slots: VecDeque::new(),
             shadow: None,
             superseded: Vec::new(),
             headers_sent: false,
@@ -208,7 +208,8 @@ impl PageWriter {
     }
 
     /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable. One that no root can
-    /// name is free at once: attempts that come to nothing, one after the other, must not use up the slots.
+    /// name is free at once: attempts that come to nothing, one after the other, must not use up the slots. It is taken last: it
+    /// may be what could not be written.
     pub fn supersede(&mut self, old: PageRef) {
         if old.location == 0 {
             return;
@@ -219,7 +220,7 @@ impl PageWriter {
             Some(shadow) => {
                 shadow.clear(slot);
                 let unnamed = is_of_attempt && !self.headers_sent;
-                if unnamed { self.slots.push(slot) } else { self.superseded.push(slot) }
+                if unnamed { self.slots.push_front(slot) } else { self.superseded.push(slot) }
             }
             None => self.superseded.push(slot),
         }
@@ -231,7 +232,7 @@ impl PageWriter {
     }
 
     fn take_slot(&mut self) -> Option<u64> {
-        let Some(slot) = self.slots.pop() else {
+        let Some(slot) = self.slots.pop_back() else {
             self.fail("no free slot for a map page".to_owned());
             return None;
         };

@@ -174,17 +174,21 @@ impl Checkpoint {
         LeafLimits::within(frames, &self.setup.options, &self.setup.superblock)
     }
 
-    /// Disks are to be added or to grow: of what memory holds less is left for leaves when the pool is opened next. False where
-    /// recovery may need more leaves now, those that requests are about to change among them: soon it will not.
+    /// Disks are to be added or to grow: of what memory holds less is left for leaves when the pool is opened next. False, and
+    /// nothing changes, where recovery may need more now, what requests are about to change included: after a checkpoint, which is
+    /// asked for, it needs less.
     pub fn limit_by_memory(&mut self, frames: usize, about_to_be: usize) -> bool {
-        if frames < self.frames {
-            self.frames = frames;
-            let slots = if self.lacks_slots { self.limits.needed } else { usize::MAX };
-            self.limits = self.limits_within(frames.min(slots));
+        if frames >= self.frames {
+            return true;
         }
-        let fits = self.needed_leaves() + about_to_be <= self.limits.needed;
-        self.requested |= !fits;
-        fits
+        if self.needed_leaves() + about_to_be > self.limits_within(frames).needed {
+            self.requested = true;
+            return false;
+        }
+        self.frames = frames;
+        let slots = if self.lacks_slots { self.limits.needed } else { usize::MAX };
+        self.limits = self.limits_within(frames.min(slots));
+        true
     }
 
     /// There are only so many slots for leaves; `None`: enough for all. They are fewer than should be kept where the pool was
@@ -205,9 +209,9 @@ impl Checkpoint {
         self.limits_within(self.frames).needed as u64
     }
 
-    /// How many leaves the journal may name.
-    pub fn leaf_limits(&self) -> &LeafLimits {
-        &self.limits
+    /// Leaves that may be dirty at once as far as memory goes.
+    pub fn dirty_leaves_max(&self) -> usize {
+        self.limits_within(self.frames).dirty
     }
 
     /// Leaves that one job of migration may name.
