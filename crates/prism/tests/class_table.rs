@@ -95,6 +95,23 @@ fn changes_apply_live_or_not_at_all() {
     assert_eq!(table, before);
 }
 
+/// A large write goes past the fast tier only where nothing that a host's help says later can bring it there.
+#[test]
+fn what_a_host_may_still_say_keeps_blocks_on_the_fast_tier() {
+    let keeps = |specs: &[ClassSpec]| ClassTable::from_configured(specs).unwrap().host_facts_keep_fast();
+    assert!(!keeps(&[]));
+    for rule in ["path:**/wal/**", "hint.lifetime:short"] {
+        assert!(keeps(&[with_rules("mine", &[rule])]), "{rule}");
+        assert!(!keeps(&[ClassSpec { place: Place::Stage, ..with_rules("mine", &[rule]) }]), "{rule}");
+    }
+    assert!(!keeps(&[with_rules("mine", &["fs.journal"])]));
+    // What a hint says will die soon becomes temporary without a rule.
+    assert!(keeps(&[ClassSpec::new("temp", Place::Fast)]));
+    let mut table = ClassTable::default();
+    table.set("temp", ClassChange { place: Some(Place::Fast), ..Default::default() }).unwrap();
+    assert!(table.host_facts_keep_fast());
+}
+
 #[test]
 fn rules_are_tried_by_priority_then_by_id() {
     let class = |name: &str, priority| ClassSpec { priority, ..with_rules(name, &["done"]) };

@@ -27,7 +27,7 @@ impl Devices {
             self.list.iter().map(|_| Default::default()).collect();
         let mut left = requests.len();
         for (i, (device, offset_bytes, op)) in requests.into_iter().enumerate() {
-            if let Op::Read { .. } = &op {
+            if matches!(op, Op::Read { .. }) {
                 self.read_bytes += op.len_bytes();
             }
             queue[device].push_back(Request { tag: i as u64, offset_bytes, stream: 0, op });

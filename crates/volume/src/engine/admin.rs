@@ -130,13 +130,9 @@ impl Engine {
         self.check_size(0, size_bytes, overcommit)?;
         let id = DiskId(self.map.next_disk);
         self.map.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
-        if let needed @ 1.. = self.slots_missing_for_map() {
+        if let Err(error) = self.make_room_for_map() {
             self.map.disks.remove(&id.0);
-            return Err(AdminError::NoRoomForMap { needed });
-        }
-        if !self.has_memory_for_recovery() {
-            self.map.disks.remove(&id.0);
-            return Err(AdminError::Busy);
+            return Err(error);
         }
         self.map.next_disk += 1;
         self.disks_changed();
@@ -164,17 +160,13 @@ impl Engine {
             disk.resize(size_bytes);
             gone.into_iter().for_each(|page| self.checkpoint.pages.supersede(page.reference));
         }
-        if let (needed @ 1.., true) = (self.slots_missing_for_map(), size_bytes > old_bytes) {
+        if size_bytes > old_bytes
+            && let Err(error) = self.make_room_for_map()
+        {
             if let Some(disk) = self.map.disk_mut(id) {
                 disk.resize(old_bytes);
             }
-            return Err(AdminError::NoRoomForMap { needed });
-        }
-        if !self.has_memory_for_recovery() && size_bytes > old_bytes {
-            if let Some(disk) = self.map.disk_mut(id) {
-                disk.resize(old_bytes);
-            }
-            return Err(AdminError::Busy);
+            return Err(error);
         }
         self.disks_changed();
         Ok(())
@@ -218,11 +210,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether all that the journal names fits into memory beside the disks as they are to be; then it goes on to.
-    fn has_memory_for_recovery(&mut self) -> bool {
+    /// Sees that the map of the disks as they are to be has slots, and recovery the memory for what the journal names beside it;
+    /// from then on the journal names no more.
+    fn make_room_for_map(&mut self) -> Result<(), AdminError> {
+        if let needed @ 1.. = self.slots_missing_for_map() {
+            return Err(AdminError::NoRoomForMap { needed });
+        }
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
         let Setup { options, superblock, extents, .. } = &*self.setup;
-        self.checkpoint.limit_by_memory(frames(options, superblock, extents, sizes), self.requests.executing)
+        let frames = frames(options, superblock, extents, sizes);
+        let fits = self.checkpoint.limit_by_memory(frames, self.requests.executing);
+        if fits { Ok(()) } else { Err(AdminError::Busy) }
     }
 
     fn disks_changed(&mut self) {

@@ -117,10 +117,11 @@ impl Engine {
         self.release_durable();
         self.retry_frame_waiters();
         self.retry_waiting();
+        let was_active = self.checkpoint.is_active();
         while self.checkpointing().step() {
             self.reserve_for_map();
         }
-        if self.checkpoint.lacks_slots() {
+        if was_active && self.checkpoint.lacks_slots() {
             self.limit_by_slots();
         }
         self.migrate_step();

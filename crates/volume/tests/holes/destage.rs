@@ -145,18 +145,21 @@ fn hole_10_moves_that_could_not_be_applied_for_a_while() {
     all_is_there(&mut Rig::open(&setup, devices).unwrap());
 }
 
+/// A pool of so many frames that destages small jobs, with a block staged in each of some leaves.
+fn small_jobs_over(leaves: u64, frames: usize) -> Rig {
+    let base = Setup::default().options;
+    let setup = Setup { options: EngineOptions { frames: Some(frames), job_blocks: 16, ..base }, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    (0..leaves).for_each(|leaf| rig.put(400 * leaf, 1, None));
+    let options = destaging(&rig.setup.options);
+    rig.restart(options)
+}
+
 /// Each job that could not read a leaf when its moves were to be applied left that leaf to recovery, beyond those that may be
 /// dirty, and the next job named another one: recovery needed more memory than the pool has. Simulated life 19791214302616.
 #[test]
 fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
-    let base = Setup::default().options;
-    let setup = Setup { options: EngineOptions { frames: Some(5), job_blocks: 16, ..base }, ..Setup::default() };
-    let mut rig = Rig::new(&setup);
-    for leaf in 0..40 {
-        rig.put(400 * leaf, 1, None);
-    }
-    let options = destaging(&rig.setup.options);
-    let mut rig = rig.restart(options);
+    let mut rig = small_jobs_over(40, 5);
     for _ in 0..20 {
         moves_recorded_and_leaves_unreadable(&mut rig);
     }
@@ -211,14 +214,7 @@ fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
 /// Simulated life 19791218310521.
 #[test]
 fn a_job_that_waits_for_requests_asks_for_no_checkpoint() {
-    let base = Setup::default().options;
-    let setup = Setup { options: EngineOptions { frames: Some(8), job_blocks: 16, ..base }, ..Setup::default() };
-    let mut rig = Rig::new(&setup);
-    for leaf in 0..4 {
-        rig.put(400 * leaf, 1, None);
-    }
-    let options = destaging(&rig.setup.options);
-    let mut rig = rig.restart(options);
+    let mut rig = small_jobs_over(4, 8);
     rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
     rig.pass_ms(1000);
     // The leaf is dirty, so that many requests may change it at once.

@@ -146,6 +146,12 @@ fn fill_fast_tier(rig: &mut Rig, checkpoints: usize) -> Vec<u64> {
     panic!("{} blocks do not fill it", filled.len());
 }
 
+fn full_with_little_memory(checkpoints: usize) -> (Rig, Vec<u64>) {
+    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
+    let filled = fill_fast_tier(&mut rig, checkpoints);
+    (rig, filled)
+}
+
 /// Recovery writes a page for each leaf that the journal names, and its old page keeps its slot until the new root is durable.
 /// Slots were kept for the leaves that hosts dirty, and collections, which free no slots, named as many more as memory allows:
 /// on a full fast tier recovery found "no free slot for a map page", and the pool stayed shut.
@@ -173,16 +179,14 @@ fn slots_are_kept_for_the_leaves_that_collections_name() {
 /// shut.
 #[test]
 fn more_memory_over_a_full_fast_tier_names_no_more_than_there_are_slots_for() {
-    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
-    let filled = fill_fast_tier(&mut rig, 2000);
+    let (rig, filled) = full_with_little_memory(2000);
     more_memory_takes_effect(rig.restart(of_many_leaves(512).options), filled);
 }
 
 /// The same where the last root was durable before the tier was full, and recovery learns from the journal that it is.
 #[test]
 fn more_memory_over_a_fast_tier_that_the_journal_has_filled() {
-    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
-    let filled = fill_fast_tier(&mut rig, 300);
+    let (mut rig, filled) = full_with_little_memory(300);
     rig.flush();
     more_memory_takes_effect(Rig::open(&of_many_leaves(512), rig.cut(|_| false)).unwrap(), filled);
 }
@@ -207,8 +211,7 @@ fn more_memory_takes_effect(mut rig: Rig, filled: Vec<u64>) {
 /// there were none left after a while, and no checkpoint could be written any more when the device was well again.
 #[test]
 fn checkpoints_that_come_to_nothing_do_not_use_up_the_slots() {
-    let mut rig = with_a_block_of_each_leaf(&of_many_leaves(64));
-    fill_fast_tier(&mut rig, 2000);
+    let (mut rig, _) = full_with_little_memory(2000);
     rig.devices[FAST].rule(|seen| failed(seen.is(Kind::Write, Region::Root)));
     rig.put(block_of(5), 2, BULK);
     rig.pool.engine.request_checkpoint(false);

@@ -283,7 +283,6 @@ impl Checkpointing<'_> {
     fn write_headers(&mut self) {
         let Checkpoint { pages, roots, phase, flush_failures_before, .. } = &mut *self.checkpoint;
         *flush_failures_before = self.flushes.failures();
-        pages.headers_go_out();
         if roots.write_headers(pages, self.outbox) {
             *phase = Phase::Header;
         }

@@ -48,8 +48,6 @@ pub(crate) struct PageWriter {
     shadow: Option<Slots>,
     /// Page slots to be freed when the next root is durable.
     superseded: Vec<u64>,
-    /// Headers were sent since the last durable root: one that was given up may be durable all the same.
-    headers_sent: bool,
     written_bytes: u64,
 }
 
@@ -68,7 +66,6 @@ impl PageWriter {
             slots: VecDeque::new(),
             shadow: None,
             superseded: Vec::new(),
-            headers_sent: false,
             written_bytes: 0,
         }
     }
@@ -153,7 +150,6 @@ impl PageWriter {
     /// The root is durable: what it does not name any more is free, and so are reserved slots that no page took.
     pub fn root_durable(&mut self, slots: &mut Slots) {
         self.durable_generation = self.generation;
-        self.headers_sent = false;
         for slot in std::mem::take(&mut self.superseded) {
             slots.clear(slot);
         }
@@ -207,9 +203,10 @@ impl PageWriter {
         self.shadow.take()
     }
 
-    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable. One that no root can
-    /// name is free at once: attempts that come to nothing, one after the other, must not use up the slots. It is taken last: it
-    /// may be what could not be written.
+    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable. One of an
+    /// attempt that came to nothing is free at once, or a row of them would use up the slots: no root names it, for where headers
+    /// were sent and failed there is no further attempt ([`RootWriter::is_stuck`](super::roots::RootWriter::is_stuck)). It is
+    /// taken last: it may be what could not be written.
     pub fn supersede(&mut self, old: PageRef) {
         if old.location == 0 {
             return;
@@ -219,16 +216,10 @@ impl PageWriter {
         match &mut self.shadow {
             Some(shadow) => {
                 shadow.clear(slot);
-                let unnamed = is_of_attempt && !self.headers_sent;
-                if unnamed { self.slots.push_front(slot) } else { self.superseded.push(slot) }
+                if is_of_attempt { self.slots.push_front(slot) } else { self.superseded.push(slot) }
             }
             None => self.superseded.push(slot),
         }
-    }
-
-    /// Headers go out: from now on a root may name the pages of this attempt, whatever becomes of it.
-    pub fn headers_go_out(&mut self) {
-        self.headers_sent = true;
     }
 
     fn take_slot(&mut self) -> Option<u64> {
