@@ -73,9 +73,16 @@ impl Engine {
         !self.space.has_page_slot(self.requests.executing as u64, &mut self.copies)
     }
 
-    /// Takes space for `blocks` blocks of a class. `None`: there is none now.
-    pub(crate) fn allocate(&mut self, class: ClassId, blocks: u32, streams: bool) -> Option<Runs> {
+    /// Takes space for `blocks` blocks of a class. `None`: there is none now. Where bands are to be left to collection, what goes
+    /// past the fast tier waits: it must not fill that meanwhile.
+    pub(crate) fn allocate(&mut self, class: ClassId, blocks: u32, streams: bool, may_use_bands: bool) -> Option<Runs> {
+        if !may_use_bands && !self.has_share(class, u64::from(blocks)) {
+            return None;
+        }
         let fast_first = self.goes_to_fast_first(class, blocks, streams);
+        if !fast_first && !may_use_bands {
+            return None;
+        }
         let last_recorded = self.journal.last_recorded();
         let runs = self.space.take(class, blocks, fast_first, &mut self.copies, last_recorded);
         self.summaries.granted(&self.space.bands);

@@ -22,6 +22,7 @@ mod map;
 mod migrate;
 mod options;
 mod outbox;
+mod pace;
 mod place;
 mod release;
 mod requests;
@@ -116,6 +117,7 @@ impl Engine {
     pub fn pump(&mut self) {
         self.release_durable();
         self.retry_frame_waiters();
+        self.look_at_pace();
         self.retry_waiting();
         let was_active = self.checkpoint.is_active();
         while self.checkpointing().step() {

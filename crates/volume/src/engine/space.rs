@@ -1,6 +1,7 @@
 //! Space on both tiers: what may be taken, what is given back, and when it is free again.
 
 use super::copies::Copies;
+use super::pace::Pace;
 use super::setup::Setup;
 use super::{Freed, FreedQueue};
 use crate::layout::band_summary::SummaryEntry;
@@ -19,6 +20,8 @@ pub(crate) struct Space {
     setup: Arc<Setup>,
     pub slots: Slots,
     pub bands: Bands,
+    /// How fast hosts may use up bands.
+    pub pace: Pace,
     /// Space to be freed, by batch.
     pub freed: FreedQueue,
     /// Slots of writes whose records may be on the device or not: a batch could not be written.
@@ -42,6 +45,7 @@ impl Space {
             setup,
             slots,
             bands,
+            pace: Pace::default(),
             freed: FreedQueue::default(),
             lost: Vec::new(),
             changed: true,
@@ -82,9 +86,9 @@ impl Space {
         self.page_slots_free().saturating_sub(self.growth.saturating_sub(self.new_leaves))
     }
 
-    /// Blocks of data that there is space for now, on both tiers.
+    /// Blocks of data that there is space for now, on both tiers; in bands none where they are left to collection.
     pub fn room(&self) -> u64 {
-        self.data_slots_free() + self.bands.room(false)
+        self.data_slots_free() + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
     }
 
     /// Whether there is space for `blocks` blocks now, copies given up for them where that suffices. A write that cannot
@@ -92,8 +96,8 @@ impl Space {
     /// would eat what collection frees for it, again and again.
     pub fn has_room(&mut self, blocks: u64, copies: &mut Copies) -> bool {
         let missing = blocks.saturating_sub(self.room());
-        // Copies are not given up for a write that would have to wait all the same.
-        if missing > 0 && missing <= copies.len() as u64 {
+        // Copies are not given up for a write that would have to wait all the same, nor for one that waits for collection.
+        if missing > 0 && !self.pace.is_closed() && missing <= copies.len() as u64 {
             copies.evict(missing, &mut self.slots);
         }
         self.room() >= blocks
@@ -146,6 +150,7 @@ impl Space {
 
     fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
         let grant = self.bands.grant(class.0, wanted)?;
+        self.pace.take(grant.blocks);
         Some((self.setup.extents.band_location(grant.band, grant.first), grant.blocks))
     }
 

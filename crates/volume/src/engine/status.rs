@@ -213,12 +213,13 @@ impl Look<'_> {
             })
             .collect();
         format!(
-            "ranges {:?}\npending {:?}\nwaiting {:?} frame waiters {:?} freed {:?} executing {} {}\n{}",
+            "ranges {:?}\npending {:?}\nwaiting {:?} frame waiters {:?} freed {:?} {:?} executing {} {}\n{}",
             self.requests.ranges,
             self.outbox.in_flight().collect::<Vec<_>>(),
             self.requests.waiting,
             self.map.frame_waiters,
             self.space.freed.len(),
+            self.space.pace,
             self.requests.executing,
             self.checkpoint.describe(),
             pieces.join("\n")

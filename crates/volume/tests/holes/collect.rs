@@ -1,7 +1,7 @@
 //! Collection of bands that hold damaged blocks.
 
 use crate::device::{Fate, Kind, Region, Seen};
-use crate::rig::{BULK, CAPACITY, Rig, Setup, failed, findings, labels};
+use crate::rig::{BULK, CAPACITY, Rig, Setup, failed, findings, held, labels};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -156,4 +156,41 @@ fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
     written.is_there(&mut rig);
     let mut rig = rig.crash();
     written.is_there(&mut rig);
+}
+
+/// While few bands are free, hosts got them as fast as they could write, and stood still for 0.4 s when none was left: they get
+/// what collection gains. One that gains nothing for a second holds nobody back.
+#[test]
+fn hosts_write_at_the_pace_of_collection_and_do_not_wait_for_one_that_stands_still() {
+    let mut rig = Rig::new(&Setup { capacity_bytes: 8 << 20, ..Setup::default() });
+    // Of 125 bands 15 are left.
+    let blocks = 110 * 15;
+    rig.put_run(0, blocks, 1);
+    // The first read of collection ends, and no other.
+    let first = Arc::new(Mutex::new(None));
+    rig.devices[CAPACITY].rule(move |seen| {
+        let Some((_, place)) = cold(seen) else { return Fate::Good };
+        held(place != *first.lock().unwrap().get_or_insert(place))
+    });
+    let write = |rig: &mut Rig, block: u64| {
+        let token = rig.write_run(block, 1, 2, true, BULK);
+        rig.polls(10);
+        (rig.answer(token).is_none(), token)
+    };
+    let mut hot = (0..blocks).step_by(3);
+    let mut writes = hot.by_ref().take(300).map(|block| write(&mut rig, block));
+    let (_, held_back) = writes.find(|(waits, _)| *waits).expect("hosts were not held back");
+    assert!(rig.pool.engine.status().free_bands >= 3, "there were no bands");
+    rig.pass_ms(1000);
+    rig.wait(held_back).unwrap();
+    let go_on = hot.by_ref().take(30).all(|block| !write(&mut rig, block).0);
+    assert!(go_on, "hosts wait for a collection that stands still");
+    rig.devices[CAPACITY].heal();
+    let written = hot.next().unwrap();
+    rig.polls(300);
+    let mut rig = rig.crash();
+    (0..blocks).for_each(|block| {
+        let version = if block % 3 == 0 && block < written { 2 } else { 1 };
+        assert_eq!(rig.get(block), Ok(version), "block {block}");
+    });
 }

@@ -21,13 +21,13 @@ const SUMMARIES_AT_ONCE: usize = 256;
 
 /// The round that the next job on a band belongs to; `None` where others look at all that is left of it.
 fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
-    let generation = rooms.space.bands.get(band).generation;
+    let (generation, valid) = (rooms.space.bands.get(band).generation, rooms.space.bands.get(band).valid);
     match rooms.migrate.rounds.get(&band).filter(|round| round.generation == generation) {
-        None => Some(Round { generation, next_group: 0 }),
+        None => Some(Round { generation, next_group: 0, alive_blocks: u64::from(valid) / page::BLOCK_SECTORS }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
         // From the start, for what the last round has left; not before its last job has ended.
         Some(_) if others_collect => None,
-        Some(_) => Some(Round { generation, next_group: 0 }),
+        Some(round) => Some(Round { next_group: 0, ..*round }),
     }
 }
 

@@ -16,6 +16,9 @@ const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After so many jobs in a row that failed or found nothing, requests that wait for space learn that there is none.
 /// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
 const FAILURES_MAX: u32 = 30;
+/// Bands' worth of room below which hosts get what collection gains: with fewer free, collection has no room for several
+/// bands at once.
+const PACED_BANDS: usize = 4;
 
 /// Whether a job is in progress or could free something now or after its pause.
 pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
@@ -62,11 +65,25 @@ pub(super) fn pause(rooms: &mut Moving<'_>) {
 }
 
 pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
-    let low = (rooms.space.bands.count() / 16).max(3);
+    let low = low_bands(rooms);
     let free = rooms.space.bands.free_count() + bands_to_be_free(rooms);
     // A request larger than what is kept free needs more.
     free < low
         || rooms.requests.space_wanted() > free.saturating_sub(low) as u64 * u64::from(rooms.space.bands.data_blocks())
+}
+
+/// Free bands below which collection is due.
+fn low_bands(rooms: &Moving<'_>) -> usize {
+    (rooms.space.bands.count() / 16).max(3)
+}
+
+/// Tells the pace of hosts how much room there is.
+pub(super) fn look_at_pace(rooms: &mut Moving<'_>) {
+    let band_blocks = u64::from(rooms.space.bands.data_blocks());
+    let room_blocks = rooms.space.bands.room(false) + bands_to_be_free(rooms) as u64 * band_blocks;
+    let enough_blocks = low_bands(rooms).min(PACED_BANDS) as u64 * band_blocks;
+    let is_collecting = rooms.migrate.in_progress().1;
+    rooms.space.pace.look(room_blocks, enough_blocks, is_collecting, rooms.now_ns);
 }
 
 /// Bands in which nothing lives and that wait to be free: for a flush, a checkpoint, or the end of their trim.

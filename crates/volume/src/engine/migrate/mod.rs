@@ -34,6 +34,11 @@ impl Engine {
         }
     }
 
+    /// Holds hosts to what collection gains, while few bands are free.
+    pub(crate) fn look_at_pace(&mut self) {
+        due::look_at_pace(&mut self.moving());
+    }
+
     /// Starts jobs, and continues those in progress as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
         if std::mem::take(&mut self.space.changed) {

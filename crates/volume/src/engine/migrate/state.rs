@@ -15,6 +15,8 @@ pub(super) struct Round {
     pub generation: u32,
     /// Where the next job begins.
     pub next_group: u32,
+    /// Blocks that lived in the band when its collection began.
+    pub alive_blocks: u64,
 }
 
 /// State of migration.

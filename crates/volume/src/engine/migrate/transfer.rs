@@ -24,10 +24,10 @@ const READ_BLOCKS: u64 = 4;
 const READING_BLOCKS_MAX: usize = 4;
 const READING_IN_HASTE_BLOCKS_MAX: usize = 32;
 /// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself. Where
-/// hosts are about to wait for bands it reads more at once.
+/// hosts wait for bands, or are about to, it reads more at once.
 const COLLECTED_READ_BLOCKS: u64 = 16;
 const COLLECTING_BLOCKS_MAX: usize = 64;
-const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 128;
+const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 256;
 /// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
 /// half of what is read must be sources.
 const STEP_BLOCKS_MAX: u64 = 2;
@@ -87,7 +87,7 @@ fn span(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> (u64, usize) {
 
 /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
 fn send_reads(rooms: &mut Moving<'_>, id: u32) {
-    let lacks_bands = rooms.space.bands.free_count() <= HASTE_BANDS;
+    let lacks_bands = rooms.space.bands.free_count() <= HASTE_BANDS || rooms.space.pace.is_closed();
     let wanted = due::free_slots_wanted(rooms.setup, rooms.space, rooms.migrate);
     let lacks_slots = rooms.space.data_slots_free() < wanted.div_ceil(2);
     loop {
@@ -127,6 +127,14 @@ fn read_ended(rooms: &mut Moving<'_>, id: u32, blocks: usize) {
     }
 }
 
+/// So many sources of a job were read: where it collects, hosts get the room that moving them is to make.
+fn gains(rooms: &mut Moving<'_>, id: u32, blocks: usize) {
+    let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return };
+    let Some(alive_blocks) = rooms.migrate.rounds.get(&band).map(|round| round.alive_blocks) else { return };
+    let dead_blocks = u64::from(rooms.space.bands.data_blocks()).saturating_sub(alive_blocks);
+    rooms.space.pace.gain(blocks as u64, dead_blocks, alive_blocks);
+}
+
 pub(super) fn sources_read(
     rooms: &mut Moving<'_>,
     id: u32,
@@ -136,6 +144,7 @@ pub(super) fn sources_read(
 ) -> After {
     let (start, blocks) = span(rooms, id, candidates);
     read_ended(rooms, id, blocks);
+    gains(rooms, id, candidates.len());
     send_reads(rooms, id);
     let data = match (result, single(bufs)) {
         (Ok(()), Some(buf)) => Some(buf.freeze()),

@@ -40,7 +40,10 @@ impl Engine {
     /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
     fn make_room(&mut self, wants: Wants, id: u32) {
         self.space.changed = true;
-        if self.setup.volatile != 0 && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0) {
+        // Who is held to the pace of collection needs no flush, unless a band waits for it.
+        let is_paced = wants == Wants::Space && self.space.pace.is_closed() && self.space.freed.bands() == 0;
+        if self.setup.volatile != 0 && !is_paced && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0)
+        {
             self.flushes.want();
         }
         if self.holds_changes() {
@@ -56,8 +59,9 @@ impl Engine {
         {
             RequestError::ReadOnly(why)
         } else if wants == Wants::Space
+            && !self.space.pace.is_closed()
             && !self.migrate_may_free()
-            && (self.waited_too_long(id)
+            && (self.waited_too_long(id) && self.space.freed.bands() == 0
                 || self.space.freed.is_empty()
                     && self.outbox.is_empty()
                     && !self.summaries.is_due()

@@ -86,7 +86,8 @@ impl Engine {
         let Some(PieceKind::Write { data }) = self.requests.pieces.get(id as usize).map(|piece| &piece.kind) else {
             return false;
         };
-        let room = self.space.room() + self.copies.len() as u64;
+        let copies = if self.space.pace.is_closed() { 0 } else { self.copies.len() as u64 };
+        let room = self.space.room() + copies;
         room < (data.len() / BLOCK) as u64 && room < blocks_to_store(data)
     }
 
@@ -153,6 +154,8 @@ impl Engine {
         {
             return None;
         }
+        // Asked once for the whole write, or one that takes more than was gained would give back what it has.
+        let may_use_bands = !self.space.pace.is_closed();
         let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
         let mut at = 0usize;
         for run in runs {
@@ -166,7 +169,7 @@ impl Engine {
                 if zero {
                     segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
                 } else {
-                    let Some(space) = self.allocate(run.class, len as u32, streams) else {
+                    let Some(space) = self.allocate(run.class, len as u32, streams, may_use_bands) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.space
