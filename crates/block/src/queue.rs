@@ -66,6 +66,9 @@ pub struct Io {
     pub len_bytes: u32,
     /// Byte offset on the target.
     pub offset_bytes: u64,
+    /// What else is known of it, by a number that whoever makes I/Os shares with the target; 0 is nothing. Most targets have
+    /// no use for it.
+    pub hint: u32,
 }
 
 /// The end of an I/O.

@@ -55,7 +55,7 @@ fn null<Q: Queue>(queue: &mut Q) -> f64 {
     let mut done: Vec<Done> = Vec::with_capacity(32);
     let started = Instant::now();
     for number in 0..COUNT {
-        queue.submit(&Io { slot: 0, kind: OpKind::Read, len_bytes: BLOCK_BYTES, offset_bytes: number });
+        queue.submit(&Io { slot: 0, kind: OpKind::Read, len_bytes: BLOCK_BYTES, offset_bytes: number, hint: 0 });
         queue.kick();
         queue.reap(&mut done);
         std::hint::black_box(&done);
@@ -70,7 +70,7 @@ fn load(queue: &mut Box<dyn Queue>, size_bytes: u64, spin: bool, seed: u64) -> R
     let mut done: Vec<Done> = Vec::new();
     let mut io = |slot| {
         let offset_bytes = random.below(size_bytes / u64::from(BLOCK_BYTES)) * u64::from(BLOCK_BYTES);
-        Io { slot, kind: OpKind::Read, len_bytes: BLOCK_BYTES, offset_bytes }
+        Io { slot, kind: OpKind::Read, len_bytes: BLOCK_BYTES, offset_bytes, hint: 0 }
     };
     (0..queue.slots()).for_each(|slot| queue.submit(&io(slot)));
     let (mut count, started, cpu) = (0u64, Instant::now(), cpu_seconds()?);

@@ -330,7 +330,10 @@ fn levels_are_those_of_rocksdbs_log() {
     }
     fs::write(&log, text).unwrap();
     let log = log.to_str().unwrap();
-    let trace = "rocksdb:?scale=0.001";
+    // As a file it has paths alone.
+    let trace = directory.path().join("trace.parquet");
+    let trace = trace.to_str().unwrap();
+    json(&["convert", "rocksdb:?scale=0.001", trace]);
     let written = |found: &Value, name: &str| {
         let rows = found["report"]["rows"].as_array().unwrap();
         rows.iter().find(|row| row["name"] == name).map_or(0, |row| row["written_bytes"].as_u64().unwrap())

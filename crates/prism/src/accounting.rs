@@ -75,6 +75,24 @@ impl ClassStats {
         self.bypassed_bytes.saturating_add(self.destaged_bytes).saturating_add(self.collected_bytes)
     }
 
+    /// What was counted since an earlier moment. Blocks are those of now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |now: u64, then: u64| now.saturating_sub(then);
+        Self {
+            host_written_bytes: less(self.host_written_bytes, before.host_written_bytes),
+            bypassed_bytes: less(self.bypassed_bytes, before.bypassed_bytes),
+            destaged_bytes: less(self.destaged_bytes, before.destaged_bytes),
+            collected_bytes: less(self.collected_bytes, before.collected_bytes),
+            host_read_bytes: less(self.host_read_bytes, before.host_read_bytes),
+            fast_read_bytes: less(self.fast_read_bytes, before.fast_read_bytes),
+            fast_blocks: self.fast_blocks,
+            capacity_blocks: self.capacity_blocks,
+            reclassed_in_bytes: less(self.reclassed_in_bytes, before.reclassed_in_bytes),
+            reclassed_out_bytes: less(self.reclassed_out_bytes, before.reclassed_out_bytes),
+        }
+    }
+
     /// Adds the counters of another class, for totals.
     pub fn add(&mut self, other: &Self) {
         let pairs = [

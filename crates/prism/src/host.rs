@@ -40,8 +40,8 @@ pub struct HostFacts<'a> {
 pub struct FileHints {
     /// Its path.
     pub path: String,
-    /// Its size in bytes.
-    pub size_bytes: u64,
+    /// Its size in bytes, where that is known.
+    pub size_bytes: Option<u64>,
     /// The write-lifetime hint it carries (`F_GET_RW_HINT`).
     pub lifetime: Option<Lifetime>,
     /// Level of a sorted table in RocksDB's tree.
@@ -71,6 +71,34 @@ pub struct HostHints {
     pub pid: Option<u32>,
     /// Control group.
     pub cgroup: Option<Arc<str>>,
+    /// Class by the rules of another system (Open CAS).
+    pub io_class: Option<u16>,
+}
+
+impl From<HostFacts<'_>> for HostHints {
+    fn from(facts: HostFacts<'_>) -> Self {
+        let file = facts.path.map(|path| {
+            Arc::new(FileHints {
+                path: path.to_owned(),
+                size_bytes: facts.file_size_bytes,
+                lifetime: None,
+                sst_level: facts.sst_level,
+            })
+        });
+        Self {
+            lifetime: facts.lifetime,
+            meta: facts.meta,
+            swap: facts.swap,
+            direct: facts.direct,
+            file,
+            file_offset_bytes: facts.file_offset_bytes,
+            is_by_map: facts.is_by_map,
+            process: facts.process.map(Arc::from),
+            pid: facts.pid,
+            cgroup: facts.cgroup.map(Arc::from),
+            io_class: facts.io_class,
+        }
+    }
 }
 
 impl HostHints {
@@ -84,14 +112,14 @@ impl HostHints {
             swap: self.swap,
             direct: self.direct,
             path: file.map(|file| file.path.as_str()),
-            file_size_bytes: file.map(|file| file.size_bytes),
+            file_size_bytes: file.and_then(|file| file.size_bytes),
             file_offset_bytes: self.file_offset_bytes,
             is_by_map: self.is_by_map,
             sst_level: file.and_then(|file| file.sst_level),
             process: self.process.as_deref(),
             pid: self.pid,
             cgroup: self.cgroup.as_deref(),
-            io_class: None,
+            io_class: self.io_class,
         }
     }
 }

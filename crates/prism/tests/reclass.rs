@@ -37,7 +37,7 @@ fn intent(host: HostFacts<'_>) -> Intent<'_> {
 }
 
 fn file(path: &str, size_bytes: u64, lifetime: Option<Lifetime>) -> HostHints {
-    let file = FileHints { path: path.to_owned(), size_bytes, lifetime, sst_level: None };
+    let file = FileHints { path: path.to_owned(), size_bytes: Some(size_bytes), lifetime, sst_level: None };
     HostHints { file: Some(Arc::new(file)), ..HostHints::default() }
 }
 

@@ -1,6 +1,7 @@
 //! What every reader of traces gives.
 
-use crate::{Names, Request, TraceError};
+use crate::{Flags, Names, Request, TraceError};
+use forebay_prism::HostFacts;
 
 /// Requests that a source hands out at a time, about.
 pub const BATCH_REQUESTS: usize = 4096;
@@ -56,6 +57,26 @@ pub struct Knows {
     pub process: bool,
     /// Inodes or paths.
     pub file: bool,
+}
+
+impl Knows {
+    /// What a request of such a trace tells beside its place, as classifiers take it.
+    #[must_use]
+    pub fn facts<'a>(self, request: &Request, names: &'a Names) -> HostFacts<'a> {
+        let flag = |bit: Flags| self.flags.then(|| request.flags.has(bit));
+        HostFacts {
+            lifetime: self.lifetime.then_some(request.lifetime),
+            meta: flag(Flags::META),
+            swap: flag(Flags::SWAP),
+            direct: flag(Flags::DIRECT),
+            path: (request.path > 0).then(|| names.paths.name(request.path)),
+            sst_level: names.levels.get(&request.path).copied(),
+            process: (request.process > 0).then(|| names.processes.name(request.process)),
+            pid: (request.pid > 0).then_some(request.pid),
+            io_class: (request.io_class != Request::NO_CLASS).then_some(request.io_class),
+            ..HostFacts::default()
+        }
+    }
 }
 
 /// A trace being read.

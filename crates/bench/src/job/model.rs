@@ -58,6 +58,32 @@ pub struct Job {
     pub access: Access,
     /// Submit each I/O alone rather than all that are ready in one call.
     pub single_submission: bool,
+    /// How much evidence goes to a pool with I/Os that come from a trace.
+    pub evidence: Evidence,
+}
+
+/// How much of what a trace or a generator knows of its requests goes with them to a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evidence {
+    /// Kinds, places and sizes alone.
+    #[default]
+    None,
+    /// What the block layer hands on too: write-lifetime hints, and the marks of metadata and swap.
+    Hints,
+    /// All: also file, level of the table, process.
+    All,
+}
+
+impl Evidence {
+    /// Its name in jobs and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Hints => "hints",
+            Self::All => "all",
+        }
+    }
 }
 
 /// Kinds of I/O by weight, and flushes by count.
@@ -365,6 +391,7 @@ impl Default for Job {
             wait: WaitMethod::Sleep,
             access: Access::default(),
             single_submission: true,
+            evidence: Evidence::default(),
         }
     }
 }

@@ -293,6 +293,7 @@ pub fn asked(job: &Job) -> Value {
         "runtime_s": job.end.after_ns.map(|ns| ns as f64 / 1e9),
         "cpus": job.cpus,
         "seed": job.seed,
+        "evidence": job.evidence.name(),
     })
 }
 

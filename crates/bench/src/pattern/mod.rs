@@ -62,6 +62,8 @@ pub struct Next {
     pub offset_bytes: u64,
     /// Bytes; 0 for flushes.
     pub len_bytes: u32,
+    /// What else a trace knows of it, as [`forebay_block::Io::hint`].
+    pub hint: u32,
 }
 
 /// The I/Os of one thread, without end. Everything lies inside the region.
@@ -125,7 +127,7 @@ impl Generator {
     pub fn next(&mut self) -> Next {
         if self.until_flush == 0 {
             self.until_flush = self.flush_every;
-            return Next { kind: self.flush, offset_bytes: 0, len_bytes: 0 };
+            return Next { kind: self.flush, offset_bytes: 0, len_bytes: 0, hint: 0 };
         }
         let kind = self.kinds.draw(&mut self.random);
         let sizes = match kind {
@@ -135,10 +137,10 @@ impl Generator {
                 &self.writes
             }
             OpKind::Trim => &self.trims,
-            OpKind::Flush | OpKind::Fsync => return Next { kind, offset_bytes: 0, len_bytes: 0 },
+            OpKind::Flush | OpKind::Fsync => return Next { kind, offset_bytes: 0, len_bytes: 0, hint: 0 },
         };
         let size = sizes.draw(&mut self.random);
-        Next { kind, offset_bytes: self.place.next(size, &mut self.random), len_bytes: size.len_bytes }
+        Next { kind, offset_bytes: self.place.next(size, &mut self.random), len_bytes: size.len_bytes, hint: 0 }
     }
 
     /// What is done otherwise than the job says, for the user's eyes.

@@ -235,7 +235,7 @@ fn one_flush_after_so_many_writes_of_the_thread() {
 fn flushes_alone_need_no_region() {
     let mut job = job(Pattern::Zipf { theta: 1.0 });
     job.mix = Mix::only(OpKind::Fsync);
-    let next = Next { kind: OpKind::Fsync, offset_bytes: 0, len_bytes: 0 };
+    let next = Next { kind: OpKind::Fsync, offset_bytes: 0, len_bytes: 0, hint: 0 };
     assert_eq!(take(&job, 0..0, 0, 3), [next; 3]);
 }
 

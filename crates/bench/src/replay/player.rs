@@ -67,7 +67,7 @@ impl Player {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Next> {
         let io = self.next.take()?;
-        Some(Next { kind: io.kind, offset_bytes: io.offset_bytes, len_bytes: io.len_bytes })
+        Some(Next { kind: io.kind, offset_bytes: io.offset_bytes, len_bytes: io.len_bytes, hint: io.hint })
     }
 
     /// How many are due before `end_ns` and were not made.

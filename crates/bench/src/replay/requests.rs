@@ -184,7 +184,7 @@ impl<S: TraceSource> Requests<S> {
         self.counts.stand_ins[request.kind as usize] += u64::from(request.is_stand_in);
         let at_ns = self.replay_ns(at_ns);
         if is_flush {
-            self.push(into, ReplayIo { at_ns, offset_bytes: 0, len_bytes: 0, kind: request.kind });
+            self.push(into, ReplayIo { at_ns, offset_bytes: 0, len_bytes: 0, kind: request.kind, hint: 0 });
             return;
         }
         self.fit(at_ns, &request, into);
@@ -223,14 +223,15 @@ impl<S: TraceSource> Requests<S> {
         self.counts.rounded += u64::from(is_rounded);
         if request.flush_before {
             self.counts.flushes_added += 1;
-            self.push(into, ReplayIo { at_ns, offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush });
+            self.push(into, ReplayIo { at_ns, offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, hint: 0 });
         }
         let (mut at, mut pieces) = (from, 0u64);
         while at < to {
             let offset_bytes = at % size;
             let len = (to - at).min(self.fit.longest(request.kind)).min(size - offset_bytes);
             // No longer than a piece, which is 32 bits long.
-            self.push(into, ReplayIo { at_ns, offset_bytes, len_bytes: len as u32, kind: request.kind });
+            let Recorded { kind, hint, .. } = *request;
+            self.push(into, ReplayIo { at_ns, offset_bytes, len_bytes: len as u32, kind, hint });
             at += len;
             pieces += 1;
         }

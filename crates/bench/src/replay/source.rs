@@ -20,6 +20,8 @@ pub struct Recorded {
     pub flush_before: bool,
     /// What was recorded has no kind of its own here, and this one stands for it.
     pub is_stand_in: bool,
+    /// What else is known of it, as [`forebay_block::Io::hint`].
+    pub hint: u32,
 }
 
 /// A trace being read.
@@ -48,4 +50,6 @@ pub struct ReplayIo {
     pub len_bytes: u32,
     /// What it does.
     pub kind: OpKind,
+    /// What else is known of it, as [`forebay_block::Io::hint`].
+    pub hint: u32,
 }

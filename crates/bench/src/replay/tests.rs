@@ -27,7 +27,7 @@ fn memory(requests: &[Recorded]) -> Memory {
 }
 
 fn request(at_ns: u64, kind: OpKind, offset_bytes: u64, len_bytes: u64) -> Recorded {
-    Recorded { at_ns, kind, offset_bytes, len_bytes, flush_before: false, is_stand_in: false }
+    Recorded { at_ns, kind, offset_bytes, len_bytes, flush_before: false, is_stand_in: false, hint: 0 }
 }
 
 fn read(at_ns: u64, offset_bytes: u64, len_bytes: u64) -> Recorded {

@@ -128,7 +128,7 @@ impl WorkerContent {
     /// Before an I/O is submitted: fills what is written, remembers what a read must find.
     #[inline]
     pub fn before(&mut self, slot: u32, next: &Next, buffer: &mut [u8]) {
-        let &Next { kind, offset_bytes, len_bytes } = next;
+        let &Next { kind, offset_bytes, len_bytes, .. } = next;
         match kind {
             OpKind::Write | OpKind::WriteFua => {
                 self.generation += 1;
@@ -169,7 +169,7 @@ impl WorkerContent {
     #[inline]
     pub fn after(&mut self, slot: u32, next: &Next, buffer: &[u8]) -> Result<(), String> {
         let Some(map) = &self.map else { return Ok(()) };
-        let &Next { kind, offset_bytes, len_bytes } = next;
+        let &Next { kind, offset_bytes, len_bytes, .. } = next;
         match kind {
             OpKind::Write | OpKind::WriteFua => map.after_write(offset_bytes, len_bytes),
             OpKind::Trim => map.after_discard(offset_bytes, len_bytes),
@@ -227,7 +227,7 @@ mod tests {
     fn threads_never_write_the_same_nor_what_was_read() {
         let job = Job { verify: false, ..job(4096, 1) };
         let content = JobContent::new(&job, (0, 1 << 20), &Maps::new(7)).unwrap();
-        let write = Next { kind: OpKind::Write, offset_bytes: 8192, len_bytes: 4096 };
+        let write = Next { kind: OpKind::Write, offset_bytes: 8192, len_bytes: 4096, hint: 0 };
         let read = Next { kind: OpKind::Read, ..write };
         let mut written = Vec::new();
         for thread in 0..2 {

@@ -107,7 +107,7 @@ struct Slot {
 
 impl Slot {
     fn next(&self) -> Next {
-        Next { kind: self.kind, offset_bytes: self.offset_bytes, len_bytes: self.len_bytes }
+        Next { kind: self.kind, offset_bytes: self.offset_bytes, len_bytes: self.len_bytes, hint: 0 }
     }
 }
 
@@ -390,7 +390,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 self.parts.share.no_slot += u64::from(self.free_since_ns > due);
                 self.parts.share.late += u64::from(created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS);
             }
-            let io = Io { slot, kind: next.kind, len_bytes: next.len_bytes, offset_bytes: next.offset_bytes };
+            let Next { kind, offset_bytes, len_bytes, hint } = next;
+            let io = Io { slot, kind, len_bytes, offset_bytes, hint };
             self.parts.queue.submit(&io);
             if self.synchronous {
                 // The next one waits for this one: it is made when this one has been seen finished.

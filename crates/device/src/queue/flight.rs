@@ -34,7 +34,7 @@ pub(super) enum Answer {
 impl Flight {
     /// A slot without I/O.
     pub(super) fn idle(slot: u32) -> Self {
-        let io = Io { slot, kind: OpKind::Flush, len_bytes: 0, offset_bytes: 0 };
+        let io = Io { slot, kind: OpKind::Flush, len_bytes: 0, offset_bytes: 0, hint: 0 };
         Self { io, busy: false, done_bytes: 0, retries: 0 }
     }
 

@@ -14,7 +14,7 @@ pub(super) const SIZE_BYTES: u64 = 8 << 20;
 const LONGEST_BYTES: usize = 64 << 10;
 
 pub(super) fn io(slot: u32, kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Io {
-    Io { slot, kind, len_bytes, offset_bytes }
+    Io { slot, kind, len_bytes, offset_bytes, hint: 0 }
 }
 
 /// Options for tests: 32 slots of 64 KiB.

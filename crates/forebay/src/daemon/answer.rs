@@ -1,11 +1,11 @@
 //! Answers to control requests.
 
 use super::jobs::{Checkpoint, Job, Publish};
-use super::snapshot::{Fixed, classes, disks, snapshot};
+use super::snapshot::{Fixed, disks, snapshot};
 use crate::control::Question;
 use crate::evidence::Wanted;
 use crate::output::chain;
-use crate::pool::{PoolBackend, now_ns};
+use crate::pool::{PoolBackend, classes, now_ns};
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::opencas;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Answerer {
                 self.answers.push((client, json!({ "ok": status })));
             }
             Question::ClassList => {
-                let list = json!({ "classes": classes(backend), "pending": pending(backend) });
+                let list = json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) });
                 self.answers.push((client, json!({ "ok": list })));
             }
             Question::DiskList => {
@@ -114,7 +114,7 @@ impl Answerer {
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("class {name} was changed");
-                json!({ "classes": classes(backend), "pending": pending(backend) })
+                json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
             }
             Question::ClassImport { text } => {
                 let import = opencas::import(&text).map_err(|error| chain(&error.into()))?;
@@ -126,7 +126,7 @@ impl Answerer {
                 info!("classes {} were imported", names.join(", "));
                 let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
                 let notes: Vec<Value> = notes.collect();
-                json!({ "imported": names, "notes": notes, "classes": classes(backend) })
+                json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) })
             }
             Question::DiskAdd { name, size_bytes, export } => {
                 if export && server.exports().iter().any(|(_, other)| other.name == name) {

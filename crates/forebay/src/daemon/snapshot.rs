@@ -1,9 +1,7 @@
 //! What `status` tells, as JSON.
 
-use crate::config::place_name;
-use crate::pool::{Left, PoolBackend};
+use crate::pool::{Left, PoolBackend, classes};
 use forebay_export::{Listen, ServerControl};
-use forebay_prism::ClassStats;
 use forebay_volume::engine::{Counters, TierStatus};
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
@@ -76,7 +74,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
         "bands": { "free": status.free_bands, "total": status.bands },
-        "classes": classes(backend),
+        "classes": classes::json(&backend.pool.engine),
         "disks": disks(backend),
         "exports": exports(fixed, server),
         "server": {
@@ -159,52 +157,6 @@ fn tier(name: &str, tier: &TierStatus) -> Value {
         "used_bytes": tier.used_bytes,
         "live_bytes": tier.live_bytes,
     })
-}
-
-/// Policies and statistics of all classes.
-pub fn classes(backend: &PoolBackend) -> Value {
-    let engine = &backend.pool.engine;
-    let statistics = engine.status().classes;
-    let specs = engine.prism().table().classes();
-    let each = specs.iter().enumerate().map(|(id, spec)| {
-        let stats = statistics.get(id).copied().unwrap_or_default();
-        let ClassStats {
-            host_written_bytes,
-            bypassed_bytes,
-            destaged_bytes,
-            collected_bytes,
-            host_read_bytes,
-            fast_read_bytes,
-            fast_blocks,
-            capacity_blocks,
-            reclassed_in_bytes,
-            reclassed_out_bytes,
-        } = stats;
-        json!({
-            "id": id,
-            "name": spec.name,
-            "place": place_name(spec.place),
-            "share": spec.share,
-            "read_cache": spec.read_cache,
-            "priority": spec.priority,
-            "match": spec.rules,
-            "host_written_bytes": host_written_bytes,
-            "bypassed_bytes": bypassed_bytes,
-            "destaged_bytes": destaged_bytes,
-            "collected_bytes": collected_bytes,
-            "host_read_bytes": host_read_bytes,
-            "fast_read_bytes": fast_read_bytes,
-            "fast_blocks": fast_blocks,
-            "capacity_blocks": capacity_blocks,
-            "reclassed_in_bytes": reclassed_in_bytes,
-            "reclassed_out_bytes": reclassed_out_bytes,
-            "written_bytes": stats.written_bytes(),
-            "alpha": stats.alpha(),
-            "beta": stats.beta(),
-            "hit_ratio": stats.hit_ratio(),
-        })
-    });
-    Value::Array(each.collect())
 }
 
 /// Names and sizes of all disks.

@@ -84,7 +84,7 @@ impl Files {
         let key = (facts.inode, facts.generation);
         let hints = Arc::new(FileHints {
             path: facts.path,
-            size_bytes: facts.size_bytes,
+            size_bytes: Some(facts.size_bytes),
             lifetime: facts.lifetime,
             sst_level: facts.level,
         });

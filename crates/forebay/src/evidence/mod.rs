@@ -223,6 +223,7 @@ impl Evidence {
             process: Some(self.process(hint.comm)),
             pid: Some(hint.pid),
             cgroup: self.cgroups.path(hint.cgroup),
+            io_class: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Jobs whose I/Os come from a generator, and the feed that gives them.
 
+use super::hint_book::{HintBook, HintWriter};
 use super::trace::TraceReader;
 use anyhow::Result;
 use forebay_bench::job::model::{Arrival, Job, Mix, Pattern, SizeMix, Sizes};
@@ -34,13 +35,15 @@ pub fn set(job: &mut Job, counts: &Counts) {
     job.sizes = Sizes { read: longest.clone(), write: longest.clone(), trim: longest };
 }
 
-/// The feed of a job whose I/Os a generator gives; none for other jobs. `shape` is the target's size and block.
+/// The feed of a job whose I/Os a generator gives; none for other jobs. `shape` is the target's size and block; `book` is that
+/// of a pool, into which as much evidence goes as the job says.
 ///
 /// # Errors
 /// The system gives no more threads.
-pub fn feed(job: &Job, shape: impl Fn() -> Result<(u64, u32)>) -> Result<Option<Feed>> {
+pub fn feed(job: &Job, shape: impl Fn() -> Result<(u64, u32)>, book: Option<&Arc<HintBook>>) -> Result<Option<Feed>> {
     let Pattern::Generated { name } = &job.pattern else { return Ok(None) };
-    let reader = TraceReader::open(name, None, None, &Arc::default())?;
+    let hints = book.and_then(|book| HintWriter::new(job.evidence, book));
+    let reader = TraceReader::telling(name, None, None, hints, &Arc::default())?;
     Ok(Some(Feed::new(Requests::new(reader, selection(job), fit(shape()?)))?))
 }
 

@@ -5,7 +5,7 @@ use super::session::Session;
 use super::trace::TraceReader;
 use crate::output::{size, time};
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_bench::job::model::{Pattern, Plan};
+use forebay_bench::job::model::{Evidence, Pattern, Plan};
 use forebay_bench::replay::{Counts, survey};
 use forebay_trace::generate;
 
@@ -16,7 +16,13 @@ use forebay_trace::generate;
 /// A generator that is not understood, or more than the target holds.
 pub fn prepare(session: &Session, plan: &mut Plan) -> Result<()> {
     for job in plan.groups.iter_mut().flatten() {
-        let Pattern::Generated { name } = &job.pattern else { continue };
+        plan.notes.extend(session.idle_evidence(job));
+        let Pattern::Generated { name } = &job.pattern else {
+            if job.evidence != Evidence::None {
+                bail!("job {:?}: evidence is what a generator knows of its requests: give `generator` too", job.name);
+            }
+            continue;
+        };
         let about = || format!("job {:?}: generator {name:?}", job.name);
         let shape = session.shape()?;
         let name = match generate::fitted(name, shape.0, job.seed) {

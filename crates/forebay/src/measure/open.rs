@@ -1,5 +1,6 @@
 //! Opening the target of a measurement.
 
+use super::hint_book::HintBook;
 use super::holder::holder;
 use super::pool_queue::{self, PoolTarget};
 use super::safety;
@@ -11,6 +12,7 @@ use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
 use forebay_device::queue::{self, OpenedQueues, QueueOptions, Source};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest buffer through which signatures are looked for, in bytes.
@@ -158,6 +160,14 @@ impl MeasureTarget {
         Ok(())
     }
 
+    /// Where what a trace knows is written for it, where it is a pool.
+    pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
+        match &self.kind {
+            Kind::Device(_) => None,
+            Kind::Pool(pool) => Some(&pool.hint_book),
+        }
+    }
+
     /// Its size in bytes.
     ///
     /// # Errors
@@ -267,7 +277,7 @@ mod tests {
 
     fn run(queue: &mut dyn Queue, kind: OpKind, byte: u8) -> u8 {
         queue.buffer(1)[..4096].fill(byte);
-        queue.submit(&Io { slot: 1, kind, len_bytes: 4096, offset_bytes: 0 });
+        queue.submit(&Io { slot: 1, kind, len_bytes: 4096, offset_bytes: 0, hint: 0 });
         queue.kick();
         let mut done = Vec::new();
         while done.is_empty() {
@@ -307,7 +317,7 @@ mod tests {
         let session = MeasureTarget::new(&path.display().to_string()).unwrap();
         let mut queue = open(&session, OpKind::Write);
         queue.buffer(1)[..4096].copy_from_slice(&marked[..4096]);
-        queue.submit(&Io { slot: 1, kind: OpKind::Write, len_bytes: 4096, offset_bytes: 0 });
+        queue.submit(&Io { slot: 1, kind: OpKind::Write, len_bytes: 4096, offset_bytes: 0, hint: 0 });
         queue.kick();
         while queue.in_flight() > 0 {
             queue.wait(1_000_000_000);

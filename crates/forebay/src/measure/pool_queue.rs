@@ -1,5 +1,6 @@
 //! A pool in process as a target: its engine driven by the threads that make the load.
 
+use super::hint_book::HintBook;
 use crate::config::{self, Config};
 use crate::pool::{self, Budget, Ids, Opening, now_ns};
 use anyhow::{Context, Result, anyhow, bail};
@@ -71,6 +72,8 @@ pub struct PoolTarget {
     pub size_bytes: u64,
     /// The pool's and the disk's names.
     pub description: String,
+    /// What numbers of I/Os mean.
+    pub hint_book: Arc<HintBook>,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -109,8 +112,8 @@ pub(super) fn describe(config: &Config, disk: &str) -> String {
     format!("pool {:?} in process, disk {disk:?}, engine memory {limit}", config.pool.name)
 }
 
-/// An I/O as the engine takes it; `queue` and slot come back in its completion.
-pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf) -> Request {
+/// An I/O as the engine takes it, with what the book knows of it; `queue` and slot come back in its completion.
+pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf, book: &HintBook) -> Request {
     let op = match io.kind {
         OpKind::Read => volume::Op::Read,
         // The engine owns what it writes; a pool's clients copy once into such a buffer as well.
@@ -127,7 +130,7 @@ pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf) -> Reques
         fua: io.kind == OpKind::WriteFua,
         export: 0,
         tag: None,
-        hints: None,
+        hints: book.parts(io),
     }
 }
 
@@ -148,7 +151,7 @@ impl PoolTarget {
         let description = describe(&config, &name);
         let pool = Pool::new(engine, devices);
         let shared = Shared { pool, inboxes: BTreeMap::new(), next_number: 0, done: Vec::new() };
-        Ok(Self { shared: Arc::new(Mutex::new(shared)), disk: id, size_bytes, description })
+        Ok(Self { shared: Arc::new(Mutex::new(shared)), disk: id, size_bytes, description, hint_book: Arc::default() })
     }
 
     /// A queue on its disk.
@@ -167,6 +170,7 @@ impl PoolTarget {
             disk: self.disk,
             buffers: (0..slots).map(|_| Buf::zeroed(buffer_bytes)).collect(),
             buffer_bytes,
+            hint_book: self.hint_book.clone(),
             in_flight: 0,
             alone: false,
         }
@@ -192,6 +196,7 @@ pub struct PoolQueue {
     disk: DiskId,
     buffers: Vec<Buf>,
     buffer_bytes: usize,
+    hint_book: Arc<HintBook>,
     in_flight: u32,
     /// No other queue shares the pool.
     pub alone: bool,
@@ -235,7 +240,7 @@ impl Queue for PoolQueue {
         &mut self.buffers[slot as usize]
     }
     fn submit(&mut self, io: &Io) {
-        let request = request(self.number, self.disk, io, &self.buffers[io.slot as usize]);
+        let request = request(self.number, self.disk, io, &self.buffers[io.slot as usize], &self.hint_book);
         self.in_flight += 1;
         let mut shared = lock(&self.shared);
         shared.pool.tick(now_ns());
@@ -310,7 +315,7 @@ mod tests {
     }
 
     fn run(queue: &mut PoolQueue, kind: OpKind) {
-        queue.submit(&Io { slot: 0, kind, len_bytes: 4096, offset_bytes: 0 });
+        queue.submit(&Io { slot: 0, kind, len_bytes: 4096, offset_bytes: 0, hint: 0 });
         let mut done = Vec::new();
         while done.is_empty() {
             queue.kick();
@@ -330,7 +335,7 @@ mod tests {
             for slot in 0..round % 32 {
                 let kind = if slot % 3 == 0 { OpKind::Flush } else { OpKind::Read };
                 let len_bytes = if kind == OpKind::Read { 4096 } else { 0 };
-                queue.submit(&Io { slot, kind, len_bytes, offset_bytes: u64::from(slot) << 12 });
+                queue.submit(&Io { slot, kind, len_bytes, offset_bytes: u64::from(slot) << 12, hint: 0 });
             }
             if round % 2 == 0 {
                 queue.kick();

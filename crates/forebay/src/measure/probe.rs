@@ -31,7 +31,7 @@ impl QueueReader {
         let (mut at, longest) = (offset_bytes, self.queue.buffer_bytes());
         let mut done = Vec::new();
         for piece in into.chunks_mut(longest) {
-            let io = Io { slot: 0, kind: OpKind::Read, len_bytes: piece.len() as u32, offset_bytes: at };
+            let io = Io { slot: 0, kind: OpKind::Read, len_bytes: piece.len() as u32, offset_bytes: at, hint: 0 };
             self.queue.submit(&io);
             self.queue.kick();
             let started = std::time::Instant::now();

@@ -1,6 +1,7 @@
 //! Running plans on a target, one after the other, until all are done or the user ends it.
 
 use super::generated;
+use super::hint_book::HintBook;
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
@@ -10,7 +11,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::check_fit;
-use forebay_bench::job::model::{Job, Mix, Plan};
+use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
@@ -153,6 +154,25 @@ impl Session {
         }
     }
 
+    /// Where what a trace knows of its requests is written for the target; none where it is no pool of this process.
+    pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
+        match &self.target {
+            Measured::Virtual(target) => target.hint_book(),
+            Measured::Real(target) => target.hint_book(),
+        }
+    }
+
+    /// What is to be said of a job's evidence that the target has no use for.
+    pub fn idle_evidence(&self, job: &Job) -> Option<String> {
+        (job.evidence != Evidence::None && self.hint_book().is_none()).then(|| {
+            format!(
+                "job {:?}: evidence = {:?} reaches pool: targets alone; this one gets kinds, places and sizes",
+                job.name,
+                job.evidence.name()
+            )
+        })
+    }
+
     /// What is set when the user ends it.
     pub fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
@@ -219,7 +239,9 @@ impl Session {
         }
         let feeds: Vec<Option<Feed>> = match replay {
             Some(feed) => jobs.iter().map(|_| Some(feed.clone())).collect(),
-            None => jobs.iter().map(|job| generated::feed(job, || self.shape())).collect::<Result<_>>()?,
+            None => {
+                jobs.iter().map(|job| generated::feed(job, || self.shape(), self.hint_book())).collect::<Result<_>>()?
+            }
         };
         let results = self.run_fed(jobs, recorders, &feeds, prefix);
         // A recorded trace is its owner's to close, who knows what to say of it.

@@ -1,5 +1,6 @@
 //! A trace as what a replay reads: the trace room's requests in the words of the bench room.
 
+use super::hint_book::HintWriter;
 use crate::traces;
 use anyhow::{Result, anyhow, bail};
 use forebay_bench::replay::{Recorded, SourceError, TraceSource};
@@ -18,7 +19,7 @@ const VOLUMES_NAMED: usize = 8;
 ///
 /// # Errors
 /// What cannot be opened.
-fn open(text: &str, format: Option<Format>, volume: Option<&str>) -> Result<Box<dyn Source + Send>> {
+fn open(text: &str, format: Option<Format>, volume: Option<&str>, wanted: Wanted) -> Result<Box<dyn Source + Send>> {
     // Looked at before it is opened: opening a pipe would wait for its other end. What is not there may be a name that
     // blktrace's files begin with.
     let path = Path::new(text);
@@ -26,7 +27,7 @@ fn open(text: &str, format: Option<Format>, volume: Option<&str>) -> Result<Box<
         bail!("the trace {text} is no file: it is read twice, so write it to one first");
     }
     let [trace] = traces::named(text, volume)?.try_into().map_err(|_| anyhow!("the trace {text} is more than one"))?;
-    let mut files = trace.open(format, Wanted { flags: true, volume: true, ..Wanted::NONE })?;
+    let mut files = trace.open(format, wanted)?;
     files.pop().filter(|_| files.is_empty()).ok_or_else(|| anyhow!("the trace {text} is more than one"))
 }
 
@@ -41,6 +42,8 @@ pub struct TraceReader {
     /// Requests of other volumes than the one asked for.
     other_volumes: u64,
     stop: Arc<AtomicBool>,
+    /// Where what it knows of its requests is written, for a pool.
+    hints: Option<HintWriter>,
 }
 
 impl TraceReader {
@@ -50,14 +53,31 @@ impl TraceReader {
     /// # Errors
     /// What cannot be opened.
     pub fn open(text: &str, format: Option<Format>, volume: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Self> {
+        Self::telling(text, format, volume, None, stop)
+    }
+
+    /// As [`TraceReader::open`]; what the trace knows of its requests goes into a pool's book.
+    ///
+    /// # Errors
+    /// What cannot be opened.
+    pub fn telling(
+        text: &str,
+        format: Option<Format>,
+        volume: Option<&str>,
+        hints: Option<HintWriter>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let places = Wanted { flags: true, volume: true, ..Wanted::NONE };
+        let wanted = hints.as_ref().map_or(places, |_| Wanted::ALL);
         Ok(Self {
-            source: open(text, format, volume)?,
+            source: open(text, format, volume, wanted)?,
             names: Names::default(),
             batch: Vec::new(),
             volume: volume.map(str::to_owned),
             volumes: Vec::new(),
             other_volumes: 0,
             stop: stop.clone(),
+            hints,
         })
     }
 
@@ -99,6 +119,8 @@ impl TraceReader {
             // Whatever it did: this destroys nothing.
             Op::Access => OpKind::Read,
         };
+        let knows = self.source.knows();
+        let hint = self.hints.as_mut().map_or(0, |hints| hints.number(request, &self.names, knows));
         let is_stand_in = matches!(request.op, Op::WriteZeroes | Op::Access);
         Some(Recorded {
             at_ns: request.issued_ns,
@@ -107,6 +129,7 @@ impl TraceReader {
             len_bytes: request.len_bytes,
             flush_before: request.flags.has(Flags::PREFLUSH),
             is_stand_in,
+            hint,
         })
     }
 }
@@ -163,6 +186,7 @@ mod tests {
             volumes: Vec::new(),
             other_volumes: 0,
             stop: Arc::default(),
+            hints: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! A thread's work costs what the host's profile says; its requests reach the engine when it hands them over, and it sees
 //! their ends as it would see a drive's. For what the engine computes stands a constant.
 
+use super::hint_book::HintBook;
 use super::pool_queue::{Ended, choose_disk, describe, split_name, unclean};
 use super::wear::{self, Role, Wear};
 use crate::config::{self, Config};
@@ -97,6 +98,7 @@ pub struct VirtualPool {
     size_bytes: u64,
     description: String,
     notes: Vec<String>,
+    hint_book: Arc<HintBook>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -170,7 +172,18 @@ impl VirtualPool {
             done: Vec::new(),
         };
         let (world, random) = (Arc::new(Mutex::new(world)), Mutex::new(random));
-        Ok(Some(Self { world, clock, profile, random, drives, disk, size_bytes, description, notes }))
+        Ok(Some(Self {
+            world,
+            clock,
+            profile,
+            random,
+            drives,
+            disk,
+            size_bytes,
+            description,
+            notes,
+            hint_book: Arc::default(),
+        }))
     }
 
     /// The clock of its world.
@@ -193,12 +206,16 @@ impl VirtualPool {
         &self.notes
     }
 
+    /// Where what a trace knows is written for it.
+    pub fn hint_book(&self) -> &Arc<HintBook> {
+        &self.hint_book
+    }
+
     /// What its drives and the pool have counted up to now.
     pub fn wear(&self) -> Wear {
-        let status = lock(&self.world).pool.engine.status();
-        let host_written_bytes = status.classes.iter().map(|class| class.host_written_bytes).sum();
+        let pool = wear::PoolState::of(&lock(&self.world).pool.engine);
         let drives = self.drives.iter().map(|(role, drive)| wear::DriveState::of(*role, drive)).collect();
-        Wear { drives, pool_written_bytes: Some(host_written_bytes), fast: Some(wear::FastTier::of(&status)) }
+        Wear { drives, pool: Some(pool) }
     }
 
     /// Queues for as many threads, each with `slots` buffers of `buffer_bytes`.
@@ -220,6 +237,7 @@ impl VirtualPool {
                 disk: self.disk,
                 buffers: (0..slots).map(|_| Buf::zeroed(buffer_bytes)).collect(),
                 buffer_bytes,
+                hint_book: self.hint_book.clone(),
                 gathered: Vec::with_capacity(slots as usize),
                 in_flight: 0,
             }
@@ -246,6 +264,7 @@ pub struct VirtualPoolQueue {
     disk: DiskId,
     buffers: Vec<Buf>,
     buffer_bytes: usize,
+    hint_book: Arc<HintBook>,
     /// Taken and not yet submitted.
     gathered: Vec<Request>,
     in_flight: u32,
@@ -273,7 +292,8 @@ impl Queue for VirtualPoolQueue {
     fn submit(&mut self, io: &Io) {
         self.clock.show(self.thread.submit(self.clock.now_ns()));
         let buffer = &self.buffers[io.slot as usize];
-        self.gathered.push(super::pool_queue::request(self.line, self.disk, io, buffer));
+        let request = super::pool_queue::request(self.line, self.disk, io, buffer, &self.hint_book);
+        self.gathered.push(request);
         self.in_flight += 1;
     }
 

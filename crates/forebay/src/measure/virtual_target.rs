@@ -1,5 +1,6 @@
 //! Targets in virtual time: a modelled drive, or a pool over modelled drives.
 
+use super::hint_book::HintBook;
 use super::virtual_pool::{VirtualPool, VirtualPoolQueue};
 use super::wear::{DriveState, Role, Wear};
 use anyhow::{Result, bail};
@@ -58,9 +59,17 @@ impl VirtualTarget {
                     life: drive.life(),
                     counters: drive.counters(),
                 };
-                Wear { drives: vec![state], pool_written_bytes: None, fast: None }
+                Wear { drives: vec![state], pool: None }
             }
             Self::Pool(pool) => pool.wear(),
+        }
+    }
+
+    /// Where what a trace knows is written for it, where it is a pool.
+    pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
+        match self {
+            Self::Drive(_) => None,
+            Self::Pool(pool) => Some(pool.hint_book()),
         }
     }
 

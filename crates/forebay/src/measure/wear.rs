@@ -2,10 +2,12 @@
 //! pool what its hosts may write until its first tier is worn.
 
 use crate::output::{self, size};
+use crate::pool::classes;
 use forebay_device::Drive;
 use forebay_model::endurance::{self, Effective, EnduranceError, Life, Limit, Tier};
 use forebay_model::ssd::Counters;
-use forebay_volume::Status;
+use forebay_prism::{ClassSpec, ClassStats};
+use forebay_volume::Engine;
 use serde_json::{Value, json};
 
 /// What a drive is in its target.
@@ -72,10 +74,43 @@ impl DriveState {
 pub struct Wear {
     /// One of them, or those of a pool, fast one first.
     pub drives: Vec<DriveState>,
-    /// What the hosts of a pool wrote.
-    pub pool_written_bytes: Option<u64>,
-    /// What lies on a pool's fast tier at that moment, not between two.
-    pub fast: Option<FastTier>,
+    /// What the pool above them tells.
+    pub pool: Option<PoolState>,
+}
+
+/// What a pool has counted, at a moment or between two.
+#[derive(Clone, Debug)]
+pub struct PoolState {
+    /// What lies on its fast tier at that moment, not between two.
+    fast: FastTier,
+    /// Its classes, by their ids.
+    specs: Vec<ClassSpec>,
+    /// Their figures. Occupancy is that moment's.
+    statistics: Vec<ClassStats>,
+}
+
+impl PoolState {
+    /// As the engine tells it.
+    pub fn of(engine: &Engine) -> Self {
+        let status = engine.status();
+        let fast = FastTier {
+            total_bytes: status.fast.total_bytes,
+            used_bytes: status.fast.used_bytes,
+            live_bytes: status.fast.live_bytes,
+        };
+        Self { fast, specs: engine.prism().table().classes().to_vec(), statistics: status.classes }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let then = before.statistics.iter().copied().chain(std::iter::repeat(ClassStats::default()));
+        let statistics = self.statistics.iter().zip(then).map(|(now, then)| now.since(&then)).collect();
+        Self { statistics, ..self.clone() }
+    }
+
+    /// What its hosts wrote.
+    fn written_bytes(&self) -> u64 {
+        self.statistics.iter().map(|class| class.host_written_bytes).sum()
+    }
 }
 
 /// The fast tier of a pool at a moment: its room behind journal and roots, and what takes it.
@@ -90,12 +125,6 @@ pub struct FastTier {
 }
 
 impl FastTier {
-    /// As the engine tells it.
-    pub fn of(status: &Status) -> Self {
-        let tier = &status.fast;
-        Self { total_bytes: tier.total_bytes, used_bytes: tier.used_bytes, live_bytes: tier.live_bytes }
-    }
-
     fn json(self) -> Value {
         json!({
             "total_bytes": self.total_bytes,
@@ -110,14 +139,13 @@ impl Wear {
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let drives = self.drives.iter().zip(&before.drives).map(|(now, then)| now.since(then)).collect();
-        let pool_written_bytes =
-            self.pool_written_bytes.zip(before.pool_written_bytes).map(|(now, then)| now.saturating_sub(then));
-        Self { drives, pool_written_bytes, fast: self.fast }
+        let pool = self.pool.as_ref().zip(before.pool.as_ref()).map(|(now, then)| now.since(then));
+        Self { drives, pool }
     }
 
     /// All drives of a role as one; none where one of them is not rated.
     fn tier(&self, role: Role) -> Option<Tier> {
-        let host_bytes = self.pool_written_bytes.filter(|bytes| *bytes > 0)? as f64;
+        let host_bytes = self.pool.as_ref().map(PoolState::written_bytes).filter(|bytes| *bytes > 0)? as f64;
         let (mut all, mut written, mut media) = (None::<Life>, 0, 0);
         for drive in self.drives.iter().filter(|drive| drive.role == role) {
             let life = drive.life?;
@@ -135,7 +163,7 @@ impl Wear {
     }
 
     /// Both tiers of a pool, and the endurance that the first worn of them leaves it.
-    fn pool(&self) -> Option<(Tier, Tier, Result<Effective, EnduranceError>)> {
+    fn endurance(&self) -> Option<(Tier, Tier, Result<Effective, EnduranceError>)> {
         let (fast, capacity) = (self.tier(Role::Fast)?, self.tier(Role::Capacity)?);
         Some((fast, capacity, endurance::pool(&fast, &capacity)))
     }
@@ -144,18 +172,19 @@ impl Wear {
     #[must_use]
     pub fn json(&self) -> Value {
         let drives: Vec<Value> = self.drives.iter().map(drive_json).collect();
-        let pool = self.pool().map(|(fast, capacity, effective)| {
+        let pool = self.pool.as_ref().zip(self.endurance()).map(|(pool, (fast, capacity, effective))| {
             let effective = effective.ok();
             // No JSON number is infinite: a pool whose tiers were not written has none.
             let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
             json!({
-                "host_written_bytes": self.pool_written_bytes,
+                "host_written_bytes": pool.written_bytes(),
                 "fast_bytes_per_host_byte": fast.share,
                 "capacity_bytes_per_host_byte": capacity.share,
                 "epbw_pb": finite(effective.map(|effective| effective.epbw)),
                 "edpwd": finite(effective.map(|effective| effective.edpwd)),
                 "worn_first": effective.map(|effective| limit(effective.limit)),
-                "fast_tier": self.fast.map(FastTier::json),
+                "fast_tier": pool.fast.json(),
+                "classes": classes::list(&pool.specs, &pool.statistics),
             })
         });
         json!({ "drives": drives, "pool": pool })
@@ -171,7 +200,7 @@ impl Wear {
         let rows: Vec<Vec<String>> = self.drives.iter().map(row).collect();
         let head = ["MODEL", "AS", "READ", "WRITTEN", "TO MEDIA", "WAF", "ERASES", "PBW AT THAT", "DWPD"];
         let mut text = output::table(&head, 2, &rows);
-        if let Some((fast, capacity, Ok(effective))) = self.pool() {
+        if let (Some(pool), Some((fast, capacity, Ok(effective)))) = (&self.pool, self.endurance()) {
             let end = if effective.epbw.is_finite() {
                 format!(
                     "EPBW {:.3} PB, EDPWD {:.3} of the capacity tier; the {} tier is worn first",
@@ -184,10 +213,13 @@ impl Wear {
             };
             text.push_str(&format!(
                 "\npool: hosts wrote {}; for each byte of it {:.3} reached the fast and {:.3} the capacity tier: {end}",
-                size(self.pool_written_bytes.unwrap_or(0)),
+                size(pool.written_bytes()),
                 fast.share,
                 capacity.share,
             ));
+        }
+        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.written_bytes() > 0) {
+            text.push_str(&format!("\n\n{}", classes::table(&classes::list(&pool.specs, &pool.statistics))));
         }
         Some(text)
     }

@@ -1,6 +1,7 @@
 //! A pool from its configuration: opening devices, formatting, recovery.
 
 mod backend;
+pub mod classes;
 mod devices;
 mod format;
 mod memory;

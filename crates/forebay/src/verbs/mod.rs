@@ -28,7 +28,6 @@ pub use convert::ConvertOptions;
 pub use evidence::EvidenceAction;
 pub use replay::ReplayOptions;
 pub use size::SizeOptions;
-pub use status::class_table;
 
 /// Runs what was asked for.
 ///

@@ -2,7 +2,7 @@
 
 use super::bench::{counters_json, counters_table, from_settings, verdict};
 use crate::measure::TelemetryOptions;
-use crate::measure::{self, Session, TraceReader, Wear, job_table, time_ns};
+use crate::measure::{self, HintWriter, Session, TraceReader, Wear, job_table, time_ns};
 use crate::output::{self, Format, size, time};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -26,8 +26,18 @@ const DEPTH_TIMED: u32 = 128;
 /// I/Os in flight, per thread, as fast as possible.
 const DEPTH_FAST: u32 = 32;
 /// Keys of a job that a trace leaves open.
-const KEYS: [&str; 9] =
-    ["wait", "calls", "single_submission", "buffered", "dsync", "cpus", "compressible", "duplicates", "seed"];
+const KEYS: [&str; 10] = [
+    "wait",
+    "calls",
+    "single_submission",
+    "buffered",
+    "dsync",
+    "cpus",
+    "compressible",
+    "duplicates",
+    "seed",
+    "evidence",
+];
 
 /// Options of `forebay replay`.
 #[derive(Clone, Debug, Args)]
@@ -107,14 +117,22 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let (target_bytes, block_bytes) = session.shape()?;
     let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
     let known = look_at(&session, options, trace_format, &selection, &fit)?;
-    let plan = Plan { groups: vec![vec![job(base, options, &known.counts)]], notes: known.notes.clone() };
+    let job = job(base, options, &known.counts);
+    let notes = known.notes.iter().cloned().chain(session.idle_evidence(&job)).collect();
+    let hints = session.hint_book().and_then(|book| HintWriter::new(job.evidence, book));
+    let plan = Plan { groups: vec![vec![job]], notes };
     for note in &plan.notes {
         eprintln!("forebay: note: {note}");
     }
     validate(&plan)?;
     session.check(&plan)?;
-    let reader =
-        TraceReader::open(&options.trace, trace_format, options.volume.as_deref(), &std::sync::Arc::default())?;
+    let reader = TraceReader::telling(
+        &options.trace,
+        trace_format,
+        options.volume.as_deref(),
+        hints,
+        &std::sync::Arc::default(),
+    )?;
     let feed = Feed::new(Requests::new(reader, selection, fit))?;
     eprintln!("forebay: {}", intention(options, &known.counts));
     let (before, wear_before) = (session.counters(), session.wear());

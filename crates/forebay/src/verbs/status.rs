@@ -3,6 +3,7 @@
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
+use crate::pool::classes;
 use anyhow::Result;
 use serde_json::Value;
 use std::path::Path;
@@ -102,33 +103,8 @@ pub fn render(status: &Value) -> String {
     let parts = [
         head,
         output::table(&["TIER", "TOTAL", "USED", "LIVE"], 1, &tiers),
-        class_table(status),
+        classes::table(&status["classes"]),
         output::table(&["EXPORT", "URI", "SIZE"], 2, &exports),
     ];
     parts.into_iter().chain(sources).collect::<Vec<_>>().join("\n\n")
-}
-
-/// The statistics of all classes.
-pub fn class_table(status: &Value) -> String {
-    let rows: Vec<Vec<String>> = list(status, "classes")
-        .map(|class| {
-            let blocks = |key: &str| output::size(number(class, key) * 4096);
-            let ratio = |key: &str| output::ratio(class[key].as_f64());
-            let through =
-                number(class, "bypassed_bytes") + number(class, "destaged_bytes") + number(class, "collected_bytes");
-            vec![
-                text(class, "name"),
-                text(class, "place"),
-                blocks("fast_blocks"),
-                blocks("capacity_blocks"),
-                bytes(class, "written_bytes"),
-                output::size(through),
-                ratio("alpha"),
-                ratio("beta"),
-                ratio("hit_ratio"),
-            ]
-        })
-        .collect();
-    let head = ["CLASS", "PLACE", "ON FAST", "ON CAPACITY", "WRITTEN", "TO CAPACITY", "ALPHA", "BETA", "HITS"];
-    output::table(&head, 2, &rows)
 }

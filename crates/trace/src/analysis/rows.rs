@@ -341,7 +341,6 @@ impl Rows {
         {
             return *answer;
         }
-        let known = |is: bool, bit: Flags| is.then(|| request.flags.has(bit));
         let facts = Facts {
             disk_name: names.volumes.name(request.volume),
             export: None,
@@ -352,18 +351,7 @@ impl Rows {
             offset_bytes: request.offset_bytes,
             evidence: None,
             contents_known: false,
-            host: HostFacts {
-                lifetime: knows.lifetime.then_some(request.lifetime),
-                meta: known(knows.flags, Flags::META),
-                swap: known(knows.flags, Flags::SWAP),
-                direct: known(knows.flags, Flags::DIRECT),
-                path: (request.path > 0).then(|| names.paths.name(request.path)),
-                sst_level: names.levels.get(&request.path).copied(),
-                process: (request.process > 0).then(|| names.processes.name(request.process)),
-                pid: (request.pid > 0).then_some(request.pid),
-                io_class: (request.io_class != Request::NO_CLASS).then_some(request.io_class),
-                ..HostFacts::default()
-            },
+            host: knows.facts(request, names),
         };
         self.unknown.retain(|(need, _)| !facts.tell(*need));
         let answer = self.rules.iter().find(|(_, rule)| rule.matches(&facts)).map(|(row, _)| *row);

@@ -6,7 +6,7 @@ use super::reader::{Notes, Reader};
 use super::units::Amount;
 use super::{access, direction, pace, sizes};
 use crate::job::error::JobError;
-use crate::job::model::{Arrival, Data, End, Extent, Job, Mix, Pattern, SizeMix};
+use crate::job::model::{Arrival, Data, End, Evidence, Extent, Job, Mix, Pattern, SizeMix};
 use crate::job::validate::MAX_THREADS;
 use forebay_block::OpKind;
 
@@ -67,6 +67,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
         access,
         // fio submits each I/O alone unless an option makes it gather them.
         single_submission: reader.count("iodepth_batch")?.is_none_or(|batch| batch == 1),
+        evidence: Evidence::None,
     };
     let read_back = read_back(&mut reader, &job)?;
     Ok(Converted {

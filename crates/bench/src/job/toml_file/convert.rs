@@ -1,9 +1,11 @@
 //! From the keys of a job to a [`Job`].
 
-use super::format::{ArrivalKind, CallsKind, Direction, FlushKind, JobText, MixText};
+use super::format::{ArrivalKind, CallsKind, Direction, EvidenceKind, FlushKind, JobText, MixText};
 use super::value::{SizeChoice, SizeList};
 use crate::job::error::JobError;
-use crate::job::model::{Access, Arrival, Burst, Calls, Data, End, Job, Mix, Pattern, Region, SizeMix, Sizes, Think};
+use crate::job::model::{
+    Access, Arrival, Burst, Calls, Data, End, Evidence, Job, Mix, Pattern, Region, SizeMix, Sizes, Think,
+};
 use crate::job::size::Rate;
 use forebay_block::{OpKind, WaitMethod};
 
@@ -53,6 +55,11 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
         wait,
         access: Access { calls, buffered: text.buffered.unwrap_or(false), dsync: text.dsync.unwrap_or(false) },
         single_submission: text.single_submission.unwrap_or(true),
+        evidence: match text.evidence {
+            None | Some(EvidenceKind::None) => Evidence::None,
+            Some(EvidenceKind::Hints) => Evidence::Hints,
+            Some(EvidenceKind::All) => Evidence::All,
+        },
         name,
     })
 }

@@ -56,6 +56,11 @@ pub struct JobText {
     /// with `region`, `rate`, `trace`, `think`, `burst`, `passes`, `verify`.
     pub generator: Option<String>,
 
+    /// How much of what the generator knows of its requests goes with them to a `pool:` target, as a host's hints would:
+    /// `none`, `hints` (write-lifetime hints, and the marks of metadata and swap), `all` (also file, level of the table,
+    /// process). Only with `generator`. Default: `none`.
+    pub evidence: Option<EvidenceKind>,
+
     /// Size of an I/O, or a list of sizes with weights: `["4KiB:80", "64KiB:20"]`. 1 byte to 32 MiB, 256 sizes at most.
     /// Sizes below a sector go where the target takes them. Default: `"4KiB"`.
     pub size: Option<SizeList>,
@@ -236,6 +241,18 @@ pub enum FlushKind {
     Flush,
     /// fsync(2).
     Fsync,
+}
+
+/// How much evidence goes to a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EvidenceKind {
+    /// Nothing.
+    None,
+    /// Hints and marks of the block layer.
+    Hints,
+    /// All that is known.
+    All,
 }
 
 /// When I/Os are wanted.

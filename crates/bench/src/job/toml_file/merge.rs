@@ -18,7 +18,7 @@ pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
         fill!(
             job, defaults:
             threads, depth, warmup, cooldown, start_delay, compressible, duplicates, seed, cpus, wait, calls, buffered,
-            dsync, single_submission,
+            dsync, single_submission, evidence,
         );
         if job.runtime.is_none() && job.bytes.is_none() && job.ios.is_none() {
             fill!(job, defaults: runtime, bytes, ios);

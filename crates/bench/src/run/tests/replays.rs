@@ -21,7 +21,15 @@ fn trace() -> Vec<Recorded> {
             at_ns += number * 7919 % 1_000_000;
             let kind = [OpKind::Read, OpKind::Read, OpKind::Read, OpKind::WriteFua, OpKind::Flush][number as usize % 5];
             let len_bytes = if kind == OpKind::Flush { 0 } else { 4096 << (number % 3) };
-            Recorded { at_ns, kind, offset_bytes: number << 14, len_bytes, flush_before: false, is_stand_in: false }
+            Recorded {
+                at_ns,
+                kind,
+                offset_bytes: number << 14,
+                len_bytes,
+                flush_before: false,
+                is_stand_in: false,
+                hint: 0,
+            }
         })
         .collect()
 }

@@ -166,6 +166,7 @@ impl TraceSource for Even {
                 len_bytes: 4096,
                 flush_before: false,
                 is_stand_in: false,
+                hint: 0,
             });
         }
         Ok(self.0 > 0)

@@ -45,7 +45,7 @@ pub struct NbdQueue {
 impl NbdQueue {
     pub(super) fn new(stream: Stream, info: ExportInfo, arena: Arena, read_only: bool, dsync: bool) -> Self {
         let idle = |slot: u32| Flight {
-            io: Io { slot, kind: OpKind::Flush, len_bytes: 0, offset_bytes: 0 },
+            io: Io { slot, kind: OpKind::Flush, len_bytes: 0, offset_bytes: 0, hint: 0 },
             cookie: u64::from(slot),
             busy: false,
             error: None,

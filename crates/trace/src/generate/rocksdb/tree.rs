@@ -213,6 +213,10 @@ impl Tree {
             let Some(extents) = self.space.place(here).filter(|extents| !extents.is_empty()) else { continue };
             let number = self.number();
             let path = names.paths.number(&format!("db/L{level}/{number:06}.sst"));
+            // What a real database's LOG tells. A name that found no place stands for others too.
+            if path > 0 {
+                names.levels.insert(path, level as u8);
+            }
             files.push(File { blocks: here, extents, path, inode: Self::inode(number) });
         }
         files
