@@ -3,6 +3,8 @@
 use crate::device::{Fate, Kind, Region};
 use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, failed, is_page_read, label};
 use forebay_block::{Buf, ClassId};
+use forebay_prism::Place;
+use forebay_prism::class::ClassChange;
 use forebay_volume::{Op, Outcome};
 use std::sync::{Arc, Mutex};
 
@@ -96,4 +98,29 @@ fn a_summary_that_cannot_be_read_costs_nothing_that_lies_around_it() {
     assert_eq!(*lengths.lock().unwrap(), [BLOCKS as usize + 1]);
     rig.devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Read && seen.covers(summary)));
     reads_whole(&mut rig);
+}
+
+/// A block of a class that is placed on both tiers is whole while one of them has it: its copy on the fast tier that never
+/// reads right again is no reason for an error.
+#[test]
+fn a_copy_that_never_reads_right_costs_no_data() {
+    for way in WAYS {
+        let mut rig = Rig::new(&Setup::default());
+        let change = ClassChange { place: Some(Place::Both), ..ClassChange::default() };
+        rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
+        rig.pool.engine.classes_changed();
+        rig.put(3, 1, None);
+        let copy = rig.find(FAST, 3, 1)[0];
+        assert_eq!(rig.find(CAPACITY, 3, 1).len(), 1);
+        let reads = Arc::new(Mutex::new(0));
+        let counted = reads.clone();
+        rig.devices[FAST].rule(move |seen| {
+            let strikes = seen.kind == Kind::Read && seen.covers(copy);
+            *counted.lock().unwrap() += u32::from(strikes);
+            if strikes { way(copy) } else { Fate::Good }
+        });
+        assert_eq!(rig.get(3), Ok(1));
+        assert!(*reads.lock().unwrap() > 0, "the copy is read first");
+        assert_eq!(rig.get(3), Ok(1), "afterwards");
+    }
 }
