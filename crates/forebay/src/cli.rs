@@ -202,6 +202,7 @@ device. Exit 1 where a promise is broken, 2 where there is nothing to check; too
     #[command(after_help = "Example:
   forebay conformance p4800x
   forebay conformance queue-depth            # with the curves; also surface, mixed, endurance, pair
+  forebay conformance oq-rocksdb             # a published use case of two tiers; also oq-mongodb
   forebay conformance --ios 20000000 --output json")]
     Conformance(ConformanceOptions),
     /// Lives of pools in virtual time over devices that lose power, lie and die, until one breaks a promise
@@ -388,7 +389,7 @@ pub enum ConfigAction {
 #[derive(Debug, clap::Args)]
 pub struct ConformanceOptions {
     /// Only tests with this in their drive, name, host or source; or an experiment (queue-depth, surface, mixed, endurance,
-    /// pair), whose data are shown too
+    /// pair), whose data are shown too; or a use case of two tiers (oq-rocksdb, oq-mongodb)
     pub part: Option<String>,
     /// I/Os of each test; a tenth of them for each point of an experiment
     #[arg(long, default_value_t = 2_000_000, value_name = "N")]
@@ -399,6 +400,15 @@ pub struct ConformanceOptions {
     /// Exit 1 where a figure is outside its limits
     #[arg(long)]
     pub strict: bool,
+    /// Of a use case: size of everything, 1 for the published run (default 0.001, of oq-mongodb 0.0005)
+    #[arg(long, value_name = "X")]
+    pub scale: Option<f64>,
+    /// Of a use case: seeds, a run of each set-up for each, 1 to 99 (default 5)
+    #[arg(long, value_name = "N")]
+    pub seeds: Option<u32>,
+    /// Of a use case: size of the fast tier (default: the published one at that scale)
+    #[arg(long, value_name = "SIZE", value_parser = forebay_block::size::parse_size_bytes)]
+    pub fast_size: Option<u64>,
 }
 
 /// Options of `forebay simulate`.

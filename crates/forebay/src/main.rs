@@ -13,6 +13,7 @@ mod measure;
 mod output;
 mod pool;
 mod traces;
+mod use_cases;
 mod verbs;
 
 use clap::Parser;

@@ -118,6 +118,41 @@ fn a_pool_over_models_gives_the_same_nanoseconds_each_time() {
     assert_eq!(once(), once());
 }
 
+/// Bytes that a stream of RocksDB with so much evidence writes to the named class.
+fn class_written_bytes(target: &str, evidence: &str, class: &str) -> u64 {
+    let mut arguments = vec!["bench", "rocksdb:?scale=0.001&seed=3", "--target", target, "--set", "depth=8"];
+    arguments.extend(["--set", evidence, "--set", "ios=20000", "--output", "json"]);
+    let found = json(&arguments);
+    let job = &found["jobs"][0];
+    assert_eq!(job["job"]["evidence"], evidence.rsplit('=').next().unwrap(), "{job}");
+    let pool = &found["models"]["pool"];
+    let classes = pool["classes"].as_array().unwrap();
+    let written = |class: &Value| class["written_bytes"].as_u64().unwrap();
+    let all: u64 = classes.iter().map(written).sum();
+    assert_eq!(all, pool["host_written_bytes"].as_u64().unwrap(), "no byte is without a class: {pool}");
+    assert!(all > 900 << 20, "{pool}");
+    written(classes.iter().find(|found| found["name"] == class).unwrap())
+}
+
+#[test]
+fn a_pool_in_virtual_time_gets_what_a_generator_knows() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let text = std::fs::read_to_string(&file).unwrap().replace("512MiB", "2GiB");
+    let class = "\n[[class]]\nname = \"upper\"\nplace = \"fast\"\nmatch = [\"path:db/*.log\", \"rocksdb.level<=1\"]\n\
+                 [[class]]\nname = \"extreme\"\nplace = \"capacity\"\nmatch = [\"hint.lifetime:extreme\"]\n";
+    std::fs::write(&file, text + class).unwrap();
+    let target = format!("pool:{}", file.display());
+    let written = |evidence: &str, class: &str| class_written_bytes(&target, evidence, class);
+    assert_eq!(written("evidence=none", "upper"), 0, "places alone tell no file");
+    assert_eq!(written("evidence=hints", "upper"), 0, "nor do hints");
+    let upper = written("evidence=all", "upper");
+    assert!(upper > 100 << 20, "log, L0 and L1: {upper}");
+    assert_eq!(written("evidence=none", "extreme"), 0);
+    let extreme = written("evidence=hints", "extreme");
+    assert!(extreme > 100 << 20, "L3 and below: {extreme}");
+    assert_eq!(written("evidence=all", "extreme"), extreme, "what hints say is a part of all");
+}
+
 #[test]
 fn a_staged_write_takes_the_fast_tiers_time() {
     let (_directory, file) = pool(FAST, CAPACITY);
@@ -204,6 +239,16 @@ fn drives_are_listed_and_held_against_what_was_published() {
     let used: std::collections::BTreeSet<&str> = rows.iter().map(|row| row["used"].as_str().unwrap()).collect();
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["calibrated", "fit", "held out"]);
     assert_eq!(forebay(&["conformance", "no-such-drive"]).status.code(), Some(2));
+    for (arguments, said) in [
+        (["oq-rocksdb", "--scale", "7"], "0.0001 to 1"),
+        (["oq-rocksdb", "--seeds", "0"], "1 to 99"),
+        (["oq-mongodb", "--scale", "0.0001"], "tlc"),
+        (["p4800x", "--seeds", "3"], "oq-rocksdb, oq-mongodb"),
+    ] {
+        let output = forebay(&["conformance", arguments[0], arguments[1], arguments[2]]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(said), "{arguments:?}: {text}");
+    }
 }
 
 #[test]

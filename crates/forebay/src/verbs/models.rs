@@ -3,6 +3,7 @@
 use crate::cli::ConformanceOptions;
 use crate::finding::finding;
 use crate::output::{self, Format};
+use crate::use_cases::{self, UseCase};
 use anyhow::{Result, bail};
 use forebay_model::conformance::experiment::{Data, Effort, Experiment, Found, Value, claims};
 use forebay_model::conformance::{self, Options, Relation, Row, Use};
@@ -56,6 +57,13 @@ fn relation(relation: Relation) -> &'static str {
 /// # Errors
 /// A part that no test has; with `strict`, figures outside their limits.
 pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
+    if let Some(case) = use_cases::ALL.into_iter().find(|case| options.part.as_deref() == Some(case.name)) {
+        return use_case(case, options, format);
+    }
+    if options.scale.is_some() || options.seeds.is_some() || options.fast_size.is_some() {
+        let known: Vec<&str> = use_cases::ALL.iter().map(|case| case.name).collect();
+        bail!("--scale, --seeds and --fast-size are of a use case: {}", known.join(", "));
+    }
     if !(1000..=1_000_000_000).contains(&options.ios) {
         bail!("--ios {}: 1000 to 1000000000", options.ios);
     }
@@ -106,6 +114,28 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
         return Err(finding(format!("{outside} figures are outside their limits")));
     }
     Ok(())
+}
+
+/// A published use case of two tiers, run again.
+fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format) -> Result<()> {
+    let scale = options.scale.unwrap_or(case.scale);
+    if !(0.0001..=1.0).contains(&scale) {
+        bail!("--scale {scale}: 0.0001 to 1");
+    }
+    let seeds = options.seeds.unwrap_or(5);
+    if !(1..=99).contains(&seeds) {
+        bail!("--seeds {seeds}: 1 to 99");
+    }
+    if options.full || options.strict {
+        bail!("--full and --strict have no effect on {}: leave them out", case.name);
+    }
+    let fast_bytes = options.fast_size.unwrap_or_else(|| use_cases::Plan::published_fast_bytes(case, scale));
+    let plan = use_cases::Plan { case, scale, fast_bytes, seeds };
+    let found = use_cases::run(plan, |what| eprintln!("forebay: {what}"))?;
+    match format {
+        Format::Json => output::json(use_cases::json(&found)),
+        Format::Table => output::line(&use_cases::text(&found)),
+    }
 }
 
 fn scores(rows: &[Row]) -> [(&'static str, (usize, usize)); 3] {
