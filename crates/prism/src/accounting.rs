@@ -149,6 +149,10 @@ mod tests {
         let mut sum = stats;
         sum.add(&stats);
         assert_eq!((sum.alpha(), sum.fast_blocks, sum.collected_bytes), (Some(0.75), 120, 60 * 4096));
+        let occupied = |of: ClassStats| (of.fast_blocks, of.capacity_blocks);
+        let later = sum.since(&stats);
+        assert_eq!((later.alpha(), later.hit_ratio(), later.collected_bytes), (Some(0.75), Some(0.25), 30 * 4096));
+        assert_eq!(occupied(later), occupied(sum), "what is held is held now");
     }
 
     #[test]

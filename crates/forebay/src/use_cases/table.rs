@@ -5,8 +5,7 @@ use super::run::{Figures, Findings, OfSeed, SETTINGS, Through};
 use crate::output;
 use serde_json::{Value, json};
 
-/// Ratios that were published, or are wanted, with the figure that they are of: higher is better of the first, lower of the
-/// second.
+/// Ratios over a drive alone, and the figure that each is of.
 const RATIOS: [(&str, &str); 9] = [
     ("EPBW", "epbw_pb"),
     ("EDPWD", "edpwd"),
