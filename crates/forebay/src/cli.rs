@@ -391,9 +391,9 @@ pub struct ConformanceOptions {
     /// Only tests with this in their drive, name, host or source; or an experiment (queue-depth, surface, mixed, endurance,
     /// pair), whose data are shown too; or a use case of two tiers (oq-rocksdb, oq-mongodb)
     pub part: Option<String>,
-    /// I/Os of each test; a tenth of them for each point of an experiment
-    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
-    pub ios: u64,
+    /// I/Os of each test; a tenth of them for each point of an experiment (default 2000000)
+    #[arg(long, value_name = "N")]
+    pub ios: Option<u64>,
     /// All points of curves and surfaces; takes a few times as long
     #[arg(long)]
     pub full: bool,

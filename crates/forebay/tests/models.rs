@@ -135,6 +135,30 @@ fn class_written_bytes(target: &str, evidence: &str, class: &str) -> u64 {
 }
 
 #[test]
+fn evidence_without_a_generator_is_refused_and_where_nobody_takes_it_is_said() {
+    let (_directory, file) = pool(FAST, CAPACITY);
+    let target = format!("pool:{}", file.display());
+    let said = |arguments: &[&str]| {
+        let output = forebay(arguments);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let job = ["bench", "--target", &target, "--set", "evidence=all", "--set", "ios=10"];
+    let (code, text) = said(&job);
+    assert!(code == Some(2) && text.contains("give `generator` too"), "{text}");
+    let (code, text) = said(&["bench", "qd-sweep", "--target", &target, "--set", "evidence=hints"]);
+    assert!(code == Some(2) && text.contains("evidence has no effect"), "{text}");
+    let (code, text) = said(&["bench", "rocksdb", "--target", &target, "--set", "evidence=some"]);
+    assert!(code == Some(2) && text.contains("some"), "{text}");
+    let generator =
+        ["bench", "rocksdb", "--target", "model:qlc?size=4GiB", "--set", "evidence=all", "--set", "ios=100"];
+    let (code, text) = said(&generator);
+    assert!(code == Some(0) && text.contains("reaches pool: targets alone"), "{text}");
+    let replay = ["replay", "mongodb:?scale=0.0001", "--target", &target, "--limit", "500", "--as-fast-as-possible"];
+    let (code, text) = said(&[&replay[..], &["--set", "evidence=all"]].concat());
+    assert!(code == Some(0) && !text.contains("alone"), "{text}");
+}
+
+#[test]
 fn a_pool_in_virtual_time_gets_what_a_generator_knows() {
     let (_directory, file) = pool(FAST, CAPACITY);
     let text = std::fs::read_to_string(&file).unwrap().replace("512MiB", "2GiB");
@@ -240,9 +264,10 @@ fn drives_are_listed_and_held_against_what_was_published() {
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["calibrated", "fit", "held out"]);
     assert_eq!(forebay(&["conformance", "no-such-drive"]).status.code(), Some(2));
     for (arguments, said) in [
-        (["oq-rocksdb", "--scale", "7"], "0.0001 to 1"),
+        (["oq-rocksdb", "--scale", "7"], "0.001 to 0.01"),
         (["oq-rocksdb", "--seeds", "0"], "1 to 99"),
-        (["oq-mongodb", "--scale", "0.0001"], "tlc"),
+        (["oq-mongodb", "--scale", "0.0001"], "0.0003 to 0.015"),
+        (["oq-rocksdb", "--ios", "5000"], "leave them out"),
         (["p4800x", "--seeds", "3"], "oq-rocksdb, oq-mongodb"),
     ] {
         let output = forebay(&["conformance", arguments[0], arguments[1], arguments[2]]);

@@ -9,7 +9,8 @@ use forebay_volume::{HintPart, HintParts};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most entries, of some 250 bytes each; what would be one more stays unknown to the pool. As many as names of files are kept.
+/// Most entries, of some 250 bytes each; what would be one more stays unknown to the pool. As many as there are names
+/// of files of one trace at most.
 const ENTRIES_MAX: usize = 1 << 20;
 
 /// Marks that tell requests apart here.
@@ -33,6 +34,11 @@ impl HintBook {
         let hints = self.entries().get(at as usize)?.clone();
         let blocks = (io.offset_bytes + u64::from(io.len_bytes)).div_ceil(4096) - io.offset_bytes / 4096;
         Some(Box::new(HintParts::from_iter([HintPart { blocks, hints }])))
+    }
+
+    /// Forgets all of it, where nothing that refers to it is in flight: the next run begins anew.
+    pub(super) fn clear(&self) {
+        self.entries().clear();
     }
 
     fn add(&self, hints: HostHints) -> u32 {
@@ -166,6 +172,16 @@ mod tests {
         assert_eq!(writer.number(&request, &Names::default(), Knows::default()), 0);
         assert!(book.parts(&io(0, 0, 4096)).is_none());
         assert!(book.parts(&io(77, 0, 4096)).is_none(), "a number nobody gave");
+    }
+
+    #[test]
+    fn a_full_book_takes_no_more_and_is_empty_for_the_next_run() {
+        let book = Arc::new(HintBook::default());
+        *book.entries() = vec![HostHints::default(); ENTRIES_MAX];
+        let hints = HostHints { meta: Some(true), ..HostHints::default() };
+        assert_eq!(book.add(hints.clone()), 0);
+        book.clear();
+        assert_eq!(book.add(hints), 1);
     }
 
     #[test]

@@ -244,6 +244,9 @@ impl Session {
             }
         };
         let results = self.run_fed(jobs, recorders, &feeds, prefix);
+        if let Some(book) = self.hint_book() {
+            book.clear();
+        }
         // A recorded trace is its owner's to close, who knows what to say of it.
         if replay.is_none() {
             feeds.iter().flatten().try_for_each(Feed::close)?;

@@ -172,14 +172,16 @@ impl Wear {
     #[must_use]
     pub fn json(&self) -> Value {
         let drives: Vec<Value> = self.drives.iter().map(drive_json).collect();
-        let pool = self.pool.as_ref().zip(self.endurance()).map(|(pool, (fast, capacity, effective))| {
-            let effective = effective.ok();
+        let pool = self.pool.as_ref().map(|pool| {
+            // Not known where nothing was written, or a tier is not rated.
+            let endurance = self.endurance();
+            let effective = endurance.as_ref().and_then(|(_, _, effective)| effective.as_ref().ok());
             // No JSON number is infinite: a pool whose tiers were not written has none.
             let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
             json!({
                 "host_written_bytes": pool.written_bytes(),
-                "fast_bytes_per_host_byte": fast.share,
-                "capacity_bytes_per_host_byte": capacity.share,
+                "fast_bytes_per_host_byte": endurance.as_ref().map(|(fast, _, _)| fast.share),
+                "capacity_bytes_per_host_byte": endurance.as_ref().map(|(_, capacity, _)| capacity.share),
                 "epbw_pb": finite(effective.map(|effective| effective.epbw)),
                 "edpwd": finite(effective.map(|effective| effective.edpwd)),
                 "worn_first": effective.map(|effective| limit(effective.limit)),

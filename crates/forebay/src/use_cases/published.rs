@@ -38,6 +38,8 @@ pub struct UseCase {
     pub depth: u32,
     /// Scale of sizes where the user names none.
     pub scale: f64,
+    /// The least that generator and models take, and the largest whose contents fit into memory (some 15 GB).
+    pub scales: (f64, f64),
     /// The drives that were used, and their sizes in bytes at scale 1.
     pub fast: (&'static str, f64),
     pub qlc: (&'static str, f64),
@@ -64,6 +66,7 @@ pub const ROCKSDB: UseCase = UseCase {
                  [[class]]\nname = \"lower\"\nplace = \"capacity\"\nmatch = [\"rocksdb.level>=4\"]\n",
     depth: 8,
     scale: 0.001,
+    scales: (0.001, 0.01),
     fast: ("p4800x", 375e9),
     qlc: ("p4320", 7.68e12),
     tlc: ("p4510", 8e12),
@@ -100,6 +103,7 @@ pub const MONGODB: UseCase = UseCase {
                  [[class]]\nname = \"data\"\nplace = \"capacity\"\nmatch = [\"ext:wt\"]\n",
     depth: 16,
     scale: 0.0005,
+    scales: (0.0003, 0.015),
     fast: ("p4800x", 375e9),
     qlc: ("p4320", 7.68e12),
     tlc: ("p4500", 4e12),

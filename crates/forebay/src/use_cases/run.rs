@@ -47,8 +47,8 @@ pub type Figures = BTreeMap<String, f64>;
 pub struct Through {
     pub occupancy_gb: f64,
     pub written_gb: f64,
-    pub alpha: f64,
-    pub beta: f64,
+    pub alpha: Option<f64>,
+    pub beta: Option<f64>,
 }
 
 /// What one seed gave.
@@ -67,15 +67,20 @@ pub struct Findings {
     pub seeds: Vec<OfSeed>,
 }
 
+/// A size at a scale, in whole MiB.
+fn mib(bytes: f64, scale: f64) -> u64 {
+    (bytes * scale / MIB).round() as u64
+}
+
 impl Plan {
     /// A drive's size at this scale, in whole MiB.
     fn mib(&self, bytes: f64) -> u64 {
-        (bytes * self.scale / MIB).round() as u64
+        mib(bytes, self.scale)
     }
 
     /// The fast tier that was published, in bytes.
     pub fn published_fast_bytes(case: &UseCase, scale: f64) -> u64 {
-        ((case.fast.1 * scale / MIB).round() as u64) << 20
+        mib(case.fast.1, scale) << 20
     }
 
     fn generator(&self, seed: u64) -> String {
@@ -154,8 +159,8 @@ fn workload(plan: &Plan, seed: u64) -> Result<Vec<Through>> {
         Through {
             occupancy_gb: bytes(|row| row.occupancy_bytes) / published_gb,
             written_gb: bytes(|row| row.written_bytes) / published_gb,
-            alpha: row.and_then(|row| row.alpha).unwrap_or(0.0),
-            beta: row.and_then(|row| row.beta).unwrap_or(0.0),
+            alpha: row.and_then(|row| row.alpha),
+            beta: row.and_then(|row| row.beta),
         }
     };
     Ok(plan.case.classes.iter().map(through).collect())

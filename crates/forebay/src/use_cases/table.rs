@@ -108,8 +108,8 @@ impl Findings {
     }
 
     /// The rows of the workload, each with what of it is asked for.
-    fn through(&self, of: fn(&Through) -> f64, row: usize) -> Option<Spread> {
-        Spread::of(self.seeds.iter().map(|seed| seed.workload.get(row).map(of)))
+    fn through(&self, of: fn(&Through) -> Option<f64>, row: usize) -> Option<Spread> {
+        Spread::of(self.seeds.iter().map(|seed| seed.workload.get(row).and_then(of)))
     }
 }
 
@@ -134,8 +134,8 @@ pub fn json(found: &Findings) -> Value {
                 "published": { "occupancy_gb": class.occupancy_gb, "written_gb": class.written_gb,
                                "beta": class.written_gb / class.occupancy_gb },
                 "ours_at_scale_1": {
-                    "occupancy_gb": spread(found.through(|row| row.occupancy_gb, row)),
-                    "written_gb": spread(found.through(|row| row.written_gb, row)),
+                    "occupancy_gb": spread(found.through(|row| Some(row.occupancy_gb), row)),
+                    "written_gb": spread(found.through(|row| Some(row.written_gb), row)),
                     "alpha": spread(found.through(|row| row.alpha, row)),
                     "beta": spread(found.through(|row| row.beta, row)),
                 },
@@ -210,15 +210,15 @@ pub fn text(found: &Findings) -> String {
         .iter()
         .enumerate()
         .map(|(row, class)| {
-            let ours = |of: fn(&Through) -> f64, decimals| {
+            let ours = |of: fn(&Through) -> Option<f64>, decimals| {
                 or_dash(found.through(of, row), |value| seen(value.median, decimals))
             };
             vec![
                 class.name.to_owned(),
                 seen(class.occupancy_gb, 1),
-                ours(|row| row.occupancy_gb, 1),
+                ours(|row| Some(row.occupancy_gb), 1),
                 seen(class.written_gb, 1),
-                ours(|row| row.written_gb, 1),
+                ours(|row| Some(row.written_gb), 1),
                 ours(|row| row.alpha, 3),
                 seen(class.written_gb / class.occupancy_gb, 0),
                 ours(|row| row.beta, 0),

@@ -6,7 +6,7 @@ use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_tabl
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::Report;
-use forebay_bench::job::model::{Arrival, Job, Plan};
+use forebay_bench::job::model::{Arrival, Evidence, Job, Plan};
 use forebay_bench::job::validate::validate;
 use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary;
@@ -58,6 +58,9 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         base = Job { pattern: Job::default().pattern, arrival: Arrival::Closed, ..base };
     }
     if let Some(Named::Experiment(experiment)) = named {
+        if base.evidence != Evidence::None {
+            bail!("evidence has no effect on {experiment}, whose I/Os come from no generator: leave it out");
+        }
         let report = measure::experiment(&mut session, experiment, base, options)?;
         session.close()?;
         return show_report(&report, target, format);
@@ -95,10 +98,12 @@ enum Against {
 
 /// The other side, where there is one: opened and looked at before anything runs.
 fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &BenchOptions) -> Result<Option<Against>> {
-    if let Some(other) = &options.against {
-        let other = Session::new(other, settings.clone())?;
+    if let Some(name) = &options.against {
+        let other = Session::new(name, settings.clone())?;
         other.target_bytes()?;
-        measure::prepare_generated(&other, &mut plan.clone())?;
+        let mut of_other = plan.clone();
+        measure::prepare_generated(&other, &mut of_other)?;
+        of_other.notes[plan.notes.len()..].iter().for_each(|note| eprintln!("forebay: note: {name}: {note}"));
         other.check(plan)?;
         return Ok(Some(Against::Target(Box::new(other))));
     }

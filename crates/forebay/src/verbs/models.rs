@@ -12,6 +12,8 @@ use serde_json::json;
 
 /// Seed of the models' own choices.
 const SEED: u64 = 1;
+/// I/Os of each test where the user does not say.
+const IOS: u64 = 2_000_000;
 
 /// Lists the drives and the hosts.
 ///
@@ -64,15 +66,16 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
         let known: Vec<&str> = use_cases::ALL.iter().map(|case| case.name).collect();
         bail!("--scale, --seeds and --fast-size are of a use case: {}", known.join(", "));
     }
-    if !(1000..=1_000_000_000).contains(&options.ios) {
-        bail!("--ios {}: 1000 to 1000000000", options.ios);
+    let ios = options.ios.unwrap_or(IOS);
+    if !(1000..=1_000_000_000).contains(&ios) {
+        bail!("--ios {ios}: 1000 to 1000000000");
     }
     let part = options.part.as_deref().unwrap_or_default();
     let wanted = |names: [&String; 4]| names.into_iter().any(|name| name.contains(part));
-    let mut rows = conformance::run(Options { ios: options.ios, seed: SEED }, |test| {
+    let mut rows = conformance::run(Options { ios, seed: SEED }, |test| {
         wanted([&test.drive, &test.name, &test.host, &test.source])
     })?;
-    let effort = Effort { seed: SEED, ios: (options.ios / 10).max(1000), full: options.full, ..Effort::default() };
+    let effort = Effort { seed: SEED, ios: (ios / 10).max(1000), full: options.full, ..Effort::default() };
     let claims = claims()?;
     let mut ran = Vec::new();
     for experiment in Experiment::ALL {
@@ -93,7 +96,7 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
     }
     match format {
         Format::Json => output::json(json!({
-            "ios": options.ios,
+            "ios": ios,
             "seed": SEED,
             "rows": rows.iter().map(|row| json!({
                 "source": row.source, "test": row.test, "drive": row.drive, "host": row.host, "used": used(row.used),
@@ -119,15 +122,16 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
 /// A published use case of two tiers, run again.
 fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format) -> Result<()> {
     let scale = options.scale.unwrap_or(case.scale);
-    if !(0.0001..=1.0).contains(&scale) {
-        bail!("--scale {scale}: 0.0001 to 1");
+    let (least, most) = case.scales;
+    if !(least..=most).contains(&scale) {
+        bail!("--scale {scale}: {least} to {most} for {}", case.name);
     }
     let seeds = options.seeds.unwrap_or(5);
     if !(1..=99).contains(&seeds) {
         bail!("--seeds {seeds}: 1 to 99");
     }
-    if options.full || options.strict {
-        bail!("--full and --strict have no effect on {}: leave them out", case.name);
+    if options.full || options.strict || options.ios.is_some() {
+        bail!("--ios, --full and --strict have no effect on {}: leave them out", case.name);
     }
     let fast_bytes = options.fast_size.unwrap_or_else(|| use_cases::Plan::published_fast_bytes(case, scale));
     let plan = use_cases::Plan { case, scale, fast_bytes, seeds };
