@@ -203,6 +203,7 @@ device. Exit 1 where a promise is broken, 2 where there is nothing to check; too
   forebay conformance p4800x
   forebay conformance queue-depth            # with the curves; also surface, mixed, endurance, pair
   forebay conformance oq-rocksdb             # a published use case of two tiers; also oq-mongodb
+  forebay conformance wa --trace trace.vscsi.gz      # write amplification of policies of placement
   forebay conformance --ios 20000000 --output json")]
     Conformance(ConformanceOptions),
     /// Lives of pools in virtual time over devices that lose power, lie and die, until one breaks a promise
@@ -389,7 +390,8 @@ pub enum ConfigAction {
 #[derive(Debug, clap::Args)]
 pub struct ConformanceOptions {
     /// Only tests with this in their drive, name, host or source; or an experiment (queue-depth, surface, mixed, endurance,
-    /// pair), whose data are shown too; or a use case of two tiers (oq-rocksdb, oq-mongodb)
+    /// pair), whose data are shown too; or a use case of two tiers (oq-rocksdb, oq-mongodb); or wa, the write amplification of
+    /// policies of placement
     pub part: Option<String>,
     /// I/Os of each test; a tenth of them for each point of an experiment (default 2000000)
     #[arg(long, value_name = "N")]
@@ -409,6 +411,15 @@ pub struct ConformanceOptions {
     /// Of a use case: size of the fast tier (default: the published one at that scale)
     #[arg(long, value_name = "SIZE", value_parser = forebay_block::size::parse_size_bytes)]
     pub fast_size: Option<u64>,
+    /// Of wa: a trace or a generator beside the built-in ones; may be repeated
+    #[arg(long, value_name = "TRACE")]
+    pub trace: Vec<String>,
+    /// Of wa: only bands of so much data, such as 4MiB; may be repeated
+    #[arg(long, value_name = "SIZE", value_parser = forebay_block::size::parse_size_bytes)]
+    pub band: Vec<u64>,
+    /// Of wa: only that much spare space, in percent; may be repeated
+    #[arg(long, value_name = "PERCENT")]
+    pub spare: Vec<u32>,
 }
 
 /// Options of `forebay simulate`.

@@ -15,6 +15,7 @@ mod pool;
 mod traces;
 mod use_cases;
 mod verbs;
+mod write_amplification;
 
 use clap::Parser;
 use std::process::ExitCode;

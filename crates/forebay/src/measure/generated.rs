@@ -12,10 +12,11 @@ use std::sync::Arc;
 pub const PIECE_BYTES: u32 = 1 << 20;
 
 /// The generators as jobs, with what each shows in a line.
-pub const PRESETS: [(&str, &str); 3] = [
+pub const PRESETS: [(&str, &str); 4] = [
     ("rocksdb", "a job: db_bench on XFS in the proportions of the published run, a log, merges and discards"),
     ("mongodb", "a job: WiredTiger's journal, flushed with every commit, and its checkpoints"),
     ("ycsb", "a job: YCSB's core workloads A to F, a record being a range of the target"),
+    ("zipf", "a job: writes of blocks by Zipf's law of any skew; who is hot may change"),
 ];
 
 /// The generator that the first word of `bench` names: `ycsb`, or `ycsb:?workload=b`.

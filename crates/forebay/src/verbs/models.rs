@@ -4,6 +4,7 @@ use crate::cli::ConformanceOptions;
 use crate::finding::finding;
 use crate::output::{self, Format};
 use crate::use_cases::{self, UseCase};
+use crate::write_amplification;
 use anyhow::{Result, bail};
 use forebay_model::conformance::experiment::{Data, Effort, Experiment, Found, Value, claims};
 use forebay_model::conformance::{self, Options, Relation, Row, Use};
@@ -59,6 +60,12 @@ fn relation(relation: Relation) -> &'static str {
 /// # Errors
 /// A part that no test has; with `strict`, figures outside their limits.
 pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
+    if options.part.as_deref() == Some("wa") {
+        return write_amplification(options, format);
+    }
+    if !options.trace.is_empty() || !options.band.is_empty() || !options.spare.is_empty() {
+        bail!("--trace, --band and --spare are of wa");
+    }
     if let Some(case) = use_cases::ALL.into_iter().find(|case| options.part.as_deref() == Some(case.name)) {
         return use_case(case, options, format);
     }
@@ -139,6 +146,24 @@ fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format
     match format {
         Format::Json => output::json(use_cases::json(&found)),
         Format::Table => output::line(&use_cases::text(&found)),
+    }
+}
+
+/// The table of write amplification.
+fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<()> {
+    let of_others = options.scale.is_some() || options.seeds.is_some() || options.fast_size.is_some();
+    if of_others || options.full || options.strict || options.ios.is_some() {
+        bail!("wa takes --trace, --band and --spare: leave the others out");
+    }
+    let plan = write_amplification::Plan {
+        traces: options.trace.clone(),
+        bands_bytes: options.band.clone(),
+        spares_percent: options.spare.clone(),
+    };
+    let found = write_amplification::run(&plan, |what| eprintln!("forebay: {what}"))?;
+    match format {
+        Format::Json => output::json(write_amplification::json(&found)),
+        Format::Table => output::line(&write_amplification::text(&found)),
     }
 }
 

@@ -299,7 +299,7 @@ fn experiments_are_listed_and_one_runs() {
     let list = json(&good(&forebay(&["bench", "--list", "--output", "json"])));
     let names: Vec<&str> =
         list["experiments"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-    for name in ["qd-sweep", "snia-iops", "wait-methods", "photo-ingest", "rocksdb", "mongodb", "ycsb"] {
+    for name in ["qd-sweep", "snia-iops", "wait-methods", "photo-ingest", "rocksdb", "mongodb", "ycsb", "zipf"] {
         assert!(names.contains(&name), "{names:?}");
     }
     let result = measured(RAM, &["qd-sweep", "--quick", "--runtime", "50ms", "--depth-max", "4"]);

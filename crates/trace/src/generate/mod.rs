@@ -12,20 +12,26 @@ mod parts;
 mod rocksdb;
 mod space;
 mod ycsb;
+mod zipf;
 mod zipfian;
 
 pub use error::GenerateError;
 pub use mongodb::{Mongodb, MongodbOptions};
 pub use rocksdb::{Rocksdb, RocksdbOptions};
 pub use ycsb::{Ycsb, YcsbOptions, YcsbWorkload};
+pub use zipf::{Zipf, ZipfOptions};
 pub use zipfian::{Latest, ScrambledZipfian};
 
 use crate::Source;
 use parameters::Parameters;
 
 /// Names of the generators, with their parameters, for help.
-pub const NAMES: [(&str, &[&str]); 3] =
-    [("rocksdb", RocksdbOptions::KEYS), ("mongodb", MongodbOptions::KEYS), ("ycsb", YcsbOptions::KEYS)];
+pub const NAMES: [(&str, &[&str]); 4] = [
+    ("rocksdb", RocksdbOptions::KEYS),
+    ("mongodb", MongodbOptions::KEYS),
+    ("ycsb", YcsbOptions::KEYS),
+    ("zipf", ZipfOptions::KEYS),
+];
 
 /// Opens the generator that `text` names, `rocksdb:?scale=0.01&seed=1`; `None` where it names none.
 ///
@@ -38,11 +44,12 @@ pub fn open(text: &str) -> Option<Result<Box<dyn Source + Send>, GenerateError>>
         "rocksdb" => RocksdbOptions::parse(rest).map(|options| Box::new(Rocksdb::new(options)) as _),
         "mongodb" => MongodbOptions::parse(rest).map(|options| Box::new(Mongodb::new(options)) as _),
         "ycsb" => YcsbOptions::parse(rest).map(|options| Box::new(Ycsb::new(options)) as _),
+        "zipf" => ZipfOptions::parse(rest).map(|options| Box::new(Zipf::new(options)) as _),
         _ => return None,
     })
 }
 
-/// The text of a generator with what it leaves open filled in: `seed`, and a `scale` (of `ycsb:` `records`) that is the
+/// The text of a generator with what it leaves open filled in: `seed`, and a `scale` (of `ycsb:` `records`, of `zipf:` `size`) that is the
 /// default where the volume holds that, else the largest that it holds, else the least there is. `None` where it names no
 /// generator.
 ///
@@ -64,6 +71,10 @@ pub fn fitted(text: &str, volume_bytes: u64, seed: u64) -> Option<Result<String,
             let added = Ycsb::new(YcsbOptions { records: 1, ..options }).capacity_bytes() - options.record_bytes;
             let records = volume_bytes.saturating_sub(added) / options.record_bytes;
             with(text, "records", || records.clamp(1, options.records).to_string(), seed)
+        }),
+        "zipf" => ZipfOptions::parse(rest).map(|options| {
+            let size_bytes = options.size_bytes.min(volume_bytes / 4096 * 4096).max(4096);
+            with(text, "size", || size_bytes.to_string(), seed)
         }),
         _ => return None,
     })
@@ -118,6 +129,7 @@ mod tests {
             ("mongodb:?commit=4KiB", 1 << 40, "mongodb:?commit=4KiB&scale=0.01&seed=3"),
             ("ycsb:?record=512", 1 << 20, "ycsb:?record=512&records=2048&seed=3"),
             ("ycsb:?records=5", 1, "ycsb:?records=5&seed=3"),
+            ("zipf:?alpha=0.8", 1 << 20, "zipf:?alpha=0.8&size=1048576&seed=3"),
         ] {
             assert_eq!(fitted(text, bytes, 3).unwrap().unwrap(), wanted);
         }

@@ -1,0 +1,75 @@
+//! The policies that are compared.
+
+use super::streams::Stream;
+use forebay_placement::grouping::{AgeChain, ByOrigin, ByRate, Dac, Future, Grouping, NoSeparation, SepBit};
+use forebay_placement::log::{Log, Op, Written};
+use forebay_placement::victim::Choice;
+
+/// Groups of the oracle.
+const FUTURE_GROUPS: u8 = 6;
+
+/// Bands, space and whose data is collected first.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub band_blocks: u32,
+    /// Share of the space that may be invalid.
+    pub spare: f64,
+    pub choice: Choice,
+}
+
+/// A policy with the name that its authors gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    NoSep,
+    SepGc,
+    Dac,
+    SepBit,
+    Midas,
+    Ours,
+    Oracle,
+}
+
+impl Policy {
+    pub const ALL: [Self; 7] =
+        [Self::NoSep, Self::SepGc, Self::Dac, Self::SepBit, Self::Midas, Self::Ours, Self::Oracle];
+    /// Those that know nothing of the future, but for ours.
+    pub const OTHERS: [Self; 5] = [Self::NoSep, Self::SepGc, Self::Dac, Self::SepBit, Self::Midas];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoSep => "NoSep",
+            Self::SepGc => "SepGC",
+            Self::Dac => "DAC",
+            Self::SepBit => "SepBIT",
+            Self::Midas => "MiDAS-like",
+            Self::Ours => "ours",
+            Self::Oracle => "oracle",
+        }
+    }
+
+    /// What the stream comes to with it.
+    pub fn run(self, setting: Setting, stream: &Stream) -> Written {
+        let Setting { band_blocks, spare, .. } = setting;
+        let band = u64::from(band_blocks);
+        match self {
+            Self::NoSep => through(NoSeparation, setting, stream),
+            Self::SepGc => through(ByOrigin, setting, stream),
+            Self::Dac => through(Dac, setting, stream),
+            Self::SepBit => through(SepBit::default(), setting, stream),
+            Self::Midas => through(AgeChain::new(band, spare), setting, stream),
+            Self::Ours => through(ByRate::new(band, spare), setting, stream),
+            Self::Oracle => through(Future::new(FUTURE_GROUPS, band), setting, stream),
+        }
+    }
+}
+
+fn through(grouping: impl Grouping, setting: Setting, stream: &Stream) -> Written {
+    let mut log = Log::new(grouping, setting.choice, stream.blocks, setting.band_blocks, setting.spare);
+    for (op, dies_after) in stream.ops.iter().zip(&stream.dies_after) {
+        match *op {
+            Op::Write(block) => log.write(block, (*dies_after != u64::MAX).then_some(*dies_after)),
+            Op::Discard(block) => log.discard(block),
+        }
+    }
+    log.written()
+}

@@ -1,0 +1,165 @@
+//! Every stream, band and spare space through every policy.
+
+use super::policies::{Policy, Setting};
+use super::streams::{BUILT_IN, Stream};
+use anyhow::{Result, bail};
+use forebay_placement::victim::Choice;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bands where nothing else is asked for, in blocks: 64 blocks to 16 MiB.
+const BANDS_BLOCKS: [u32; 4] = [64, 256, 1024, 4096];
+/// Spare space where nothing else is asked for, in percent of all.
+const SPARES_PERCENT: [u32; 3] = [10, 20, 30];
+/// Bands of the log at least, of the blocks that a stream touches: with fewer the open bands are all there is.
+const BANDS_MIN: usize = 16;
+
+/// What is run.
+pub struct Plan {
+    /// Traces beside the built-in streams.
+    pub traces: Vec<String>,
+    /// Bands in bytes; none: the usual ones.
+    pub bands_bytes: Vec<u64>,
+    /// Spare space in percent; none: the usual ones.
+    pub spares_percent: Vec<u32>,
+}
+
+/// A row: a stream in bands of a size, with so much spare space.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub stream: String,
+    pub written_blocks: u64,
+    pub blocks: usize,
+    pub band_blocks: u32,
+    pub spare_percent: u32,
+    /// With the published choice of victims (cost and benefit, SepBIT, section 4.1).
+    pub published: BTreeMap<Policy, f64>,
+    /// With the engine's own choice.
+    pub own: BTreeMap<Policy, f64>,
+}
+
+/// A figure of a simulation that was made before there was this one.
+pub struct Known {
+    pub policy: Policy,
+    pub choice: Choice,
+    pub known: f64,
+    pub ours: f64,
+}
+
+/// All rows, and what was known beforehand.
+pub struct Findings {
+    pub rows: Vec<Row>,
+    pub known: Vec<Known>,
+    /// Streams and bands that were left out, each with its reason.
+    pub left_out: Vec<String>,
+}
+
+/// Zipf 1.0 over 128k blocks, ten times written, in bands of 1,024 blocks, of which 15 % may be invalid: greedy, and by cost and
+/// benefit (models-and-placement.md).
+const KNOWN: [(Policy, f64, f64); 5] = [
+    (Policy::NoSep, 4.84, 4.83),
+    (Policy::SepGc, 3.20, 2.66),
+    (Policy::Dac, 3.60, 3.39),
+    (Policy::SepBit, 2.72, 2.52),
+    (Policy::Oracle, 2.10, 2.08),
+];
+const KNOWN_STREAM: &str = "zipf:?alpha=1";
+
+/// Runs all of it, on as many threads as there are processors, at most 8.
+///
+/// # Errors
+/// A trace that cannot be read; a size that no band can have.
+pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
+    let bands = bands(plan)?;
+    let spares = spares(plan)?;
+    let names = BUILT_IN.iter().map(|name| (*name).to_owned()).chain(plan.traces.iter().cloned());
+    let mut found = Findings { rows: Vec::new(), known: Vec::new(), left_out: Vec::new() };
+    for name in names {
+        say(&name);
+        let stream = Stream::read(&name)?;
+        if name == KNOWN_STREAM {
+            found.known = known(&stream);
+        }
+        let mut cells = Vec::new();
+        for &band_blocks in &bands {
+            if stream.blocks < BANDS_MIN * band_blocks as usize {
+                found.left_out.push(format!(
+                    "{}: {} blocks are fewer than {BANDS_MIN} bands of {band_blocks}",
+                    stream.name, stream.blocks
+                ));
+                continue;
+            }
+            cells.extend(spares.iter().map(|&spare| (band_blocks, spare)));
+        }
+        found.rows.extend(in_parallel(&cells, |&(band_blocks, spare_percent)| row(&stream, band_blocks, spare_percent)));
+    }
+    Ok(found)
+}
+
+fn bands(plan: &Plan) -> Result<Vec<u32>> {
+    if plan.bands_bytes.is_empty() {
+        return Ok(BANDS_BLOCKS.to_vec());
+    }
+    let blocks = |&bytes: &u64| match bytes / 4096 {
+        blocks @ 8..=262_144 if bytes.is_multiple_of(4096) => Ok(blocks as u32),
+        _ => bail!("--band {bytes}: whole blocks of 4 KiB, 32 KiB to 1 GiB"),
+    };
+    plan.bands_bytes.iter().map(blocks).collect()
+}
+
+fn spares(plan: &Plan) -> Result<Vec<u32>> {
+    if plan.spares_percent.is_empty() {
+        return Ok(SPARES_PERCENT.to_vec());
+    }
+    if let Some(percent) = plan.spares_percent.iter().find(|percent| !(1..=90).contains(*percent)) {
+        bail!("--spare {percent}: 1 to 90 percent");
+    }
+    Ok(plan.spares_percent.clone())
+}
+
+fn row(stream: &Stream, band_blocks: u32, spare_percent: u32) -> Row {
+    let of = |choice| {
+        let setting = Setting { band_blocks, spare: f64::from(spare_percent) / 100.0, choice };
+        Policy::ALL.map(|policy| (policy, policy.run(setting, stream).amplification())).into_iter().collect()
+    };
+    Row {
+        stream: stream.name.clone(),
+        written_blocks: stream.written_blocks,
+        blocks: stream.blocks,
+        band_blocks,
+        spare_percent,
+        published: of(Choice::CostBenefitRoot),
+        own: of(Choice::CostBenefit),
+    }
+}
+
+fn known(stream: &Stream) -> Vec<Known> {
+    let each = |&(policy, greedy, cost_benefit): &(Policy, f64, f64)| {
+        [(Choice::Greedy, greedy), (Choice::CostBenefitRoot, cost_benefit)].map(|(choice, known)| {
+            let setting = Setting { band_blocks: 1024, spare: 0.15, choice };
+            Known { policy, choice, known, ours: policy.run(setting, stream).amplification() }
+        })
+    };
+    KNOWN.iter().flat_map(each).collect()
+}
+
+/// The results in the order of the cells.
+fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((at, cell)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    cells.get(at).map(|cell| (at, cell))
+                } {
+                    let result = work(cell);
+                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, result);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
+}

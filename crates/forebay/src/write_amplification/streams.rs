@@ -1,0 +1,124 @@
+//! The streams: what hosts write and discard, block by block.
+
+use crate::traces;
+use anyhow::{Context, Result, bail};
+use forebay_placement::log::Op;
+use forebay_trace::format::parquet::Wanted;
+use forebay_trace::{Op as TraceOp, Request};
+use std::collections::HashMap;
+
+/// What is always run: Zipf's law on an empty log, as in the figures that are held against, and on a full one; what is hot
+/// changing; a log-structured merge tree; databases.
+pub const BUILT_IN: [&str; 10] = [
+    "zipf:?alpha=0.8",
+    "zipf:?alpha=1",
+    "zipf:?alpha=1.2",
+    "zipf:?alpha=0.8&fill=1",
+    "zipf:?alpha=1&fill=1",
+    "zipf:?alpha=1.2&fill=1",
+    "zipf:?alpha=1&fill=1&shift=0.1",
+    "rocksdb:?scale=0.001",
+    "mongodb:?scale=0.0005",
+    "ycsb:?workload=a&records=131072&operations=2600000",
+];
+
+const BLOCK_BYTES: u64 = 4096;
+/// Blocks that a stream may touch, and writes and discards that are taken of it.
+const BLOCKS_MAX: usize = 1 << 24;
+const OPS_MAX: usize = 1 << 26;
+
+/// A stream.
+pub struct Stream {
+    pub name: String,
+    pub ops: Vec<Op>,
+    /// Of each of them, how many blocks hosts write until the block is overwritten or discarded; `u64::MAX` where it never is.
+    pub dies_after: Vec<u64>,
+    /// Different blocks.
+    pub blocks: usize,
+    pub written_blocks: u64,
+}
+
+impl Stream {
+    /// Reads a trace to its end.
+    ///
+    /// # Errors
+    /// It cannot be read, tells no writes, or is too large.
+    pub fn read(text: &str) -> Result<Self> {
+        let mut found = Self { name: name(text), ops: Vec::new(), dies_after: Vec::new(), blocks: 0, written_blocks: 0 };
+        let mut numbers: HashMap<(u32, u64), u32> = HashMap::new();
+        let mut is_too_large = false;
+        for trace in traces::named(text, None)? {
+            let wanted = Wanted::ALL;
+            let read = traces::read(&trace, None, wanted, None, |requests, _, _| {
+                for request in requests {
+                    found.take(request, &mut numbers);
+                }
+                is_too_large = numbers.len() > BLOCKS_MAX || found.ops.len() > OPS_MAX;
+                !is_too_large
+            })?;
+            read.whole()?;
+        }
+        if is_too_large {
+            bail!("trace {text}: over {BLOCKS_MAX} blocks or {OPS_MAX} writes and discards: take a part of it");
+        }
+        if found.written_blocks == 0 {
+            bail!("trace {text}: no writes; nothing is amplified");
+        }
+        found.blocks = numbers.len();
+        found.look_ahead().with_context(|| format!("trace {text}"))?;
+        Ok(found)
+    }
+
+    fn take(&mut self, request: &Request, numbers: &mut HashMap<(u32, u64), u32>) {
+        let (first, end) = (request.offset_bytes / BLOCK_BYTES, request.end_bytes().div_ceil(BLOCK_BYTES));
+        match request.op {
+            TraceOp::Write => {
+                for block in first..end {
+                    let next = numbers.len() as u32;
+                    let number = *numbers.entry((request.volume, block)).or_insert(next);
+                    self.ops.push(Op::Write(number));
+                    self.written_blocks += 1;
+                    if numbers.len() > BLOCKS_MAX {
+                        return;
+                    }
+                }
+            }
+            TraceOp::Discard | TraceOp::WriteZeroes => {
+                // Whole blocks only, and of those only what was written: nothing else is in the log.
+                let (first, end) = (request.offset_bytes.div_ceil(BLOCK_BYTES), request.end_bytes() / BLOCK_BYTES);
+                let known = (first..end).filter_map(|block| numbers.get(&(request.volume, block)));
+                self.ops.extend(known.map(|&number| Op::Discard(number)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes when each version dies.
+    fn look_ahead(&mut self) -> Result<()> {
+        let mut next = vec![u64::MAX; self.blocks];
+        self.dies_after = vec![u64::MAX; self.ops.len()];
+        let mut now = self.written_blocks;
+        for (op, dies_after) in self.ops.iter().zip(&mut self.dies_after).rev() {
+            let (Op::Write(block) | Op::Discard(block)) = *op;
+            let next = next.get_mut(block as usize).context("a block without a number")?;
+            if let Op::Write(_) = op {
+                now -= 1;
+                *dies_after = next.saturating_sub(now);
+                if *next == u64::MAX {
+                    *dies_after = u64::MAX;
+                }
+            }
+            *next = now;
+        }
+        Ok(())
+    }
+}
+
+/// Of a file its own name, without its folder.
+fn name(text: &str) -> String {
+    if BUILT_IN.contains(&text) || text.contains(":?") {
+        return text.to_owned();
+    }
+    let path = std::path::Path::new(text);
+    path.file_name().map_or_else(|| text.to_owned(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,57 @@
+//! SepBIT: groups by the time at which a block is inferred to be overwritten (Wang and others, "Separating Data via Block
+//! Invalidation Time Inference for Write Amplification Reduction in Log-Structured Storage", FAST 2022, algorithm 1).
+
+use super::{Collected, Grouping, Move, Placed, Write};
+
+const GROUPS: u8 = 6;
+/// Bands of the first group whose mean life says what is short.
+const BANDS_OF_MEAN: u32 = 16;
+
+/// Six groups: two of hosts, short lives and long ones; one of what outlived the short ones; three by age.
+#[derive(Clone, Copy, Debug)]
+pub struct SepBit {
+    /// Mean life of collected bands of the first group: what is shorter is short. Without end at first.
+    short: f64,
+    life_sum: f64,
+    bands: u32,
+    collected_group: u8,
+}
+
+impl Default for SepBit {
+    fn default() -> Self {
+        Self { short: f64::INFINITY, life_sum: 0.0, bands: 0, collected_group: 0 }
+    }
+}
+
+impl Grouping for SepBit {
+    fn groups(&self) -> u8 {
+        GROUPS
+    }
+
+    fn of_write(&mut self, write: &Write) -> Placed {
+        // The published queue of recent addresses is as long as the short life, and not longer than there are valid blocks.
+        let known = self.short.min(write.valid_blocks as f64);
+        Placed::group(write.over.is_none_or(|version| version.age as f64 >= known).into())
+    }
+
+    fn of_move(&mut self, moved: &Move) -> Placed {
+        if self.collected_group == 0 {
+            return Placed::group(2);
+        }
+        let age = moved.version.age as f64;
+        Placed::group(3 + u8::from(age >= 4.0 * self.short) + u8::from(age >= 16.0 * self.short))
+    }
+
+    fn collected(&mut self, band: &Collected) {
+        self.collected_group = band.group;
+        if band.group != 0 {
+            return;
+        }
+        self.life_sum += band.age as f64;
+        self.bands += 1;
+        if self.bands == BANDS_OF_MEAN {
+            self.short = self.life_sum / f64::from(BANDS_OF_MEAN);
+            (self.life_sum, self.bands) = (0.0, 0);
+        }
+    }
+}
