@@ -3,6 +3,7 @@
 use crate::grouping::{Collected, Grouping, Move, Placed, Version, Write};
 use crate::victim::{Candidate, Choice};
 
+/// The place of a block that is not valid. Others are the number of a band and of a block in it.
 const NOWHERE: u64 = u64::MAX;
 
 #[derive(Clone, Debug, Default)]
@@ -32,14 +33,15 @@ pub struct Written {
 }
 
 impl Written {
-    /// Blocks written for each block of hosts.
+    /// Blocks written for each block of hosts; not a number before the first.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         (self.host_blocks + self.moved_blocks) as f64 / self.host_blocks as f64
     }
 }
 
-/// A log.
+/// A log: bands of blocks, each written from its first block to its last, one open for each group. A full band is collected
+/// while more than the spare share of the space in use is invalid: there is no end of space, as in the published simulations.
 #[derive(Debug)]
 pub struct Log<G> {
     grouping: G,
@@ -60,7 +62,10 @@ pub struct Log<G> {
 }
 
 impl<G: Grouping> Log<G> {
-    /// A log for so many addresses.
+    /// A log for addresses from 0 to below `addresses`.
+    ///
+    /// # Panics
+    /// [`Self::write`] and [`Self::discard`] do, with an address that is not below.
     pub fn new(grouping: G, choice: Choice, addresses: usize, band_blocks: u32, spare: f64) -> Self {
         let open = vec![None; usize::from(grouping.groups())];
         Self {
@@ -81,6 +86,21 @@ impl<G: Grouping> Log<G> {
         }
     }
 
+    /// Blocks that hosts have written and not discarded.
+    pub fn valid_blocks(&self) -> u64 {
+        self.valid
+    }
+
+    /// Blocks of space that are in use: valid or not, in full bands or open ones.
+    pub fn stored_blocks(&self) -> u64 {
+        self.stored
+    }
+
+    /// Whether a block is valid.
+    pub fn holds(&self, address: u32) -> bool {
+        self.places.get(address as usize).is_some_and(|place| *place != NOWHERE)
+    }
+
     /// What was written so far.
     pub fn written(&self) -> Written {
         self.written
@@ -97,6 +117,13 @@ impl<G: Grouping> Log<G> {
 
     /// A host discards a block.
     pub fn discard(&mut self, address: u32) {
+        if let Some(version) = self.version(address) {
+            self.grouping.discarded(&version);
+            self.invalidate(address);
+        }
+    }
+
+    fn invalidate(&mut self, address: u32) {
         let place = std::mem::replace(&mut self.places[address as usize], NOWHERE);
         if place != NOWHERE {
             self.bands[(place >> 32) as usize].valid -= 1;
@@ -104,10 +131,10 @@ impl<G: Grouping> Log<G> {
         }
     }
 
-    /// A host writes a block.
+    /// A host writes a block; `dies_after` so many blocks written it will be overwritten or discarded, if somebody knows.
     pub fn write(&mut self, address: u32, dies_after: Option<u64>) {
         let over = self.version(address);
-        self.discard(address);
+        self.invalidate(address);
         let write = Write { over, dies_after, valid_blocks: self.valid };
         let placed = self.grouping.of_write(&write);
         self.written.host_blocks += 1;
@@ -169,7 +196,8 @@ impl<G: Grouping> Log<G> {
             if self.places[*address as usize] != u64::from(victim) << 32 | at {
                 continue;
             }
-            let version = Version { group, age: now - self.written_at[*address as usize], note: self.notes[*address as usize] };
+            let version =
+                Version { group, age: now - self.written_at[*address as usize], note: self.notes[*address as usize] };
             let dies_at = self.dies_at[*address as usize];
             let dies_after = (dies_at != u64::MAX).then(|| dies_at.saturating_sub(now));
             let to = self.grouping.of_move(&Move { version, dies_after });

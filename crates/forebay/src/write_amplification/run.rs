@@ -92,7 +92,9 @@ pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
             }
             cells.extend(spares.iter().map(|&spare| (band_blocks, spare)));
         }
-        found.rows.extend(in_parallel(&cells, |&(band_blocks, spare_percent)| row(&stream, band_blocks, spare_percent)));
+        found
+            .rows
+            .extend(in_parallel(&cells, |&(band_blocks, spare_percent)| row(&stream, band_blocks, spare_percent)));
     }
     Ok(found)
 }

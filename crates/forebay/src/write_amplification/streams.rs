@@ -44,7 +44,8 @@ impl Stream {
     /// # Errors
     /// It cannot be read, tells no writes, or is too large.
     pub fn read(text: &str) -> Result<Self> {
-        let mut found = Self { name: name(text), ops: Vec::new(), dies_after: Vec::new(), blocks: 0, written_blocks: 0 };
+        let mut found =
+            Self { name: name(text), ops: Vec::new(), dies_after: Vec::new(), blocks: 0, written_blocks: 0 };
         let mut numbers: HashMap<(u32, u64), u32> = HashMap::new();
         let mut is_too_large = false;
         for trace in traces::named(text, None)? {

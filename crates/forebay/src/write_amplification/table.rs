@@ -104,7 +104,9 @@ pub fn text(found: &Findings) -> String {
         ),
     ];
     parts.extend(found.left_out.iter().map(|why| format!("left out: {why}")));
-    parts.push("\nKnown before: Zipf 1.0 over 128k blocks, ten times written, bands of 1,024 blocks, 15 % spare".to_owned());
+    parts.push(
+        "\nKnown before: Zipf 1.0 over 128k blocks, ten times written, bands of 1,024 blocks, 15 % spare".to_owned(),
+    );
     parts.push(output::table(
         &["policy", "victims", "known", "here", "error"],
         2,

@@ -4,11 +4,12 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 12] = [
+pub const FLOORS: [(&str, &[&str]); 13] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
     ("device", &["block", "model", "proof"]),
+    ("placement", &[]),
     ("prism", &["block"]),
     ("trace", &["block", "prism"]),
     ("bench", &["block"]),
@@ -16,7 +17,10 @@ pub const FLOORS: [(&str, &[&str]); 12] = [
     ("sim", &["block", "model", "prism", "proof", "volume"]),
     ("export", &["block", "volume"]),
     ("harness", &["block", "proof", "device"]),
-    ("forebay", &["block", "model", "proof", "device", "prism", "trace", "bench", "volume", "sim", "export"]),
+    (
+        "forebay",
+        &["block", "model", "proof", "device", "placement", "prism", "trace", "bench", "volume", "sim", "export"],
+    ),
 ];
 
 /// Rooms in which `unsafe` may stand anywhere; elsewhere only in [`UNSAFE_FILES`].
@@ -29,7 +33,7 @@ pub const ROOMS_WITH_UNSAFE: [&str; 4] = ["block", "device", "export", "trace"];
 pub const ROOMS_WITH_ONE_UNSAFE_FILE: [&str; 1] = ["trace"];
 
 /// Rooms that never call the operating system.
-pub const PURE_ROOMS: [&str; 5] = ["volume", "prism", "model", "proof", "sim"];
+pub const PURE_ROOMS: [&str; 6] = ["volume", "placement", "prism", "model", "proof", "sim"];
 /// Clocks, threads, files, processes, sockets, and containers whose order is random.
 const IMPURE_PATHS: [&str; 10] = [
     "std::time",

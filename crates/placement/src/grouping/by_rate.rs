@@ -1,140 +1,160 @@
-//! Ours.
+//! Ours: groups by the rate at which blocks are overwritten, as far as the history of each says, and as many groups as pay.
+//!
+//! A version carries a note of [`NOTES`] values: whether a host wrote it or collection moved it, and the interval between its
+//! overwrites on a grid of powers of two. Versions with one note are a cell. How fast a cell dies is measured, not
+//! inferred: overwrites and discards for each block and unit of time. Cells with similar rates share a group.
 
-use super::{Collected, Grouping, Move, NOTES, Placed, Write};
+use super::partition::{Cell, GROUPS_MAX, Partition};
+use super::{Grouping, Move, NOTES, Placed, Version, Write};
 
-const MAX_GROUPS: usize = 8;
+const CELLS: usize = NOTES as usize;
+/// Cells of what hosts wrote; as many are of what was moved.
+const LEVELS: u8 = NOTES / 2;
+/// The level of what was written for the first time: nothing is known of it.
+const UNKNOWN: u8 = LEVELS - 1;
+/// The interval of level 0, in blocks written by hosts.
+const SHORTEST_BLOCKS: f64 = 256.0;
+/// What the last life weighs in the interval of an address, beside all lives before it.
+const LAST_LIFE_WEIGHT: f64 = 0.5;
+/// Spare space that an open band keeps from the others, as a share of a band.
+const OPEN_BAND_COST: f64 = 0.25;
+/// Groups are made anew whenever hosts have written so large a part of what is valid.
+const REGROUP_PART: f64 = 0.25;
 
-/// Groups by the rate at which a block is overwritten, as far as its history says.
+/// What is known of the versions with one note.
+#[derive(Clone, Copy, Debug, Default)]
+struct History {
+    valid: f64,
+    deaths: f64,
+    /// Sum over time of the blocks that were valid. It and the deaths halve with each regrouping.
+    block_time: f64,
+}
+
+/// Groups by the rate at which a block is overwritten.
 #[derive(Clone, Debug)]
 pub struct ByRate {
-    /// bands
     band_blocks: f64,
     spare: f64,
-    /// upper interval of level 0
-    base: f64,
-    /// weight of what was seen
-    pub weight: f64,
-    /// bands of spare space that an open band is counted as
-    pub open_cost: f64,
-    writes: [f64; NOTES as usize],
-    moves: [f64; NOTES as usize],
-    group_of: [u8; NOTES as usize],
+    cells: [History; CELLS],
+    group_of: [u8; CELLS],
     since: u64,
     valid: f64,
-    seed: u64,
+    rounding: u64,
 }
 
 impl ByRate {
-    /// new
+    /// Groups of a log in bands of so many blocks, of which such a share is spare.
     #[must_use]
     pub fn new(band_blocks: u64, spare: f64) -> Self {
-        let v = |name: &str, d: f64| std::env::var(name).ok().and_then(|t| t.parse().ok()).unwrap_or(d);
-        let (weight, open_cost) = (v("W", 0.3), v("C", 0.25));
         Self {
             band_blocks: band_blocks as f64,
             spare,
-            base: 256.0,
-            weight,
-            open_cost,
-            writes: [0.0; NOTES as usize],
-            moves: [0.0; NOTES as usize],
-            group_of: [0; NOTES as usize],
+            cells: [History::default(); CELLS],
+            group_of: std::array::from_fn(|cell| u8::from(cell >= usize::from(LEVELS))),
             since: 0,
             valid: 0.0,
-            seed: 1,
+            rounding: 0,
         }
     }
-    fn chance(&mut self) -> f64 {
-        self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.seed >> 40) as f64 / (1u64 << 24) as f64
+
+    /// The level of an interval: up or down as often as keeps the mean of the logarithm, so that an interval that grows
+    /// by less than a level still grows.
+    fn level(&mut self, interval: f64) -> u8 {
+        let level = (interval / SHORTEST_BLOCKS).log2().clamp(0.0, f64::from(UNKNOWN - 1));
+        // The golden ratio's multiples are spread evenly over a unit (Knuth, volume 3, section 6.4): no randomness is needed.
+        self.rounding = self.rounding.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let threshold = (self.rounding >> 11) as f64 / (1u64 << 53) as f64;
+        let up = u8::from(threshold < level.fract());
+        (level as u8 + up).min(UNKNOWN - 1)
     }
-    fn interval(&self, note: u8) -> f64 {
-        self.base * 2f64.powi(i32::from(note))
+
+    fn died(&mut self, version: Version) {
+        let cell = &mut self.cells[usize::from(version.note)];
+        cell.valid -= 1.0;
+        cell.deaths += 1.0;
     }
-    fn note(&mut self, interval: f64) -> u8 {
-        let level = (interval / self.base).log2().clamp(0.0, f64::from(NOTES - 1));
-        let low = level.floor();
-        let up = self.chance() < level - low;
-        (low as u8 + u8::from(up)).min(NOTES - 1)
+
+    fn placed(&mut self, note: u8) -> Placed {
+        self.cells[usize::from(note)].valid += 1.0;
+        Placed { group: self.group_of[usize::from(note)], note }
     }
-    fn regroup(&mut self) {
-        const L: usize = NOTES as usize;
-        let total: f64 = self.writes.iter().sum();
-        let rates: Vec<f64> = self.writes.iter().map(|w| w / total).collect();
-        let mut held: Vec<f64> = rates.iter().zip(0..).map(|(r, n)| r * self.interval(n)).collect();
-        let sum: f64 = held.iter().sum();
-        // Blocks that were not overwritten yet count as the coldest.
-        if sum < self.valid { held[L - 1] += self.valid - sum } else { for h in &mut held { *h *= self.valid / sum } }
+
+    /// Measures the rates and cuts the cells into groups anew.
+    fn regroup(&mut self, passed: f64) {
+        let mut cells = [Cell::default(); CELLS];
+        for (note, (cell, history)) in (0..NOTES).zip(cells.iter_mut().zip(&mut self.cells)) {
+            history.block_time = history.block_time / 2.0 + history.valid * passed;
+            // As if one death had been seen in one interval: what the note says, until there is evidence.
+            let rate = (history.deaths + 1.0) / (history.block_time + interval(note));
+            history.deaths /= 2.0;
+            *cell = Cell { note, rate, valid: history.valid };
+        }
+        let (of_hosts, of_moves) = cells.split_at(usize::from(LEVELS));
+        let (of_hosts, of_moves) = (Partition::new(of_hosts), Partition::new(of_moves));
         let spare = self.spare / (1.0 - self.spare) * self.valid;
-        // best[g][l]: least sum of roots of levels below l in g groups.
-        let mut best = vec![[f64::INFINITY; L + 1]; MAX_GROUPS + 1];
-        let mut cut = vec![[0usize; L + 1]; MAX_GROUPS + 1];
-        best[0][0] = 0.0;
-        for g in 1..=MAX_GROUPS {
-            for l in 1..=L {
-                let (mut r, mut h) = (0.0, 0.0);
-                for from in (0..l).rev() {
-                    r += rates[from];
-                    h += held[from];
-                    let cost = best[g - 1][from] + (r * h).sqrt();
-                    if cost < best[g][l] { best[g][l] = cost; cut[g][l] = from; }
-                }
+        // What is moved out of groups between which the spare space is shared for the least sum: each group i moves about
+        // rate_i valid_i² / spare_i, and by Cauchy's inequality the sum is at least (Σ valid_i √rate_i)² over all the space.
+        let cost = |hosts: usize, moves: usize| {
+            let left = spare - OPEN_BAND_COST * (hosts + moves) as f64 * self.band_blocks;
+            let roots = of_hosts.cost(hosts) + of_moves.cost(moves);
+            if left > 0.0 { roots * roots / left } else { f64::INFINITY }
+        };
+        let (mut hosts, mut moves) = (1, 1);
+        for counts in (1..=GROUPS_MAX).flat_map(|hosts| (1..=GROUPS_MAX).map(move |moves| (hosts, moves))) {
+            if cost(counts.0, counts.1) < cost(hosts, moves) {
+                (hosts, moves) = counts;
             }
         }
-        let cost = |g: usize| {
-            let left = spare - self.open_cost * g as f64 * self.band_blocks;
-            if left <= 0.0 { f64::INFINITY } else { best[g][L] * best[g][L] / left }
-        };
-        let mut groups = 1;
-        for g in 2..=MAX_GROUPS { if cost(g) < cost(groups) { groups = g } }
-        let mut l = L;
-        for g in (1..=groups).rev() {
-            let from = cut[g][l];
-            for level in from..l { self.group_of[level] = (g - 1) as u8 }
-            l = from;
+        let of_hosts = of_hosts.groups(hosts).map(|(note, group)| (note, group as u8));
+        let of_moves = of_moves.groups(moves).map(|(note, group)| (note, (hosts + group) as u8));
+        for (note, group) in of_hosts.chain(of_moves) {
+            self.group_of[usize::from(note)] = group;
         }
-        if std::env::var("SHOW").is_ok() { println!("    groups {:?} valid {} rates {:.3?}", self.group_of, self.valid, rates); }
-        for w in &mut self.writes { *w *= 0.5 }
     }
+}
+
+/// The interval between overwrites that a note stands for, in blocks written by hosts.
+fn interval(note: u8) -> f64 {
+    SHORTEST_BLOCKS * f64::from(note % LEVELS).exp2()
+}
+
+fn is_known(note: u8) -> bool {
+    note % LEVELS != UNKNOWN
 }
 
 impl Grouping for ByRate {
     fn groups(&self) -> u8 {
-        MAX_GROUPS as u8
+        2 * GROUPS_MAX as u8
     }
 
     fn of_write(&mut self, write: &Write) -> Placed {
         self.valid = write.valid_blocks as f64 + 1.0;
         self.since += 1;
-        if self.since as f64 >= (self.valid / 4.0).max(self.band_blocks) {
+        if self.since as f64 >= (self.valid * REGROUP_PART).max(self.band_blocks) {
+            self.regroup(self.since as f64);
             self.since = 0;
-            self.regroup();
         }
-        let note = match write.over {
-            None => NOTES - 1,
-            Some(version) if version.note == NOTES - 1 => self.note(version.age as f64),
-            Some(version) => {
-                let interval = (1.0 - self.weight) * self.interval(version.note) + self.weight * version.age as f64;
-                self.note(interval)
-            }
+        let Some(version) = write.over else { return self.placed(UNKNOWN) };
+        self.died(version);
+        let life = version.age as f64;
+        let level = if is_known(version.note) {
+            self.level((1.0 - LAST_LIFE_WEIGHT) * interval(version.note) + LAST_LIFE_WEIGHT * life)
+        } else {
+            self.level(life)
         };
-        self.writes[usize::from(note)] += 1.0;
-        Placed { group: self.group_of[usize::from(note)], note }
+        self.placed(level)
     }
 
     fn of_move(&mut self, moved: &Move) -> Placed {
-        let version = moved.version;
-        let before = self.interval(version.note);
-        let age = version.age as f64;
-        let note = if age <= before {
-            version.note
-        } else {
-            let interval = (1.0 - self.weight) * before + self.weight * age;
-            self.note(interval)
-        };
-        self.moves[usize::from(note)] += 1.0;
-        Placed { group: self.group_of[usize::from(note)], note }
+        let Version { note, age, .. } = moved.version;
+        self.cells[usize::from(note)].valid -= 1.0;
+        let age = age as f64;
+        // What has lived for longer than its interval is overwritten less often than its history says.
+        let level = if is_known(note) && age <= interval(note) { note % LEVELS } else { self.level(age) };
+        self.placed(LEVELS + level)
     }
 
-    fn collected(&mut self, _band: &Collected) {}
+    fn discarded(&mut self, version: &Version) {
+        self.died(*version);
+    }
 }

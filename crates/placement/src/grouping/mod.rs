@@ -1,21 +1,21 @@
 //! Which group a block is written into: one open band for each group.
 
+mod age_chain;
 mod by_origin;
+mod by_rate;
 mod dac;
 mod future;
-mod age_chain;
 mod no_separation;
-mod by_rate;
+mod partition;
 mod sepbit;
 
 pub use age_chain::AgeChain;
 pub use by_origin::ByOrigin;
+pub use by_rate::ByRate;
 pub use dac::Dac;
 pub use future::Future;
 pub use no_separation::NoSeparation;
-pub use by_rate::ByRate;
 pub use sepbit::SepBit;
-
 
 /// A version of a block that hosts have overwritten, or that collection moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct Placed {
     pub note: u8,
 }
 
-/// Values of a note: it has to fit into four bits of a map entry.
-pub const NOTES: u8 = 16;
+/// Values of a note: five bits beside each block.
+pub const NOTES: u8 = 32;
 
 impl Placed {
     /// In a group, nothing noted.
@@ -85,6 +85,8 @@ pub trait Grouping {
     fn of_write(&mut self, write: &Write) -> Placed;
     /// Where a block goes that is moved.
     fn of_move(&mut self, moved: &Move) -> Placed;
+    /// A host discards a block.
+    fn discarded(&mut self, _version: &Version) {}
     /// A band is collected: its blocks are moved next.
     fn collected(&mut self, _band: &Collected) {}
 }

@@ -1,0 +1,118 @@
+//! The best way to cut cells, in the order of their rates, into so many groups.
+
+/// Groups at most.
+pub const GROUPS_MAX: usize = 6;
+
+/// Versions of which the same is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// Their note.
+    pub note: u8,
+    /// Deaths for each block and unit of time.
+    pub rate: f64,
+    /// Blocks.
+    pub valid: f64,
+}
+
+/// The cuts for each number of groups up to [`GROUPS_MAX`]: those with the least sum over groups of the square root of
+/// (deaths for each unit of time x blocks). By dynamic programming over the cells in the order of their rates.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    cells: Vec<Cell>,
+    /// Of each number of groups, and of each number of cells taken, the least sum.
+    best: Vec<Vec<f64>>,
+    /// Where the last of these groups begins.
+    cut: Vec<Vec<usize>>,
+}
+
+impl Partition {
+    /// Looks at all cuts of these cells.
+    pub fn new(cells: &[Cell]) -> Self {
+        let mut cells = cells.to_vec();
+        cells.sort_by(|a, b| b.rate.total_cmp(&a.rate).then(a.note.cmp(&b.note)));
+        let mut best = vec![vec![f64::INFINITY; cells.len() + 1]; GROUPS_MAX + 1];
+        let mut cut = vec![vec![0; cells.len() + 1]; GROUPS_MAX + 1];
+        best[0][0] = 0.0;
+        for groups in 1..=GROUPS_MAX {
+            for end in 1..=cells.len() {
+                let (mut deaths, mut valid) = (0.0, 0.0);
+                for from in (0..end).rev() {
+                    deaths += cells[from].rate * cells[from].valid;
+                    valid += cells[from].valid;
+                    let sum = best[groups - 1][from] + (deaths * valid).sqrt();
+                    if sum < best[groups][end] {
+                        (best[groups][end], cut[groups][end]) = (sum, from);
+                    }
+                }
+            }
+        }
+        Self { cells, best, cut }
+    }
+
+    /// The least sum with so many groups; without end where there are fewer cells.
+    pub fn cost(&self, groups: usize) -> f64 {
+        self.best[groups][self.cells.len()]
+    }
+
+    /// The note of each cell with its group, the fastest group first.
+    pub fn groups(&self, groups: usize) -> impl Iterator<Item = (u8, usize)> {
+        let mut starts = vec![0; groups];
+        let mut end = self.cells.len();
+        for group in (0..groups).rev() {
+            end = self.cut[group + 1][end];
+            starts[group] = end;
+        }
+        let group_at = move |at: usize| starts.iter().rposition(|&start| start <= at).unwrap_or(0);
+        self.cells.iter().enumerate().map(move |(at, cell)| (cell.note, group_at(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(note: u8, rate: f64, valid: f64) -> Cell {
+        Cell { note, rate, valid }
+    }
+
+    #[test]
+    fn two_kinds_of_rates_are_parted_where_they_differ() {
+        let cells = [cell(0, 1.0, 10.0), cell(1, 0.001, 100.0), cell(2, 0.9, 10.0), cell(3, 0.0011, 100.0)];
+        let partition = Partition::new(&cells);
+        let mut groups: Vec<_> = partition.groups(2).collect();
+        groups.sort_unstable();
+        assert_eq!(groups, [(0, 0), (1, 1), (2, 0), (3, 1)]);
+        assert!(partition.cost(2) < 0.7 * partition.cost(1), "{} {}", partition.cost(2), partition.cost(1));
+    }
+
+    #[test]
+    fn cuts_are_the_best_of_all() {
+        // Fractions of the golden ratio: rates and sizes without any order.
+        let fraction = |n: u32| (f64::from(n) * 0.618_033_988_75).fract();
+        let cells: Vec<Cell> = (0..9).map(|n| cell(n as u8, fraction(n + 1), 100.0 * fraction(7 * n + 3))).collect();
+        let mut sorted = cells.clone();
+        sorted.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        let of = |cells: &[Cell]| {
+            let deaths: f64 = cells.iter().map(|cell| cell.rate * cell.valid).sum();
+            (deaths * cells.iter().map(|cell| cell.valid).sum::<f64>()).sqrt()
+        };
+        let least = (1..9).flat_map(|a| (a + 1..9).map(move |b| (a, b)));
+        let least =
+            least.map(|(a, b)| of(&sorted[..a]) + of(&sorted[a..b]) + of(&sorted[b..])).fold(f64::INFINITY, f64::min);
+        let partition = Partition::new(&cells);
+        assert!((partition.cost(3) - least).abs() < 1e-9, "{} is not {least}", partition.cost(3));
+        // The groups are what the cost says.
+        let mut parts = vec![Vec::new(); 3];
+        for (note, group) in partition.groups(3) {
+            parts[group].push(cells[usize::from(note)]);
+        }
+        let sum: f64 = parts.iter().map(|part| of(part)).sum();
+        assert!((sum - least).abs() < 1e-9, "{sum} is not {least}");
+    }
+
+    #[test]
+    fn no_more_groups_than_cells() {
+        let partition = Partition::new(&[cell(0, 1.0, 1.0), cell(1, 2.0, 1.0)]);
+        assert!(partition.cost(2).is_finite() && partition.cost(3).is_infinite());
+    }
+}
