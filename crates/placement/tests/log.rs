@@ -213,7 +213,7 @@ fn groups_by_rate_part_hot_from_cold() {
         amplification(Any(policy), hot_and_cold(20 * BLOCKS as usize, BLOCKS), BLOCKS)
     };
     let (none, sepbit, ours) =
-        (of(Box::new(NoSeparation)), of(Box::new(SepBit::default())), of(Box::new(ByRate::new(64, 0.15))));
+        (of(Box::new(NoSeparation)), of(Box::<SepBit>::default()), of(Box::new(ByRate::new(64, 0.15))));
     assert!(ours < 0.75 * none, "ours {ours}, nothing parted {none}");
     assert!(ours < 0.95 * sepbit, "ours {ours}, SepBIT {sepbit}");
 }
