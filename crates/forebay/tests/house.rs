@@ -159,7 +159,11 @@ fn imports_form_no_circle() {
     for room in rooms() {
         let sources = products(&room);
         let imports = imports::imports(&sources);
-        assert!(imports.len() > 4 * sources.len() || sources.len() < 12, "{room}: {} imports: nothing was checked", imports.len());
+        assert!(
+            imports.len() > 4 * sources.len() || sources.len() < 12,
+            "{room}: {} imports: nothing was checked",
+            imports.len()
+        );
         let circles = imports::circles(&imports);
         let files: usize = circles.iter().map(|circle| circle.files).sum();
         let left = CIRCLES_LEFT.iter().find(|(name, _)| *name == room).map_or(0, |(_, files)| *files);
