@@ -414,6 +414,9 @@ pub struct ConformanceOptions {
     /// Of wa: a trace or a generator beside the built-in ones; may be repeated
     #[arg(long, value_name = "TRACE")]
     pub trace: Vec<String>,
+    /// Of wa: only what --trace names, without the built-in ones
+    #[arg(long, requires = "trace")]
+    pub only: bool,
     /// Of wa: only bands of so much data, such as 4MiB; may be repeated
     #[arg(long, value_name = "SIZE", value_parser = forebay_block::size::parse_size_bytes)]
     pub band: Vec<u64>,

@@ -153,10 +153,11 @@ fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format
 fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<()> {
     let of_others = options.scale.is_some() || options.seeds.is_some() || options.fast_size.is_some();
     if of_others || options.full || options.strict || options.ios.is_some() {
-        bail!("wa takes --trace, --band and --spare: leave the others out");
+        bail!("wa takes --trace, --only, --band and --spare: leave the others out");
     }
     let plan = write_amplification::Plan {
         traces: options.trace.clone(),
+        without_built_in: options.only,
         bands_bytes: options.band.clone(),
         spares_percent: options.spare.clone(),
     };

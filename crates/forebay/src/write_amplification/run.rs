@@ -19,6 +19,8 @@ const BANDS_MIN: usize = 16;
 pub struct Plan {
     /// Traces beside the built-in streams.
     pub traces: Vec<String>,
+    /// Only the traces.
+    pub without_built_in: bool,
     /// Bands in bytes; none: the usual ones.
     pub bands_bytes: Vec<u64>,
     /// Spare space in percent; none: the usual ones.
@@ -73,7 +75,8 @@ const KNOWN_STREAM: &str = "zipf:?alpha=1";
 pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
     let bands = bands(plan)?;
     let spares = spares(plan)?;
-    let names = BUILT_IN.iter().map(|name| (*name).to_owned()).chain(plan.traces.iter().cloned());
+    let built_in: &[&str] = if plan.without_built_in { &[] } else { &BUILT_IN };
+    let names = built_in.iter().map(|name| (*name).to_owned()).chain(plan.traces.iter().cloned());
     let mut found = Findings { rows: Vec::new(), known: Vec::new(), left_out: Vec::new() };
     for name in names {
         say(&name);
