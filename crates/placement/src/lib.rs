@@ -6,4 +6,5 @@
 
 pub mod grouping;
 pub mod log;
+pub mod stay;
 pub mod victim;

@@ -1,0 +1,320 @@
+//! How long data stays on the fast tier, by measured benefit.
+//!
+//! Writes are put into groups by what is known when they come: their class, how long the last data lived that lay in the same
+//! region, and how old was what the host has just read in large requests (what a compaction or a copy writes lives about
+//! as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed wherever they lie, and says
+//! which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write is told
+//! how long it is to stay, or to pass by.
+
+pub mod ages;
+pub mod lives;
+mod regions;
+mod sample;
+pub mod share;
+
+use ages::Ages;
+use lives::{Lives, Point};
+use regions::{BYTES_PER_REGION, Regions};
+use sample::{BYTES_PER_BLOCK, Sample};
+use share::{Segment, Share};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Most groups.
+const GROUPS_MAX: usize = 512;
+/// Memory of a group, in bytes, with its entry in the list of groups.
+const BYTES_PER_GROUP: u64 = (size_of::<Group>() + size_of::<Lives>() + 64) as u64;
+/// Blocks of a request from which on it counts as a large one: what copies and compactions use.
+const LARGE_BLOCKS: u64 = 16;
+/// Large writes after a large read from which on that says nothing of them any more.
+const WRITES_AFTER_READ: u32 = 2;
+/// The tier is shared out anew whenever so many tiers' worth were written.
+const PLANS_PER_TIER: u64 = 4;
+/// What the past counts for, from one plan to the next: half after some three tiers' worth of writes.
+const FADE: f32 = 0.95;
+/// Part of the room that is shared out: at first, at least, at most. It moves so that hardly anything leaves before its time.
+const ROOM_PARTS: (f64, f64, f64) = (0.95, 0.75, 1.0);
+/// Share of what is written that may leave before its time.
+const EARLY_MAX: f64 = 0.002;
+
+/// What a group is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Traits {
+    /// The class, by its number.
+    pub class: u8,
+    /// Octave of the last life in the region, from 1 ([`Ages::octave`]); 0: unknown.
+    pub region_life: u8,
+    /// Octave of the age of what was just read, from 1; 0: nothing was.
+    pub read_age: u8,
+}
+
+/// How long a write is to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// On the fast tier, for as long as so many blocks are written; then it may go, where room is needed.
+    Blocks(u64),
+    /// It saves nothing there, or less than it costs.
+    PassBy,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    traits: Traits,
+    /// Blocks written lately.
+    written: f64,
+    share: Share,
+    /// Error diffusion instead of chance: what the part that stays long is owed.
+    owed: f64,
+}
+
+/// What is known of a group, for who looks at it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupLook {
+    /// What it is known by.
+    pub traits: Traits,
+    /// Its part of what was written lately.
+    pub written_part: f64,
+    /// Blocks that live, on both tiers, as far as a sample says.
+    pub living_blocks: u64,
+    /// Half of its blocks die by this age, in blocks written by hosts.
+    pub median_life_blocks: Option<u64>,
+    /// The share that dies before it has to go.
+    pub saved_part: f64,
+    /// How long it stays.
+    pub share: Share,
+}
+
+/// The policy. See the module.
+#[derive(Clone, Debug)]
+pub struct Stays {
+    ages: Ages,
+    tier_blocks: u64,
+    regions: Regions,
+    sample: Sample,
+    numbers: BTreeMap<Traits, u16>,
+    groups: Vec<Group>,
+    lives: Vec<Lives>,
+    groups_max: usize,
+    /// Octave of the age of what was read last in a large request, from 1; 0: none was lately.
+    read_age: u8,
+    writes_since_read: u32,
+    /// Written since the last plan, and when the next is due.
+    plan_at: u64,
+    planned_at: u64,
+    /// There was room for all that saves anything.
+    has_room: bool,
+    is_planned: bool,
+    room_part: f64,
+    price: f64,
+}
+
+/// Memory that is used of a budget: samples, regions, groups, an equal part each as far as each can use it.
+fn counts(memory_bytes: u64) -> (usize, usize, usize) {
+    let third = memory_bytes / 3;
+    let groups = (third / BYTES_PER_GROUP).clamp(16, GROUPS_MAX as u64);
+    ((third / BYTES_PER_BLOCK) as usize, (third / BYTES_PER_REGION) as usize, groups as usize)
+}
+
+impl Stays {
+    /// For a fast tier of so many blocks, disks of so many, and so much memory.
+    #[must_use]
+    pub fn new(tier_blocks: u64, disks_blocks: u64, memory_bytes: u64) -> Self {
+        let (samples, regions, groups_max) = counts(memory_bytes);
+        let tier_blocks = tier_blocks.max(1);
+        Self {
+            ages: Ages::of_tier(tier_blocks),
+            tier_blocks,
+            regions: Regions::new(regions, disks_blocks, tier_blocks),
+            sample: Sample::new(samples),
+            numbers: BTreeMap::new(),
+            groups: Vec::new(),
+            lives: Vec::new(),
+            groups_max,
+            read_age: 0,
+            writes_since_read: 0,
+            plan_at: 0,
+            planned_at: 0,
+            has_room: true,
+            is_planned: false,
+            room_part: ROOM_PARTS.0,
+            price: 0.0,
+        }
+    }
+
+    /// A host reads. `now` counts the blocks that hosts have written, here and below.
+    pub fn read(&mut self, disk: u16, block: u64, blocks: u64, now: u64) {
+        if blocks >= LARGE_BLOCKS {
+            self.read_age = self.regions.age(disk, block, now).map_or(0, |age| self.ages.octave(age) + 1);
+            self.writes_since_read = 0;
+        }
+    }
+
+    /// The group of what is written from a block on.
+    pub fn group(&mut self, class: u8, disk: u16, block: u64) -> u16 {
+        let read_age = if self.writes_since_read <= WRITES_AFTER_READ { self.read_age } else { 0 };
+        let traits = Traits { class, region_life: self.regions.life(disk, block), read_age };
+        if let Some(&number) = self.numbers.get(&traits) {
+            return number;
+        }
+        // Where there are as many groups as may be, what is new is what is known least of: one of its class, else of any.
+        let number = if self.groups.len() < self.groups_max {
+            self.groups.push(Group { traits, written: 0.0, share: Share::default(), owed: 0.0 });
+            self.lives.push(Lives::default());
+            (self.groups.len() - 1) as u16
+        } else {
+            let of_class = self.groups.iter().position(|group| group.traits.class == class);
+            return of_class.unwrap_or(0) as u16;
+        };
+        self.numbers.insert(traits, number);
+        number
+    }
+
+    /// How long a write of a group is to stay.
+    pub fn stay(&mut self, group: u16) -> Stay {
+        let Some(group) = self.groups.get_mut(usize::from(group)).filter(|_| self.is_planned) else {
+            return Stay::Blocks(0);
+        };
+        let share = group.share;
+        if share.long_blocks == 0 {
+            let passes = !self.has_room || self.price > 0.0;
+            return if passes { Stay::PassBy } else { Stay::Blocks(0) };
+        }
+        group.owed += share.part_long;
+        let stays_long = group.owed >= 1.0;
+        group.owed -= f64::from(u8::from(stays_long));
+        match if stays_long { share.long_blocks } else { share.short_blocks } {
+            0 => Stay::PassBy,
+            blocks => Stay::Blocks(blocks),
+        }
+    }
+
+    /// A host wrote these blocks, of a group.
+    pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: u16, now: u64) {
+        self.died(disk, blocks.clone(), now);
+        let count = blocks.end - blocks.start;
+        if count >= LARGE_BLOCKS {
+            self.writes_since_read = self.writes_since_read.saturating_add(1);
+        }
+        self.regions.written(disk, blocks.start, now);
+        self.sample.written(disk, blocks, now, group);
+        if let Some(group) = self.groups.get_mut(usize::from(group)) {
+            group.written += count as f64;
+        }
+    }
+
+    /// A host discarded these blocks, or wrote zeros there.
+    pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
+        let first = blocks.start;
+        if let Some(life) = self.sample.died(disk, blocks, now, self.ages, &mut self.lives) {
+            self.regions.died(disk, first, life, self.ages);
+        }
+    }
+
+    /// Whether it is time to share the tier out anew.
+    #[must_use]
+    pub fn is_due(&self, now: u64) -> bool {
+        now >= self.plan_at
+    }
+
+    /// Shares `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should. Takes some
+    /// hundred microseconds, and allocates; once for a quarter of a tier's worth of writes.
+    pub fn plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
+        let passed = now.saturating_sub(self.planned_at);
+        self.planned_at = now;
+        // Sooner while all is new.
+        self.plan_at = now + (self.tier_blocks / PLANS_PER_TIER).min(now / 2).max(self.tier_blocks / 64).max(1);
+        self.sample.count(now, self.ages, &mut self.lives);
+        if now > 2 * self.tier_blocks && passed > 0 {
+            let is_early = early_blocks as f64 > EARLY_MAX * passed as f64;
+            let factor = if is_early { 0.985 } else { 1.004 };
+            self.room_part = (self.room_part * factor).clamp(ROOM_PARTS.1, ROOM_PARTS.2);
+        }
+        let of_classes = self.of_classes();
+        let all: f64 = self.groups.iter().map(|group| group.written).sum();
+        let (mut segments, mut hull, mut curve) = (Vec::new(), Vec::new(), Vec::<Point>::new());
+        for (number, (group, lives)) in (0u16..).zip(self.groups.iter().zip(&self.lives)) {
+            if group.written <= 0.0 {
+                continue;
+            }
+            let Some(prior) = of_classes.get(&group.traits.class) else { continue };
+            curve.clear();
+            lives.curve(prior, self.ages, |point| curve.push(point));
+            share::cut(number, group.written / all, self.price, &curve, &mut hull, &mut segments);
+        }
+        self.groups.iter_mut().for_each(|group| group.share = Share::default());
+        let groups = &mut self.groups;
+        let left = share::fill(room_blocks as f64 * self.room_part, &mut segments, |number, share| {
+            groups[usize::from(number)].share = share;
+        });
+        self.has_room = left > 0.0;
+        self.is_planned = true;
+        self.groups.iter_mut().for_each(|group| group.written *= f64::from(FADE));
+        self.lives.iter_mut().for_each(|lives| lives.fade(FADE));
+    }
+
+    /// Sets what staging a block costs, as a share of a write to the capacity tier saved, from 0 to below 1: where the fast
+    /// tier would be worn first.
+    pub fn set_price(&mut self, price: f64) {
+        self.price = price.clamp(0.0, 0.99);
+    }
+
+    /// What staging a block costs.
+    #[must_use]
+    pub fn price(&self) -> f64 {
+        self.price
+    }
+
+    /// The lives of all groups of a class together.
+    fn of_classes(&self) -> BTreeMap<u8, Lives> {
+        let mut of_classes = BTreeMap::new();
+        for (group, lives) in self.groups.iter().zip(&self.lives) {
+            of_classes.entry(group.traits.class).or_insert_with(Lives::default).add(lives);
+        }
+        of_classes
+    }
+
+    /// All groups that were written to lately, those with the most first.
+    #[must_use]
+    pub fn look(&self) -> Vec<GroupLook> {
+        let of_classes = self.of_classes();
+        let all: f64 = self.groups.iter().map(|group| group.written).sum();
+        let mut living = vec![0u64; self.groups.len()];
+        self.sample.count_groups(|group| {
+            if let Some(count) = living.get_mut(usize::from(group)) {
+                *count += self.sample.one_of();
+            }
+        });
+        let none = Lives::default();
+        let mut looks: Vec<GroupLook> = self
+            .groups
+            .iter()
+            .zip(&self.lives)
+            .zip(living)
+            .filter(|((group, _), _)| group.written >= 1.0)
+            .map(|((group, lives), living_blocks)| {
+                let prior = of_classes.get(&group.traits.class).unwrap_or(&none);
+                let dead_by = |age| {
+                    let mut dead = 0.0;
+                    lives.curve(prior, self.ages, |point| {
+                        dead = if point.age_blocks <= age { point.dead } else { dead }
+                    });
+                    dead
+                };
+                let (short, long) = (dead_by(group.share.short_blocks), dead_by(group.share.long_blocks));
+                GroupLook {
+                    traits: group.traits,
+                    written_part: group.written / all,
+                    living_blocks,
+                    median_life_blocks: lives.median_blocks(prior, self.ages),
+                    saved_part: short + (long - short) * group.share.part_long,
+                    share: group.share,
+                }
+            })
+            .collect();
+        looks.sort_by(|a, b| b.written_part.total_cmp(&a.written_part));
+        looks
+    }
+}
+
+#[cfg(test)]
+mod tests;

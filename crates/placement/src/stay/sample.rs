@@ -1,0 +1,170 @@
+//! A sample of blocks whose lives are followed, chosen by their addresses (as SHARDS does: Waldspurger, FAST'15): of bounded
+//! size, whatever there is to follow.
+
+use super::ages::Ages;
+use super::lives::Lives;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Memory of one block that is followed, in bytes: key and value in a B-tree whose nodes are two thirds full.
+pub const BYTES_PER_BLOCK: u64 = 60;
+
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    written_at: u64,
+    /// Up to here its life is in the counts of its group.
+    counted_to: u64,
+    group: u16,
+}
+
+/// The blocks that are followed.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    blocks: BTreeMap<(u16, u64), Followed>,
+    blocks_max: usize,
+    /// Blocks whose hash has so many zeros at its end are followed.
+    zeros: u32,
+}
+
+/// Spreads addresses evenly (the finalizer of SplitMix64, Steele and others, 2014).
+fn hash(disk: u16, block: u64) -> u64 {
+    let mut bits = block ^ u64::from(disk) << 48;
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+impl Sample {
+    /// Of at most so many blocks.
+    #[must_use]
+    pub fn new(blocks_max: usize) -> Self {
+        Self { blocks: BTreeMap::new(), blocks_max: blocks_max.max(1), zeros: 0 }
+    }
+
+    /// Blocks that are followed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Blocks of which one is followed on average.
+    #[must_use]
+    pub fn one_of(&self) -> u64 {
+        1 << self.zeros
+    }
+
+    /// What lay in these blocks is gone. Returns the last life that ended.
+    pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64, ages: Ages, lives: &mut [Lives]) -> Option<u64> {
+        let mut last = None;
+        while let Some((&key, _)) = self.blocks.range((disk, blocks.start)..(disk, blocks.end)).next() {
+            let Some(followed) = self.blocks.remove(&key) else { break };
+            let age = now.saturating_sub(followed.written_at);
+            if let Some(lives) = lives.get_mut(usize::from(followed.group)) {
+                lives.observed(ages, followed.counted_to.saturating_sub(followed.written_at), age);
+                lives.died(ages, age);
+            }
+            last = Some(age);
+        }
+        last
+    }
+
+    /// These blocks were written, what lay there before being gone already. Allocates for one block of [`Self::one_of`].
+    pub fn written(&mut self, disk: u16, blocks: Range<u64>, now: u64, group: u16) {
+        for block in blocks {
+            if hash(disk, block).trailing_zeros() >= self.zeros {
+                self.blocks.insert((disk, block), Followed { written_at: now, counted_to: now, group });
+            }
+        }
+        while self.blocks.len() > self.blocks_max {
+            self.zeros += 1;
+            let zeros = self.zeros;
+            self.blocks.retain(|&(disk, block), _| hash(disk, block).trailing_zeros() >= zeros);
+        }
+    }
+
+    /// Counts the lives that go on up to now.
+    pub fn count(&mut self, now: u64, ages: Ages, lives: &mut [Lives]) {
+        for followed in self.blocks.values_mut() {
+            if let Some(lives) = lives.get_mut(usize::from(followed.group)) {
+                let from = followed.counted_to.saturating_sub(followed.written_at);
+                lives.observed(ages, from, now.saturating_sub(followed.written_at));
+                followed.counted_to = now;
+            }
+        }
+    }
+
+    /// Blocks followed of each group.
+    pub fn count_groups(&self, mut each: impl FnMut(u16)) {
+        self.blocks.values().for_each(|followed| each(followed.group));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_sample_stays_within_its_size_and_is_drawn_from_everywhere() {
+        let mut sample = Sample::new(1000);
+        for block in 0..100_000 {
+            sample.written(3, block..block + 1, block, 0);
+        }
+        assert!((400..=1000).contains(&sample.len()), "{}", sample.len());
+        assert_eq!(sample.one_of(), 128);
+        let quarters: Vec<usize> = (0..4)
+            .map(|quarter| sample.blocks.range((3, quarter * 25_000)..(3, (quarter + 1) * 25_000)).count())
+            .collect();
+        assert!(quarters.iter().all(|count| (sample.len() / 6..sample.len() / 3).contains(count)), "{quarters:?}");
+    }
+
+    proptest! {
+        /// Held against a map of all blocks: each death is counted once, at its age, in its group.
+        #[test]
+        fn lives_are_those_of_the_blocks(steps in prop::collection::vec((0u64..40, 1u64..10, 0u16..3, 0u8..4), 1..200)) {
+            let ages = Ages::of_tier(1);
+            let mut lives = vec![Lives::default(); 3];
+            let (mut sample, mut model) = (Sample::new(1000), BTreeMap::new());
+            let mut expected = vec![Lives::default(); 3];
+            for (now, (block, blocks, group, what)) in (0u64..).step_by(5).zip(steps) {
+                let range = block..block + blocks;
+                let found = sample.died(7, range.clone(), now, ages, &mut lives);
+                let mut last = None;
+                for block in range.clone() {
+                    if let Some((born, group)) = model.remove(&block) {
+                        expected[usize::from(group)].observed(ages, 0, now - born);
+                        expected[usize::from(group)].died(ages, now - born);
+                        last = Some(now - born);
+                    }
+                }
+                prop_assert_eq!(found, last);
+                if what > 0 {
+                    sample.written(7, range.clone(), now, group);
+                    model.extend(range.map(|block| (block, (now, group))));
+                }
+                if what == 3 {
+                    sample.count(now, ages, &mut lives);
+                }
+                prop_assert_eq!(sample.len(), model.len());
+            }
+            let now = 10_000;
+            sample.count(now, ages, &mut lives);
+            for (born, group) in model.into_values() {
+                expected[usize::from(group)].observed(ages, 0, now - born);
+            }
+            for (lives, expected) in lives.iter().zip(&expected) {
+                prop_assert_eq!(lives.deaths(), expected.deaths());
+                let mut curves = [Vec::new(), Vec::new()];
+                lives.curve(&Lives::default(), ages, |point| curves[0].push(point.dead));
+                expected.curve(&Lives::default(), ages, |point| curves[1].push(point.dead));
+                prop_assert!(curves[0].iter().zip(&curves[1]).all(|(a, b)| (a - b).abs() < 1e-3));
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Sharing a tier among groups by benefit: who stays for how long, so that most writes are saved.
+//!
+//! A group whose blocks may stay up to an age takes so many blocks of the tier, on average, and saves the writes of those that
+//! die before. Of each group the concave hull of that curve is cut into segments, and the segments that save most for
+//! each block of the tier come first, until the tier is full: the best there is (Lagrange; Everett, 1963). The segment that
+//! fits in part is for a part of its group, which stays to the end of it; the others go at its beginning. So of data that is
+//! written in turns longer than the tier, a part is kept, where an order by age would keep nothing.
+
+use super::lives::Point;
+
+/// How long the blocks of a group stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    /// Age to which all stay, in blocks written.
+    pub short_blocks: u64,
+    /// Age to which a part stays.
+    pub long_blocks: u64,
+    /// That part.
+    pub part_long: f64,
+}
+
+/// A piece of a group's hull.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// The group.
+    pub group: u16,
+    /// Writes saved for each block of the tier and block written.
+    gain: f64,
+    /// Blocks of the tier that it takes.
+    takes_blocks: f64,
+    from_age: u64,
+    to_age: u64,
+}
+
+/// What staging costs where it is cheap, as a share of a write saved: journal, map, and a read when it is destaged.
+const PRICE_MIN: f64 = 0.02;
+
+/// Adds the segments of a group to `segments`. `rate`: its part of all writes. `price`: what staging a block costs, as a share
+/// of a write saved. `hull` is scratch space.
+pub fn cut(group: u16, rate: f64, price: f64, curve: &[Point], hull: &mut Vec<Point>, segments: &mut Vec<Segment>) {
+    let price = price.max(PRICE_MIN);
+    let saved = |point: &Point| if point.age_blocks == 0 { 0.0 } else { point.dead - price };
+    hull.clear();
+    for &point in curve {
+        while let [.., a, b] = hull[..] {
+            // B lies below the line from A to the new point.
+            let is_below =
+                (saved(&b) - saved(&a)) * (point.taken - a.taken) <= (saved(&point) - saved(&a)) * (b.taken - a.taken);
+            if !is_below {
+                break;
+            }
+            hull.pop();
+        }
+        hull.push(point);
+    }
+    for ends in hull.windows(2) {
+        let (saves, takes) = (saved(&ends[1]) - saved(&ends[0]), ends[1].taken - ends[0].taken);
+        if saves > 0.0 && takes > 0.0 {
+            let (from_age, to_age) = (ends[0].age_blocks, ends[1].age_blocks);
+            segments.push(Segment { group, gain: saves / takes, takes_blocks: takes * rate, from_age, to_age });
+        }
+    }
+}
+
+/// Shares `room_blocks` of the tier out; returns what is left of it. Groups that get nothing keep the share that they have.
+pub fn fill(room_blocks: f64, segments: &mut [Segment], mut give: impl FnMut(u16, Share)) -> f64 {
+    segments.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age)));
+    let mut left = room_blocks;
+    for segment in segments {
+        let Segment { group, takes_blocks, from_age, to_age, .. } = *segment;
+        if takes_blocks > left {
+            let part_long = (left / takes_blocks).max(0.0);
+            give(group, Share { short_blocks: from_age, long_blocks: to_age, part_long });
+            return 0.0;
+        }
+        give(group, Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0 });
+        left -= takes_blocks;
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// The curve of a group whose blocks all die at one age.
+    fn all_at(age: u64) -> Vec<Point> {
+        let alive = (0..age).step_by(10).map(|at| Point { age_blocks: at, dead: 0.0, taken: at as f64 });
+        alive.chain([Point { age_blocks: age, dead: 1.0, taken: age as f64 }]).collect()
+    }
+
+    fn shared(room: f64, price: f64, groups: &[(f64, Vec<Point>)]) -> (BTreeMap<u16, Share>, f64) {
+        let (mut segments, mut hull, mut shares) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (group, (rate, curve)) in (0..).zip(groups) {
+            cut(group, *rate, price, curve, &mut hull, &mut segments);
+        }
+        let left = fill(room, &mut segments, |group, share| {
+            shares.insert(group, share);
+        });
+        (shares, left)
+    }
+
+    #[test]
+    fn what_dies_soon_comes_first_and_of_the_next_a_part_stays() {
+        let (shares, left) = shared(600.0, 0.0, &[(0.5, all_at(1000)), (0.25, all_at(100)), (0.25, all_at(9000))]);
+        assert_eq!(shares[&1], Share { short_blocks: 100, long_blocks: 100, part_long: 1.0 });
+        // 25 blocks are taken by the first; 575 are left for 500, and 75 of 2,250 for the last.
+        assert_eq!(shares[&0], Share { short_blocks: 1000, long_blocks: 1000, part_long: 1.0 });
+        let last = shares[&2];
+        assert_eq!((last.short_blocks, last.long_blocks), (0, 9000));
+        assert!((last.part_long - 75.0 / 2250.0).abs() < 1e-9);
+        assert_eq!(left, 0.0);
+    }
+
+    #[test]
+    fn what_saves_less_than_staging_costs_does_not_stay() {
+        let mut mixed = all_at(100);
+        mixed.last_mut().unwrap().dead = 0.3;
+        let groups = [(0.5, mixed), (0.5, all_at(500))];
+        let (shares, left) = shared(1000.0, 0.0, &groups);
+        assert_eq!(shares.len(), 2);
+        assert_eq!(left, 1000.0 - 50.0 - 250.0);
+        let (shares, _) = shared(1000.0, 0.4, &groups);
+        assert_eq!(shares.keys().copied().collect::<Vec<_>>(), [1]);
+    }
+
+    proptest! {
+        /// No other way to share out the tier saves more: held against all choices of an age for each of two groups.
+        #[test]
+        fn no_choice_of_ages_saves_more(
+            steps in prop::collection::vec((1u64..50, 0.0f64..0.5, 1u64..50, 0.0f64..0.5), 1..8),
+            rate in 0.05f64..0.95,
+            room in 1.0f64..100.0,
+        ) {
+            let mut curves = [vec![Point::default()], vec![Point::default()]];
+            for (age_0, share_0, age_1, share_1) in steps {
+                for (curve, age, share) in [(0, age_0, share_0), (1, age_1, share_1)] {
+                    let last = *curves[curve].last().unwrap();
+                    let dead = last.dead + (1.0 - last.dead) * share;
+                    let taken = last.taken + (2.0 - last.dead - dead) / 2.0 * age as f64;
+                    curves[curve].push(Point { age_blocks: last.age_blocks + age, dead, taken });
+                }
+            }
+            let [first, second] = curves;
+            let groups = [(rate, first), (1.0 - rate, second)];
+            let (shares, _) = shared(room, 0.0, &groups);
+            let net = |point: &Point| if point.age_blocks == 0 { 0.0 } else { point.dead - PRICE_MIN };
+            let at = |curve: &[Point], age| *curve.iter().find(|point| point.age_blocks == age).unwrap();
+            let (mut takes, mut saves) = (0.0, 0.0);
+            for (group, share) in &shares {
+                let (rate, curve) = &groups[usize::from(*group)];
+                let (short, long) = (at(curve, share.short_blocks), at(curve, share.long_blocks));
+                let mixed = |of: fn(&Point) -> f64| of(&short) + (of(&long) - of(&short)) * share.part_long;
+                takes += rate * mixed(|point| point.taken);
+                saves += rate * mixed(net);
+            }
+            prop_assert!(takes <= room + 1e-6);
+            for a in &groups[0].1 {
+                for b in &groups[1].1 {
+                    if groups[0].0 * a.taken + groups[1].0 * b.taken <= room {
+                        prop_assert!(groups[0].0 * net(a) + groups[1].0 * net(b) <= saves + 1e-6);
+                    }
+                }
+            }
+        }
+    }
+}
