@@ -13,7 +13,7 @@ pub const FLOORS: [(&str, &[&str]); 13] = [
     ("prism", &["block"]),
     ("trace", &["block", "prism"]),
     ("bench", &["block"]),
-    ("volume", &["block", "prism"]),
+    ("volume", &["block", "placement", "prism"]),
     ("sim", &["block", "model", "prism", "proof", "volume"]),
     ("export", &["block", "volume"]),
     ("harness", &["block", "proof", "device"]),

@@ -16,7 +16,7 @@ use ages::Ages;
 use lives::{Lives, Point};
 use regions::{BYTES_PER_REGION, Regions};
 use sample::{BYTES_PER_BLOCK, Sample};
-use share::{Segment, Share};
+use share::Share;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -41,18 +41,6 @@ impl Sample {
         Self { blocks: BTreeMap::new(), blocks_max: blocks_max.max(1), zeros: 0 }
     }
 
-    /// Blocks that are followed.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.blocks.len()
-    }
-
-    /// Whether none is.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
     /// Blocks of which one is followed on average.
     #[must_use]
     pub fn one_of(&self) -> u64 {
@@ -109,6 +97,12 @@ impl Sample {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl Sample {
+        pub fn len(&self) -> usize {
+            self.blocks.len()
+        }
+    }
 
     #[test]
     fn a_sample_stays_within_its_size_and_is_drawn_from_everywhere() {

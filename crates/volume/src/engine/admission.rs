@@ -74,12 +74,12 @@ impl Engine {
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now. Where bands are to be left to collection, what goes
-    /// past the fast tier waits: it must not fill that meanwhile.
-    pub(crate) fn allocate(&mut self, class: ClassId, blocks: u32, streams: bool, may_use_bands: bool) -> Option<Runs> {
+    /// past the fast tier waits: it must not fill that meanwhile. `past`: it is a stream, or its data would not stay.
+    pub(crate) fn allocate(&mut self, class: ClassId, blocks: u32, past: bool, may_use_bands: bool) -> Option<Runs> {
         if !may_use_bands && !self.has_share(class, u64::from(blocks)) {
             return None;
         }
-        let fast_first = self.goes_to_fast_first(class, blocks, streams);
+        let fast_first = self.goes_to_fast_first(class, blocks, past);
         if !fast_first && !may_use_bands {
             return None;
         }
@@ -101,7 +101,7 @@ impl Engine {
         (self.space.slots.total() / 8).max(STREAM_MIN_BLOCKS)
     }
 
-    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, streams: bool) -> bool {
+    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, past: bool) -> bool {
         let Some(place) = self.prism.table().get(class).map(|spec| spec.place) else {
             return true;
         };
@@ -112,7 +112,7 @@ impl Engine {
         let by_share = self.space.slots.total().max(1) * self.setup.options.bypass_below_percent / 100;
         let situation = Situation {
             place,
-            streams,
+            past,
             fast_is_behind: self.outbox.fast_is_behind(),
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.executing,

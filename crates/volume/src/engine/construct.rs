@@ -14,6 +14,7 @@ use super::rewrite::Rewriter;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
+use super::staying::{self, Staying};
 use super::summaries::Summaries;
 use super::watermark::WatermarkWriter;
 use super::{Engine, EngineOptions};
@@ -101,7 +102,8 @@ pub(super) fn frames(
     let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
     let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
     let ahead = ahead_groups(options.memory_limit_bytes);
-    let others = jobs + copies + (ahead as u64 * GROUP_BYTES).div_ceil(FRAME_BYTES);
+    let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes);
+    let others = jobs + copies + known.div_ceil(FRAME_BYTES);
     options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize)
 }
 
@@ -136,6 +138,7 @@ impl Parts {
         journal.checkpoint = checkpoint;
         let leaves = LeafLimits::within(frames, &options, &superblock);
         let limits = Limits::new(&options, &leaves, superblock.journal_len_bytes);
+        let memory_limit_bytes = options.memory_limit_bytes;
         let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, flushed_behind, discards });
         let checkpoint = Checkpoint::new(&setup, frames, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
@@ -151,6 +154,7 @@ impl Parts {
             space: Space::new(setup.clone(), slots, bands),
             summaries: Summaries::new(setup.clone(), epoch),
             bypass: Bypass::default(),
+            staying: Staying::new(&setup, memory_limit_bytes),
             journal,
             flushes: Flushes::new(setup.clone()),
             rewriter: Rewriter::new(setup.clone()),

@@ -20,6 +20,11 @@ pub(crate) fn may_destage(prism: &Prism, class: ClassId) -> bool {
     prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
 }
 
+/// Whether blocks of a class are staged: kept on the fast tier for a time.
+pub(crate) fn is_staged(prism: &Prism, class: ClassId) -> bool {
+    prism.table().get(class).is_none_or(|spec| spec.place == Place::Stage)
+}
+
 /// The rooms that a leaf's change concerns.
 pub(crate) struct Leaves<'a> {
     pub setup: &'a Setup,
@@ -47,9 +52,9 @@ impl Leaves<'_> {
         self.map.count_anew(disk, leaf, frame, |class| may_destage(self.prism, class));
     }
 
-    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
+    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet.
     fn enqueue(&mut self, disk: DiskId, leaf: u64) {
-        self.ages.enqueue(epoch_of(self.stats, self.space), disk, leaf, self.map);
+        self.ages.enqueue_unknown(epoch_of(self.stats, self.space), disk, leaf, self.map);
     }
 
     /// Prepares a frame for a change: a leaf that the checkpoint in progress has yet to write is written first, as it
@@ -70,8 +75,10 @@ impl Leaves<'_> {
         let (disk, first, block) = (piece.disk, usize::from(piece.first), piece.block());
         let batch = piece.batches.last().copied().unwrap_or(0);
         self.dirty(frame);
-        let mut stageable = 0i32;
+        let now = epoch_of(self.stats, self.space);
+        let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
+            let stay_epochs = segment.stay_epochs;
             for i in 0..usize::from(segment.blocks) {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
@@ -84,37 +91,43 @@ impl Leaves<'_> {
                     Fill::Reclass { class } => Change::Reclass { class },
                 };
                 let who = (disk, block + within as u64);
-                stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
+                stageable += self.change_entry(frame, first + within, who, change, (batch, stay_epochs)).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
-                self.stats.count_written(class, self.setup.extents.is_fast(location), u64::from(segment.blocks));
+                let (is_fast, due) = (self.setup.extents.is_fast(location), now.saturating_add(stay_epochs.into()));
+                first_due = if is_fast { Some(first_due.map_or(due, |first| first.min(due))) } else { first_due };
+                self.stats.count_written(class, is_fast, u64::from(segment.blocks));
                 self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
         }
-        self.adjust_stageable(disk, piece.leaf, stageable);
+        self.adjust_stageable(disk, piece.leaf, stageable, first_due);
     }
 
-    /// So many blocks more of a leaf may be destaged, or less.
-    pub fn adjust_stageable(&mut self, disk: DiskId, leaf: u64, change: i32) {
+    /// So many blocks more of a leaf may be destaged, or less. `first_due`: when the first of those that were written is due.
+    pub fn adjust_stageable(&mut self, disk: DiskId, leaf: u64, change: i32, first_due: Option<u32>) {
         if change != 0
             && let Some(entry) = self.map.disk_mut(disk)
         {
             let now = i32::from(entry.leaf(leaf).0.stageable) + change;
             entry.set_stageable(leaf, now.clamp(0, page::LEAF_ENTRIES as i32) as u16);
-            self.enqueue(disk, leaf);
+        }
+        match first_due {
+            Some(due) => self.ages.enqueue(due, disk, leaf, self.map),
+            None if change != 0 => self.enqueue(disk, leaf),
+            None => {}
         }
     }
 
     /// Does to one entry what a record says, in service and in replay alike; the old block's space is free once `batch`
-    /// is durable. Returns the change in blocks that may be destaged; `None` where the record does not concern what is
-    /// there now. `who` is (disk, block address).
+    /// is durable, and new data on the fast tier is due to leave it after `stay_epochs`. Returns the change in blocks that may
+    /// be destaged; `None` where the record does not concern what is there now. `who` is (disk, block address).
     pub fn change_entry(
         &mut self,
         frame: u32,
         at: usize,
         who: (DiskId, u64),
         change: Change,
-        batch: u64,
+        (batch, stay_epochs): (u64, u16),
     ) -> Option<i32> {
         let old = page::leaf_entry(&self.map.frames.get(frame).page, at);
         let (entry, checksum) = change.apply(old)?;
@@ -130,8 +143,10 @@ impl Leaves<'_> {
         }
         let leaf = &mut self.map.frames.get_mut(frame).page;
         page::set_leaf_entry(leaf, at, entry, checksum);
-        if let (Change::Set { .. }, Entry::Data { .. }) = (change, entry) {
-            page::set_written(leaf, at, epoch);
+        if let (Change::Set { .. }, Entry::Data { location, .. }) = (change, entry)
+            && self.setup.extents.is_fast(location)
+        {
+            page::set_due(leaf, at, epoch.saturating_add(stay_epochs.into()));
         }
         let change_of_stageable = self.stageable(entry) - self.stageable(old.0);
         if let Change::Reclass { .. } = change {

@@ -31,6 +31,7 @@ mod setup;
 mod space;
 mod statistics;
 mod status;
+mod staying;
 mod summaries;
 mod watermark;
 
@@ -65,6 +66,7 @@ use rewrite::Rewriter;
 use space::Space;
 use statistics::Statistics;
 use status::Look;
+use staying::Staying;
 use std::sync::Arc;
 use summaries::Summaries;
 use watermark::WatermarkWriter;
@@ -88,6 +90,7 @@ pub struct Engine {
     copies: copies::Copies,
     summaries: Summaries,
     bypass: Bypass,
+    staying: Staying,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
 }
@@ -111,6 +114,7 @@ impl Engine {
             self.watermark.write(&self.journal, &mut self.outbox, self.clock.now_ns());
         }
         self.migrate_tick();
+        self.share_out_fast_tier();
     }
 
     /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.

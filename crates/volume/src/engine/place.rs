@@ -7,8 +7,8 @@ use forebay_prism::Place;
 pub(crate) struct Situation {
     /// Policy of the class.
     pub place: Place,
-    /// Part of a long sequential stream.
-    pub streams: bool,
+    /// Part of a long sequential stream, or large and not worth its stay.
+    pub past: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
     /// Data in flight on the fast device and on the capacity tier, in bytes.
@@ -33,7 +33,7 @@ const CHANGES_MANY: usize = 16;
 const WAITING_BYTES: u64 = 740 << 10;
 /// Blocks of a large run, neighbours of one class within one write: what is smaller waits for a latency rather than for
 /// bandwidth, and is likelier to be overwritten soon.
-const LARGE_BLOCKS: u32 = 16;
+pub(crate) const LARGE_BLOCKS: u32 = 16;
 
 /// Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
 #[derive(Debug, Default)]
@@ -62,12 +62,11 @@ impl Bypass {
     /// there behind others, unless it may turn out to be one that stays. Below a threshold of free slots a growing share of
     /// staged writes goes past the tier, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
-        let Situation { place, streams, fast_is_behind, in_flight_bytes, changes, may_stay, free, threshold } =
-            *situation;
+        let Situation { place, past, fast_is_behind, in_flight_bytes, changes, may_stay, free, threshold } = *situation;
         match place {
             Place::Fast => return true,
             Place::Capacity | Place::Both => return false,
-            Place::Stage if streams || fast_is_behind => return false,
+            Place::Stage if past || fast_is_behind => return false,
             Place::Stage if self.is_in_vain && changes >= CHANGES_MANY => return false,
             Place::Stage => {}
         }
@@ -92,7 +91,7 @@ mod tests {
 
     const SITUATION: Situation = Situation {
         place: Place::Stage,
-        streams: false,
+        past: false,
         fast_is_behind: false,
         in_flight_bytes: [0, 0],
         changes: 32,
@@ -139,9 +138,9 @@ mod tests {
             let situation = Situation { free, ..SITUATION };
             let past = (0..1000).filter(|_| !bypass.goes_to_fast_first(&situation, 4)).count() as u64;
             assert_eq!(past, 10 * (100 - free), "with {free} free");
-            let streams = Situation { streams: true, ..situation };
-            assert!(!bypass.goes_to_fast_first(&streams, 4));
-            let pinned = Situation { place: Place::Fast, ..streams };
+            let past = Situation { past: true, ..situation };
+            assert!(!bypass.goes_to_fast_first(&past, 4));
+            let pinned = Situation { place: Place::Fast, ..past };
             assert!(bypass.goes_to_fast_first(&pinned, 4));
         }
     }

@@ -162,31 +162,31 @@ fn is_named(page: &[u8], magic: [u8; 4], name: PageName) -> bool {
 /// Blocks of a leaf that share a clock.
 pub const CLOCK_BLOCKS: usize = 8;
 const CLOCKS: usize = LEAF_ENTRIES / CLOCK_BLOCKS;
-const NEWEST_EPOCH_OFFSET: usize = 28;
-const AGES_OFFSET: usize = 32;
-const CLOCK_END: usize = AGES_OFFSET + CLOCKS;
+const LAST_EPOCH_OFFSET: usize = 28;
+const BEFORE_OFFSET: usize = 32;
+const CLOCK_END: usize = BEFORE_OFFSET + CLOCKS;
 
-fn newest_epoch(page: &[u8]) -> u32 {
-    u32::from_le_bytes(bytes_at(page, NEWEST_EPOCH_OFFSET))
+fn last_epoch(page: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes_at(page, LAST_EPOCH_OFFSET))
 }
 
-/// The epoch in which block `i` of a leaf or one of its neighbours was last written by a host; of what is older than 255
-/// epochs before the newest of the leaf, that.
+/// The epoch in which block `i` of a leaf, with its neighbours, is due to leave the fast tier, as the last host's write of one
+/// of them decided; of what is due more than 255 epochs before the last of the leaf, that.
 #[inline]
 #[must_use]
-pub fn written_epoch(page: &[u8], i: usize) -> u32 {
-    newest_epoch(page).saturating_sub(u32::from(page[AGES_OFFSET + i / CLOCK_BLOCKS]))
+pub fn due_epoch(page: &[u8], i: usize) -> u32 {
+    last_epoch(page).saturating_sub(u32::from(page[BEFORE_OFFSET + i / CLOCK_BLOCKS]))
 }
 
-/// Notes that a host wrote block `i` of a leaf in this epoch.
-pub fn set_written(page: &mut [u8], i: usize, epoch: u32) {
-    let newest = newest_epoch(page);
-    if epoch > newest {
-        let passed = u8::try_from(epoch - newest).unwrap_or(u8::MAX);
-        page[AGES_OFFSET..CLOCK_END].iter_mut().for_each(|age| *age = age.saturating_add(passed));
-        page[NEWEST_EPOCH_OFFSET..AGES_OFFSET].copy_from_slice(&epoch.to_le_bytes());
+/// Notes that block `i` of a leaf, with its neighbours, is due in this epoch.
+pub fn set_due(page: &mut [u8], i: usize, epoch: u32) {
+    let last = last_epoch(page);
+    if epoch > last {
+        let passed = u8::try_from(epoch - last).unwrap_or(u8::MAX);
+        page[BEFORE_OFFSET..CLOCK_END].iter_mut().for_each(|before| *before = before.saturating_add(passed));
+        page[LAST_EPOCH_OFFSET..BEFORE_OFFSET].copy_from_slice(&epoch.to_le_bytes());
     }
-    page[AGES_OFFSET + i / CLOCK_BLOCKS] = 0;
+    page[BEFORE_OFFSET + i / CLOCK_BLOCKS] = u8::try_from(last.max(epoch) - epoch).unwrap_or(u8::MAX);
 }
 
 /// Completes a leaf for writing; returns its CRC for the parent.
@@ -289,18 +289,22 @@ mod tests {
     }
 
     #[test]
-    fn clocks_tell_when_neighbours_were_written() {
+    fn clocks_tell_when_neighbours_are_due() {
         let mut page = vec![0u8; PAGE_BYTES];
-        set_written(&mut page, 0, 10);
-        set_written(&mut page, 399, 12);
-        set_written(&mut page, 8, 100);
+        set_due(&mut page, 0, 10);
+        set_due(&mut page, 399, 12);
+        set_due(&mut page, 8, 100);
         let name = PageName { disk: DiskId(1), number: 0, generation: 9 };
         let crc = seal_leaf(&mut page, name);
         assert!(is_leaf(&page, name, crc));
-        let epochs = [0, 7, 8, 16, 392, 399].map(|i| written_epoch(&page, i));
+        let epochs = [0, 7, 8, 16, 392, 399].map(|i| due_epoch(&page, i));
         assert_eq!(epochs, [10, 10, 100, 0, 12, 12]);
-        set_written(&mut page, 16, 1000);
-        assert_eq!([0, 8, 16].map(|i| written_epoch(&page, i)), [745, 745, 1000], "an age has one byte");
+        set_due(&mut page, 16, 1000);
+        assert_eq!([0, 8, 16].map(|i| due_epoch(&page, i)), [745, 745, 1000], "an age has one byte");
+        set_due(&mut page, 16, 900);
+        set_due(&mut page, 24, 10);
+        let epochs = [8, 16, 24].map(|i| due_epoch(&page, i));
+        assert_eq!(epochs, [745, 900, 745], "what is due before others need not be written before them");
         assert_eq!(leaf_entry(&page, 0), (Entry::Unmapped, 0), "the clocks do not overlap the entries");
     }
 

@@ -1,5 +1,4 @@
-//! Leaves that hold blocks to be destaged, by the age of their oldest: what was written longest ago leaves the fast tier
-//! first.
+//! Leaves that hold blocks to be destaged, by when the first of these is due: what is due first leaves the fast tier first.
 //!
 //! Time is counted in epochs: [`EPOCHS`] of them to as many blocks written as the fast tier has slots. A leaf takes one
 //! byte: its epoch, counted from that of the index page it belongs to. The pages are sorted, leaves within one are not.
@@ -12,7 +11,7 @@ use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Epochs in a fast tier's worth of writes.
-const EPOCHS: u64 = 64;
+const EPOCHS: u64 = 32;
 /// A leaf that is not in the queue.
 const ABSENT: u8 = u8::MAX;
 /// Most that a leaf may be newer than its page's base, in epochs.
@@ -22,8 +21,16 @@ pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
 
 /// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
 pub(crate) fn epoch_of(stats: &Statistics, space: &Space) -> u32 {
-    (stats.written_blocks() / (space.slots.total() / EPOCHS).max(1)) as u32
+    (stats.written_blocks() / epoch_blocks(space)) as u32
 }
+
+/// Blocks that hosts write in an epoch.
+pub(crate) fn epoch_blocks(space: &Space) -> u64 {
+    (space.slots.total() / EPOCHS).max(1)
+}
+
+/// Most epochs that a block stays: a clock tells no more than 255 apart, and what was due long ago lies beside it.
+pub(crate) const STAY_MAX_EPOCHS: u64 = 6 * EPOCHS;
 
 /// The leaves of one index page.
 #[derive(Debug)]
@@ -49,6 +56,7 @@ impl PageAges {
     }
 
     fn put(&mut self, at: usize, epoch: u32) {
+        self.newer[at] = ABSENT;
         let newest = self.newer.iter().filter(|&&newer| newer != ABSENT).max();
         let newest = newest.map_or(epoch, |&newer| epoch.max(self.base + u32::from(newer)));
         // Where a page's leaves are further apart than a byte tells, the oldest look newer than they are, never the
@@ -76,7 +84,7 @@ fn split(leaf: u64) -> (usize, usize) {
 }
 
 impl AgeQueue {
-    /// Puts a leaf under the epoch of its oldest block, if it is not in the queue yet.
+    /// Puts a leaf under the epoch in which its first block is due, if it is not in the queue under an earlier one.
     pub fn push(&mut self, epoch: u32, disk: DiskId, leaf: u64) {
         let (number, at) = split(leaf);
         let pages = self.pages.entry(disk.0).or_default();
@@ -85,7 +93,7 @@ impl AgeQueue {
         }
         let page =
             pages[number].get_or_insert_with(|| Box::new(PageAges { base: epoch, newer: [ABSENT; INDEX_ENTRIES] }));
-        if page.newer[at] != ABSENT {
+        if page.newer[at] != ABSENT && page.base + u32::from(page.newer[at]) <= epoch {
             return;
         }
         let before = page.oldest();
@@ -121,10 +129,19 @@ impl AgeQueue {
         Some(first)
     }
 
-    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet.
+    /// Puts a leaf with blocks to be destaged into the queue, under an epoch in which one is due.
     pub fn enqueue(&mut self, epoch: u32, disk: DiskId, leaf: u64, map: &Map) {
         if map.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
             self.push(epoch, disk, leaf);
+        }
+    }
+
+    /// The same where it is not known when a block of it is due: it comes now, and that is seen, unless it is in the queue.
+    pub fn enqueue_unknown(&mut self, now: u32, disk: DiskId, leaf: u64, map: &Map) {
+        let (number, at) = split(leaf);
+        let page = self.pages.get(&disk.0).and_then(|pages| pages.get(number)).and_then(Option::as_ref);
+        if page.is_none_or(|page| page.newer[at] == ABSENT) {
+            self.enqueue(now, disk, leaf, map);
         }
     }
 
@@ -157,7 +174,7 @@ mod tests {
     #[test]
     fn the_oldest_epoch_comes_first() {
         let mut queue = AgeQueue::default();
-        for (epoch, leaf) in [(5, 50), (3, 30), (5, 51), (9, 1 << 20), (1, 30)] {
+        for (epoch, leaf) in [(5, 50), (3, 30), (5, 51), (9, 1 << 20), (4, 30), (8, 51)] {
             queue.push(epoch, DiskId(7), leaf);
         }
         assert_eq!(queue.first(), Some((3, DiskId(7), 30)));
@@ -182,7 +199,7 @@ mod tests {
             for (epoch, leaf, push) in steps {
                 if push {
                     queue.push(epoch, DiskId(1), leaf);
-                    model.entry(leaf).or_insert(epoch);
+                    model.entry(leaf).and_modify(|known: &mut u32| *known = epoch.min(*known)).or_insert(epoch);
                 } else if let Some((epoch, _, leaf)) = queue.pop_first() {
                     prop_assert_eq!(model.values().min(), Some(&epoch));
                     prop_assert_eq!(model.remove(&leaf), Some(epoch));

@@ -1,5 +1,6 @@
-//! Choosing what leaves the fast tier: the blocks that were written longest ago.
+//! Choosing what leaves the fast tier: the blocks that are due first.
 
+use super::ages::epoch_of;
 use super::rooms::{After, Moving};
 use crate::engine::leaves::may_destage;
 use crate::engine::map::Leaf;
@@ -67,10 +68,11 @@ fn is_changing(rooms: &Moving<'_>, frame: u32, at: usize) -> bool {
     rooms.map.frames.get(frame).pins > 0 && rooms.requests.pieces.iter().any(|(_, piece)| covers(piece))
 }
 
-/// Takes the old blocks of the first leaf of the queue; the leaf goes back under the epoch of the oldest that is left.
+/// Takes the blocks of the first leaf of the queue that are due; the leaf goes back under the epoch in which the next one is.
 fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     let Some((_, disk, leaf)) = rooms.migrate.ages.pop_first() else { return };
     let cutoff = rooms.migrate.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
+    let now = epoch_of(rooms.stats, rooms.space);
     let (mut stageable, mut oldest_left) = (0, None::<u32>);
     // No change of the blocks taken is in progress: all up to here are in the map, and later ones have higher sequences.
     let origin = rooms.journal.next_sequence().saturating_sub(1);
@@ -86,7 +88,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
             // Another job has it.
             continue;
         }
-        let epoch = page::written_epoch(page, i);
+        let epoch = page::due_epoch(page, i);
         // Another time: it is about to be written anew, and its origin would not be clear.
         let epoch = if is_changing(rooms, frame, i) { epoch.max(cutoff.saturating_add(1)) } else { epoch };
         let Some(job) = rooms.migrate.job_mut(id) else { return };
@@ -95,6 +97,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
             let sectors = page::BLOCK_SECTORS as u8;
             job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, group: 0 }, class);
             rooms.migrate.held.insert(location);
+            rooms.migrate.early_blocks += u64::from(epoch > now + 1);
         } else {
             oldest_left = Some(oldest_left.map_or(epoch, |oldest| oldest.min(epoch)));
         }
@@ -127,7 +130,7 @@ fn survey_leaf(rooms: &mut Moving<'_>, id: u32) -> Leaf {
         Leaf::Hole => {}
         Leaf::Ready(frame) => {
             let page = &rooms.map.frames.get(frame).page;
-            let epochs = (0..LEAF_ENTRIES).step_by(page::CLOCK_BLOCKS).map(|i| page::written_epoch(page, i));
+            let epochs = (0..LEAF_ENTRIES).step_by(page::CLOCK_BLOCKS).map(|i| page::due_epoch(page, i));
             let oldest = epochs.min().unwrap_or(0);
             rooms.map.count_anew(disk, leaf, frame, |class| may_destage(rooms.prism, class));
             rooms.migrate.ages.enqueue(oldest, disk, leaf, rooms.map);

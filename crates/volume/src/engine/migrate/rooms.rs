@@ -81,7 +81,7 @@ impl Moving<'_> {
 
     /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
     pub(super) fn enqueue(&mut self, disk: DiskId, leaf: u64) {
-        self.migrate.ages.enqueue(epoch_of(self.stats, self.space), disk, leaf, self.map);
+        self.migrate.ages.enqueue_unknown(epoch_of(self.stats, self.space), disk, leaf, self.map);
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Migrate {
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
+    /// Blocks that destages took before they were due, since the fast tier was last shared out.
+    pub early_blocks: u64,
     /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
     pub(super) slots_taken_per_job: u64,
 }

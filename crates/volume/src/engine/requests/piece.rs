@@ -32,6 +32,8 @@ pub(crate) struct Segment {
     pub first: u16,
     pub blocks: u16,
     pub fill: Fill,
+    /// How long data on the fast tier stays there, in epochs.
+    pub stay_epochs: u16,
     /// The record's sequence, once there is one.
     pub sequence: u64,
 }

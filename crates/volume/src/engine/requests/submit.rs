@@ -96,6 +96,7 @@ impl Engine {
 
     fn start_read(&mut self, client: u32, disk: DiskId, mut block: u64, end: u64) {
         self.read_ahead(disk, block, end);
+        self.staying.read(disk, block..end, self.stats.written_blocks());
         let mut rest = Buf::new(((end - block) * BLOCK) as usize);
         let mut index = 0;
         while block < end {

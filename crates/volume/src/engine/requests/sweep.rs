@@ -139,7 +139,7 @@ impl Engine {
             let Some(fill) = fill else { continue };
             match segments.last_mut() {
                 Some(last) if usize::from(last.first + last.blocks) == i && last.fill == fill => last.blocks += 1,
-                _ => segments.push(Segment { first: i as u16, blocks: 1, fill, sequence: 0 }),
+                _ => segments.push(Segment { first: i as u16, blocks: 1, fill, stay_epochs: 0, sequence: 0 }),
             }
         }
         if segments.is_empty() {
@@ -147,6 +147,7 @@ impl Engine {
         }
         if what != Sweep::Reclass {
             self.prism.observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);
+            self.staying.died(disk, block..block + blocks as u64, self.stats.written_blocks());
         }
         self.pin(id, frame);
         self.requests.pieces[id as usize].segments = segments;

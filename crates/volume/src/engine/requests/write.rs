@@ -4,10 +4,12 @@ use super::client::Sweep;
 use super::piece::{Fill, PieceKind, Segment};
 use super::wants::Wants;
 use crate::engine::Engine;
+use crate::engine::leaves::is_staged;
 use crate::engine::map::Leaf;
+use crate::engine::place::LARGE_BLOCKS;
 use crate::request::RequestError;
-use forebay_block::SharedBuf;
 use forebay_block::checksum::block_checksum;
+use forebay_block::{DiskId, SharedBuf};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
@@ -121,13 +123,13 @@ impl Engine {
         if runs.is_empty() {
             self.classify(client, disk, first_block, &data, &mut runs);
         }
-        let streams = self.requests.pieces[id as usize].streams;
-        let segments = self.cut_segments(&data, &runs, streams);
+        let segments = self.cut_segments(id, &data, &runs);
         if segments.is_none() {
             self.requests.pieces[id as usize].runs = SmallVec::from_slice(&runs);
         }
         self.requests.runs = runs;
         let Some(segments) = segments else { return self.stall(id, Wants::Space) };
+        self.note_lives(disk, first_block, &segments);
         self.pin(id, frame);
         let checksums: SmallVec<[u32; 4]> = data
             .chunks_exact(BLOCK)
@@ -140,13 +142,30 @@ impl Engine {
         self.issue_segments(id, Some(&data));
     }
 
+    /// What a write says of how long data lives: of what it replaces, and of what it stores.
+    fn note_lives(&mut self, disk: DiskId, first_block: u64, segments: &[Segment]) {
+        let now = self.stats.written_blocks();
+        for segment in segments {
+            let begin = first_block + u64::from(segment.first);
+            let blocks = begin..begin + u64::from(segment.blocks);
+            match segment.fill {
+                Fill::Data { class, .. } if is_staged(&self.prism, class) => {
+                    self.staying.written(class, disk, blocks, now);
+                }
+                _ => self.staying.died(disk, blocks, now),
+            }
+        }
+    }
+
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
     fn cut_segments(
         &mut self,
+        id: u32,
         data: &SharedBuf,
         runs: &[forebay_prism::Run],
-        streams: bool,
     ) -> Option<SmallVec<[Segment; 2]>> {
+        let piece = &self.requests.pieces[id as usize];
+        let (disk, first_block, streams) = (piece.disk, piece.block(), piece.streams);
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
         if self.space.room() < (data.len() / BLOCK) as u64
@@ -167,9 +186,17 @@ impl Engine {
                     len += 1;
                 }
                 if zero {
-                    segments.push(Segment { first: at as u16, blocks: len as u16, fill: Fill::Zero, sequence: 0 });
+                    segments.push(Segment {
+                        first: at as u16,
+                        blocks: len as u16,
+                        fill: Fill::Zero,
+                        stay_epochs: 0,
+                        sequence: 0,
+                    });
                 } else {
-                    let Some(space) = self.allocate(run.class, len as u32, streams, may_use_bands) else {
+                    let stay = self.staying.stay((run.class, disk, first_block + at as u64), &self.space);
+                    let past = streams || stay.passes_by && len >= LARGE_BLOCKS as usize;
+                    let Some(space) = self.allocate(run.class, len as u32, past, may_use_bands) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.space
@@ -181,7 +208,8 @@ impl Engine {
                     let mut first = at as u16;
                     for (location, blocks) in space {
                         let fill = Fill::Data { location, class: run.class };
-                        segments.push(Segment { first, blocks: blocks as u16, fill, sequence: 0 });
+                        let stay_epochs = stay.epochs;
+                        segments.push(Segment { first, blocks: blocks as u16, fill, stay_epochs, sequence: 0 });
                         first += blocks as u16;
                     }
                 }
