@@ -7,7 +7,7 @@ mod values;
 
 pub use load::{load, load_real};
 pub use model::{Config, Evidence, Export};
-pub use values::{Place, place_name};
+pub use values::{Place, Size, place_name};
 
 /// The JSON schema of the file.
 pub fn schema() -> schemars::Schema {

@@ -56,6 +56,9 @@ pub struct Fast {
     /// Path or URI of the device.
     #[schemars(with = "String")]
     pub target: TargetText,
+    /// What may be written to it over its life, as its data sheet rates it; known of models.
+    #[schemars(with = "Option<String>")]
+    pub endurance: Option<Size>,
 }
 
 /// `[[capacity]]`
@@ -68,6 +71,9 @@ pub struct Capacity {
     /// Unit in which the device is written and freed; from the device where it tells, else from its size.
     #[schemars(with = "Option<String>")]
     pub band: Option<Size>,
+    /// What may be written to it over its life in sequence, as its data sheet rates it; known of models.
+    #[schemars(with = "Option<String>")]
+    pub endurance: Option<Size>,
 }
 
 /// `[[disk]]`

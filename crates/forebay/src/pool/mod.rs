@@ -3,6 +3,7 @@
 mod backend;
 pub mod classes;
 mod devices;
+mod endurance;
 mod format;
 mod memory;
 mod open;

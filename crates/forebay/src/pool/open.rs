@@ -9,7 +9,7 @@ use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
-use forebay_volume::{Devices, Engine};
+use forebay_volume::{Devices, Engine, EngineOptions};
 use tracing::{info, warn};
 
 /// Ranges of a disk that a line names.
@@ -56,7 +56,8 @@ pub struct Opened {
 /// # Errors
 /// Why it cannot be opened: a [`crate::finding::Finding`] where it is damaged.
 pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<(Engine, RecoveryReport)> {
-    let options = Budget::of(config.memory.limit.0).engine();
+    let endurance_bytes = super::endurance::of_tiers(config);
+    let options = EngineOptions { endurance_bytes, ..Budget::of(config.memory.limit.0).engine() };
     let open = match opening {
         Opening::Salvage => recovery::salvage,
         _ => recovery::open,

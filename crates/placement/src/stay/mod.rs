@@ -1,8 +1,8 @@
 //! How long data stays on the fast tier, by measured benefit.
 //!
-//! Writes are put into groups by what is known when they come: their class, how long the last data lived that lay in the same
-//! region, and how old was what the host has just read in large requests (what a compaction or a copy writes lives about
-//! as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed wherever they lie, and says
+//! Writes are put into groups by what is known when they come: their class, the host's hint, how old what they overwrite is or
+//! how long the last data lived that was discarded there, and how old was what the host has just read in large requests (what a
+//! compaction or a copy writes lives about as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed wherever they lie, and says
 //! which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write is told
 //! how long it is to stay, or to pass by.
 
@@ -15,6 +15,8 @@ pub mod share;
 use ages::Ages;
 use lives::{Lives, Point};
 use regions::{BYTES_PER_REGION, Regions};
+
+pub use regions::History;
 use sample::{BYTES_PER_BLOCK, Sample};
 use share::Share;
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ const GROUPS_MAX: usize = 512;
 /// Memory of a group, in bytes, with its entry in the list of groups.
 const BYTES_PER_GROUP: u64 = (size_of::<Group>() + size_of::<Lives>() + 64) as u64;
 /// Blocks of a request from which on it counts as a large one: what copies and compactions use.
-const LARGE_BLOCKS: u64 = 16;
+pub const LARGE_BLOCKS: u64 = 16;
 /// Large writes after a large read from which on that says nothing of them any more.
 const WRITES_AFTER_READ: u32 = 2;
 /// The tier is shared out anew whenever so many tiers' worth were written.
@@ -42,10 +44,12 @@ const EARLY_MAX: f64 = 0.002;
 pub struct Traits {
     /// The class, by its number.
     pub class: u8,
-    /// Octave of the last life in the region, from 1 ([`Ages::octave`]); 0: unknown.
-    pub region_life: u8,
-    /// Octave of the age of what was just read, from 1; 0: nothing was.
-    pub read_age: u8,
+    /// The host's hint of how long it lives, by its number.
+    pub hint: u8,
+    /// What the region says that is written to.
+    pub history: History,
+    /// Octaves of the ages of what was read last in two large requests, from 1, the younger first; 0: nothing was.
+    pub read_ages: [u8; 2],
 }
 
 /// How long a write is to stay.
@@ -95,17 +99,27 @@ pub struct Stays {
     groups: Vec<Group>,
     lives: Vec<Lives>,
     groups_max: usize,
-    /// Octave of the age of what was read last in a large request, from 1; 0: none was lately.
-    read_age: u8,
+    /// Octaves of the ages of what was read in the last two large requests, from 1, the younger first; 0: nothing was. Two, for
+    /// several merges may be at work at once.
+    read_ages: [u8; 2],
+    /// The last of them.
+    last_read_age: u8,
     writes_since_read: u32,
     /// Written since the last plan, and when the next is due.
     plan_at: u64,
     planned_at: u64,
+    /// When the first plan was asked for: a tier's worth of writes later the first one counts.
+    began_at: Option<u64>,
     /// There was room for all that saves anything.
     has_room: bool,
     is_planned: bool,
     room_part: f64,
     price: f64,
+}
+
+/// The middle of a range: at its ends a region may be a neighbour's as well.
+fn middle(blocks: &Range<u64>) -> u64 {
+    blocks.start + (blocks.end - blocks.start) / 2
 }
 
 /// Memory that is used of a budget: samples, regions, groups, an equal part each as far as each can use it.
@@ -130,10 +144,12 @@ impl Stays {
             groups: Vec::new(),
             lives: Vec::new(),
             groups_max,
-            read_age: 0,
+            read_ages: [0; 2],
+            last_read_age: 0,
             writes_since_read: 0,
             plan_at: 0,
             planned_at: 0,
+            began_at: None,
             has_room: true,
             is_planned: false,
             room_part: ROOM_PARTS.0,
@@ -142,17 +158,20 @@ impl Stays {
     }
 
     /// A host reads. `now` counts the blocks that hosts have written, here and below.
-    pub fn read(&mut self, disk: u16, block: u64, blocks: u64, now: u64) {
-        if blocks >= LARGE_BLOCKS {
-            self.read_age = self.regions.age(disk, block, now).map_or(0, |age| self.ages.octave(age) + 1);
+    pub fn read(&mut self, disk: u16, blocks: &Range<u64>, now: u64) {
+        if blocks.end - blocks.start >= LARGE_BLOCKS {
+            let age = self.regions.age(disk, middle(blocks), now).map_or(0, |age| self.ages.octave(age) + 1);
+            self.read_ages = [age.min(self.last_read_age), age.max(self.last_read_age)];
+            self.last_read_age = age;
             self.writes_since_read = 0;
         }
     }
 
-    /// The group of what is written from a block on.
-    pub fn group(&mut self, class: u8, disk: u16, block: u64) -> u16 {
-        let read_age = if self.writes_since_read <= WRITES_AFTER_READ { self.read_age } else { 0 };
-        let traits = Traits { class, region_life: self.regions.life(disk, block), read_age };
+    /// The group of what is written to these blocks, by its class and hint.
+    pub fn group(&mut self, (class, hint): (u8, u8), disk: u16, blocks: &Range<u64>, now: u64) -> u16 {
+        let read_ages = if self.writes_since_read <= WRITES_AFTER_READ { self.read_ages } else { [0; 2] };
+        let history = self.regions.history(disk, middle(blocks), now, self.ages);
+        let traits = Traits { class, hint, history, read_ages };
         if let Some(&number) = self.numbers.get(&traits) {
             return number;
         }
@@ -190,24 +209,24 @@ impl Stays {
 
     /// A host wrote these blocks, of a group.
     pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: u16, now: u64) {
-        self.died(disk, blocks.clone(), now);
         let count = blocks.end - blocks.start;
-        if count >= LARGE_BLOCKS {
-            self.writes_since_read = self.writes_since_read.saturating_add(1);
-        }
-        self.regions.written(disk, blocks.start, now);
+        self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
+        self.regions.written(disk, blocks.clone(), now);
         self.sample.written(disk, blocks, now, group);
         if let Some(group) = self.groups.get_mut(usize::from(group)) {
             group.written += count as f64;
         }
     }
 
+    /// A request of so many blocks is written, whatever groups its parts are of.
+    pub fn requested(&mut self, blocks: u64) {
+        self.writes_since_read = self.writes_since_read.saturating_add(u32::from(blocks >= LARGE_BLOCKS));
+    }
+
     /// A host discarded these blocks, or wrote zeros there.
     pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
-        let first = blocks.start;
-        if let Some(life) = self.sample.died(disk, blocks, now, self.ages, &mut self.lives) {
-            self.regions.died(disk, first, life, self.ages);
-        }
+        self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
+        self.regions.discarded(disk, blocks, now, self.ages);
     }
 
     /// Whether it is time to share the tier out anew.
@@ -247,7 +266,7 @@ impl Stays {
             groups[usize::from(number)].share = share;
         });
         self.has_room = left > 0.0;
-        self.is_planned = true;
+        self.is_planned = now >= self.began_at.get_or_insert(now).saturating_add(self.tier_blocks);
         self.groups.iter_mut().for_each(|group| group.written *= f64::from(FADE));
         self.lives.iter_mut().for_each(|lives| lives.fade(FADE));
     }

@@ -1,9 +1,10 @@
 //! What each region of the disks was like lately: when it was last written, and how long what lay there lived.
 
 use super::ages::Ages;
+use std::ops::Range;
 
 /// Smallest region, in blocks.
-const REGION_MIN_BLOCKS: u64 = 64;
+const REGION_MIN_BLOCKS: u64 = 16;
 /// Memory of a region, in bytes.
 pub const BYTES_PER_REGION: u64 = size_of::<Region>() as u64;
 
@@ -11,8 +12,36 @@ pub const BYTES_PER_REGION: u64 = size_of::<Region>() as u64;
 struct Region {
     /// Time of the last write, in units of [`Regions::unit_blocks`], from 1; 0: never.
     written: u32,
-    /// Octave of the last life that ended, from 1; 0: none has.
+    /// Octave of the last life that ended by a discard, from 1; 0: none has.
     life: u8,
+    /// What was written last has not been discarded.
+    lives: bool,
+}
+
+/// What a region says of a write to it, in one byte: nothing, how long the last data lived that was discarded, or how old what
+/// is overwritten is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct History(u8);
+
+impl History {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self(0);
+
+    fn discarded_at(octave: u8) -> Self {
+        Self(1 + octave)
+    }
+
+    fn overwritten_at(octave: u8) -> Self {
+        Self(1 + Ages::OCTAVES + octave)
+    }
+
+    /// The octave of a life that ended by a discard; that of the age of what is overwritten.
+    #[must_use]
+    pub fn octaves(self) -> (Option<u8>, Option<u8>) {
+        let known = self.0.checked_sub(1);
+        let overwritten = known.and_then(|known| known.checked_sub(Ages::OCTAVES));
+        (known.filter(|_| overwritten.is_none()), overwritten)
+    }
 }
 
 /// A table of regions. Regions of several disks may share an entry: it is a hint, not a fact.
@@ -43,29 +72,54 @@ impl Regions {
         ((begin + (block >> self.shift)) % self.table.len() as u64) as usize
     }
 
-    /// The octave of the last life that ended in the region of a block, from 1; 0: none has, as far as is known.
+    /// The places of all regions that a range touches, each once.
+    fn places(&self, disk: u16, blocks: Range<u64>) -> impl Iterator<Item = usize> + use<> {
+        let first = self.place(disk, blocks.start);
+        let count =
+            if blocks.is_empty() { 0 } else { ((blocks.end - 1) >> self.shift) - (blocks.start >> self.shift) + 1 };
+        let len = self.table.len();
+        (0..count.min(len as u64) as usize).map(move |i| (first + i) % len)
+    }
+
+    fn age_of(&self, region: Region, now: u64) -> u64 {
+        now.saturating_sub(u64::from(region.written.saturating_sub(1)) * self.unit_blocks)
+    }
+
+    /// What the region of a block says of a write to it now.
     #[must_use]
-    pub fn life(&self, disk: u16, block: u64) -> u8 {
-        self.table[self.place(disk, block)].life
+    pub fn history(&self, disk: u16, block: u64, now: u64, ages: Ages) -> History {
+        match self.table[self.place(disk, block)] {
+            region @ Region { lives: true, .. } => History::overwritten_at(ages.octave(self.age_of(region, now))),
+            Region { life: 0, .. } => History::UNKNOWN,
+            Region { life, .. } => History::discarded_at(life - 1),
+        }
     }
 
     /// The time since the region of a block was last written.
     #[must_use]
     pub fn age(&self, disk: u16, block: u64, now: u64) -> Option<u64> {
-        let written = self.table[self.place(disk, block)].written;
-        (written > 0).then(|| now.saturating_sub(u64::from(written - 1) * self.unit_blocks))
+        let region = self.table[self.place(disk, block)];
+        (region.written > 0).then(|| self.age_of(region, now))
     }
 
-    /// Something was written from this block on. Where a request crosses the border of a region, its first one counts.
-    pub fn written(&mut self, disk: u16, block: u64, now: u64) {
-        let at = self.place(disk, block);
-        self.table[at].written = u32::try_from(now / self.unit_blocks).unwrap_or(u32::MAX - 1).saturating_add(1);
+    /// These blocks were written.
+    pub fn written(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
+        let written = u32::try_from(now / self.unit_blocks).unwrap_or(u32::MAX - 1).saturating_add(1);
+        for place in self.places(disk, blocks) {
+            let region = &mut self.table[place];
+            (region.written, region.lives) = (written, true);
+        }
     }
 
-    /// A life ended in the region of a block.
-    pub fn died(&mut self, disk: u16, block: u64, life_blocks: u64, ages: Ages) {
-        let at = self.place(disk, block);
-        self.table[at].life = ages.octave(life_blocks) + 1;
+    /// These blocks were discarded.
+    pub fn discarded(&mut self, disk: u16, blocks: Range<u64>, now: u64, ages: Ages) {
+        for place in self.places(disk, blocks) {
+            let region = self.table[place];
+            if region.lives {
+                let life = ages.octave(self.age_of(region, now)) + 1;
+                self.table[place] = Region { life, lives: false, ..region };
+            }
+        }
     }
 }
 
@@ -74,16 +128,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_tells_when_it_was_written_and_how_long_its_last_life_was() {
+    fn a_region_tells_how_old_its_data_is_and_how_long_what_was_discarded_lived() {
         let ages = Ages::of_tier(1 << 16);
         let mut regions = Regions::new(1024, 1 << 20, 1 << 16);
-        assert_eq!((regions.life(1, 5000), regions.age(1, 5000, 100)), (0, None));
-        regions.written(1, 5000, 32_000);
-        regions.died(1, 5000, 1 << 16, ages);
+        assert_eq!((regions.history(1, 5000, 100, ages), regions.age(1, 5000, 100)), (History::UNKNOWN, None));
+        regions.written(1, 5000..5001, 32_000);
         assert_eq!(regions.age(1, 5100, 42_000), Some(10_000), "the same region of 1,024 blocks");
-        assert_eq!(regions.life(1, 5000), ages.octave(1 << 16) + 1);
-        assert_eq!((regions.life(1, 4000), regions.age(1, 4000, 100)), (0, None), "the one before it");
+        let history = regions.history(1, 5000, 32_000 + (1 << 16), ages);
+        assert_eq!(history.octaves(), (None, Some(ages.octave(1 << 16))));
+        regions.discarded(1, 4096..5120, 33_000, ages);
+        let history = regions.history(1, 5000, 90_000, ages);
+        assert_eq!(history.octaves(), (Some(ages.octave(1000)), None), "as old as it became");
+        regions.discarded(1, 4096..5120, 90_000, ages);
+        assert_eq!(regions.history(1, 5000, 90_000, ages), history, "it was gone already");
+        assert_eq!(regions.age(1, 4000, 100), None, "the one before it");
         assert_eq!(regions.age(1, 5000, 0), Some(0), "a clock that went back");
         assert_eq!(Regions::new(8, 10, 10).table.len(), 1);
+        assert_eq!(History::UNKNOWN.octaves(), (None, None));
+    }
+
+    #[test]
+    fn a_range_touches_each_of_its_regions_once() {
+        let mut regions = Regions::new(8, 128, 128);
+        regions.written(0, 15..33, 1);
+        assert_eq!(regions.table.iter().map(|region| region.lives).collect::<Vec<_>>()[..4], [true, true, true, false]);
+        regions.written(0, 0..1 << 40, 1);
+        assert!(regions.table.iter().all(|region| region.lives));
+        assert_eq!(regions.places(0, 5..5).count(), 0);
     }
 }

@@ -24,7 +24,7 @@ impl Tier {
     }
 
     fn write(&mut self, block: u64, blocks: u64, counts: bool) {
-        let group = self.stays.group(0, 1, block);
+        let group = self.stays.group((0, 0), 1, &(block..block + blocks), self.now);
         let stay = self.stays.stay(group);
         for block in block..block + blocks {
             let saves = self.leave(block);
@@ -39,6 +39,7 @@ impl Tier {
             self.now += 1;
         }
         self.stays.written(1, block..block + blocks, group, self.now);
+        self.stays.requested(blocks);
         while self.staged.len() > self.room {
             let Some(((due, block), ())) = self.due.pop_first() else { break };
             self.early += u64::from(due > self.now);
@@ -98,18 +99,21 @@ fn what_is_written_after_reads_of_old_data_is_told_apart() {
     let mut stays = Stays::new(1000, 1 << 20, 4 << 20);
     stays.written(1, 0..64, 0, 0);
     stays.written(1, 5000..5064, 0, 90_000);
-    let before = stays.group(0, 1, 700_000);
-    stays.read(1, 0, 16, 90_100);
-    let after_old = stays.group(0, 1, 700_000);
-    stays.read(1, 5000, 16, 90_100);
-    let after_young = stays.group(0, 1, 700_000);
+    let before = stays.group((0, 0), 1, &(700_000..700_016), 90_100);
+    stays.read(1, &(0..16), 90_100);
+    let after_old = stays.group((0, 0), 1, &(700_000..700_016), 90_100);
+    for _ in 0..2 {
+        stays.read(1, &(5000..5016), 90_100);
+    }
+    let after_young = stays.group((0, 0), 1, &(700_000..700_016), 90_100);
     assert!(before != after_old && after_old != after_young && after_young != before);
-    stays.read(1, 0, 15, 90_100);
-    assert_eq!(stays.group(0, 1, 700_000), after_young, "small reads say nothing");
+    stays.read(1, &(0..15), 90_100);
+    assert_eq!(stays.group((0, 0), 1, &(700_000..700_016), 90_100), after_young, "small reads say nothing");
     for at in 0..3 {
         stays.written(1, 800_000 + 16 * at..800_016 + 16 * at, after_young, 90_100);
+        stays.requested(16);
     }
-    assert_eq!(stays.group(0, 1, 700_000), before, "it is long ago");
+    assert_eq!(stays.group((0, 0), 1, &(700_000..700_016), 90_100), before, "it is long ago");
 }
 
 #[test]
@@ -121,14 +125,14 @@ fn where_staging_has_a_price_what_saves_little_passes_by_though_there_is_room() 
         // One of five is overwritten soon, the others never.
         for at in 0..5 {
             let block = if at == 0 { round % 64 } else { 64 + round * 4 + at };
-            let group = stays.group(0, 1, block);
+            let group = stays.group((0, 0), 1, &(block..block + 1), now);
             last = stays.stay(group);
             now += 1;
             stays.written(1, block..block + 1, group, now);
         }
         if round == 1500 {
             stays.plan(now, 10_000, 0);
-            let group = stays.group(0, 1, 64 + round * 4);
+            let group = stays.group((0, 0), 1, &(64 + round * 4..65 + round * 4), now);
             assert!(matches!(stays.stay(group), Stay::Blocks(_)), "there is room");
             stays.set_price(0.5);
         }
@@ -137,7 +141,7 @@ fn where_staging_has_a_price_what_saves_little_passes_by_though_there_is_room() 
         }
     }
     assert_eq!(last, Stay::PassBy);
-    let group = stays.group(0, 1, 3);
+    let group = stays.group((0, 0), 1, &(3..4), now);
     assert!(matches!(stays.stay(group), Stay::Blocks(blocks) if blocks > 300), "{:?}", stays.look());
 }
 
@@ -145,9 +149,9 @@ fn where_staging_has_a_price_what_saves_little_passes_by_though_there_is_room() 
 fn groups_and_samples_are_bounded_by_memory() {
     let mut stays = Stays::new(1000, 1 << 20, 100_000);
     for class in 0..200u8 {
-        let group = stays.group(class, 1, 0);
+        let group = stays.group((class, 0), 1, &(0..1), 0);
         stays.written(1, u64::from(class) * 1000..u64::from(class) * 1000 + 1000, group, u64::from(class) * 1000);
     }
     assert!(stays.groups.len() <= 64 && stays.sample.len() <= 600, "{} {}", stays.groups.len(), stays.sample.len());
-    assert_eq!(stays.group(250, 1, 0), 0, "a class without room for a group of its own");
+    assert_eq!(stays.group((250, 0), 1, &(0..1), 0), 0, "a class without room for a group of its own");
 }

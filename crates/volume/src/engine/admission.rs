@@ -1,6 +1,7 @@
 //! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
 
 use super::Engine;
+use super::leaves::may_destage;
 use super::place::Situation;
 use super::space::Runs;
 use crate::layout::page::LEAF_ENTRIES;
@@ -84,7 +85,8 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        let runs = self.space.take(class, blocks, fast_first, &mut self.copies, last_recorded);
+        let lasts = !may_destage(&self.prism, class);
+        let runs = self.space.take((class, lasts), blocks, fast_first, &mut self.copies, last_recorded);
         self.summaries.granted(&self.space.bands);
         runs
     }

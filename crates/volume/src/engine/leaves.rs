@@ -14,6 +14,10 @@ use crate::layout::page::{self, Entry};
 use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};
+use std::ops::Range;
+
+/// How long data stays on the fast tier that was written since the last checkpoint before a crash: half a tier's worth of writes.
+const REPLAYED_STAY_EPOCHS: u32 = 16;
 
 /// Whether blocks of a class leave the fast tier in time.
 pub(crate) fn may_destage(prism: &Prism, class: ClassId) -> bool {
@@ -78,7 +82,6 @@ impl Leaves<'_> {
         let now = epoch_of(self.stats, self.space);
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
-            let stay_epochs = segment.stay_epochs;
             for i in 0..usize::from(segment.blocks) {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
@@ -91,11 +94,16 @@ impl Leaves<'_> {
                     Fill::Reclass { class } => Change::Reclass { class },
                 };
                 let who = (disk, block + within as u64);
-                stageable += self.change_entry(frame, first + within, who, change, (batch, stay_epochs)).unwrap_or(0);
+                stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
-                let (is_fast, due) = (self.setup.extents.is_fast(location), now.saturating_add(stay_epochs.into()));
-                first_due = if is_fast { Some(first_due.map_or(due, |first| first.min(due))) } else { first_due };
+                let (is_fast, due) =
+                    (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
+                if is_fast {
+                    let begin = first + usize::from(segment.first);
+                    self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
+                    first_due = Some(first_due.map_or(due, |first| first.min(due)));
+                }
                 self.stats.count_written(class, is_fast, u64::from(segment.blocks));
                 self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
@@ -118,20 +126,45 @@ impl Leaves<'_> {
         }
     }
 
+    /// A change of an entry was replayed: data that was written since the last checkpoint stays for a time, for records do not
+    /// tell how long it was to stay, and it shall not leave before all that was written before it.
+    pub fn stays(&mut self, frame: u32, at: usize, change: Change) {
+        if let Change::Set { entry: Entry::Data { location, .. }, .. } = change
+            && self.setup.extents.is_fast(location)
+        {
+            let due = epoch_of(self.stats, self.space).saturating_add(REPLAYED_STAY_EPOCHS);
+            self.set_due(frame, at..at + 1, due);
+        }
+    }
+
+    /// Blocks of a leaf that were written to the fast tier are due to leave it in this epoch. Where they share a clock with others
+    /// that are there, what is due later counts: they may belong to different files.
+    pub fn set_due(&mut self, frame: u32, blocks: Range<usize>, due: u32) {
+        let extents = &self.setup.extents;
+        let leaf = &mut self.map.frames.get_mut(frame).page;
+        for clock in (blocks.start / page::CLOCK_BLOCKS)..blocks.end.div_ceil(page::CLOCK_BLOCKS) {
+            let (begin, end) = (clock * page::CLOCK_BLOCKS, (clock + 1) * page::CLOCK_BLOCKS);
+            let mut others = (begin..end).filter(|at| !blocks.contains(at)).map(|at| page::leaf_entry(leaf, at).0);
+            let is_shared =
+                others.any(|entry| matches!(entry, Entry::Data { location, .. } if extents.is_fast(location)));
+            let due = if is_shared { due.max(page::due_epoch(leaf, begin)) } else { due };
+            page::set_due(leaf, begin, due);
+        }
+    }
+
     /// Does to one entry what a record says, in service and in replay alike; the old block's space is free once `batch`
-    /// is durable, and new data on the fast tier is due to leave it after `stay_epochs`. Returns the change in blocks that may
-    /// be destaged; `None` where the record does not concern what is there now. `who` is (disk, block address).
+    /// is durable. Returns the change in blocks that may be destaged; `None` where the record does not concern what is
+    /// there now. `who` is (disk, block address).
     pub fn change_entry(
         &mut self,
         frame: u32,
         at: usize,
         who: (DiskId, u64),
         change: Change,
-        (batch, stay_epochs): (u64, u16),
+        batch: u64,
     ) -> Option<i32> {
         let old = page::leaf_entry(&self.map.frames.get(frame).page, at);
         let (entry, checksum) = change.apply(old)?;
-        let epoch = epoch_of(self.stats, self.space);
         match change {
             Change::Reclass { .. } => {
                 let is_fast = matches!(entry, Entry::Data { location, .. } if self.setup.extents.is_fast(location));
@@ -143,11 +176,6 @@ impl Leaves<'_> {
         }
         let leaf = &mut self.map.frames.get_mut(frame).page;
         page::set_leaf_entry(leaf, at, entry, checksum);
-        if let (Change::Set { .. }, Entry::Data { location, .. }) = (change, entry)
-            && self.setup.extents.is_fast(location)
-        {
-            page::set_due(leaf, at, epoch.saturating_add(stay_epochs.into()));
-        }
         let change_of_stageable = self.stageable(entry) - self.stageable(old.0);
         if let Change::Reclass { .. } = change {
             return Some(change_of_stageable);

@@ -51,10 +51,10 @@ impl LeafLimits {
 
     fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
         // Each dirty leaf needs a slot of its own before its old one is free.
-        let dirty = (frames * 2 / 5).min((slots / 16) as usize).clamp(1, DIRTY_MAX);
+        let dirty = (frames * 2 / 5).min((slots / 32) as usize).clamp(1, DIRTY_MAX);
         // Those that jobs have named, and as many of jobs before them whose records are replayed whole.
         let by_jobs = 2 * blocks_in_jobs(options, journal_len_bytes);
-        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min((slots / 32) as usize).max(1);
+        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min((slots / 64) as usize).max(1);
         Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
     }
 
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn few_frames_or_slots_mean_few_jobs_and_never_none() {
         assert_eq!(limits(100_000, 1 << 20, 64 << 20), [84_096, 40_000, 4, 1024, 512]);
-        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [5120, 2048, 4, 256, 512], "a slot is kept for each leaf");
+        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [2560, 1024, 4, 128, 512], "a slot is kept for each leaf");
         assert_eq!(limits(16, 1 << 20, 128 << 10), [16, 6, 1, 4, 256]);
         assert_eq!(limits(1, 1, 4096), [1, 1, 1, 1, 16]);
     }

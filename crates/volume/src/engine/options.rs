@@ -17,6 +17,9 @@ pub struct EngineOptions {
     /// Share of free slots below which a growing part of staged writes goes to the capacity tier directly, in percent; at
     /// most half of what should be free for hosts.
     pub bypass_below_percent: u64,
+    /// What the fast tier and the capacity tier may be written over their lives, in bytes, where that is known: where the fast
+    /// tier would be worn first, less is staged.
+    pub endurance_bytes: Option<[u64; 2]>,
     /// Faults planted by tests.
     pub faults: Faults,
 }
@@ -28,8 +31,9 @@ impl Default for EngineOptions {
             frames: None,
             unflushed_limit_bytes: 64 << 20,
             job_blocks: 2048,
-            destage_above_percent: 90,
+            destage_above_percent: 100,
             bypass_below_percent: 10,
+            endurance_bytes: None,
             faults: Faults::default(),
         }
     }

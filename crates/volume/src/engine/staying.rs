@@ -7,6 +7,7 @@ use super::setup::Setup;
 use super::space::Space;
 use forebay_block::{ClassId, DiskId};
 use forebay_placement::stay::{GroupLook, Stay, Stays};
+use forebay_prism::{Lifetime, Prism};
 use std::ops::Range;
 
 /// Memory of the policy: this part of the limit, at most so many bytes.
@@ -21,16 +22,50 @@ pub(super) fn memory_bytes(memory_limit_bytes: u64) -> u64 {
 /// What becomes of a write, as far as its stay is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
+    /// The group that it belongs to.
+    group: u16,
     /// How long it stays, in epochs.
     pub epochs: u16,
     /// Its data saves nothing on the fast tier.
     pub passes_by: bool,
 }
 
+impl Decision {
+    /// Of what is not staged.
+    pub const NONE: Self = Self { group: u16::MAX, epochs: 0, passes_by: false };
+}
+
+/// What the host and the classifier say of a write: class and hint, by their numbers. Classes that behaviour alone decides
+/// between are one here: how long data lives is measured, and better so than guessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind((u8, u8));
+
+/// Stands for the classes that behaviour decides between.
+const BY_BEHAVIOUR: u8 = u8::MAX;
+
+impl Kind {
+    /// Of data of a class, with a hint of its lifetime.
+    pub fn new(prism: &Prism, class: ClassId, lifetime: Lifetime) -> Self {
+        let (built_in, default) = (prism.table().built_in(), prism.table().default_class());
+        let is_guess = [default, built_in.temp, built_in.hot].contains(&class);
+        Self((if is_guess { BY_BEHAVIOUR } else { class.0 }, lifetime as u8))
+    }
+}
+
+/// How far the price of staging moves from one plan to the next, and the highest.
+const PRICE_STEP: f64 = 0.02;
+const PRICE_MAX: f64 = 0.35;
+/// How much sooner the fast tier may be worn than the capacity tier before staging gets dearer.
+const WEAR_SLACK: f64 = 1.02;
+
+/// Bytes written to the fast tier and to the capacity tier since the start.
+pub(super) type TierBytes = [u64; 2];
+
 /// The policy, in the engine's terms.
 #[derive(Debug)]
 pub(crate) struct Staying {
     stays: Stays,
+    written: TierBytes,
 }
 
 impl Staying {
@@ -38,30 +73,49 @@ impl Staying {
     pub fn new(setup: &Setup, memory_limit_bytes: u64) -> Self {
         let slots = setup.superblock.slots;
         let bands = u64::from(setup.extents.bands()) * (u64::from(setup.superblock.band_bytes) / 4096);
-        Self { stays: Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes)) }
+        Self { stays: Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes)), written: [0; 2] }
+    }
+
+    /// Makes staging dearer where the fast tier, at the rate since the last time, will be worn before the capacity tier, and
+    /// cheaper where not.
+    fn look_at_wear(&mut self, written: TierBytes, endurance_bytes: [u64; 2]) {
+        let wear =
+            |tier: usize| written[tier].saturating_sub(self.written[tier]) as f64 / endurance_bytes[tier].max(1) as f64;
+        let fast_is_first = wear(0) > WEAR_SLACK * wear(1);
+        let step = if fast_is_first { PRICE_STEP } else { -PRICE_STEP };
+        self.stays.set_price((self.stays.price() + step).clamp(0.0, PRICE_MAX));
+        self.written = written;
     }
 
     /// A host reads. `now` is the pool's time, blocks that hosts have written; here and below.
     pub fn read(&mut self, disk: DiskId, blocks: Range<u64>, now: u64) {
-        self.stays.read(disk.0, blocks.start, blocks.end - blocks.start, now);
+        self.stays.read(disk.0, &blocks, now);
     }
 
-    /// What becomes of data of a class that is written from a block on.
-    pub fn stay(&mut self, (class, disk, block): (ClassId, DiskId, u64), space: &Space) -> Decision {
-        let group = self.stays.group(class.0, disk.0, block);
+    /// What becomes of data that is written to these blocks.
+    pub fn stay(&mut self, kind: Kind, disk: DiskId, blocks: &Range<u64>, (now, space): (u64, &Space)) -> Decision {
+        let group = self.stays.group(kind.0, disk.0, blocks, now);
         match self.stays.stay(group) {
             Stay::Blocks(blocks) => {
                 let epochs = (blocks / epoch_blocks(space)).min(STAY_MAX_EPOCHS);
-                Decision { epochs: epochs as u16, passes_by: false }
+                Decision { group, epochs: epochs as u16, passes_by: false }
             }
-            Stay::PassBy => Decision { epochs: 0, passes_by: true },
+            Stay::PassBy => Decision { group, epochs: 0, passes_by: true },
         }
     }
 
-    /// A host writes these blocks of a class.
-    pub fn written(&mut self, class: ClassId, disk: DiskId, blocks: Range<u64>, now: u64) {
-        let group = self.stays.group(class.0, disk.0, blocks.start);
-        self.stays.written(disk.0, blocks, group, now);
+    /// A host writes these blocks, of which this was decided.
+    pub fn written(&mut self, stay: Decision, disk: DiskId, blocks: Range<u64>, now: u64) {
+        if stay == Decision::NONE {
+            self.stays.died(disk.0, blocks, now);
+        } else {
+            self.stays.written(disk.0, blocks, stay.group, now);
+        }
+    }
+
+    /// All parts of a request of so many blocks were told.
+    pub fn requested(&mut self, blocks: u64) {
+        self.stays.requested(blocks);
     }
 
     /// A host discards these blocks, or writes zeros there.
@@ -75,9 +129,23 @@ impl Engine {
     pub(super) fn share_out_fast_tier(&mut self) {
         let now = self.stats.written_blocks();
         if self.staying.stays.is_due(now) {
+            if let Some(endurance_bytes) = self.setup.options.endurance_bytes {
+                let written = self.tier_bytes();
+                self.staying.look_at_wear(written, endurance_bytes);
+            }
             let room = self.room_to_stay();
             self.staying.stays.plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
         }
+    }
+
+    /// Bytes written to the tiers since the start, as far as the engine knows: data, journal, map.
+    fn tier_bytes(&self) -> TierBytes {
+        let (mut fast, mut capacity) = (self.stats.counters.journal_bytes + self.checkpoint.pages.written_bytes(), 0);
+        for class in &self.stats.classes {
+            fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
+            capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
+        }
+        [fast, capacity + self.checkpoint.capacity.written_bytes()]
     }
 
     /// Slots for data that may be destaged: what it has, and what it may take of those that are free.

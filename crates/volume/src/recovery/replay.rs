@@ -17,9 +17,6 @@ use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
-/// How long data that was written since the last checkpoint stays on the fast tier, in epochs: records do not tell how long
-/// it was to stay, and it shall not leave before all that was written before it.
-const REPLAYED_STAY_EPOCHS: u16 = 16;
 /// Blocks read at once to be verified: 2 MiB.
 const VERIFIED_AT_ONCE_BLOCKS: usize = 512;
 
@@ -294,7 +291,8 @@ impl Replay<'_> {
             return;
         }
         self.leaves.dirty(frame);
-        let stageable = self.leaves.change_entry(frame, at, who, change, (0, REPLAYED_STAY_EPOCHS)).unwrap_or(0);
+        let stageable = self.leaves.change_entry(frame, at, who, change, 0).unwrap_or(0);
+        self.leaves.stays(frame, at, change);
         self.leaves.adjust_stageable(disk, leaf, stageable, None);
         // Later records may use the space again: it must be free before they are applied.
         self.free();

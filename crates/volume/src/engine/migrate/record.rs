@@ -154,7 +154,7 @@ fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
             false => Change::Move { source, checksum, destination },
         };
         let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-        change += rooms.leaves().change_entry(frame, at, (disk, moved.block), what, (batch, 0)).unwrap_or(0);
+        change += rooms.leaves().change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
         if destination != 0 {
             rooms.space.settle(destination, 1, rooms.journal.last_recorded());
         }

@@ -2,6 +2,7 @@
 
 use super::client::Sweep;
 use super::wants::Wants;
+use crate::engine::staying::Decision;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
@@ -32,8 +33,8 @@ pub(crate) struct Segment {
     pub first: u16,
     pub blocks: u16,
     pub fill: Fill,
-    /// How long data on the fast tier stays there, in epochs.
-    pub stay_epochs: u16,
+    /// How long data on the fast tier stays there, and why.
+    pub stay: Decision,
     /// The record's sequence, once there is one.
     pub sequence: u64,
 }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::layout::page::Entry;
 use crate::request::{HintPart, HintParts};
 use forebay_block::{ClassId, DiskId};
-use forebay_prism::{Direction, HostFacts, Intent, Run};
+use forebay_prism::{Direction, HostFacts, Intent, Lifetime, Run};
 use smallvec::SmallVec;
 
 const BLOCK: u64 = 4096;
@@ -82,6 +82,16 @@ impl Engine {
             prism.classify(&part, runs);
             at = until;
         }
+    }
+
+    /// How long the host says that what it writes to a block lives.
+    pub(super) fn lifetime_hint(&self, client: u32, block: u64) -> Lifetime {
+        let client = self.requests.clients.get(client as usize);
+        let hinted = client.and_then(|client| {
+            let at = block.checked_sub(client.offset_bytes / BLOCK)?;
+            part_at(client.hints.as_deref()?, at)?.2.hints.facts().lifetime
+        });
+        hinted.unwrap_or_default()
     }
 
     /// What the change of class that a piece is part of goes by.

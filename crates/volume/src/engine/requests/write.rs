@@ -7,9 +7,10 @@ use crate::engine::Engine;
 use crate::engine::leaves::is_staged;
 use crate::engine::map::Leaf;
 use crate::engine::place::LARGE_BLOCKS;
+use crate::engine::staying::{Decision, Kind};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{DiskId, SharedBuf};
+use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
@@ -142,19 +143,34 @@ impl Engine {
         self.issue_segments(id, Some(&data));
     }
 
+    /// What becomes of the blocks of a class that a piece writes, `at` being the first of them: one decision for each kind of
+    /// data in it, however they are mixed.
+    fn stay(&mut self, decided: &mut SmallVec<[(Kind, Decision); 1]>, id: u32, class: ClassId, at: usize) -> Decision {
+        if !is_staged(&self.prism, class) {
+            return Decision::NONE;
+        }
+        let piece = &self.requests.pieces[id as usize];
+        let (disk, first_block, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
+        let kind = Kind::new(&self.prism, class, self.lifetime_hint(piece.client, first_block + at as u64));
+        if let Some((_, stay)) = decided.iter().find(|(known, _)| *known == kind) {
+            return *stay;
+        }
+        let now = (self.stats.written_blocks(), &self.space);
+        let stay = self.staying.stay(kind, disk, &(first_block..first_block + blocks), now);
+        decided.push((kind, stay));
+        stay
+    }
+
     /// What a write says of how long data lives: of what it replaces, and of what it stores.
     fn note_lives(&mut self, disk: DiskId, first_block: u64, segments: &[Segment]) {
-        let now = self.stats.written_blocks();
+        let (now, mut all) = (self.stats.written_blocks(), 0);
         for segment in segments {
             let begin = first_block + u64::from(segment.first);
             let blocks = begin..begin + u64::from(segment.blocks);
-            match segment.fill {
-                Fill::Data { class, .. } if is_staged(&self.prism, class) => {
-                    self.staying.written(class, disk, blocks, now);
-                }
-                _ => self.staying.died(disk, blocks, now),
-            }
+            all += u64::from(segment.blocks);
+            self.staying.written(segment.stay, disk, blocks, now);
         }
+        self.staying.requested(all);
     }
 
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
@@ -165,7 +181,9 @@ impl Engine {
         runs: &[forebay_prism::Run],
     ) -> Option<SmallVec<[Segment; 2]>> {
         let piece = &self.requests.pieces[id as usize];
-        let (disk, first_block, streams) = (piece.disk, piece.block(), piece.streams);
+        let streams = piece.streams;
+        let mut decided = SmallVec::new();
+        let is_large = data.len() / BLOCK >= LARGE_BLOCKS as usize;
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
         if self.space.room() < (data.len() / BLOCK) as u64
@@ -190,12 +208,12 @@ impl Engine {
                         first: at as u16,
                         blocks: len as u16,
                         fill: Fill::Zero,
-                        stay_epochs: 0,
+                        stay: Decision::NONE,
                         sequence: 0,
                     });
                 } else {
-                    let stay = self.staying.stay((run.class, disk, first_block + at as u64), &self.space);
-                    let past = streams || stay.passes_by && len >= LARGE_BLOCKS as usize;
+                    let stay = self.stay(&mut decided, id, run.class, at);
+                    let past = streams || stay.passes_by && is_large;
                     let Some(space) = self.allocate(run.class, len as u32, past, may_use_bands) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
@@ -208,8 +226,7 @@ impl Engine {
                     let mut first = at as u16;
                     for (location, blocks) in space {
                         let fill = Fill::Data { location, class: run.class };
-                        let stay_epochs = stay.epochs;
-                        segments.push(Segment { first, blocks: blocks as u16, fill, stay_epochs, sequence: 0 });
+                        segments.push(Segment { first, blocks: blocks as u16, fill, stay, sequence: 0 });
                         first += blocks as u16;
                     }
                 }

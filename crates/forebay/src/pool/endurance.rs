@@ -1,0 +1,20 @@
+//! What the tiers of a pool may be written over their lives, where that is known.
+
+use crate::config::{Config, Size};
+use forebay_device::Target;
+
+/// Bytes of the fast tier, and of the capacity tier all together; none where one device's are not known.
+pub fn of_tiers(config: &Config) -> Option<[u64; 2]> {
+    let fast: Option<u64> = config.fast.iter().map(|device| of(device.endurance, &device.target.0)).sum();
+    let capacity: Option<u64> = config.capacity.iter().map(|device| of(device.endurance, &device.target.0)).sum();
+    Some([fast?, capacity?])
+}
+
+/// What the configuration says, or else a modelled drive's preset.
+fn of(configured: Option<Size>, target: &Target) -> Option<u64> {
+    configured.map(|size| size.0).or_else(|| {
+        let (Target::Model(uri) | Target::Emulated(uri)) = target else { return None };
+        let life = uri.drive().ok()?.life()?;
+        Some(life.media_bytes as u64)
+    })
+}
