@@ -103,6 +103,10 @@ pub struct Suspend {
     pub run_least_ns: u64,
     /// From the last read until the operation goes on, in ns.
     pub resume_ns: u64,
+    /// How long after it was asked for an operation is interrupted no more, in ns; as long as background work may wait
+    /// where left out.
+    #[serde(default)]
+    pub deadline_ns: Option<u64>,
     /// How often one operation may be interrupted.
     pub times_max: u8,
     /// Whether programs can be interrupted.
@@ -360,6 +364,7 @@ impl Config {
             within("timing.suspend.enter_ns", s.enter_ns, 0, TIME_MAX_NS, "at most an hour")?;
             within("timing.suspend.erase_enter_ns", s.erase_enter_ns, 0, TIME_MAX_NS, "at most an hour")?;
             within("timing.suspend.run_least_ns", s.run_least_ns, 0, TIME_MAX_NS, "at most an hour")?;
+            within("timing.suspend.deadline_ns", s.deadline_ns.unwrap_or(0), 0, TIME_MAX_NS, "at most an hour")?;
             within("timing.suspend.resume_ns", s.resume_ns, 0, TIME_MAX_NS, "at most an hour")?;
         }
         Ok(())

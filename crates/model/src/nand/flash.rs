@@ -264,7 +264,8 @@ impl Flash {
             }
             return;
         }
-        if now_ns.saturating_sub(op.queued_ns) > self.wait_max_ns && op.suspends > 0 {
+        let waited_ns = now_ns.saturating_sub(op.queued_ns);
+        if op.suspends > 0 && waited_ns > suspend.deadline_ns.unwrap_or(self.wait_max_ns) {
             return;
         }
         op.suspends += 1;
