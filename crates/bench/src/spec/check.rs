@@ -265,8 +265,8 @@ fn group(spec: &Spec, promises: &[&Promise], options: &CheckOptions) -> Vec<Run>
             runs.push(Run { job: with_end(&row.job, false, options), promises: Vec::new() });
         }
     }
-    let untold = End { after_ns: Some(RUNTIME_NS), ..End::default() };
-    for run in runs.iter_mut().filter(|run| ends_early(options) && run.job.end == untold) {
+    let not_given = End { after_ns: Some(RUNTIME_NS), ..End::default() };
+    for run in runs.iter_mut().filter(|run| ends_early(options) && run.job.end == not_given) {
         let asked = run.promises.iter().map(|&at| promises[at]);
         run.job.end.after_ios = Some(enough_ios(&run.job, asked, options.confidence));
     }

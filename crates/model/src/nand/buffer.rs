@@ -15,7 +15,7 @@ enum State {
 /// the data of a failed program are made anew from the others.
 #[derive(Clone, Copy, Default)]
 struct Stripe {
-    /// Rows handed to programs, and how many of these are under way.
+    /// Rows handed to programs, and how many of these are in flight.
     given: u32,
     flying: u32,
     /// The chain of slots whose rows are on the media.
@@ -186,7 +186,7 @@ impl WriteBuffer {
     }
 
     /// Frees what the open stripe keeps although more rows could join it: what waits for room would else wait for what
-    /// cannot come. False where nothing is kept, or rows of it are under way.
+    /// cannot come. False where nothing is kept, or rows of it are in flight.
     pub(super) fn close_early(&mut self) -> bool {
         let at = self.open;
         if at == NONE || self.stripes[at as usize].flying > 0 {
@@ -282,7 +282,7 @@ mod tests {
             buffer.fill(unit, 0, 0).unwrap();
         }
         let (first, second, third) = (buffer.take(0, 1), buffer.take(0, 2), buffer.take(0, 2));
-        assert!(!buffer.programmed(first, first, 1), "the other row is under way");
+        assert!(!buffer.programmed(first, first, 1), "the other row is in flight");
         assert_eq!((buffer.used(), buffer.unwritten()), (5, 4));
         let last = buffer.chained(third).0;
         assert!(!buffer.programmed(third, last, 2), "a stripe of one row that may have another");
@@ -293,7 +293,7 @@ mod tests {
         assert!(buffer.close_early());
         assert_eq!(buffer.used(), 0);
         assert!(!buffer.close_early());
-        // Where the buffer is full, a stripe with nothing under way is not kept for more rows.
+        // Where the buffer is full, a stripe with nothing in flight is not kept for more rows.
         for unit in 0..6 {
             buffer.fill(unit, 0, 0).unwrap();
         }

@@ -173,7 +173,7 @@ pub struct Buffer {
     pub dram_ns: u64,
     /// Rows of pages that may be on their way to one die at once, 1 to 16.
     pub rows_per_die: u32,
-    /// Rows of a stripe, 1 to 4096: the room of all of them is given back when the last of them is programmed.
+    /// Rows of a stripe, 1 to 4096: the room of all of them is released when the last of them is programmed.
     #[serde(default = "one")]
     pub stripe_rows: u32,
 }

@@ -14,7 +14,7 @@ fn deep_writes(config: &Config, count: u64) -> Seen {
 }
 
 #[test]
-fn the_buffer_takes_writes_at_once_and_then_stalls_where_stripes_give_room_back() {
+fn the_buffer_takes_writes_at_once_and_then_stalls_where_stripes_release_room() {
     let mut config = small(1.3);
     let smooth = deep_writes(&config, 40_000);
     // 256 units of buffer; 16 rows are half of it.
@@ -107,7 +107,7 @@ fn reads_of_a_mixture_are_slower_than_alone_and_more_so_with_depth() {
     let mean_us = |read_percent, depth| {
         let mut drive = Nand::new(config.clone()).unwrap();
         drive.age(Past { filled: 1.0, random_passes: 2.0 });
-        // Reads and writes are told apart by tags of their own elsewhere; here the writes are quick and few.
+        // The writes are quick: what they take is subtracted.
         let capacity = drive.capacity_bytes();
         let seen = closed_loop(&mut drive, depth, 40_000, 0, 0, random(capacity, read_percent, 5));
         let writes = 1.0 - read_percent as f64 / 100.0;
