@@ -1,5 +1,6 @@
 //! Running what a sheet asks, and judging it.
 
+use super::enough::enough_ios;
 use super::figure::{Figure, figure};
 use super::measure::Op;
 use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PromiseReport, PublishedReport, RunReport};
@@ -73,6 +74,9 @@ pub struct CheckOptions {
     pub allow_writes: bool,
     /// Confidence of intervals.
     pub confidence: Confidence,
+    /// The target runs in virtual time, where a run takes as long as it takes to compute: runs whose length neither sheet
+    /// nor user gives end with the I/Os that bound what is asked, and after [`RUNTIME_NS`] at the latest.
+    pub virtual_time: bool,
 }
 
 /// Why nothing was checked.
@@ -129,7 +133,7 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
         confidence_percent: options.confidence.percent(),
         outcome: Outcome::NotShown,
         warnings: warnings(spec, target_bytes),
-        notes: notes(spec, target_bytes),
+        notes: notes(spec, target_bytes, options),
         conditions: Vec::new(),
         promises: selected.iter().map(|promise| unjudged(promise)).collect(),
         runs: Vec::new(),
@@ -217,7 +221,7 @@ fn warnings(spec: &Spec, target_bytes: u64) -> Vec<String> {
     if factor > SIZE_FACTOR { vec![far] } else { Vec::new() }
 }
 
-fn notes(spec: &Spec, target_bytes: u64) -> Vec<String> {
+fn notes(spec: &Spec, target_bytes: u64, options: &CheckOptions) -> Vec<String> {
     let mut notes = spec.drive.notes.clone();
     if let Some(capacity) = spec.drive.capacity_bytes
         && warnings(spec, target_bytes).is_empty()
@@ -231,6 +235,11 @@ fn notes(spec: &Spec, target_bytes: u64) -> Vec<String> {
     }
     if spec.promises.is_empty() {
         notes.push("this sheet promises nothing: add [[promise]] entries from the drive's data sheet".to_owned());
+    }
+    if ends_early(options) {
+        let why = "virtual time: runs end with the I/Os that bound what is promised, a million at least; --runtime asks \
+                   for longer ones";
+        notes.push(why.to_owned());
     }
     notes
 }
@@ -256,7 +265,17 @@ fn group(spec: &Spec, promises: &[&Promise], options: &CheckOptions) -> Vec<Run>
             runs.push(Run { job: with_end(&row.job, false, options), promises: Vec::new() });
         }
     }
+    let not_given = End { after_ns: Some(RUNTIME_NS), ..End::default() };
+    for run in runs.iter_mut().filter(|run| ends_early(options) && run.job.end == not_given) {
+        let asked = run.promises.iter().map(|&at| promises[at]);
+        run.job.end.after_ios = Some(enough_ios(&run.job, asked, options.confidence));
+    }
     runs
+}
+
+/// Whether runs whose length nobody gave end when enough I/Os were made.
+fn ends_early(options: &CheckOptions) -> bool {
+    options.virtual_time && options.runtime_ns.is_none()
 }
 
 /// The job with the end that sheet and options ask for together.

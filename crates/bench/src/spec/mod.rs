@@ -6,6 +6,7 @@
 //! [`mod@format`] is the reference of a sheet's keys, `docs/check.md` the guide.
 
 mod check;
+mod enough;
 mod error;
 mod figure;
 pub mod format;

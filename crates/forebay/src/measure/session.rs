@@ -98,6 +98,16 @@ impl Session {
         Ok(Self { name, target, options, clock, stop, live, maps, null_bytes })
     }
 
+    /// Whether the target runs in a time of its own, which costs computing only.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.target, Measured::Virtual(_))
+    }
+
+    /// Intervals of runs from now on.
+    pub fn set_interval(&mut self, interval_ns: u64) {
+        self.options.interval_ns = interval_ns;
+    }
+
     /// Name of the target.
     pub fn name(&self) -> &str {
         &self.name

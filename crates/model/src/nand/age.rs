@@ -120,6 +120,10 @@ impl Nand {
             let unit = draw.below(u64::from(units)) as u32;
             aging.write(unit);
         }
+        // The last rows may have taken the block that would let the host write: nobody would collect for it then.
+        for group in 0..groups {
+            while aging.ftl.free_blocks(group) <= aging.keep && aging.collect(group) {}
+        }
         aging.complete();
         fresh.ftl.forget_wear();
         fresh.counters = counters;

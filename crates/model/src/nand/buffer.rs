@@ -7,14 +7,26 @@ use super::shape::NONE;
 enum State {
     Free,
     Waiting,
-    /// Handed to a program.
+    /// Handed to a program, or on the media and kept until its whole stripe is.
     Leaving,
+}
+
+/// Rows that are on the media together or not at all: their slots are kept until the last of them is programmed, as
+/// the data of a failed program are made anew from the others.
+#[derive(Clone, Copy, Default)]
+struct Stripe {
+    /// Rows handed to programs, and how many of these are in flight.
+    given: u32,
+    flying: u32,
+    /// The chain of slots whose rows are on the media.
+    kept: u32,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
     logical: u32,
     next: u32,
+    /// The slot before in the waiting list; of the head of a row on its way the stripe.
     previous: u32,
     /// Flushes that had come before it was filled.
     epoch: u32,
@@ -30,10 +42,17 @@ pub(super) struct WriteBuffer {
     head: Vec<u32>,
     tail: Vec<u32>,
     waiting: Vec<u32>,
+    stripes: Vec<Stripe>,
+    free_stripes: Vec<u32>,
+    /// The stripe that rows are added to, and how many make it whole.
+    open: u32,
+    stripe_rows: u32,
+    /// Slots whose units are on the media and that are kept for their stripes.
+    kept: u32,
 }
 
 impl WriteBuffer {
-    pub(super) fn new(units: u32, streams: u32) -> Self {
+    pub(super) fn new(units: u32, streams: u32, stripe_rows: u32) -> Self {
         let slots = (0..units)
             .map(|i| Slot {
                 logical: NONE,
@@ -52,12 +71,22 @@ impl WriteBuffer {
             head: vec![NONE; streams],
             tail: vec![NONE; streams],
             waiting: vec![0; streams],
+            stripes: Vec::new(),
+            free_stripes: Vec::new(),
+            open: NONE,
+            stripe_rows,
+            kept: 0,
         }
     }
 
     /// Units that are buffered.
     pub(super) fn used(&self) -> u32 {
         self.slots.len() as u32 - self.free_count
+    }
+
+    /// Units that the media do not have.
+    pub(super) fn unwritten(&self) -> u32 {
+        self.used() - self.kept
     }
 
     /// Units of a stream that wait for a row.
@@ -91,7 +120,8 @@ impl WriteBuffer {
         Some(at)
     }
 
-    /// Takes up to `units` off a stream's list, the oldest first; they stay chained. The head of the chain.
+    /// Takes up to `units` off a stream's list, the oldest first, as a row of the open stripe; they stay chained. The head
+    /// of the chain.
     pub(super) fn take(&mut self, stream: u32, units: u32) -> u32 {
         let head = self.head[stream as usize];
         let mut at = head;
@@ -114,7 +144,74 @@ impl WriteBuffer {
         } else {
             self.slots[at as usize].previous = NONE;
         }
+        if head != NONE {
+            self.slots[head as usize].previous = self.join_stripe();
+        }
         head
+    }
+
+    /// A row goes into the open stripe: which one it is.
+    fn join_stripe(&mut self) -> u32 {
+        if self.open == NONE {
+            self.open = self.free_stripes.pop().unwrap_or_else(|| {
+                self.stripes.push(Stripe::default());
+                (self.stripes.len() - 1) as u32
+            });
+            self.stripes[self.open as usize] = Stripe { given: 0, flying: 0, kept: NONE };
+        }
+        let at = self.open;
+        let stripe = &mut self.stripes[at as usize];
+        stripe.given += 1;
+        stripe.flying += 1;
+        if stripe.given == self.stripe_rows {
+            self.open = NONE;
+        }
+        at
+    }
+
+    /// A row of `units` is on the media, from its first slot `head` to its `last`. Frees the slots of its stripe where that is
+    /// whole. True where slots were freed.
+    pub(super) fn programmed(&mut self, head: u32, last: u32, units: u32) -> bool {
+        let at = self.slots[head as usize].previous;
+        let stripe = &mut self.stripes[at as usize];
+        stripe.flying -= 1;
+        self.slots[last as usize].next = stripe.kept;
+        stripe.kept = head;
+        self.kept += units;
+        if stripe.flying > 0 || (at == self.open && self.free_count > 0) {
+            return false;
+        }
+        self.close_stripe(at);
+        true
+    }
+
+    /// Frees what the open stripe keeps although more rows could join it: what waits for room would else wait for what
+    /// cannot come. False where nothing is kept, or rows of it are in flight.
+    pub(super) fn close_early(&mut self) -> bool {
+        let at = self.open;
+        if at == NONE || self.stripes[at as usize].flying > 0 {
+            return false;
+        }
+        self.close_stripe(at);
+        true
+    }
+
+    fn close_stripe(&mut self, at: u32) {
+        let mut slot = std::mem::replace(&mut self.stripes[at as usize].kept, NONE);
+        while slot != NONE {
+            slot = self.release(slot).0;
+            self.kept -= 1;
+        }
+        if self.open == at {
+            self.open = NONE;
+        }
+        self.free_stripes.push(at);
+    }
+
+    /// The slot after one in its chain, and the epoch in which it was filled.
+    pub(super) fn chained(&self, slot: u32) -> (u32, u32) {
+        let Slot { next, epoch, .. } = self.slots[slot as usize];
+        (next, epoch)
     }
 
     /// Takes a waiting slot out of its list and frees it: the host has deallocated the unit. Its epoch.
@@ -135,7 +232,7 @@ impl WriteBuffer {
     }
 
     /// Frees a slot: the next of its chain and its epoch.
-    pub(super) fn release(&mut self, slot: u32) -> (u32, u32) {
+    fn release(&mut self, slot: u32) -> (u32, u32) {
         let s = &mut self.slots[slot as usize];
         let (next, epoch) = (s.next, s.epoch);
         s.state = State::Free;
@@ -157,24 +254,51 @@ mod tests {
 
     #[test]
     fn slots_leave_in_the_order_in_which_they_came_and_are_used_again() {
-        let mut buffer = WriteBuffer::new(4, 2);
+        let mut buffer = WriteBuffer::new(4, 2, 1);
         let a = buffer.fill(10, 0, 0).unwrap();
         let b = buffer.fill(11, 1, 0).unwrap();
         let c = buffer.fill(12, 0, 7).unwrap();
-        let d = buffer.fill(13, 0, 0).unwrap();
+        let d = buffer.fill(13, 0, 3).unwrap();
         assert_eq!(buffer.fill(14, 0, 0), None);
         assert_eq!(buffer.drop_waiting(c), 7);
         assert_eq!((buffer.waiting(0), buffer.waiting(1), buffer.used()), (2, 1, 3));
         let chain = buffer.take(0, 5);
         assert_eq!(chain, a);
         assert!(!buffer.is_waiting(a) && buffer.is_waiting(b));
-        assert_eq!(buffer.release(a), (d, 0));
-        assert_eq!(buffer.release(d), (NONE, 0));
+        assert_eq!((buffer.chained(a), buffer.chained(d)), ((d, 0), (NONE, 3)));
         assert_eq!(buffer.take(0, 1), NONE);
+        assert!(buffer.programmed(a, d, 2), "a stripe of one row");
         assert_eq!((buffer.used(), buffer.logical(b)), (1, 11));
         for unit in 0..3 {
             assert!(buffer.fill(unit, 0, 0).is_some());
         }
         assert_eq!(buffer.fill(9, 0, 0), None);
+    }
+
+    #[test]
+    fn slots_of_a_stripe_are_freed_together() {
+        let mut buffer = WriteBuffer::new(6, 1, 2);
+        for unit in 0..5 {
+            buffer.fill(unit, 0, 0).unwrap();
+        }
+        let (first, second, third) = (buffer.take(0, 1), buffer.take(0, 2), buffer.take(0, 2));
+        assert!(!buffer.programmed(first, first, 1), "the other row is in flight");
+        assert_eq!((buffer.used(), buffer.unwritten()), (5, 4));
+        let last = buffer.chained(third).0;
+        assert!(!buffer.programmed(third, last, 2), "a stripe of one row that may have another");
+        assert_eq!(buffer.used(), 5);
+        let last = buffer.chained(second).0;
+        assert!(buffer.programmed(second, last, 2));
+        assert_eq!(buffer.used(), 2);
+        assert!(buffer.close_early());
+        assert_eq!(buffer.used(), 0);
+        assert!(!buffer.close_early());
+        // Where the buffer is full, a stripe with nothing in flight is not kept for more rows.
+        for unit in 0..6 {
+            buffer.fill(unit, 0, 0).unwrap();
+        }
+        let head = buffer.take(0, 1);
+        assert!(buffer.programmed(head, head, 1));
+        assert_eq!(buffer.used(), 5);
     }
 }

@@ -21,10 +21,21 @@ impl Nand {
         c.debt += share / ((all - used).max(1) * 256);
     }
 
+    /// Whether a group should begin to fold a block of its single-level cache beside the host's commands: once begun it
+    /// goes on to the end of the block, as fast as the die can.
+    fn fold_due(&self, group: u32) -> bool {
+        self.config.slc.is_some_and(|slc| {
+            self.folding < slc.fold_groups && slc.fold_above_blocks.is_some_and(|most| self.ftl.foldable(group) > most)
+        })
+    }
+
     /// Whether collection of a group should read on.
     fn should_collect(&self, group: u32) -> bool {
         let c = &self.collectors[group as usize];
         if self.idle && (c.victim != NONE || self.ftl.can_fold(group)) {
+            return true;
+        }
+        if (c.victim != NONE && c.folds) || (c.victim == NONE && self.fold_due(group)) {
             return true;
         }
         if c.victim != NONE && self.ftl.valid_of(c.victim) == 0 {
@@ -63,10 +74,13 @@ impl Nand {
                 (c.victim, c.row, c.levels) = (block, 0, true);
                 continue;
             }
-            let fold = self.idle && !self.ftl.is_short(group);
+            let fold = !self.ftl.is_short(group);
+            let folds = fold && !self.idle;
             let Some(block) = self.ftl.take_victim(group, fold) else { break };
             let units = self.ftl.valid_of(block);
+            self.folding += u32::from(folds);
             let c = &mut self.collectors[group as usize];
+            c.folds = folds;
             c.victim = block;
             c.row = 0;
             c.victim_units = units;
@@ -89,17 +103,22 @@ impl Nand {
             let base = page_row * self.shape.row_units;
             row += 1;
             let mut head = NONE;
-            let mut units = 0u32;
+            let (mut units, mut pages, mut page) = (0u32, 0u64, NONE);
             for physical in (base..base + self.shape.row_units).rev() {
                 if let Some(logical) = self.ftl.holds(physical) {
                     head = self.moves.add(logical, physical, head);
                     units += 1;
+                    pages += u64::from(physical / self.shape.page_units != page);
+                    page = physical / self.shape.page_units;
                 }
             }
             if units == 0 {
                 continue;
             }
-            let time_ns = self.flash.read_time_ns(base, self.shape.page_of(page_row), self.ftl.is_slc(base));
+            let mut time_ns = self.flash.read_time_ns(base, self.shape.page_of(page_row), self.ftl.is_slc(base));
+            if self.config.ftl.collect_by_page {
+                time_ns *= pages;
+            }
             let mut op = FlashOp::new(OpKind::CollectRead, self.shape.die_of(page_row), time_ns);
             op.owner = group;
             op.head = head;
@@ -113,7 +132,9 @@ impl Nand {
             self.flash.submit(op, now_ns, &mut self.events);
             return;
         }
-        self.collectors[group as usize].victim = NONE;
+        let c = &mut self.collectors[group as usize];
+        c.victim = NONE;
+        self.folding -= u32::from(std::mem::take(&mut c.folds));
         if !self.ftl.is_moving(victim) {
             self.erase(victim, now_ns);
         }

@@ -21,6 +21,8 @@ pub(super) struct Collector {
     pub host_rows: u32,
     /// Whether the victim, or the last one, was chosen for its wear.
     pub levels: bool,
+    /// Whether the victim is folded beside the host's commands.
+    pub folds: bool,
 }
 
 impl Default for Collector {
@@ -37,6 +39,7 @@ impl Default for Collector {
             rows: 0,
             host_rows: 0,
             levels: false,
+            folds: false,
         }
     }
 }

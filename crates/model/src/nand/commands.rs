@@ -56,9 +56,9 @@ impl Nand {
         let mut at_ns = engine;
         if command.op == Op::Write {
             if c.map_update_ns > 0 {
-                at_ns = at_ns.max(self.map_update_ns);
+                at_ns = at_ns.max(self.journal.open_ns);
                 if cursor != self.last_written {
-                    self.map_update_ns = at_ns + c.map_update_ns;
+                    self.journal.enter(at_ns, c.map_update_ns, c.map_batch);
                 }
             }
             self.last_written = end;
@@ -309,7 +309,7 @@ impl Nand {
     }
 
     fn flush(&mut self, id: u32, now_ns: u64) {
-        let remaining = self.buffer.used();
+        let remaining = self.buffer.unwritten();
         if self.config.buffer.capacitors || remaining == 0 {
             self.finish(id, now_ns);
             return;

@@ -85,14 +85,28 @@ pub struct Timing {
     pub weak: Vec<Weak>,
 }
 
+fn one() -> u32 {
+    1
+}
+
 /// Interruption of a program or erase for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suspend {
     /// From the command until the die can read, in ns.
     pub enter_ns: u64,
+    /// The same of an erase, in ns; 0 where it is as of a program.
+    #[serde(default)]
+    pub erase_enter_ns: u64,
+    /// How long an operation must have run since it began or went on before it can be interrupted, in ns.
+    #[serde(default)]
+    pub run_least_ns: u64,
     /// From the last read until the operation goes on, in ns.
     pub resume_ns: u64,
+    /// How long after it was asked for an operation is interrupted no more, in ns; as long as background work may wait
+    /// where left out.
+    #[serde(default)]
+    pub deadline_ns: Option<u64>,
     /// How often one operation may be interrupted.
     pub times_max: u8,
     /// Whether programs can be interrupted.
@@ -138,6 +152,9 @@ pub struct Controller {
     /// none. Bounds random writes where the flash does not.
     #[serde(default)]
     pub map_update_ns: u64,
+    /// Records of a page of the journal of the map, which are worked into it together, 1 to 65536.
+    #[serde(default = "one")]
+    pub map_batch: u32,
     /// Bytes a second to the host.
     pub to_host_bytes_per_s: u64,
     /// Bytes a second from the host.
@@ -156,6 +173,9 @@ pub struct Buffer {
     pub dram_ns: u64,
     /// Rows of pages that may be on their way to one die at once, 1 to 16.
     pub rows_per_die: u32,
+    /// Rows of a stripe, 1 to 4096: the room of all of them is released when the last of them is programmed.
+    #[serde(default = "one")]
+    pub stripe_rows: u32,
 }
 
 /// Choice of the block to collect.
@@ -185,6 +205,10 @@ pub struct FtlConfig {
     /// DRAM for the map in bytes, 0 for all of it. A miss costs a flash read.
     #[serde(default)]
     pub map_cache_bytes: u64,
+    /// Whether collection reads the pages of a row one by one, those that hold something of use, instead of all planes
+    /// together.
+    #[serde(default)]
+    pub collect_by_page: bool,
     /// How long without commands until idle work (collection, folding) begins, in ns.
     pub idle_ns: u64,
     /// Static wear levelling: erases by which the most worn block of a group may be ahead of a block that holds data before
@@ -205,6 +229,13 @@ pub struct Slc {
     pub read_ns: u64,
     /// tPROG in ns.
     pub program_ns: u64,
+    /// Full blocks of it that a die may hold before they are folded beside the commands of the host; none where folding
+    /// waits for idle time.
+    #[serde(default)]
+    pub fold_above_blocks: Option<u32>,
+    /// Groups of dies that fold beside the host's commands at once, 1 to 4096.
+    #[serde(default = "one")]
+    pub fold_groups: u32,
 }
 
 /// Read-ahead of sequential reads into DRAM.
@@ -331,6 +362,9 @@ impl Config {
         }
         if let Some(s) = &t.suspend {
             within("timing.suspend.enter_ns", s.enter_ns, 0, TIME_MAX_NS, "at most an hour")?;
+            within("timing.suspend.erase_enter_ns", s.erase_enter_ns, 0, TIME_MAX_NS, "at most an hour")?;
+            within("timing.suspend.run_least_ns", s.run_least_ns, 0, TIME_MAX_NS, "at most an hour")?;
+            within("timing.suspend.deadline_ns", s.deadline_ns.unwrap_or(0), 0, TIME_MAX_NS, "at most an hour")?;
             within("timing.suspend.resume_ns", s.resume_ns, 0, TIME_MAX_NS, "at most an hour")?;
         }
         Ok(())
@@ -358,6 +392,8 @@ impl Config {
         within("controller.from_host_bytes_per_s", c.from_host_bytes_per_s, 1_000_000, 1 << 40, "1 MB/s to 1 TB/s")?;
         within("buffer.size_bytes", self.buffer.size_bytes, UNIT_BYTES, 1 << 36, "4096 to 64 GiB")?;
         within("buffer.rows_per_die", self.buffer.rows_per_die.into(), 1, 16, "1 to 16")?;
+        within("buffer.stripe_rows", self.buffer.stripe_rows.into(), 1, 4096, "1 to 4096")?;
+        within("controller.map_batch", c.map_batch.into(), 1, 65536, "1 to 65536")?;
         within("ftl.streams", self.ftl.streams.into(), 1, 16, "1 to 16")?;
         within("ftl.reserve_blocks", self.ftl.reserve_blocks.into(), 2, 1024, "2 to 1024")?;
         within(
@@ -373,6 +409,7 @@ impl Config {
         if let Some(s) = &self.slc {
             within("slc.read_ns", s.read_ns, 1, TIME_MAX_NS, "1 ns to an hour")?;
             within("slc.program_ns", s.program_ns, 1, TIME_MAX_NS, "1 ns to an hour")?;
+            within("slc.fold_groups", s.fold_groups.into(), 1, 4096, "1 to 4096")?;
             within("geometry.bits_per_cell", self.geometry.bits_per_cell.into(), 2, 5, "2 to 5 with an slc cache")?;
         }
         if let Some(r) = &self.read_ahead {

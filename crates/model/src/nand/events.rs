@@ -20,6 +20,8 @@ pub(super) enum Event {
     Burst(u16),
     /// A die's page register is free.
     DieFree(u16),
+    /// The operation of a die has run for long enough to be interrupted; stale where another time is noted at the die.
+    Interrupt(u16),
     /// No command came for the idle time; stale where the generation is another.
     Idle(u32),
 }
@@ -37,6 +39,7 @@ impl Event {
             Self::BusEnd(op) => 4 << 28 | op & ARGUMENT,
             Self::Burst(die) => 5 << 28 | u32::from(die),
             Self::DieFree(die) => 6 << 28 | u32::from(die),
+            Self::Interrupt(die) => 8 << 28 | u32::from(die),
             Self::Idle(generation) => 7 << 28 | generation & ARGUMENT,
         }
     }
@@ -51,6 +54,7 @@ impl Event {
             4 => Self::BusEnd(argument),
             5 => Self::Burst(argument as u16),
             6 => Self::DieFree(argument as u16),
+            8 => Self::Interrupt(argument as u16),
             _ => Self::Idle(argument),
         }
     }
@@ -93,10 +97,12 @@ mod tests {
         events.push(3, Event::Burst(7));
         events.push(5, Event::Arrive(1));
         events.push(u64::MAX - 1, Event::Idle(9));
+        events.push(7, Event::Interrupt(4095));
         assert_eq!(events.pop_until(2), None);
         assert_eq!(events.pop_until(9), Some((3, Event::Burst(7))));
         assert_eq!(events.pop_until(9), Some((5, Event::ArrayEnd { die: 4095, generation: u16::MAX })));
         assert_eq!(events.pop_until(9), Some((5, Event::Arrive(1))));
+        assert_eq!(events.pop_until(9), Some((7, Event::Interrupt(4095))));
         assert_eq!(events.pop_until(9), None);
         assert_eq!(events.next_ns(), u64::MAX - 1);
     }

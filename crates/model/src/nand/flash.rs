@@ -97,6 +97,9 @@ struct Die {
     generation: u16,
     running: u32,
     end_ns: u64,
+    /// When the array began or went on, and when reads that wait may interrupt it; 0 where none asked.
+    begun_ns: u64,
+    interrupt_ns: u64,
     /// The program whose data are in the page register or on their way to it.
     loading: u32,
     loaded: bool,
@@ -144,6 +147,8 @@ impl Flash {
             generation: 0,
             running: NONE,
             end_ns: 0,
+            begun_ns: 0,
+            interrupt_ns: 0,
             loading: NONE,
             loaded: false,
             suspended: NONE,
@@ -244,11 +249,23 @@ impl Flash {
         let die = &mut self.dies[d as usize];
         let op = &mut self.ops[die.running as usize];
         let allowed = if op.is_program() { suspend.program } else { op.kind == OpKind::Erase && suspend.erase };
+        let enter_ns =
+            if op.is_program() || suspend.erase_enter_ns == 0 { suspend.enter_ns } else { suspend.erase_enter_ns };
+        let at_ns = now_ns.max(die.begun_ns + suspend.run_least_ns);
         // An operation that ends before it could be interrupted is waited for.
-        if !allowed || op.suspends >= suspend.times_max || die.end_ns <= now_ns + suspend.enter_ns {
+        if !allowed || op.suspends >= suspend.times_max || die.end_ns <= at_ns + enter_ns {
             return;
         }
-        if now_ns.saturating_sub(op.queued_ns) > self.wait_max_ns && op.suspends > 0 {
+        if at_ns > now_ns {
+            // It has to get on first.
+            if die.interrupt_ns != at_ns {
+                die.interrupt_ns = at_ns;
+                events.push(at_ns, Event::Interrupt(d));
+            }
+            return;
+        }
+        let waited_ns = now_ns.saturating_sub(op.queued_ns);
+        if op.suspends > 0 && waited_ns > suspend.deadline_ns.unwrap_or(self.wait_max_ns) {
             return;
         }
         op.suspends += 1;
@@ -258,7 +275,21 @@ impl Flash {
         die.running = NONE;
         die.phase = Phase::Idle;
         die.generation = die.generation.wrapping_add(1);
-        self.pick(d, now_ns, suspend.enter_ns, events);
+        self.pick(d, now_ns, enter_ns, events);
+    }
+
+    /// An operation has run for as long as it must: reads that still wait for it interrupt it.
+    pub(super) fn interrupt_due(&mut self, d: u16, now_ns: u64, events: &mut Events) {
+        let die = &self.dies[d as usize];
+        if die.interrupt_ns == now_ns && die.phase == Phase::Array && self.waits_urgently(d) {
+            self.interrupt(d, now_ns, events);
+        }
+    }
+
+    /// Whether the first read that waits for a die is one that a command waits for.
+    fn waits_urgently(&self, d: u16) -> bool {
+        let head = self.dies[d as usize].reads.head;
+        head != NONE && matches!(self.ops[head as usize].kind, OpKind::Read | OpKind::MapRead)
     }
 
     /// Begins what is next on a die that is free.
@@ -289,7 +320,9 @@ impl Flash {
             die.running = die.suspended;
             die.suspended = NONE;
             die.phase = Phase::Array;
-            die.end_ns = now_ns + resume_ns + die.remaining_ns;
+            die.begun_ns = now_ns + resume_ns;
+            die.interrupt_ns = 0;
+            die.end_ns = die.begun_ns + die.remaining_ns;
             events.push(die.end_ns, Event::ArrayEnd { die: d, generation: die.generation });
         } else if ready {
             die.background.head = self.ops[head as usize].next;
@@ -323,6 +356,8 @@ impl Flash {
         let die = &mut self.dies[d as usize];
         die.running = id;
         die.phase = Phase::Array;
+        die.begun_ns = start_ns;
+        die.interrupt_ns = 0;
         die.end_ns = start_ns + array_ns;
         events.push(die.end_ns, Event::ArrayEnd { die: d, generation: die.generation });
     }
@@ -392,8 +427,7 @@ impl Flash {
             die.loading = NONE;
             die.loaded = false;
             self.begin(d, id, now_ns, 0, events);
-            let head = self.dies[d as usize].reads.head;
-            if head != NONE && matches!(self.ops[head as usize].kind, OpKind::Read | OpKind::MapRead) {
+            if self.waits_urgently(d) {
                 self.interrupt(d, now_ns, events);
             }
             return;

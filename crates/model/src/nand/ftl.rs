@@ -157,6 +157,11 @@ impl Ftl {
         !self.slc_closed[group as usize].is_empty()
     }
 
+    /// Full blocks in single-level mode of a group.
+    pub(super) fn foldable(&self, group: u32) -> u32 {
+        self.slc_closed[group as usize].len() as u32
+    }
+
     fn point(&self, group: u32, purpose: Purpose) -> usize {
         let class = match purpose {
             Purpose::Stream(stream) => stream,

@@ -19,6 +19,7 @@ pub mod config;
 mod events;
 mod flash;
 mod ftl;
+mod journal;
 mod preset;
 mod shape;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use config::{Config, ConfigError, UNIT_BYTES};
 use events::{Event, Events};
 use flash::{Flash, OpKind};
 use ftl::Ftl;
+use journal::Journal;
 pub use preset::PRESETS;
 use shape::{NONE, Shape};
 pub use zones::{ZoneError, Zoned};
@@ -63,12 +65,14 @@ pub struct Nand {
     engines: Vec<u64>,
     to_host_ns: u64,
     from_host_ns: u64,
-    map_update_ns: u64,
+    journal: Journal,
     last_written: u32,
     flushes: Vec<Flush>,
     epoch: u32,
     collectors: Vec<Collector>,
     moves: Moves,
+    /// Groups that fold beside the host's commands.
+    folding: u32,
     /// A bit for each group that can take a row of the host.
     accepting: Vec<u64>,
     /// The group of each stream's last row.
@@ -93,7 +97,11 @@ impl Nand {
             events: Events::default(),
             flash: Flash::new(&config, &shape),
             ftl: Ftl::new(&config, shape),
-            buffer: WriteBuffer::new((config.buffer.size_bytes / UNIT_BYTES) as u32, config.ftl.streams),
+            buffer: WriteBuffer::new(
+                (config.buffer.size_bytes / UNIT_BYTES) as u32,
+                config.ftl.streams,
+                config.buffer.stripe_rows,
+            ),
             prefetched: config.read_ahead.as_ref().map(Prefetched::new),
             map_cache: (config.ftl.map_cache_bytes > 0)
                 .then(|| MapCache::new(shape.logical_units, config.ftl.map_cache_bytes)),
@@ -105,12 +113,13 @@ impl Nand {
             engines: vec![0; config.controller.engines as usize],
             to_host_ns: 0,
             from_host_ns: 0,
-            map_update_ns: 0,
+            journal: Journal::default(),
             last_written: NONE,
             flushes: Vec::new(),
             epoch: 0,
             collectors: vec![Collector::default(); shape.groups as usize],
             moves: Moves::default(),
+            folding: 0,
             accepting: vec![0; shape.groups.div_ceil(64) as usize],
             turn: vec![0; config.ftl.streams as usize],
             idle: false,
@@ -178,6 +187,7 @@ impl Nand {
             }
             Event::Burst(die) => self.flash.burst_end(die, now_ns, &mut self.events),
             Event::DieFree(die) => self.flash.die_free(die, now_ns, &mut self.events),
+            Event::Interrupt(die) => self.flash.interrupt_due(die, now_ns, &mut self.events),
             Event::Idle(_) => self.idle_timer(now_ns),
         }
     }

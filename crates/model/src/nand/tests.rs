@@ -1,5 +1,6 @@
 //! Laws of the drive.
 
+mod causes;
 mod conservation;
 mod figures;
 mod levelling;
@@ -24,6 +25,10 @@ pub(super) fn small(over_provisioning: f64) -> Config {
     config.timing.program_ns = vec![400_000, 800_000];
     config.timing.erase_ns = 1_000_000;
     config.buffer.size_bytes = 1 << 20;
+    // Causes that have tests of their own.
+    config.buffer.stripe_rows = 1;
+    config.ftl.collect_by_page = false;
+    config.timing.suspend = config.timing.suspend.map(|s| config::Suspend { run_least_ns: 0, ..s });
     config.read_ahead = None;
     config.endurance = None;
     config.ftl.idle_ns = 1_000_000;
@@ -427,8 +432,14 @@ fn a_miss_of_the_map_costs_another_flash_read() {
 #[test]
 fn the_single_level_cache_is_fast_until_it_is_full_and_is_folded_when_idle() {
     let mut config = small(1.6);
-    config.slc =
-        Some(config::Slc { fixed_bytes: 1 << 24, dynamic_bytes: 1 << 25, read_ns: 20_000, program_ns: 100_000 });
+    config.slc = Some(config::Slc {
+        fixed_bytes: 1 << 24,
+        dynamic_bytes: 1 << 25,
+        read_ns: 20_000,
+        program_ns: 100_000,
+        fold_above_blocks: None,
+        fold_groups: 1,
+    });
     let mut drive = Nand::new(config.clone()).unwrap();
     let units = config.capacity_bytes / UNIT_BYTES;
     let mut at = 0;

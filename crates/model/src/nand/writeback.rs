@@ -13,7 +13,11 @@ impl Nand {
             // Overwritten before it went to the flash: the old data need not.
             return true;
         }
-        let Some(slot) = self.buffer.fill(unit, stream, self.epoch) else { return false };
+        let mut slot = self.buffer.fill(unit, stream, self.epoch);
+        if slot.is_none() && self.buffer.close_early() {
+            slot = self.buffer.fill(unit, stream, self.epoch);
+        }
+        let Some(slot) = slot else { return false };
         if entry & BUFFERED == 0 {
             self.ftl.invalidate(entry);
         }
@@ -41,6 +45,7 @@ impl Nand {
         }
     }
 
+    /// A unit of the buffer is on the media, or needs not be.
     fn slot_freed(&mut self, epoch: u32) {
         for flush in &mut self.flushes {
             // What was buffered before the flush came carries an older number.
@@ -123,7 +128,7 @@ impl Nand {
 
     /// A row of the host is on the media.
     pub(super) fn host_programmed(&mut self, op: FlashOp, now_ns: u64) {
-        let mut slot = op.head;
+        let (mut slot, mut last, mut units) = (op.head, op.head, 0);
         for physical in op.base..op.base + self.shape.row_units {
             if slot == NONE {
                 self.ftl.leave(physical);
@@ -135,10 +140,13 @@ impl Nand {
             } else {
                 self.ftl.leave(physical);
             }
-            let (next, epoch) = self.buffer.release(slot);
+            let (next, epoch) = self.buffer.chained(slot);
             self.slot_freed(epoch);
+            units += 1;
+            last = slot;
             slot = next;
         }
+        self.buffer.programmed(op.head, last, units);
         self.ftl.finish_row(op.base);
         self.counters.media_written_bytes += u64::from(self.shape.row_units) * super::UNIT_BYTES;
         self.collectors[op.owner as usize].host_rows -= 1;

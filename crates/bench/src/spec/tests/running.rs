@@ -107,6 +107,30 @@ fn promises_share_runs_and_rows_stand_beside_them() {
 }
 
 #[test]
+fn runs_in_virtual_time_end_with_the_samples_that_bound_what_is_asked() {
+    let end = |options: &CheckOptions| {
+        let mut driver = good();
+        let report = check(&mut driver, &sheet(), options).unwrap();
+        let end = |name: &str| driver.asked.iter().find(|(_, job)| job.name.contains(name)).unwrap().1.end.clone();
+        (end("random read"), end("random write"), report)
+    };
+    let at_once = CheckOptions { virtual_time: true, ..all() };
+    let (read, write, report) = end(&at_once);
+    // p99.999 is bounded from 368,888 independent samples on; four times as many. A mean has a million.
+    assert_eq!((read.after_ios, read.after_ns), (Some(4 * 368_888), Some(RUNTIME_NS)));
+    assert_eq!(write.after_ios, Some(1_000_000));
+    assert!(report.notes.iter().any(|note| note.contains("virtual time")), "{:?}", report.notes);
+    // It is asked for so many; what comes back is judged as ever: ten thousand do not bound the tail.
+    assert_eq!(report.promises[3].verdict, Verdict::TooFewSamples);
+    assert_eq!(report.promises[3].needed_more, Some(358_888));
+    // Whoever gives a time gets it, and real time is measured for as long as ever.
+    let (read, _, report) = end(&CheckOptions { runtime_ns: Some(5_000_000_000), ..at_once });
+    assert_eq!((read.after_ios, read.after_ns), (None, Some(5_000_000_000)));
+    assert!(!report.notes.iter().any(|note| note.contains("virtual time")));
+    assert_eq!(end(&all()).0.after_ios, None);
+}
+
+#[test]
 fn the_table_has_the_form_of_the_review() {
     let report = check(&mut good(), &sheet(), &all()).unwrap();
     let text = table(&report);

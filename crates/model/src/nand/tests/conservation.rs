@@ -33,7 +33,9 @@ proptest! {
         cost_benefit: bool,
         slc: bool,
         level_spread in prop::option::of(1u32..4),
+        causes in (1u32..6, prop::option::of(0u32..3), 0u64..300_000, any::<bool>(), 1u32..20),
     ) {
+        let (stripe_rows, fold_above_blocks, run_least_ns, collect_by_page, map_batch) = causes;
         let mut config = small(1.3);
         config.geometry.dies_per_channel = 1;
         config.geometry.blocks_per_plane = 36;
@@ -47,6 +49,11 @@ proptest! {
         config.timing.cache_program = cache_program;
         config.timing.cache_read = cache_program;
         config.controller.commands_max = 7;
+        config.controller.map_update_ns = 5_000;
+        config.controller.map_batch = map_batch;
+        config.buffer.stripe_rows = stripe_rows;
+        config.ftl.collect_by_page = collect_by_page;
+        config.timing.suspend = config.timing.suspend.map(|s| config::Suspend { run_least_ns, ..s });
         config.capacity_bytes = 4600 * UNIT_BYTES;
         if cached {
             config.read_ahead = Some(config::ReadAhead { after_commands: 1, depth_bytes: 1 << 16 });
@@ -62,6 +69,8 @@ proptest! {
                 dynamic_bytes: 256 * UNIT_BYTES,
                 read_ns: 20_000,
                 program_ns: 100_000,
+                fold_above_blocks,
+                fold_groups: 1,
             });
         }
         let units = config.capacity_bytes / UNIT_BYTES;
