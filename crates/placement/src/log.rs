@@ -189,9 +189,9 @@ impl<G: Grouping> Log<G> {
             return false;
         };
         let room = &mut self.bands[victim as usize];
-        let (group, opened_at) = (room.group, room.opened_at);
+        let (group, opened_at, valid) = (room.group, room.opened_at, room.valid);
         let blocks = std::mem::take(&mut room.blocks);
-        self.grouping.collected(&Collected { group, age: now - opened_at });
+        self.grouping.collected(&Collected { group, age: now - opened_at, valid });
         for (address, at) in blocks.iter().zip(0u64..) {
             if self.places[*address as usize] != u64::from(victim) << 32 | at {
                 continue;

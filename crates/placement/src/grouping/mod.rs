@@ -6,6 +6,7 @@ mod by_rate;
 mod dac;
 mod future;
 mod no_separation;
+mod open_bands;
 mod partition;
 mod sepbit;
 
@@ -75,6 +76,8 @@ pub struct Collected {
     pub group: u8,
     /// Time since it was opened.
     pub age: u64,
+    /// Blocks of it that are valid: those that are moved.
+    pub valid: u32,
 }
 
 /// A policy of groups. It sees facts of one block at a time and keeps no table of blocks.
