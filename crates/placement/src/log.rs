@@ -184,6 +184,7 @@ impl<G: Grouping> Log<G> {
             valid: band.valid,
             blocks: self.band_blocks,
             age: now - band.opened_at,
+            log_valid: self.valid,
         });
         let Some(victim) = self.choice.best(candidates.filter(|candidate| candidate.valid < candidate.blocks)) else {
             return false;

@@ -29,7 +29,7 @@ const REGROUP_PART: f64 = 0.25;
 /// spread over two groups block by block.
 const ROUNDED_ALIKE: u32 = 512;
 /// A band in which less than this part of the spare share is invalid is a poor victim: its blocks fill up open bands.
-const POOR_VICTIM: f64 = 0.25;
+const POOR_VICTIM: f64 = 0.35;
 /// An open band is worth filling up where more than this part of it is invalid.
 const WORTH_FILLING: f64 = 0.05;
 
