@@ -58,6 +58,9 @@ impl Grouping for Witness {
     fn of_write(&mut self, write: &Write) -> Placed {
         let placed = self.policy.of_write(write);
         let mut seen = self.seen.borrow_mut();
+        if let Some(below) = write.below {
+            Self::was(&seen, below);
+        }
         if let Some(over) = write.over {
             let written_at = Self::was(&seen, over);
             seen.live.remove(&written_at);

@@ -17,6 +17,10 @@ const CELLS: usize = NOTES as usize;
 const LEVELS: u8 = NOTES / 2;
 /// The level of what was written for the first time: nothing is known of it.
 const UNKNOWN: u8 = LEVELS - 1;
+/// The level of what was written for the first time, in sequence: files of their own and copies of whole disks, not small updates.
+const UNKNOWN_RUN: u8 = LEVELS - 2;
+/// The longest interval that is told apart.
+const LEVEL_MAX: u8 = LEVELS - 3;
 /// The interval of level 0, in blocks written by hosts.
 const SHORTEST_BLOCKS: f64 = 256.0;
 /// What the last life weighs in the interval of an address, beside all lives before it.
@@ -25,9 +29,8 @@ const LAST_LIFE_WEIGHT: f64 = 0.5;
 const OPEN_BAND_COST: f64 = 0.25;
 /// Groups are made anew whenever hosts have written so large a part of what is valid.
 const REGROUP_PART: f64 = 0.25;
-/// Blocks that are rounded to levels in the same way. What is written in sequence is often overwritten in sequence: it should not be
-/// spread over two groups block by block.
-const ROUNDED_ALIKE: u32 = 512;
+/// A write is one in sequence where the block below was written at most so long before.
+const SEQUENCE_AGE: u64 = 256;
 /// A band in which less than this part of the spare share is invalid is a poor victim: its blocks fill up open bands.
 const POOR_VICTIM: f64 = 0.35;
 /// An open band is worth filling up where more than this part of it is invalid.
@@ -52,7 +55,6 @@ pub struct ByRate {
     since: u64,
     valid: f64,
     rounding: u64,
-    rounded: u32,
     now: u64,
     open: OpenBands,
     /// The open band that is filled up with what is moved.
@@ -71,7 +73,6 @@ impl ByRate {
             since: 0,
             valid: 0.0,
             rounding: 0,
-            rounded: 0,
             now: 0,
             open: OpenBands::new(u32::try_from(band_blocks).unwrap_or(u32::MAX)),
             filling: None,
@@ -80,17 +81,11 @@ impl ByRate {
 
     /// The level of an interval: up or down as often as keeps the mean of the logarithm, so that an interval that grows
     /// by less than a level still grows.
-    fn level(&mut self, interval: f64) -> u8 {
-        let level = (interval / SHORTEST_BLOCKS).log2().clamp(0.0, f64::from(UNKNOWN - 1));
-        // The golden ratio's multiples are spread evenly over a unit (Knuth, volume 3, section 6.4): no randomness is needed.
-        self.rounded += 1;
-        if self.rounded == ROUNDED_ALIKE {
-            self.rounded = 0;
-            self.rounding = self.rounding.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        }
+    fn level(&self, interval: f64) -> u8 {
+        let level = (interval / SHORTEST_BLOCKS).log2().clamp(0.0, f64::from(LEVEL_MAX));
         let threshold = (self.rounding >> 11) as f64 / (1u64 << 53) as f64;
         let up = u8::from(threshold < level.fract());
-        (level as u8 + up).min(UNKNOWN - 1)
+        (level as u8 + up).min(LEVEL_MAX)
     }
 
     fn died(&mut self, version: Version) {
@@ -158,7 +153,7 @@ fn interval(note: u8) -> f64 {
 }
 
 fn is_known(note: u8) -> bool {
-    note % LEVELS != UNKNOWN
+    note % LEVELS <= LEVEL_MAX
 }
 
 impl Grouping for ByRate {
@@ -174,7 +169,15 @@ impl Grouping for ByRate {
             self.regroup(self.since as f64);
             self.since = 0;
         }
-        let Some(version) = write.over else { return self.placed(UNKNOWN) };
+        let is_in_sequence = write.below.is_some_and(|below| below.age < SEQUENCE_AGE);
+        if !is_in_sequence {
+            // The golden ratio's multiples are spread evenly over a unit (Knuth, volume 3, section 6.4): no randomness is needed.
+            // What is written in sequence is rounded alike: it is often overwritten in sequence too, and belongs together.
+            self.rounding = self.rounding.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        }
+        let Some(version) = write.over else {
+            return self.placed(if is_in_sequence { UNKNOWN_RUN } else { UNKNOWN });
+        };
         self.died(version);
         let life = version.age as f64;
         let level = if is_known(version.note) {

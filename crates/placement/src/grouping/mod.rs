@@ -54,6 +54,8 @@ impl Placed {
 pub struct Write {
     /// What it overwrites, if anything.
     pub over: Option<Version>,
+    /// What lies at the address below, if anything: a write in sequence finds it written just before.
+    pub below: Option<Version>,
     /// When it will be overwritten, from now on, where somebody knows: only an oracle may look.
     pub dies_after: Option<u64>,
     /// Blocks that are valid in the log.
