@@ -117,7 +117,7 @@ impl Stream {
             next += 1;
             before = block.checked_add(1).map(|follows| (volume, follows));
         }
-        for (Op::Write(block) | Op::Discard(block)) in &mut self.ops {
+        for Op::Write(block) | Op::Discard(block) in &mut self.ops {
             *block = *renumbered.get(*block as usize).context("a block without a number")?;
         }
         self.addresses = next as usize;
