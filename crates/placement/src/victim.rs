@@ -33,8 +33,8 @@ pub enum Choice {
     CostBenefitRoot,
     /// (1 - u) / u times its age (Rosenblum and Ousterhout, 1992, section 3.5, but for a constant factor).
     CostBenefit,
-    /// The same with an age of no more than the time in which hosts write as much as is valid. A band that is older promises nothing
-    /// more by its age: data that is overwritten once for each time that all of it is written looks dead for ever until then.
+    /// The same with an age of no more than twice the time in which hosts write as much as is valid. A band that is older promises
+    /// nothing more by its age: data that is overwritten whole in turn looks dead the longer it lies, until just before it dies.
     CostBenefitCapped,
 }
 
@@ -47,7 +47,7 @@ impl Choice {
             Self::Greedy => 1.0 - u,
             Self::CostBenefitRoot => (1.0 - u) / u * ((candidate.age + 1) as f64).sqrt(),
             Self::CostBenefit => (1.0 - u) / u * (candidate.age + 1) as f64,
-            Self::CostBenefitCapped => (1.0 - u) / u * (candidate.age.min(candidate.log_valid) + 1) as f64,
+            Self::CostBenefitCapped => (1.0 - u) / u * (candidate.age.min(2 * candidate.log_valid) + 1) as f64,
         }
     }
 

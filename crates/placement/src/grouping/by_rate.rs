@@ -180,11 +180,15 @@ impl Grouping for ByRate {
         };
         self.died(version);
         let life = version.age as f64;
-        let level = if is_known(version.note) {
-            self.level((1.0 - LAST_LIFE_WEIGHT) * interval(version.note) + LAST_LIFE_WEIGHT * life)
+        let interval_of_note = interval(version.note);
+        let seen = if is_known(version.note) {
+            (1.0 - LAST_LIFE_WEIGHT) * interval_of_note + LAST_LIFE_WEIGHT * life
         } else {
-            self.level(life)
+            life
         };
+        // A log that is written round and round keeps its level, though no level is its interval.
+        let is_near = is_known(version.note) && (seen / interval_of_note).log2().abs() < 1.0;
+        let level = if is_in_sequence && is_near { version.note % LEVELS } else { self.level(seen) };
         self.placed(level)
     }
 
