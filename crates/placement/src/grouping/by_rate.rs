@@ -19,7 +19,7 @@ const LEVELS: u8 = NOTES / 2;
 const UNKNOWN: u8 = LEVELS - 1;
 /// The level of what was written for the first time, in sequence: files of their own and copies of whole disks, not small updates.
 const UNKNOWN_RUN: u8 = LEVELS - 2;
-/// The longest interval that is told apart.
+/// The level of the longest intervals.
 const LEVEL_MAX: u8 = LEVELS - 3;
 /// The interval of level 0, in blocks written by hosts.
 const SHORTEST_BLOCKS: f64 = 256.0;

@@ -1,5 +1,5 @@
-//! What lies invalid in open bands, as far as a policy can tell: such blocks take space, but no collection gives it back
-//! before their band is full.
+//! What lies invalid in open bands, as far as a policy can tell: such blocks are space in use that no collection
+//! gives back before their band is full.
 
 use super::Version;
 
