@@ -39,7 +39,7 @@ pub struct Row {
     pub published: BTreeMap<Policy, f64>,
     /// By cost and benefit as first published: the others only.
     pub cost_benefit: BTreeMap<Policy, f64>,
-    /// With our own choice.
+    /// With our own choice: ours, and SepBIT beside it.
     pub own: BTreeMap<Policy, f64>,
 }
 
@@ -138,7 +138,7 @@ fn row(stream: &Stream, band_blocks: u32, spare_percent: u32) -> Row {
         spare_percent,
         published: of(Choice::CostBenefitRoot, &Policy::ALL),
         cost_benefit: of(Choice::CostBenefit, &Policy::OTHERS),
-        own: of(Choice::CostBenefitCapped, &Policy::ALL),
+        own: of(Choice::CostBenefitCapped, &[Policy::SepBit, Policy::Ours]),
     }
 }
 

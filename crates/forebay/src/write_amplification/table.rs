@@ -11,10 +11,9 @@ impl Row {
         self.own[&Policy::Ours]
     }
 
-    /// The best of the others, each with the choice of victims that suits it best.
+    /// The best of the others, each with the published choice of victims that suits it better.
     fn best_other(&self) -> (Policy, f64) {
-        let of =
-            |policy: Policy| (policy, self.published[&policy].min(self.cost_benefit[&policy]).min(self.own[&policy]));
+        let of = |policy: Policy| (policy, self.published[&policy].min(self.cost_benefit[&policy]));
         Policy::OTHERS.map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Policy::NoSep, f64::NAN))
     }
 
@@ -93,7 +92,7 @@ pub fn text(found: &Findings) -> String {
     let mut parts = vec![
         "Blocks written to bands for each block that a host writes".to_owned(),
         output::table(&head, 1, &found.rows.iter().map(line).collect::<Vec<_>>()),
-        "* with our own choice of victims; the others with that of SepBIT. best: the best of the others with any of three choices. \
+        "* with our own choice of victims; the others with that of SepBIT. best: the best of the others with either published choice. \
          The oracle has six groups by when a block will die: no lower bound."
             .to_owned(),
         format!(
