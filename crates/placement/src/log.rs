@@ -14,7 +14,7 @@ struct Band {
     opened_at: u64,
 }
 
-/// What a host does to a block, by its number in the log.
+/// What a host does to a block, by its number in the log: numbers that follow each other are addresses that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Writes it.
@@ -134,8 +134,9 @@ impl<G: Grouping> Log<G> {
     /// A host writes a block; `dies_after` so many blocks written it will be overwritten or discarded, if somebody knows.
     pub fn write(&mut self, address: u32, dies_after: Option<u64>) {
         let over = self.version(address);
+        let below = address.checked_sub(1).and_then(|below| self.version(below));
         self.invalidate(address);
-        let write = Write { over, dies_after, valid_blocks: self.valid };
+        let write = Write { over, below, dies_after, valid_blocks: self.valid };
         let placed = self.grouping.of_write(&write);
         self.written.host_blocks += 1;
         self.written_at[address as usize] = self.written.host_blocks;
@@ -184,14 +185,15 @@ impl<G: Grouping> Log<G> {
             valid: band.valid,
             blocks: self.band_blocks,
             age: now - band.opened_at,
+            log_valid: self.valid,
         });
         let Some(victim) = self.choice.best(candidates.filter(|candidate| candidate.valid < candidate.blocks)) else {
             return false;
         };
         let room = &mut self.bands[victim as usize];
-        let (group, opened_at) = (room.group, room.opened_at);
+        let (group, opened_at, valid) = (room.group, room.opened_at, room.valid);
         let blocks = std::mem::take(&mut room.blocks);
-        self.grouping.collected(&Collected { group, age: now - opened_at });
+        self.grouping.collected(&Collected { group, age: now - opened_at, valid });
         for (address, at) in blocks.iter().zip(0u64..) {
             if self.places[*address as usize] != u64::from(victim) << 32 | at {
                 continue;

@@ -13,6 +13,8 @@ pub struct Candidate {
     pub blocks: u32,
     /// How long ago it was opened.
     pub age: u64,
+    /// Blocks that are valid in the whole log: in so much time hosts write as much as there is.
+    pub log_valid: u64,
 }
 
 impl Candidate {
@@ -31,6 +33,9 @@ pub enum Choice {
     CostBenefitRoot,
     /// (1 - u) / u times its age (Rosenblum and Ousterhout, 1992, section 3.5, but for a constant factor).
     CostBenefit,
+    /// The same with an age of no more than twice the time in which hosts write as much as is valid. A band that is older promises
+    /// nothing more by its age: data that is overwritten whole in turn looks dead the longer it lies, until just before it dies.
+    CostBenefitCapped,
 }
 
 impl Choice {
@@ -42,6 +47,7 @@ impl Choice {
             Self::Greedy => 1.0 - u,
             Self::CostBenefitRoot => (1.0 - u) / u * ((candidate.age + 1) as f64).sqrt(),
             Self::CostBenefit => (1.0 - u) / u * (candidate.age + 1) as f64,
+            Self::CostBenefitCapped => (1.0 - u) / u * (candidate.age.min(2 * candidate.log_valid) + 1) as f64,
         }
     }
 

@@ -64,7 +64,7 @@ impl Policy {
 }
 
 fn through(grouping: impl Grouping, setting: Setting, stream: &Stream) -> Written {
-    let mut log = Log::new(grouping, setting.choice, stream.blocks, setting.band_blocks, setting.spare);
+    let mut log = Log::new(grouping, setting.choice, stream.addresses, setting.band_blocks, setting.spare);
     for (op, dies_after) in stream.ops.iter().zip(&stream.dies_after) {
         match *op {
             Op::Write(block) => log.write(block, (*dies_after != u64::MAX).then_some(*dies_after)),

@@ -35,9 +35,11 @@ pub struct Row {
     pub blocks: usize,
     pub band_blocks: u32,
     pub spare_percent: u32,
-    /// With the published choice of victims (cost and benefit, SepBIT, section 4.1).
+    /// With SepBIT's choice of victims (section 4.1).
     pub published: BTreeMap<Policy, f64>,
-    /// With the engine's own choice.
+    /// By cost and benefit as first published: the others only.
+    pub cost_benefit: BTreeMap<Policy, f64>,
+    /// With our own choice: ours, and SepBIT beside it.
     pub own: BTreeMap<Policy, f64>,
 }
 
@@ -124,9 +126,9 @@ fn spares(plan: &Plan) -> Result<Vec<u32>> {
 }
 
 fn row(stream: &Stream, band_blocks: u32, spare_percent: u32) -> Row {
-    let of = |choice| {
+    let of = |choice, policies: &[Policy]| {
         let setting = Setting { band_blocks, spare: f64::from(spare_percent) / 100.0, choice };
-        Policy::ALL.map(|policy| (policy, policy.run(setting, stream).amplification())).into_iter().collect()
+        policies.iter().map(|&policy| (policy, policy.run(setting, stream).amplification())).collect()
     };
     Row {
         stream: stream.name.clone(),
@@ -134,8 +136,9 @@ fn row(stream: &Stream, band_blocks: u32, spare_percent: u32) -> Row {
         blocks: stream.blocks,
         band_blocks,
         spare_percent,
-        published: of(Choice::CostBenefitRoot),
-        own: of(Choice::CostBenefit),
+        published: of(Choice::CostBenefitRoot, &Policy::ALL),
+        cost_benefit: of(Choice::CostBenefit, &Policy::OTHERS),
+        own: of(Choice::CostBenefitCapped, &[Policy::SepBit, Policy::Ours]),
     }
 }
 

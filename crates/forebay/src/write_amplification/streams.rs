@@ -35,6 +35,8 @@ pub struct Stream {
     pub dies_after: Vec<u64>,
     /// Different blocks.
     pub blocks: usize,
+    /// Numbers are below; some are of no block.
+    pub addresses: usize,
     pub written_blocks: u64,
 }
 
@@ -44,8 +46,14 @@ impl Stream {
     /// # Errors
     /// It cannot be read, tells no writes, or is too large.
     pub fn read(text: &str) -> Result<Self> {
-        let mut found =
-            Self { name: name(text), ops: Vec::new(), dies_after: Vec::new(), blocks: 0, written_blocks: 0 };
+        let mut found = Self {
+            name: name(text),
+            ops: Vec::new(),
+            dies_after: Vec::new(),
+            blocks: 0,
+            addresses: 0,
+            written_blocks: 0,
+        };
         let mut numbers: HashMap<(u32, u64), u32> = HashMap::new();
         let mut is_too_large = false;
         for trace in traces::named(text, None)? {
@@ -66,6 +74,7 @@ impl Stream {
             bail!("trace {text}: no writes; nothing is amplified");
         }
         found.blocks = numbers.len();
+        found.number_by_address(numbers)?;
         found.look_ahead().with_context(|| format!("trace {text}"))?;
         Ok(found)
     }
@@ -94,9 +103,30 @@ impl Stream {
         }
     }
 
+    /// Gives blocks numbers that follow each other only where their addresses do: first they are numbered as they were met.
+    fn number_by_address(&mut self, numbers: HashMap<(u32, u64), u32>) -> Result<()> {
+        let mut by_address: Vec<_> = numbers.into_iter().collect();
+        by_address.sort_unstable();
+        let mut renumbered = vec![0; by_address.len()];
+        let (mut next, mut before) = (0, None);
+        for ((volume, block), met) in by_address {
+            if before != Some((volume, block)) {
+                next += 1;
+            }
+            *renumbered.get_mut(met as usize).context("a block without a number")? = next;
+            next += 1;
+            before = block.checked_add(1).map(|follows| (volume, follows));
+        }
+        for Op::Write(block) | Op::Discard(block) in &mut self.ops {
+            *block = *renumbered.get(*block as usize).context("a block without a number")?;
+        }
+        self.addresses = next as usize;
+        Ok(())
+    }
+
     /// Notes when each version dies.
     fn look_ahead(&mut self) -> Result<()> {
-        let mut next = vec![u64::MAX; self.blocks];
+        let mut next = vec![u64::MAX; self.addresses];
         self.dies_after = vec![u64::MAX; self.ops.len()];
         let mut now = self.written_blocks;
         for (op, dies_after) in self.ops.iter().zip(&mut self.dies_after).rev() {

@@ -6,14 +6,14 @@ use crate::output;
 use serde_json::{Map, Value, json};
 
 impl Row {
-    /// Ours: with the engine's choice of victims.
+    /// Ours: with our own choice of victims.
     fn ours(&self) -> f64 {
         self.own[&Policy::Ours]
     }
 
-    /// The best of the others, each with the choice of victims that suits it better.
+    /// The best of the others, each with the published choice of victims that suits it better.
     fn best_other(&self) -> (Policy, f64) {
-        let of = |policy: Policy| (policy, self.published[&policy].min(self.own[&policy]));
+        let of = |policy: Policy| (policy, self.published[&policy].min(self.cost_benefit[&policy]));
         Policy::OTHERS.map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Policy::NoSep, f64::NAN))
     }
 
@@ -44,7 +44,8 @@ pub fn json(found: &Findings) -> Value {
         "rows": found.rows.iter().map(|row| json!({
             "stream": row.stream, "written_blocks": row.written_blocks, "blocks": row.blocks,
             "band_blocks": row.band_blocks, "spare_percent": row.spare_percent,
-            "published_victims": figures(&row.published), "own_victims": figures(&row.own),
+            "published_victims": figures(&row.published), "cost_benefit_victims": figures(&row.cost_benefit),
+            "own_victims": figures(&row.own),
             "ours": row.ours(), "best_other": row.best_other().1, "best_other_name": row.best_other().0.name(),
             "ours_over_sepbit": row.over_sepbit(),
         })).collect::<Vec<_>>(),
@@ -91,11 +92,11 @@ pub fn text(found: &Findings) -> String {
     let mut parts = vec![
         "Blocks written to bands for each block that a host writes".to_owned(),
         output::table(&head, 1, &found.rows.iter().map(line).collect::<Vec<_>>()),
-        "* with the engine's choice of victims; the others with that of SepBIT. best: the best of the others with either choice. \
+        "* with our own choice of victims; the others with that of SepBIT. best: the best of the others with either published choice. \
          The oracle has six groups by when a block will die: no lower bound."
             .to_owned(),
         format!(
-            "over {} rows ours writes {:.3} of what SepBIT writes ({:.3} where SepBIT has the engine's choice of victims); in {} it writes more \
+            "over {} rows ours writes {:.3} of what SepBIT writes ({:.3} where SepBIT has our choice of victims); in {} it writes more \
              than the best of the others",
             found.rows.len(),
             mean(found.rows.iter().map(Row::over_sepbit)),

@@ -3,15 +3,24 @@
 //! A version carries a note of [`NOTES`] values: whether a host wrote it or collection moved it, and the interval between its
 //! overwrites on a grid of powers of two. Versions with one note are a cell. How fast a cell dies is measured, not
 //! inferred: overwrites and discards for each block and unit of time. Cells with similar rates share a group.
+//!
+//! Where bands are large for the space there is, open bands may hold most of what is invalid. Then collection finds nothing but
+//! bands that are almost full of valid blocks, and moves them for next to nothing, again and again. What it moves out of such bands
+//! goes where the most invalid blocks are instead, so that this band is full soon and can be collected itself.
 
+use super::open_bands::OpenBands;
 use super::partition::{Cell, GROUPS_MAX, Partition};
-use super::{Grouping, Move, NOTES, Placed, Version, Write};
+use super::{Collected, Grouping, Move, NOTES, Placed, Version, Write};
 
 const CELLS: usize = NOTES as usize;
 /// Cells of what hosts wrote; as many are of what was moved.
 const LEVELS: u8 = NOTES / 2;
 /// The level of what was written for the first time: nothing is known of it.
 const UNKNOWN: u8 = LEVELS - 1;
+/// The level of what was written for the first time, in sequence: files of their own and copies of whole disks, not small updates.
+const UNKNOWN_RUN: u8 = LEVELS - 2;
+/// The level of the longest intervals.
+const LEVEL_MAX: u8 = LEVELS - 3;
 /// The interval of level 0, in blocks written by hosts.
 const SHORTEST_BLOCKS: f64 = 256.0;
 /// What the last life weighs in the interval of an address, beside all lives before it.
@@ -20,6 +29,12 @@ const LAST_LIFE_WEIGHT: f64 = 0.5;
 const OPEN_BAND_COST: f64 = 0.25;
 /// Groups are made anew whenever hosts have written so large a part of what is valid.
 const REGROUP_PART: f64 = 0.25;
+/// A write is one in sequence where the block below was written at most so long before.
+const SEQUENCE_AGE: u64 = 256;
+/// A band in which less than this part of the spare share is invalid is a poor victim: its blocks fill up open bands.
+const POOR_VICTIM: f64 = 0.35;
+/// An open band is worth filling up where more than this part of it is invalid.
+const WORTH_FILLING: f64 = 0.05;
 
 /// What is known of the versions with one note.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +55,10 @@ pub struct ByRate {
     since: u64,
     valid: f64,
     rounding: u64,
+    now: u64,
+    open: OpenBands,
+    /// The open band that is filled up with what is moved.
+    filling: Option<u8>,
 }
 
 impl ByRate {
@@ -54,29 +73,44 @@ impl ByRate {
             since: 0,
             valid: 0.0,
             rounding: 0,
+            now: 0,
+            open: OpenBands::new(u32::try_from(band_blocks).unwrap_or(u32::MAX)),
+            filling: None,
         }
     }
 
     /// The level of an interval: up or down as often as keeps the mean of the logarithm, so that an interval that grows
     /// by less than a level still grows.
-    fn level(&mut self, interval: f64) -> u8 {
-        let level = (interval / SHORTEST_BLOCKS).log2().clamp(0.0, f64::from(UNKNOWN - 1));
-        // The golden ratio's multiples are spread evenly over a unit (Knuth, volume 3, section 6.4): no randomness is needed.
-        self.rounding = self.rounding.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    fn level(&self, interval: f64) -> u8 {
+        let level = (interval / SHORTEST_BLOCKS).log2().clamp(0.0, f64::from(LEVEL_MAX));
         let threshold = (self.rounding >> 11) as f64 / (1u64 << 53) as f64;
         let up = u8::from(threshold < level.fract());
-        (level as u8 + up).min(UNKNOWN - 1)
+        (level as u8 + up).min(LEVEL_MAX)
     }
 
     fn died(&mut self, version: Version) {
         let cell = &mut self.cells[usize::from(version.note)];
         cell.valid -= 1.0;
         cell.deaths += 1.0;
+        if version.note < LEVELS {
+            self.open.died(&version, self.now);
+        }
     }
 
     fn placed(&mut self, note: u8) -> Placed {
         self.cells[usize::from(note)].valid += 1.0;
-        Placed { group: self.group_of[usize::from(note)], note }
+        let of_note = self.group_of[usize::from(note)];
+        let filling = self.filling.filter(|_| note >= LEVELS);
+        let group = filling.unwrap_or(of_note);
+        if self.open.placed(group, self.now) && filling.is_some() {
+            self.filling = self.worth_filling();
+        }
+        Placed { group, note }
+    }
+
+    fn worth_filling(&self) -> Option<u8> {
+        let (group, invalid) = self.open.most_invalid();
+        (f64::from(invalid) > WORTH_FILLING * self.band_blocks).then_some(group)
     }
 
     /// Measures the rates and cuts the cells into groups anew.
@@ -119,7 +153,7 @@ fn interval(note: u8) -> f64 {
 }
 
 fn is_known(note: u8) -> bool {
-    note % LEVELS != UNKNOWN
+    note % LEVELS <= LEVEL_MAX
 }
 
 impl Grouping for ByRate {
@@ -130,18 +164,31 @@ impl Grouping for ByRate {
     fn of_write(&mut self, write: &Write) -> Placed {
         self.valid = write.valid_blocks as f64 + 1.0;
         self.since += 1;
+        self.now += 1;
         if self.since as f64 >= (self.valid * REGROUP_PART).max(self.band_blocks) {
             self.regroup(self.since as f64);
             self.since = 0;
         }
-        let Some(version) = write.over else { return self.placed(UNKNOWN) };
+        let is_in_sequence = write.below.is_some_and(|below| below.age < SEQUENCE_AGE);
+        if !is_in_sequence {
+            // The golden ratio's multiples are spread evenly over a unit (Knuth, volume 3, section 6.4): no randomness is needed.
+            // What is written in sequence is rounded alike: it is often overwritten in sequence too, and belongs together.
+            self.rounding = self.rounding.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        }
+        let Some(version) = write.over else {
+            return self.placed(if is_in_sequence { UNKNOWN_RUN } else { UNKNOWN });
+        };
         self.died(version);
         let life = version.age as f64;
-        let level = if is_known(version.note) {
-            self.level((1.0 - LAST_LIFE_WEIGHT) * interval(version.note) + LAST_LIFE_WEIGHT * life)
+        let interval_of_note = interval(version.note);
+        let seen = if is_known(version.note) {
+            (1.0 - LAST_LIFE_WEIGHT) * interval_of_note + LAST_LIFE_WEIGHT * life
         } else {
-            self.level(life)
+            life
         };
+        // A log that is written round and round keeps its level, though no level is its interval.
+        let is_near = is_known(version.note) && (seen / interval_of_note).log2().abs() < 1.0;
+        let level = if is_in_sequence && is_near { version.note % LEVELS } else { self.level(seen) };
         self.placed(level)
     }
 
@@ -156,5 +203,10 @@ impl Grouping for ByRate {
 
     fn discarded(&mut self, version: &Version) {
         self.died(*version);
+    }
+
+    fn collected(&mut self, band: &Collected) {
+        let invalid_share = 1.0 - f64::from(band.valid) / self.band_blocks;
+        self.filling = if invalid_share < POOR_VICTIM * self.spare { self.worth_filling() } else { None };
     }
 }

@@ -6,6 +6,7 @@ mod by_rate;
 mod dac;
 mod future;
 mod no_separation;
+mod open_bands;
 mod partition;
 mod sepbit;
 
@@ -53,6 +54,8 @@ impl Placed {
 pub struct Write {
     /// What it overwrites, if anything.
     pub over: Option<Version>,
+    /// What lies at the address below, if anything: a write in sequence finds it written just before.
+    pub below: Option<Version>,
     /// When it will be overwritten, from now on, where somebody knows: only an oracle may look.
     pub dies_after: Option<u64>,
     /// Blocks that are valid in the log.
@@ -75,6 +78,8 @@ pub struct Collected {
     pub group: u8,
     /// Time since it was opened.
     pub age: u64,
+    /// Blocks of it that are valid: those that are moved.
+    pub valid: u32,
 }
 
 /// A policy of groups. It sees facts of one block at a time and keeps no table of blocks.

@@ -2,6 +2,8 @@
 
 /// Groups at most.
 pub const GROUPS_MAX: usize = 6;
+/// Cells at most.
+pub const CELLS_MAX: usize = 16;
 
 /// Versions of which the same is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,27 +20,33 @@ pub struct Cell {
 /// (deaths for each unit of time x blocks). By dynamic programming over the cells in the order of their rates.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    cells: Vec<Cell>,
+    cells: [Cell; CELLS_MAX],
+    count: usize,
     /// Of each number of groups, and of each number of cells taken, the least sum.
-    best: Vec<Vec<f64>>,
+    best: [[f64; CELLS_MAX + 1]; GROUPS_MAX + 1],
     /// Where the last of these groups begins.
-    cut: Vec<Vec<usize>>,
+    cut: [[usize; CELLS_MAX + 1]; GROUPS_MAX + 1],
 }
 
 impl Partition {
     /// Looks at all cuts of these cells.
+    ///
+    /// # Panics
+    /// More cells than [`CELLS_MAX`].
     pub fn new(cells: &[Cell]) -> Self {
-        let mut cells = cells.to_vec();
-        cells.sort_by(|a, b| b.rate.total_cmp(&a.rate).then(a.note.cmp(&b.note)));
-        let mut best = vec![vec![f64::INFINITY; cells.len() + 1]; GROUPS_MAX + 1];
-        let mut cut = vec![vec![0; cells.len() + 1]; GROUPS_MAX + 1];
+        let count = cells.len();
+        let mut sorted = [Cell::default(); CELLS_MAX];
+        sorted[..count].copy_from_slice(cells);
+        sorted[..count].sort_unstable_by(|a, b| b.rate.total_cmp(&a.rate).then(a.note.cmp(&b.note)));
+        let mut best = [[f64::INFINITY; CELLS_MAX + 1]; GROUPS_MAX + 1];
+        let mut cut = [[0; CELLS_MAX + 1]; GROUPS_MAX + 1];
         best[0][0] = 0.0;
         for groups in 1..=GROUPS_MAX {
-            for end in 1..=cells.len() {
+            for end in 1..=count {
                 let (mut deaths, mut valid) = (0.0, 0.0);
                 for from in (0..end).rev() {
-                    deaths += cells[from].rate * cells[from].valid;
-                    valid += cells[from].valid;
+                    deaths += sorted[from].rate * sorted[from].valid;
+                    valid += sorted[from].valid;
                     let sum = best[groups - 1][from] + (deaths * valid).sqrt();
                     if sum < best[groups][end] {
                         (best[groups][end], cut[groups][end]) = (sum, from);
@@ -46,24 +54,24 @@ impl Partition {
                 }
             }
         }
-        Self { cells, best, cut }
+        Self { cells: sorted, count, best, cut }
     }
 
     /// The least sum with so many groups; without end where there are fewer cells.
     pub fn cost(&self, groups: usize) -> f64 {
-        self.best[groups][self.cells.len()]
+        self.best[groups][self.count]
     }
 
     /// The note of each cell with its group, the fastest group first.
     pub fn groups(&self, groups: usize) -> impl Iterator<Item = (u8, usize)> {
-        let mut starts = vec![0; groups];
-        let mut end = self.cells.len();
+        let mut starts = [usize::MAX; GROUPS_MAX];
+        let mut end = self.count;
         for group in (0..groups).rev() {
             end = self.cut[group + 1][end];
             starts[group] = end;
         }
         let group_at = move |at: usize| starts.iter().rposition(|&start| start <= at).unwrap_or(0);
-        self.cells.iter().enumerate().map(move |(at, cell)| (cell.note, group_at(at)))
+        self.cells[..self.count].iter().enumerate().map(move |(at, cell)| (cell.note, group_at(at)))
     }
 }
 

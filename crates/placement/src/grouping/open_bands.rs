@@ -1,0 +1,83 @@
+//! What lies invalid in open bands, as far as a policy can tell: such blocks are space in use that no collection
+//! gives back before their band is full.
+
+use super::Version;
+
+/// Groups at most.
+pub const OPEN_MAX: usize = 16;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    /// Blocks that the band holds; none: it is not open.
+    filled: u32,
+    opened_at: u64,
+    /// Blocks of it that have died.
+    invalid: u32,
+}
+
+/// The open band of each group.
+#[derive(Clone, Debug)]
+pub struct OpenBands {
+    band_blocks: u32,
+    open: [Open; OPEN_MAX],
+}
+
+impl OpenBands {
+    /// Bands of so many blocks, none of them open.
+    pub fn new(band_blocks: u32) -> Self {
+        Self { band_blocks, open: [Open::default(); OPEN_MAX] }
+    }
+
+    /// A block is written into the open band of a group; true where it was its last.
+    pub fn placed(&mut self, group: u8, now: u64) -> bool {
+        let open = &mut self.open[usize::from(group)];
+        if open.filled == 0 {
+            *open = Open { filled: 0, opened_at: now, invalid: 0 };
+        }
+        open.filled += 1;
+        let is_full = open.filled >= self.band_blocks;
+        if is_full {
+            *open = Open::default();
+        }
+        is_full
+    }
+
+    /// A version died that no collection has moved. It lay in the open band of its group if that band is older than it is.
+    pub fn died(&mut self, version: &Version, now: u64) {
+        let open = &mut self.open[usize::from(version.group)];
+        if open.filled > 0 && version.age <= now - open.opened_at {
+            open.invalid += 1;
+        }
+    }
+
+    /// The group whose open band holds the most invalid blocks, the first of equals, and how many.
+    pub fn most_invalid(&self) -> (u8, u32) {
+        let groups = (0u8..).zip(&self.open).map(|(group, open)| (group, open.invalid));
+        groups.fold((0, 0), |best, next| if next.1 > best.1 { next } else { best })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_died_in_an_open_band_counts() {
+        let mut bands = OpenBands::new(4);
+        let died = |bands: &mut OpenBands, group, age, now| bands.died(&Version { group, age, note: 0 }, now);
+        died(&mut bands, 3, 1, 10);
+        assert_eq!(bands.most_invalid(), (0, 0), "no band was open");
+        assert!(!bands.placed(3, 10) && !bands.placed(3, 11) && !bands.placed(5, 12));
+        died(&mut bands, 3, 5, 13);
+        assert_eq!(bands.most_invalid(), (0, 0), "it was written before the band was opened");
+        died(&mut bands, 3, 3, 13);
+        died(&mut bands, 5, 1, 13);
+        died(&mut bands, 3, 2, 13);
+        assert_eq!(bands.most_invalid(), (3, 2));
+        assert!(!bands.placed(3, 14) && bands.placed(3, 15));
+        assert_eq!(bands.most_invalid(), (5, 1), "a full band can be collected");
+        assert!(!bands.placed(3, 16));
+        died(&mut bands, 3, 2, 16);
+        assert_eq!(bands.most_invalid(), (5, 1), "it lies in the full band");
+    }
+}
