@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn few_frames_or_slots_mean_few_jobs_and_never_none() {
-        assert_eq!(limits(100_000, 1 << 20, 64 << 20), [84_096, 40_000, 4, 1024, 512]);
+        assert_eq!(limits(100_000, 1 << 20, 64 << 20), [69_632, 32_768, 4, 1024, 512]);
         assert_eq!(limits(100_000, 1 << 15, 64 << 20), [2560, 1024, 4, 128, 512], "a slot is kept for each leaf");
         assert_eq!(limits(16, 1 << 20, 128 << 10), [16, 6, 1, 4, 256]);
         assert_eq!(limits(1, 1, 4096), [1, 1, 1, 1, 16]);
