@@ -11,6 +11,9 @@ use forebay_prism::{ClassStats, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
 const STREAM_MIN_BLOCKS: u64 = 16_384;
+/// Times as many writes as the fast device takes at once may wait there where their data dies there: on the capacity tier it
+/// would cost wear.
+const KEPT_QUEUES: u32 = 4;
 /// Slots kept for pages of the map beside those that are counted.
 const SLOTS_SPARE: u64 = 16;
 
@@ -35,8 +38,8 @@ impl Engine {
         missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve()))
     }
 
-    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
-    pub(crate) fn slots_missing_for_map(&self) -> u64 {
+    /// Slots with pages of the map, and with data that is never moved.
+    fn slots_that_stay(&self) -> u64 {
         let stays = |(class, number): (&ClassStats, u8)| match self.prism.table().get(ClassId(number)) {
             Some(spec) if spec.place == Place::Fast => class.fast_blocks,
             _ => 0,
@@ -45,7 +48,12 @@ impl Engine {
         // What is only passing through: copies that can be dropped, and slots that are about to be free.
         let passing = self.copies.len() as u64 + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
-        let wanted = pages + staying + self.meta_reserve() + self.map_growth();
+        pages + staying
+    }
+
+    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
+    pub(crate) fn slots_missing_for_map(&self) -> u64 {
+        let wanted = self.slots_that_stay() + self.meta_reserve() + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())
     }
 
@@ -75,17 +83,26 @@ impl Engine {
     }
 
     /// Takes space for `blocks` blocks of a class. `None`: there is none now. Where bands are to be left to collection, what goes
-    /// past the fast tier waits: it must not fill that meanwhile. `past`: it is a stream, or its data would not stay.
-    pub(crate) fn allocate(&mut self, class: ClassId, blocks: u32, past: bool, may_use_bands: bool) -> Option<Runs> {
+    /// past the fast tier waits: it must not fill that meanwhile. `past`: it is a stream, or its data would not stay; `keeps`: it dies
+    /// there.
+    pub(crate) fn allocate(
+        &mut self,
+        class: ClassId,
+        blocks: u32,
+        (past, keeps): (bool, bool),
+        may_use_bands: bool,
+    ) -> Option<Runs> {
         if !may_use_bands && !self.has_share(class, u64::from(blocks)) {
             return None;
         }
-        let fast_first = self.goes_to_fast_first(class, blocks, past);
+        let fast_first = self.goes_to_fast_first(class, blocks, (past, keeps));
         if !fast_first && !may_use_bands {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        let lasts = !may_destage(&self.prism, class);
+        // Data that is never moved takes what is lent only as far as all that the map may need would still fit beside it.
+        let lasts =
+            !may_destage(&self.prism, class) && !self.space.fits_beside_map(self.slots_that_stay() + u64::from(blocks));
         let runs = self.space.take((class, lasts), blocks, fast_first, &mut self.copies, last_recorded);
         self.summaries.granted(&self.space.bands);
         runs
@@ -103,7 +120,7 @@ impl Engine {
         (self.space.slots.total() / 8).max(STREAM_MIN_BLOCKS)
     }
 
-    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, past: bool) -> bool {
+    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, (past, keeps): (bool, bool)) -> bool {
         let Some(place) = self.prism.table().get(class).map(|spec| spec.place) else {
             return true;
         };
@@ -115,7 +132,8 @@ impl Engine {
         let situation = Situation {
             place,
             past,
-            fast_is_behind: self.outbox.fast_is_behind(),
+            keeps,
+            fast_is_behind: self.outbox.fast_is_behind(if keeps { KEPT_QUEUES } else { 1 }),
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.executing,
             may_stay: self.prism.table().host_facts_keep_fast(),

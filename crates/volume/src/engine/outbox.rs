@@ -194,10 +194,10 @@ impl Outbox {
         self.in_flight_bytes
     }
 
-    /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, and more
-    /// than on the capacity tier.
-    pub fn fast_is_behind(&self) -> bool {
+    /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, so many times,
+    /// and more than on the capacity tier.
+    pub fn fast_is_behind(&self, queues: u32) -> bool {
         let [fast, capacity] = self.host_writes;
-        fast >= FAST_QUEUE && capacity < fast
+        fast >= FAST_QUEUE * queues && capacity < fast
     }
 }

@@ -9,6 +9,8 @@ pub(crate) struct Situation {
     pub place: Place,
     /// Part of a long sequential stream, or large and not worth its stay.
     pub past: bool,
+    /// It is known to die on the fast tier, mostly.
+    pub keeps: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
     /// Data in flight on the fast device and on the capacity tier, in bytes.
@@ -62,18 +64,19 @@ impl Bypass {
     /// there behind others, unless it may turn out to be one that stays. Below a threshold of free slots a growing share of
     /// staged writes goes past the tier, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
-        let Situation { place, past, fast_is_behind, in_flight_bytes, changes, may_stay, free, threshold } = *situation;
+        let Situation { place, past, keeps, fast_is_behind, in_flight_bytes, changes, may_stay, free, threshold } =
+            *situation;
         match place {
             Place::Fast => return true,
             Place::Capacity | Place::Both => return false,
             Place::Stage if past || fast_is_behind => return false,
-            Place::Stage if self.is_in_vain && changes >= CHANGES_MANY => return false,
+            Place::Stage if self.is_in_vain && !keeps && changes >= CHANGES_MANY => return false,
             Place::Stage => {}
         }
         if free >= threshold {
             let [fast, capacity] = in_flight_bytes;
             let waits = fast + 4096 * u64::from(blocks) >= WAITING_BYTES && capacity < fast;
-            return blocks < LARGE_BLOCKS || !waits || may_stay;
+            return blocks < LARGE_BLOCKS || !waits || may_stay || keeps;
         }
         self.debt += u64::from(blocks) * (threshold - free);
         let due = u64::from(blocks) * threshold;
@@ -92,6 +95,7 @@ mod tests {
     const SITUATION: Situation = Situation {
         place: Place::Stage,
         past: false,
+        keeps: false,
         fast_is_behind: false,
         in_flight_bytes: [0, 0],
         changes: 32,
@@ -129,6 +133,8 @@ mod tests {
         assert!(goes_fast(32, [1 << 20, 1 << 20]), "as much to do there");
         let may_stay = Situation { in_flight_bytes: [1 << 20, 0], may_stay: true, ..SITUATION };
         assert!(bypass.goes_to_fast_first(&may_stay, 32), "nothing comes back from the capacity tier");
+        let keeps = Situation { in_flight_bytes: [1 << 20, 0], keeps: true, ..SITUATION };
+        assert!(bypass.goes_to_fast_first(&keeps, 32), "it would be written there for nothing");
     }
 
     #[test]

@@ -89,6 +89,11 @@ impl Space {
         self.page_slots_free().saturating_sub(growth - lent)
     }
 
+    /// Whether so many slots with data and pages that stay leave what the map may need.
+    pub fn fits_beside_map(&self, slots_that_stay: u64) -> bool {
+        slots_that_stay + self.reserve + self.growth <= self.slots.total()
+    }
+
     /// The same for data that is never moved: nothing is lent.
     fn lasting_slots_free(&self) -> u64 {
         self.page_slots_free().saturating_sub(self.growth.saturating_sub(self.new_leaves))

@@ -28,11 +28,13 @@ pub(crate) struct Decision {
     pub epochs: u16,
     /// Its data saves nothing on the fast tier.
     pub passes_by: bool,
+    /// Data like it dies while it stays, mostly.
+    pub keeps: bool,
 }
 
 impl Decision {
     /// Of what is not staged.
-    pub const NONE: Self = Self { group: u16::MAX, epochs: 0, passes_by: false };
+    pub const NONE: Self = Self { group: u16::MAX, epochs: 0, passes_by: false, keeps: false };
 }
 
 /// What the host and the classifier say of a write: class and hint, by their numbers. Classes that behaviour alone decides
@@ -54,7 +56,7 @@ impl Kind {
 
 /// How far the price of staging moves from one plan to the next, and the highest.
 const PRICE_STEP: f64 = 0.02;
-const PRICE_MAX: f64 = 0.35;
+const PRICE_MAX: f64 = 0.15;
 /// How much sooner the fast tier may be worn than the capacity tier before staging gets dearer.
 const WEAR_SLACK: f64 = 1.02;
 
@@ -98,9 +100,9 @@ impl Staying {
         match self.stays.stay(group) {
             Stay::Blocks(blocks) => {
                 let epochs = (blocks / epoch_blocks(space)).min(STAY_MAX_EPOCHS);
-                Decision { group, epochs: epochs as u16, passes_by: false }
+                Decision { group, epochs: epochs as u16, passes_by: false, keeps: blocks > 0 }
             }
-            Stay::PassBy => Decision { group, epochs: 0, passes_by: true },
+            Stay::PassBy => Decision { group, epochs: 0, passes_by: true, keeps: false },
         }
     }
 

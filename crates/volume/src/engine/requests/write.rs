@@ -214,7 +214,7 @@ impl Engine {
                 } else {
                     let stay = self.stay(&mut decided, id, run.class, at);
                     let past = streams || stay.passes_by && is_large;
-                    let Some(space) = self.allocate(run.class, len as u32, past, may_use_bands) else {
+                    let Some(space) = self.allocate(run.class, len as u32, (past, stay.keeps), may_use_bands) else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.space
