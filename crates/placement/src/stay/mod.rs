@@ -32,6 +32,8 @@ pub const LARGE_BLOCKS: u64 = 16;
 const WRITES_AFTER_READ: u32 = 2;
 /// The tier is shared out anew whenever so many tiers' worth were written.
 const PLANS_PER_TIER: u64 = 4;
+/// Blocks written between two plans at least.
+const PLAN_MIN_BLOCKS: u64 = 256;
 /// What the past counts for, from one plan to the next: half after some three tiers' worth of writes.
 const FADE: f32 = 0.95;
 /// Part of the room that is shared out: at first, at least, at most. It moves so that hardly anything leaves before its time.
@@ -57,6 +59,8 @@ pub struct Traits {
 pub enum Stay {
     /// On the fast tier, for as long as so many blocks are written; then it may go, where room is needed.
     Blocks(u64),
+    /// The same, but it is too early to know anything.
+    Unknown(u64),
     /// It saves nothing there, or less than it costs.
     PassBy,
 }
@@ -191,7 +195,8 @@ impl Stays {
     /// How long a write of a group is to stay.
     pub fn stay(&mut self, group: u16) -> Stay {
         let Some(group) = self.groups.get_mut(usize::from(group)).filter(|_| self.is_planned) else {
-            return Stay::Blocks(0);
+            // In order, and not before what has been there since before a restart.
+            return Stay::Unknown(self.tier_blocks / 2);
         };
         let share = group.share;
         if share.long_blocks == 0 {
@@ -218,6 +223,12 @@ impl Stays {
         }
     }
 
+    /// A host wrote these blocks, of a class that is not staged: what was there is gone, and that is all that is followed.
+    pub fn written_elsewhere(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
+        self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
+        self.regions.written(disk, blocks, now);
+    }
+
     /// A request of so many blocks is written, whatever groups its parts are of.
     pub fn requested(&mut self, blocks: u64) {
         self.writes_since_read = self.writes_since_read.saturating_add(u32::from(blocks >= LARGE_BLOCKS));
@@ -241,13 +252,16 @@ impl Stays {
         let passed = now.saturating_sub(self.planned_at);
         self.planned_at = now;
         // Sooner while all is new.
-        self.plan_at = now + (self.tier_blocks / PLANS_PER_TIER).min(now / 2).max(self.tier_blocks / 64).max(1);
+        self.plan_at =
+            now + (self.tier_blocks / PLANS_PER_TIER).min(now / 2).max(self.tier_blocks / 64).max(PLAN_MIN_BLOCKS);
         self.sample.count(now, self.ages, &mut self.lives);
         if now > 2 * self.tier_blocks && passed > 0 {
             let is_early = early_blocks as f64 > EARLY_MAX * passed as f64;
             let factor = if is_early { 0.985 } else { 1.004 };
             self.room_part = (self.room_part * factor).clamp(ROOM_PARTS.1, ROOM_PARTS.2);
         }
+        self.sample.refresh(now.saturating_sub(self.ages.begin(ages::BINS)));
+        self.give_up_groups();
         let of_classes = self.of_classes();
         let all: f64 = self.groups.iter().map(|group| group.written).sum();
         let (mut segments, mut hull, mut curve) = (Vec::new(), Vec::new(), Vec::<Point>::new());
@@ -269,6 +283,31 @@ impl Stays {
         self.is_planned = now >= self.began_at.get_or_insert(now).saturating_add(self.tier_blocks);
         self.groups.iter_mut().for_each(|group| group.written *= f64::from(FADE));
         self.lives.iter_mut().for_each(|lives| lives.fade(FADE));
+    }
+
+    /// Where there are as many groups as may be, those that hardly anything is written to make room for others.
+    fn give_up_groups(&mut self) {
+        if self.groups.len() < self.groups_max {
+            return;
+        }
+        let is_idle: Vec<bool> = self.groups.iter().map(|group| group.written < 1.0).collect();
+        self.sample.forget_groups(|group| is_idle.get(usize::from(group)).copied().unwrap_or(true));
+        let mut new_number = 0;
+        let new_numbers: Vec<u16> = is_idle
+            .iter()
+            .map(|&is_idle| {
+                let number = new_number;
+                new_number += u16::from(!is_idle);
+                number
+            })
+            .collect();
+        self.sample.renumber_groups(|group| new_numbers[usize::from(group)]);
+        let mut keep = is_idle.iter().map(|is_idle| !is_idle);
+        self.groups.retain(|_| keep.next().unwrap_or(false));
+        let mut keep = is_idle.iter().map(|is_idle| !is_idle);
+        self.lives.retain(|_| keep.next().unwrap_or(false));
+        self.numbers.retain(|_, number| !is_idle[usize::from(*number)]);
+        self.numbers.values_mut().for_each(|number| *number = new_numbers[usize::from(*number)]);
     }
 
     /// Sets what staging a block costs, as a share of a write to the capacity tier saved, from 0 to below 1: where the fast

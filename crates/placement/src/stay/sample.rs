@@ -84,6 +84,24 @@ impl Sample {
         }
     }
 
+    /// Forgets what was written before a time, which nothing is learned from any more, and follows more where that leaves much room.
+    pub fn refresh(&mut self, oldest: u64) {
+        self.blocks.retain(|_, followed| followed.written_at >= oldest);
+        if self.zeros > 0 && self.blocks.len() < self.blocks_max / 4 {
+            self.zeros -= 1;
+        }
+    }
+
+    /// Forgets the blocks of some groups.
+    pub fn forget_groups(&mut self, is_forgotten: impl Fn(u16) -> bool) {
+        self.blocks.retain(|_, followed| !is_forgotten(followed.group));
+    }
+
+    /// Groups have other numbers from now on.
+    pub fn renumber_groups(&mut self, number: impl Fn(u16) -> u16) {
+        self.blocks.values_mut().for_each(|followed| followed.group = number(followed.group));
+    }
+
     /// Blocks followed of each group.
     pub fn count_groups(&self, mut each: impl FnMut(u16)) {
         self.blocks.values().for_each(|followed| each(followed.group));

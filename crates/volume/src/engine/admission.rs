@@ -1,7 +1,6 @@
 //! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
 
 use super::Engine;
-use super::leaves::may_destage;
 use super::place::Situation;
 use super::space::Runs;
 use crate::layout::page::LEAF_ENTRIES;
@@ -38,8 +37,8 @@ impl Engine {
         missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve()))
     }
 
-    /// Slots with pages of the map, and with data that is never moved.
-    fn slots_that_stay(&self) -> u64 {
+    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
+    pub(crate) fn slots_missing_for_map(&self) -> u64 {
         let stays = |(class, number): (&ClassStats, u8)| match self.prism.table().get(ClassId(number)) {
             Some(spec) if spec.place == Place::Fast => class.fast_blocks,
             _ => 0,
@@ -48,12 +47,7 @@ impl Engine {
         // What is only passing through: copies that can be dropped, and slots that are about to be free.
         let passing = self.copies.len() as u64 + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
-        pages + staying
-    }
-
-    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
-    pub(crate) fn slots_missing_for_map(&self) -> u64 {
-        let wanted = self.slots_that_stay() + self.meta_reserve() + self.map_growth();
+        let wanted = pages + staying + self.meta_reserve() + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())
     }
 
@@ -100,10 +94,7 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        // Data that is never moved takes what is lent only as far as all that the map may need would still fit beside it.
-        let lasts =
-            !may_destage(&self.prism, class) && !self.space.fits_beside_map(self.slots_that_stay() + u64::from(blocks));
-        let runs = self.space.take((class, lasts), blocks, fast_first, &mut self.copies, last_recorded);
+        let runs = self.space.take(class, blocks, fast_first, &mut self.copies, last_recorded);
         self.summaries.granted(&self.space.bands);
         runs
     }

@@ -4,7 +4,7 @@
 use super::checkpoint::Checkpoint;
 use super::copies::Copies;
 use super::map::Map;
-use super::migrate::{AgeQueue, epoch_of};
+use super::migrate::{AgeQueue, END_EPOCHS, epoch_of};
 use super::outbox::Outbox;
 use super::requests::{Fill, Piece};
 use super::setup::Setup;
@@ -16,7 +16,8 @@ use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};
 use std::ops::Range;
 
-/// How long data stays on the fast tier that was written since the last checkpoint before a crash: half a tier's worth of writes.
+/// How long data stays on the fast tier that was written since the last checkpoint before a crash, in epochs: half a tier's worth
+/// of writes.
 const REPLAYED_STAY_EPOCHS: u32 = 16;
 
 /// Whether blocks of a class leave the fast tier in time.
@@ -99,9 +100,9 @@ impl Leaves<'_> {
             if let Fill::Data { location, class } = segment.fill {
                 let (is_fast, due) =
                     (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
-                if is_fast {
+                if is_fast && may_destage(self.prism, class) {
                     let begin = first + usize::from(segment.first);
-                    self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
+                    let due = self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
                 self.stats.count_written(class, is_fast, u64::from(segment.blocks));
@@ -127,7 +128,7 @@ impl Leaves<'_> {
     }
 
     /// A change of an entry was replayed: data that was written since the last checkpoint stays for a time, for records do not
-    /// tell how long it was to stay, and it shall not leave before all that was written before it.
+    /// tell how long it was to stay.
     pub fn stays(&mut self, frame: u32, at: usize, change: Change) {
         if let Change::Set { entry: Entry::Data { location, .. }, .. } = change
             && self.setup.extents.is_fast(location)
@@ -138,10 +139,12 @@ impl Leaves<'_> {
     }
 
     /// Blocks of a leaf that were written to the fast tier are due to leave it in this epoch. Where they share a clock with others
-    /// that are there, what is due later counts: they may belong to different files.
-    pub fn set_due(&mut self, frame: u32, blocks: Range<usize>, due: u32) {
-        let extents = &self.setup.extents;
+    /// that are there, what is due later counts: they may belong to different files. Returns when the first is due.
+    pub fn set_due(&mut self, frame: u32, blocks: Range<usize>, due: u32) -> u32 {
+        let (extents, end_epoch) = (&self.setup.extents, epoch_of(self.stats, self.space).saturating_add(END_EPOCHS));
+        let mut first_due = u32::MAX;
         let leaf = &mut self.map.frames.get_mut(frame).page;
+        page::limit_due(leaf, end_epoch);
         for clock in (blocks.start / page::CLOCK_BLOCKS)..blocks.end.div_ceil(page::CLOCK_BLOCKS) {
             let (begin, end) = (clock * page::CLOCK_BLOCKS, (clock + 1) * page::CLOCK_BLOCKS);
             let mut others = (begin..end).filter(|at| !blocks.contains(at)).map(|at| page::leaf_entry(leaf, at).0);
@@ -149,7 +152,9 @@ impl Leaves<'_> {
                 others.any(|entry| matches!(entry, Entry::Data { location, .. } if extents.is_fast(location)));
             let due = if is_shared { due.max(page::due_epoch(leaf, begin)) } else { due };
             page::set_due(leaf, begin, due);
+            first_due = first_due.min(due);
         }
+        first_due
     }
 
     /// Does to one entry what a record says, in service and in replay alike; the old block's space is free once `batch`

@@ -7,8 +7,6 @@ use crate::layout::superblock::Superblock;
 /// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
 /// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
 const DIRTY_MAX: usize = 65_536;
-/// Leaves of which a larger part of a small fast tier is kept.
-const FEW_LEAVES: u64 = 256;
 /// Jobs of migration at once, at most.
 pub(crate) const JOBS_MAX: usize = 4;
 /// Leaves that a job should be able to name; where fewer can be named together there are fewer jobs.
@@ -52,13 +50,11 @@ impl LeafLimits {
     }
 
     fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
-        // Each dirty leaf needs a slot of its own before its old one is free. Slots kept for that are kept from data: a smaller
-        // part of the tier where that is enough leaves all the same.
-        let part = |least: u64, of_few: u64, few: u64| (slots / least).max((slots / of_few).min(few)) as usize;
-        let dirty = (frames * 2 / 5).min(part(32, 16, FEW_LEAVES)).clamp(1, DIRTY_MAX);
+        // Each dirty leaf needs a slot of its own before its old one is free.
+        let dirty = (frames * 2 / 5).min((slots / 16) as usize).clamp(1, DIRTY_MAX);
         // Those that jobs have named, and as many of jobs before them whose records are replayed whole.
         let by_jobs = 2 * blocks_in_jobs(options, journal_len_bytes);
-        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min(part(64, 32, FEW_LEAVES / 2)).max(1);
+        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min((slots / 32) as usize).max(1);
         Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
     }
 
@@ -106,8 +102,8 @@ mod tests {
 
     #[test]
     fn few_frames_or_slots_mean_few_jobs_and_never_none() {
-        assert_eq!(limits(100_000, 1 << 20, 64 << 20), [69_632, 32_768, 4, 1024, 512]);
-        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [2560, 1024, 4, 128, 512], "a slot is kept for each leaf");
+        assert_eq!(limits(100_000, 1 << 20, 64 << 20), [84_096, 40_000, 4, 1024, 512]);
+        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [5120, 2048, 4, 256, 512], "a slot is kept for each leaf");
         assert_eq!(limits(16, 1 << 20, 128 << 10), [16, 6, 1, 4, 256]);
         assert_eq!(limits(1, 1, 4096), [1, 1, 1, 1, 16]);
     }

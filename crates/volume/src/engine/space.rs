@@ -81,21 +81,8 @@ impl Space {
         self.slots.free().saturating_sub(self.reserve + self.new_leaves)
     }
 
-    /// Slots that staged data may still take: less those that the map may grow into, too. Three quarters of these are lent, as
-    /// far as bands have room twice over for what would have to go there to give them back.
+    /// Slots that data may still take: less those that the map may grow into, too.
     pub fn data_slots_free(&self) -> u64 {
-        let growth = self.growth.saturating_sub(self.new_leaves);
-        let lent = (growth / 4 * 3).min(self.bands.room(false) / 2);
-        self.page_slots_free().saturating_sub(growth - lent)
-    }
-
-    /// Whether so many slots with data and pages that stay leave what the map may need.
-    pub fn fits_beside_map(&self, slots_that_stay: u64) -> bool {
-        slots_that_stay + self.reserve + self.growth <= self.slots.total()
-    }
-
-    /// The same for data that is never moved: nothing is lent.
-    fn lasting_slots_free(&self) -> u64 {
         self.page_slots_free().saturating_sub(self.growth.saturating_sub(self.new_leaves))
     }
 
@@ -123,12 +110,11 @@ impl Space {
         missing == 0 || copies.evict(missing, &mut self.slots) && self.page_slots_free() >= needed
     }
 
-    /// Takes space for `blocks` blocks of a class (which `lasts` on the fast tier, or is destaged in time), on the preferred tier as
-    /// far as that goes. `None`: there is none now;
+    /// Takes space for `blocks` blocks of a class, on the preferred tier as far as that goes. `None`: there is none now;
     /// what was taken is given back.
     pub fn take(
         &mut self,
-        (class, lasts): (ClassId, bool),
+        class: ClassId,
         blocks: u32,
         fast_first: bool,
         copies: &mut Copies,
@@ -139,7 +125,7 @@ impl Space {
         let mut left = blocks;
         for fast in [fast_first, !fast_first] {
             while left > 0 {
-                let taken = if fast { self.take_slots(left, lasts, copies) } else { self.take_band(class, left) };
+                let taken = if fast { self.take_slots(left, copies) } else { self.take_band(class, left) };
                 let Some((location, got)) = taken else { break };
                 runs.push((location, got));
                 left -= got;
@@ -152,12 +138,11 @@ impl Space {
         None
     }
 
-    fn take_slots(&mut self, wanted: u32, lasts: bool, copies: &mut Copies) -> Option<(u64, u32)> {
-        let free = |space: &Self| if lasts { space.lasting_slots_free() } else { space.data_slots_free() };
-        if free(self) == 0 && !copies.evict(u64::from(wanted), &mut self.slots) {
+    fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<(u64, u32)> {
+        if self.data_slots_free() == 0 && !copies.evict(u64::from(wanted), &mut self.slots) {
             return None;
         }
-        let wanted = u64::from(wanted).min(free(self));
+        let wanted = u64::from(wanted).min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;
         self.slots_taken += got;
         Some((self.setup.extents.slot_location(slot), got as u32))

@@ -98,9 +98,10 @@ impl Staying {
     pub fn stay(&mut self, kind: Kind, disk: DiskId, blocks: &Range<u64>, (now, space): (u64, &Space)) -> Decision {
         let group = self.stays.group(kind.0, disk.0, blocks, now);
         match self.stays.stay(group) {
-            Stay::Blocks(blocks) => {
+            stay @ (Stay::Blocks(blocks) | Stay::Unknown(blocks)) => {
+                let keeps = matches!(stay, Stay::Blocks(1..));
                 let epochs = (blocks / epoch_blocks(space)).min(STAY_MAX_EPOCHS);
-                Decision { group, epochs: epochs as u16, passes_by: false, keeps: blocks > 0 }
+                Decision { group, epochs: epochs as u16, passes_by: false, keeps }
             }
             Stay::PassBy => Decision { group, epochs: 0, passes_by: true, keeps: false },
         }
@@ -109,13 +110,13 @@ impl Staying {
     /// A host writes these blocks, of which this was decided.
     pub fn written(&mut self, stay: Decision, disk: DiskId, blocks: Range<u64>, now: u64) {
         if stay == Decision::NONE {
-            self.stays.died(disk.0, blocks, now);
+            self.stays.written_elsewhere(disk.0, blocks, now);
         } else {
             self.stays.written(disk.0, blocks, stay.group, now);
         }
     }
 
-    /// All parts of a request of so many blocks were told.
+    /// A request of so many blocks to write has come.
     pub fn requested(&mut self, blocks: u64) {
         self.stays.requested(blocks);
     }

@@ -178,6 +178,15 @@ pub fn due_epoch(page: &[u8], i: usize) -> u32 {
     last_epoch(page).saturating_sub(u32::from(page[BEFORE_OFFSET + i / CLOCK_BLOCKS]))
 }
 
+/// Makes all blocks of a leaf due in this epoch, where its clock is later than it can be: it was kept by other rules, or another
+/// pool's time.
+pub fn limit_due(page: &mut [u8], epoch: u32) {
+    if last_epoch(page) > epoch {
+        page[BEFORE_OFFSET..CLOCK_END].fill(0);
+        page[LAST_EPOCH_OFFSET..BEFORE_OFFSET].copy_from_slice(&epoch.to_le_bytes());
+    }
+}
+
 /// Notes that block `i` of a leaf, with its neighbours, is due in this epoch.
 pub fn set_due(page: &mut [u8], i: usize, epoch: u32) {
     let last = last_epoch(page);
@@ -305,6 +314,10 @@ mod tests {
         set_due(&mut page, 24, 10);
         let epochs = [8, 16, 24].map(|i| due_epoch(&page, i));
         assert_eq!(epochs, [745, 900, 745], "what is due before others need not be written before them");
+        limit_due(&mut page, 1000);
+        assert_eq!(due_epoch(&page, 16), 900);
+        limit_due(&mut page, 999);
+        assert_eq!([8, 16, 24].map(|i| due_epoch(&page, i)), [999; 3]);
         assert_eq!(leaf_entry(&page, 0), (Entry::Unmapped, 0), "the clocks do not overlap the entries");
     }
 

@@ -21,7 +21,7 @@ pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
 
 /// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
 pub(crate) fn epoch_of(stats: &Statistics, space: &Space) -> u32 {
-    (stats.written_blocks() / epoch_blocks(space)) as u32
+    u32::try_from(stats.written_blocks() / epoch_blocks(space)).unwrap_or(u32::MAX)
 }
 
 /// Blocks that hosts write in an epoch.
@@ -31,6 +31,8 @@ pub(crate) fn epoch_blocks(space: &Space) -> u64 {
 
 /// Most epochs that a block stays: a clock tells no more than 255 apart, and what was due long ago lies beside it.
 pub(crate) const STAY_MAX_EPOCHS: u64 = 6 * EPOCHS;
+/// Epochs from now on to the end of the queue: nothing is due later.
+pub(crate) const END_EPOCHS: u32 = STAY_MAX_EPOCHS as u32 + 1;
 
 /// The leaves of one index page.
 #[derive(Debug)]
@@ -136,12 +138,12 @@ impl AgeQueue {
         }
     }
 
-    /// The same where it is not known when a block of it is due: it comes now, and that is seen, unless it is in the queue.
-    pub fn enqueue_unknown(&mut self, now: u32, disk: DiskId, leaf: u64, map: &Map) {
+    /// The same where it is not known when a block of it is due, unless it is in the queue.
+    pub fn enqueue_unknown(&mut self, epoch: u32, disk: DiskId, leaf: u64, map: &Map) {
         let (number, at) = split(leaf);
         let page = self.pages.get(&disk.0).and_then(|pages| pages.get(number)).and_then(Option::as_ref);
         if page.is_none_or(|page| page.newer[at] == ABSENT) {
-            self.enqueue(now, disk, leaf, map);
+            self.enqueue(epoch, disk, leaf, map);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::layout::record::Moved;
 use forebay_block::DiskId;
 
 /// Leaves looked at in one job, so that a job ends even where there is little to move.
-const LEAVES_PER_JOB: usize = 4096;
+pub(super) const LEAVES_PER_JOB: usize = 4096;
 /// Leaves looked at in one step, so that hosts are served in between.
 const LEAVES_PER_STEP: usize = 64;
 /// A job takes blocks of so many epochs more than the oldest.
@@ -97,7 +97,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
             let sectors = page::BLOCK_SECTORS as u8;
             job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, group: 0 }, class);
             rooms.migrate.held.insert(location);
-            rooms.migrate.early_blocks += u64::from(epoch > now + 1);
+            rooms.migrate.early_blocks += u64::from(epoch > now.saturating_add(1));
         } else {
             oldest_left = Some(oldest_left.map_or(epoch, |oldest| oldest.min(epoch)));
         }
@@ -106,6 +106,9 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
         entry.set_stageable(leaf, stageable);
     }
     if let Some(epoch) = oldest_left {
+        if let Some(job) = rooms.migrate.job_mut(id).filter(|_| epoch > cutoff.saturating_add(1)) {
+            job.leaves_put_off += 1;
+        }
         rooms.migrate.ages.enqueue(epoch, disk, leaf, rooms.map);
     }
 }
@@ -130,7 +133,13 @@ fn survey_leaf(rooms: &mut Moving<'_>, id: u32) -> Leaf {
         Leaf::Hole => {}
         Leaf::Ready(frame) => {
             let page = &rooms.map.frames.get(frame).page;
-            let epochs = (0..LEAF_ENTRIES).step_by(page::CLOCK_BLOCKS).map(|i| page::due_epoch(page, i));
+            let is_staged = |i: &usize| match page::leaf_entry(page, *i).0 {
+                Entry::Data { location, class } => {
+                    rooms.setup.extents.is_fast(location) && may_destage(rooms.prism, class)
+                }
+                _ => false,
+            };
+            let epochs = (0..LEAF_ENTRIES).filter(is_staged).map(|i| page::due_epoch(page, i));
             let oldest = epochs.min().unwrap_or(0);
             rooms.map.count_anew(disk, leaf, frame, |class| may_destage(rooms.prism, class));
             rooms.migrate.ages.enqueue(oldest, disk, leaf, rooms.map);

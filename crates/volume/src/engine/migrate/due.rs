@@ -128,5 +128,5 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
 /// Slots that should be free for hosts: what they take while jobs make room.
 pub(crate) fn free_slots_wanted(setup: &Setup, space: &Space, migrate: &Migrate) -> u64 {
     let total = space.slots.total();
-    (2 * migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2).clamp(total / 64 + 1, total / 32 + 1)
+    (2 * migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2).clamp(total / 64 + 1, total / 16 + 1)
 }

@@ -1,6 +1,7 @@
 //! From what a job has chosen to its transfer; or its end, where nothing was found.
 
 use super::collect::{looks_further, others_collect};
+use super::destage::LEAVES_PER_JOB;
 use super::job::{JobKind, Phase};
 use super::rooms::{After, Moving};
 use super::transfer::read_sources;
@@ -9,7 +10,7 @@ use super::transfer::read_sources;
 pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     if job.candidates.is_empty() {
-        let kind = job.kind;
+        let (kind, job_put_off) = (job.kind, job.leaves_put_off);
         if let JobKind::Collect { band } = kind
             && rooms.space.bands.get(band).valid > 0
         {
@@ -23,7 +24,9 @@ pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
             // The counts say that something lives here, the summary does not know what: leave it alone.
             rooms.migrate.exclude(band, rooms.now_ns);
         }
-        return After::End { pause: true };
+        // After a start all leaves come now, and where most of what a job looked at is due later it has got on.
+        let got_on = job_put_off >= LEAVES_PER_JOB / 2;
+        return After::End { pause: !got_on };
     }
     job.candidates.sort_by_key(|c| (c.class, c.moved.disk, c.moved.block));
     job.phase = Phase::Read;

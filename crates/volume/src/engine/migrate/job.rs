@@ -78,6 +78,8 @@ pub(crate) struct Job {
     /// Waits for a leaf.
     pub waiting: bool,
     pub leaves_seen: usize,
+    /// Of these, leaves of which all is due later than the job takes blocks.
+    pub leaves_put_off: usize,
     /// Leaves that its candidates lie in, and the newest of them.
     pub leaves: usize,
     pub newest_leaf: Option<(DiskId, u64)>,
@@ -112,6 +114,7 @@ impl Job {
             failed: false,
             waiting: false,
             leaves_seen: 0,
+            leaves_put_off: 0,
             leaves: 0,
             newest_leaf: None,
             leaves_done: 0,

@@ -13,7 +13,7 @@ mod rooms;
 mod state;
 mod transfer;
 
-pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, STAY_MAX_EPOCHS, epoch_blocks, epoch_of};
+pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, epoch_blocks, epoch_of};
 pub(crate) use job::job_of_waiter;
 pub(crate) use state::Migrate;
 

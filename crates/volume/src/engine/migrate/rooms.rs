@@ -1,6 +1,6 @@
 //! The rooms between which jobs move data, and what a step of a job is followed by.
 
-use super::ages::epoch_of;
+use super::ages::{END_EPOCHS, epoch_of};
 use super::job::waiter;
 use super::state::Migrate;
 use crate::engine::checkpoint::Checkpoint;
@@ -79,9 +79,11 @@ impl Moving<'_> {
         self.enqueue(disk, leaf);
     }
 
-    /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet; it counts from now.
+    /// Puts a leaf with blocks to be destaged that a job had, or that could not be read, at the end of the queue, if it is not there:
+    /// others are not to wait for what fails again and again.
     pub(super) fn enqueue(&mut self, disk: DiskId, leaf: u64) {
-        self.migrate.ages.enqueue_unknown(epoch_of(self.stats, self.space), disk, leaf, self.map);
+        let end = epoch_of(self.stats, self.space).saturating_add(END_EPOCHS);
+        self.migrate.ages.enqueue_unknown(end, disk, leaf, self.map);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::client::Sweep;
 use super::wants::Wants;
-use crate::engine::staying::Decision;
+use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
@@ -100,6 +100,8 @@ pub(crate) struct Piece {
     pub wants: Wants,
     /// Classes of its blocks: a parked write is not classified again, it was seen once.
     pub runs: SmallVec<[Run; 1]>,
+    /// What was decided of each kind of data in it.
+    pub decided: SmallVec<[(Kind, Decision); 1]>,
 }
 
 impl Piece {
@@ -133,6 +135,7 @@ impl Piece {
             journal_lost: false,
             wants: Wants::Turn,
             runs: SmallVec::new(),
+            decided: SmallVec::new(),
         }
     }
 

@@ -143,5 +143,6 @@ impl Engine {
             self.launch_change(Piece { fua, streams, ..Piece::new(client, kind, disk, block, blocks, 0) });
             done += len;
         }
+        self.staying.requested(blocks);
     }
 }

@@ -144,33 +144,34 @@ impl Engine {
     }
 
     /// What becomes of the blocks of a class that a piece writes, `at` being the first of them: one decision for each kind of
-    /// data in it, however they are mixed.
-    fn stay(&mut self, decided: &mut SmallVec<[(Kind, Decision); 1]>, id: u32, class: ClassId, at: usize) -> Decision {
+    /// data in it, however they are mixed and however often space has to be asked for.
+    fn stay(&mut self, id: u32, class: ClassId, at: usize) -> Decision {
         if !is_staged(&self.prism, class) {
             return Decision::NONE;
         }
         let piece = &self.requests.pieces[id as usize];
         let (disk, first_block, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
         let kind = Kind::new(&self.prism, class, self.lifetime_hint(piece.client, first_block + at as u64));
-        if let Some((_, stay)) = decided.iter().find(|(known, _)| *known == kind) {
+        if let Some((_, stay)) = piece.decided.iter().find(|(known, _)| *known == kind) {
             return *stay;
         }
         let now = (self.stats.written_blocks(), &self.space);
         let stay = self.staying.stay(kind, disk, &(first_block..first_block + blocks), now);
-        decided.push((kind, stay));
+        self.requests.pieces[id as usize].decided.push((kind, stay));
         stay
     }
 
     /// What a write says of how long data lives: of what it replaces, and of what it stores.
     fn note_lives(&mut self, disk: DiskId, first_block: u64, segments: &[Segment]) {
-        let (now, mut all) = (self.stats.written_blocks(), 0);
+        let now = self.stats.written_blocks();
         for segment in segments {
             let begin = first_block + u64::from(segment.first);
             let blocks = begin..begin + u64::from(segment.blocks);
-            all += u64::from(segment.blocks);
-            self.staying.written(segment.stay, disk, blocks, now);
+            match segment.fill {
+                Fill::Data { .. } => self.staying.written(segment.stay, disk, blocks, now),
+                _ => self.staying.died(disk, blocks, now),
+            }
         }
-        self.staying.requested(all);
     }
 
     /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
@@ -182,7 +183,6 @@ impl Engine {
     ) -> Option<SmallVec<[Segment; 2]>> {
         let piece = &self.requests.pieces[id as usize];
         let streams = piece.streams;
-        let mut decided = SmallVec::new();
         let is_large = data.len() / BLOCK >= LARGE_BLOCKS as usize;
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
@@ -212,7 +212,7 @@ impl Engine {
                         sequence: 0,
                     });
                 } else {
-                    let stay = self.stay(&mut decided, id, run.class, at);
+                    let stay = self.stay(id, run.class, at);
                     let past = streams || stay.passes_by && is_large;
                     let Some(space) = self.allocate(run.class, len as u32, (past, stay.keeps), may_use_bands) else {
                         for segment in &segments {
