@@ -7,6 +7,7 @@ mod endurance;
 mod format;
 mod memory;
 mod open;
+pub mod stays;
 
 pub use backend::{PoolBackend, now_ns};
 pub use devices::{open_devices, open_target, signatures};

@@ -3,7 +3,7 @@
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
-use crate::pool::classes;
+use crate::pool::{classes, stays};
 use anyhow::Result;
 use serde_json::Value;
 use std::path::Path;
@@ -83,6 +83,7 @@ pub fn render(status: &Value) -> String {
         quantile("p99"),
         quantile("p999"),
     ));
+    head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(
         "\nlast recovery: {:.3} s, {} read, {} blocks dropped that were never durable",
@@ -106,5 +107,5 @@ pub fn render(status: &Value) -> String {
         classes::table(&status["classes"]),
         output::table(&["EXPORT", "URI", "SIZE"], 2, &exports),
     ];
-    parts.into_iter().chain(sources).collect::<Vec<_>>().join("\n\n")
+    parts.into_iter().chain(stays::table(&status["stays"])).chain(sources).collect::<Vec<_>>().join("\n\n")
 }

@@ -168,6 +168,7 @@ impl Parts {
         };
         engine.migrate.ages.enqueue_all(&engine.map);
         engine.reserve_for_map();
+        engine.staying.begin(engine.tier_bytes());
         engine.prism.set_disks(&engine.map.disk_names());
         engine
     }

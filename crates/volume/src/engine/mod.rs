@@ -46,6 +46,7 @@ pub(crate) use outbox::Pending;
 pub(crate) use setup::Setup;
 pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
+pub use staying::TierWear;
 
 use crate::io::single;
 use crate::journal::Journal;

@@ -63,10 +63,23 @@ const WEAR_SLACK: f64 = 1.02;
 /// Bytes written to the fast tier and to the capacity tier since the start.
 pub(super) type TierBytes = [u64; 2];
 
+/// What a tier was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierWear {
+    /// Over the pool's life as far as that is kept: data, without journal and map of earlier runs.
+    pub written_bytes: u64,
+    /// Since the start, all of it.
+    pub since_start_bytes: u64,
+    /// What it may be written over its life, where that is known.
+    pub endurance_bytes: Option<u64>,
+}
+
 /// The policy, in the engine's terms.
 #[derive(Debug)]
 pub(crate) struct Staying {
     stays: Stays,
+    /// Bytes written to the tiers when the engine began, and when the fast tier was last shared out.
+    at_start: TierBytes,
     written: TierBytes,
 }
 
@@ -75,7 +88,13 @@ impl Staying {
     pub fn new(setup: &Setup, memory_limit_bytes: u64) -> Self {
         let slots = setup.superblock.slots;
         let bands = u64::from(setup.extents.bands()) * (u64::from(setup.superblock.band_bytes) / 4096);
-        Self { stays: Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes)), written: [0; 2] }
+        let stays = Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes));
+        Self { stays, at_start: [0; 2], written: [0; 2] }
+    }
+
+    /// The engine begins, with so much written to the tiers before.
+    pub fn begin(&mut self, written: TierBytes) {
+        (self.at_start, self.written) = (written, written);
     }
 
     /// Makes staging dearer where the fast tier, at the rate since the last time, will be worn before the capacity tier, and
@@ -142,7 +161,7 @@ impl Engine {
     }
 
     /// Bytes written to the tiers since the start, as far as the engine knows: data, journal, map.
-    fn tier_bytes(&self) -> TierBytes {
+    pub(super) fn tier_bytes(&self) -> TierBytes {
         let (mut fast, mut capacity) = (self.stats.counters.journal_bytes + self.checkpoint.pages.written_bytes(), 0);
         for class in &self.stats.classes {
             fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
@@ -163,6 +182,23 @@ impl Engine {
         let unused = (used_most + passing).saturating_sub(self.space.slots_used());
         let over = self.space.slots_used().saturating_sub(used_most + passing);
         (held + free.saturating_sub(self.free_slots_wanted()).min(unused)).saturating_sub(over)
+    }
+
+    /// What the fast tier and the capacity tier were written.
+    #[must_use]
+    pub fn wear(&self) -> [TierWear; 2] {
+        let written = self.tier_bytes();
+        std::array::from_fn(|tier| TierWear {
+            written_bytes: written[tier],
+            since_start_bytes: written[tier].saturating_sub(self.staying.at_start[tier]),
+            endurance_bytes: self.setup.options.endurance_bytes.map(|endurance| endurance[tier]),
+        })
+    }
+
+    /// What staging a block costs, as a share of a write to the capacity tier saved: above 0 where the fast tier would be worn first.
+    #[must_use]
+    pub fn price_of_staging(&self) -> f64 {
+        self.staying.stays.price()
     }
 
     /// What is known of how long data lives and stays, by groups of writes, those with the most first.
