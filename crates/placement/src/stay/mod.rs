@@ -212,6 +212,12 @@ impl Stays {
         }
     }
 
+    /// Whether what is written to a group dies on the fast tier, mostly, as far as it stays.
+    #[must_use]
+    pub fn mostly_dies(&self, group: u16) -> bool {
+        self.is_planned && self.groups.get(usize::from(group)).is_some_and(|group| group.share.saved_long >= 0.5)
+    }
+
     /// A host wrote these blocks, of a group.
     pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: u16, now: u64) {
         let count = blocks.end - blocks.start;

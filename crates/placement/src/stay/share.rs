@@ -17,6 +17,8 @@ pub struct Share {
     pub long_blocks: u64,
     /// That part.
     pub part_long: f64,
+    /// The share of those that stay longest which die there.
+    pub saved_long: f64,
 }
 
 /// A piece of a group's hull.
@@ -30,6 +32,8 @@ pub struct Segment {
     takes_blocks: f64,
     from_age: u64,
     to_age: u64,
+    /// Dead by its end, as a share.
+    dead: f64,
 }
 
 /// What staging costs where it is cheap, as a share of a write saved: journal, map, and a read when it is destaged.
@@ -57,7 +61,8 @@ pub fn cut(group: u16, rate: f64, price: f64, curve: &[Point], hull: &mut Vec<Po
         let (saves, takes) = (saved(&ends[1]) - saved(&ends[0]), ends[1].taken - ends[0].taken);
         if saves > 0.0 && takes > 0.0 {
             let (from_age, to_age) = (ends[0].age_blocks, ends[1].age_blocks);
-            segments.push(Segment { group, gain: saves / takes, takes_blocks: takes * rate, from_age, to_age });
+            let (gain, takes_blocks, dead) = (saves / takes, takes * rate, ends[1].dead);
+            segments.push(Segment { group, gain, takes_blocks, from_age, to_age, dead });
         }
     }
 }
@@ -67,13 +72,13 @@ pub fn fill(room_blocks: f64, segments: &mut [Segment], mut give: impl FnMut(u16
     segments.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age)));
     let mut left = room_blocks;
     for segment in segments {
-        let Segment { group, takes_blocks, from_age, to_age, .. } = *segment;
+        let Segment { group, takes_blocks, from_age, to_age, dead: saved_long, .. } = *segment;
         if takes_blocks > left {
             let part_long = (left / takes_blocks).max(0.0);
-            give(group, Share { short_blocks: from_age, long_blocks: to_age, part_long });
+            give(group, Share { short_blocks: from_age, long_blocks: to_age, part_long, saved_long });
             return 0.0;
         }
-        give(group, Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0 });
+        give(group, Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0, saved_long });
         left -= takes_blocks;
     }
     left
@@ -105,9 +110,9 @@ mod tests {
     #[test]
     fn what_dies_soon_comes_first_and_of_the_next_a_part_stays() {
         let (shares, left) = shared(600.0, 0.0, &[(0.5, all_at(1000)), (0.25, all_at(100)), (0.25, all_at(9000))]);
-        assert_eq!(shares[&1], Share { short_blocks: 100, long_blocks: 100, part_long: 1.0 });
+        assert_eq!(shares[&1], Share { short_blocks: 100, long_blocks: 100, part_long: 1.0, saved_long: 1.0 });
         // 25 blocks are taken by the first; 575 are left for 500, and 75 of 2,250 for the last.
-        assert_eq!(shares[&0], Share { short_blocks: 1000, long_blocks: 1000, part_long: 1.0 });
+        assert_eq!(shares[&0], Share { short_blocks: 1000, long_blocks: 1000, part_long: 1.0, saved_long: 1.0 });
         let last = shares[&2];
         assert_eq!((last.short_blocks, last.long_blocks), (0, 9000));
         assert!((last.part_long - 75.0 / 2250.0).abs() < 1e-9);

@@ -118,7 +118,7 @@ impl Staying {
         let group = self.stays.group(kind.0, disk.0, blocks, now);
         match self.stays.stay(group) {
             stay @ (Stay::Blocks(blocks) | Stay::Unknown(blocks)) => {
-                let keeps = matches!(stay, Stay::Blocks(1..));
+                let keeps = matches!(stay, Stay::Blocks(1..)) && self.stays.mostly_dies(group);
                 let epochs = (blocks / epoch_blocks(space)).min(STAY_MAX_EPOCHS);
                 Decision { group, epochs: epochs as u16, passes_by: false, keeps }
             }

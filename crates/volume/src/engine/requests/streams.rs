@@ -7,23 +7,23 @@ const SLACK_BLOCKS: u64 = 256;
 /// Shorter requests make no stream: random writes in a small region would look like one.
 const REQUEST_MIN_BLOCKS: u64 = 8;
 
-/// The streams written last, and how many blocks each has.
+/// The streams written last, and where each began.
 #[derive(Debug, Default)]
 pub(super) struct Streams(Sequences<u64>);
 
 impl Streams {
-    /// A write comes; returns how many blocks its stream has by now, itself included.
+    /// A write comes; returns how many blocks its stream has gone through by now, itself included. What goes round in one place, as a
+    /// log in files that are used again does, gets no further.
     pub fn write(&mut self, disk: u16, block: u64, blocks: u64) -> u64 {
         if blocks < REQUEST_MIN_BLOCKS {
             return 0;
         }
         let Some(stream) = self.0.continued(disk, block, SLACK_BLOCKS) else {
-            self.0.begin(disk, block + blocks, blocks);
+            self.0.begin(disk, block + blocks, block);
             return blocks;
         };
         stream.end = stream.end.max(block + blocks);
-        stream.known += blocks;
-        stream.known
+        stream.end.saturating_sub(stream.known)
     }
 }
 
@@ -35,7 +35,7 @@ mod tests {
     fn requests_that_overtake_one_another_are_one_stream_and_strangers_are_none() {
         let mut streams = Streams::default();
         assert_eq!(streams.write(1, 0, 32), 32);
-        assert_eq!(streams.write(1, 64, 32), 64, "the one before it is late");
+        assert_eq!(streams.write(1, 64, 32), 96, "the one before it is late");
         assert_eq!(streams.write(1, 32, 32), 96);
         assert_eq!(streams.write(2, 96, 32), 32, "another disk");
         assert_eq!(streams.write(1, 10_000, 32), 32, "another place");
@@ -44,5 +44,8 @@ mod tests {
             streams.write(1, other * 100_000, 8);
         }
         assert_eq!(streams.write(1, 96, 32), 32, "forgotten");
+        let mut streams = Streams::default();
+        let longest = (0..1000).map(|at| streams.write(1, at % 40 * 10, 10)).max();
+        assert_eq!(longest, Some(400), "round and round");
     }
 }
