@@ -2,8 +2,9 @@
 //!
 //! Writes are put into groups by what is known when they come: their class, the host's hint, how old what they overwrite is or
 //! how long the last data lived that was discarded there, and how old was what the host has just read in large requests (what a
-//! compaction or a copy writes lives about as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed wherever they lie, and says
-//! which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write is told
+//! compaction or a copy writes lives about as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed
+//! wherever they lie, and says
+//! which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write hears
 //! how long it is to stay, or to pass by.
 
 pub mod ages;

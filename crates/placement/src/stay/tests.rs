@@ -95,7 +95,7 @@ fn data_in_regions_of_short_lives_stays_and_a_scan_passes_by() {
 }
 
 #[test]
-fn what_is_written_after_reads_of_old_data_is_told_apart() {
+fn what_is_written_after_reads_of_old_data_is_a_group_of_its_own() {
     let mut stays = Stays::new(1000, 1 << 20, 4 << 20);
     stays.written(1, 0..64, 0, 0);
     stays.written(1, 5000..5064, 0, 90_000);

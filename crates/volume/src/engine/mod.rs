@@ -28,6 +28,7 @@ mod release;
 mod requests;
 mod rewrite;
 mod setup;
+mod share_out;
 mod space;
 mod statistics;
 mod status;

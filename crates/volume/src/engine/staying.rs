@@ -1,12 +1,10 @@
-//! How long what hosts write stays on the fast tier: the policy (`forebay-placement`), and the room that it shares out.
+//! How long what hosts write stays on the fast tier: the policy (`forebay-placement`) in the engine's terms.
 
-use super::Engine;
-use super::leaves::may_destage;
 use super::migrate::{STAY_MAX_EPOCHS, epoch_blocks};
 use super::setup::Setup;
 use super::space::Space;
 use forebay_block::{ClassId, DiskId};
-use forebay_placement::stay::{GroupLook, Stay, Stays};
+use forebay_placement::stay::{Stay, Stays};
 use forebay_prism::{Lifetime, Prism};
 use std::ops::Range;
 
@@ -61,7 +59,7 @@ const PRICE_MAX: f64 = 0.15;
 const WEAR_SLACK: f64 = 1.02;
 
 /// Bytes written to the fast tier and to the capacity tier since the start.
-pub(super) type TierBytes = [u64; 2];
+pub(crate) type TierBytes = [u64; 2];
 
 /// What a tier was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +75,9 @@ pub struct TierWear {
 /// The policy, in the engine's terms.
 #[derive(Debug)]
 pub(crate) struct Staying {
-    stays: Stays,
+    pub stays: Stays,
     /// Bytes written to the tiers when the engine began, and when the fast tier was last shared out.
-    at_start: TierBytes,
+    pub at_start: TierBytes,
     written: TierBytes,
 }
 
@@ -87,7 +85,7 @@ impl Staying {
     /// For the pool of this setup.
     pub fn new(setup: &Setup, memory_limit_bytes: u64) -> Self {
         let slots = setup.superblock.slots;
-        let bands = u64::from(setup.extents.bands()) * (u64::from(setup.superblock.band_bytes) / 4096);
+        let bands = u64::from(setup.extents.bands()) * (setup.superblock.band_bytes / 4096);
         let stays = Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes));
         Self { stays, at_start: [0; 2], written: [0; 2] }
     }
@@ -99,7 +97,7 @@ impl Staying {
 
     /// Makes staging dearer where the fast tier, at the rate since the last time, will be worn before the capacity tier, and
     /// cheaper where not.
-    fn look_at_wear(&mut self, written: TierBytes, endurance_bytes: [u64; 2]) {
+    pub fn look_at_wear(&mut self, written: TierBytes, endurance_bytes: [u64; 2]) {
         let wear =
             |tier: usize| written[tier].saturating_sub(self.written[tier]) as f64 / endurance_bytes[tier].max(1) as f64;
         let fast_is_first = wear(0) > WEAR_SLACK * wear(1);
@@ -143,67 +141,5 @@ impl Staying {
     /// A host discards these blocks, or writes zeros there.
     pub fn died(&mut self, disk: DiskId, blocks: Range<u64>, now: u64) {
         self.stays.died(disk.0, blocks, now);
-    }
-}
-
-impl Engine {
-    /// Shares the fast tier out anew, where it is time to.
-    pub(super) fn share_out_fast_tier(&mut self) {
-        let now = self.stats.written_blocks();
-        if self.staying.stays.is_due(now) {
-            if let Some(endurance_bytes) = self.setup.options.endurance_bytes {
-                let written = self.tier_bytes();
-                self.staying.look_at_wear(written, endurance_bytes);
-            }
-            let room = self.room_to_stay();
-            self.staying.stays.plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
-        }
-    }
-
-    /// Bytes written to the tiers since the start, as far as the engine knows: data, journal, map.
-    pub(super) fn tier_bytes(&self) -> TierBytes {
-        let (mut fast, mut capacity) = (self.stats.counters.journal_bytes + self.checkpoint.pages.written_bytes(), 0);
-        for class in &self.stats.classes {
-            fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
-            capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
-        }
-        [fast, capacity + self.checkpoint.capacity.written_bytes()]
-    }
-
-    /// Slots for data that may be destaged: what it has, and what it may take of those that are free.
-    fn room_to_stay(&self) -> u64 {
-        let staged = |(class, number): (&forebay_prism::ClassStats, u8)| {
-            if may_destage(&self.prism, ClassId(number)) { class.fast_blocks } else { 0 }
-        };
-        let held: u64 = self.stats.classes.iter().zip(0..).map(staged).sum();
-        let passing = self.copies.len() as u64 + self.space.freed.slots();
-        let free = self.space.data_slots_free() + passing;
-        let used_most = self.space.slots.total() * self.setup.options.destage_above_percent / 100;
-        let unused = (used_most + passing).saturating_sub(self.space.slots_used());
-        let over = self.space.slots_used().saturating_sub(used_most + passing);
-        (held + free.saturating_sub(self.free_slots_wanted()).min(unused)).saturating_sub(over)
-    }
-
-    /// What the fast tier and the capacity tier were written.
-    #[must_use]
-    pub fn wear(&self) -> [TierWear; 2] {
-        let written = self.tier_bytes();
-        std::array::from_fn(|tier| TierWear {
-            written_bytes: written[tier],
-            since_start_bytes: written[tier].saturating_sub(self.staying.at_start[tier]),
-            endurance_bytes: self.setup.options.endurance_bytes.map(|endurance| endurance[tier]),
-        })
-    }
-
-    /// What staging a block costs, as a share of a write to the capacity tier saved: above 0 where the fast tier would be worn first.
-    #[must_use]
-    pub fn price_of_staging(&self) -> f64 {
-        self.staying.stays.price()
-    }
-
-    /// What is known of how long data lives and stays, by groups of writes, those with the most first.
-    #[must_use]
-    pub fn stays(&self) -> Vec<GroupLook> {
-        self.staying.stays.look()
     }
 }

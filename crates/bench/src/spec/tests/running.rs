@@ -111,7 +111,7 @@ fn runs_in_virtual_time_end_with_the_samples_that_bound_what_is_asked() {
     let end = |options: &CheckOptions| {
         let mut driver = good();
         let report = check(&mut driver, &sheet(), options).unwrap();
-        let end = |name: &str| driver.asked.iter().find(|(_, job)| job.name.contains(name)).unwrap().1.end.clone();
+        let end = |name: &str| driver.asked.iter().find(|(_, job)| job.name.contains(name)).unwrap().1.end;
         (end("random read"), end("random write"), report)
     };
     let at_once = CheckOptions { virtual_time: true, ..all() };

@@ -1,0 +1,69 @@
+//! The room of the fast tier that is shared out among what may stay there, and what the tiers are written.
+
+use super::Engine;
+use super::leaves::may_destage;
+use super::staying::{TierBytes, TierWear};
+use forebay_block::ClassId;
+use forebay_placement::stay::GroupLook;
+
+impl Engine {
+    /// Shares the fast tier out anew, where it is time to.
+    pub(super) fn share_out_fast_tier(&mut self) {
+        let now = self.stats.written_blocks();
+        if self.staying.stays.is_due(now) {
+            if let Some(endurance_bytes) = self.setup.options.endurance_bytes {
+                let written = self.tier_bytes();
+                self.staying.look_at_wear(written, endurance_bytes);
+            }
+            let room = self.room_to_stay();
+            self.staying.stays.plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
+        }
+    }
+
+    /// Bytes written to the tiers since the start, as far as the engine knows: data, journal, map.
+    pub(super) fn tier_bytes(&self) -> TierBytes {
+        let (mut fast, mut capacity) = (self.stats.counters.journal_bytes + self.checkpoint.pages.written_bytes(), 0);
+        for class in &self.stats.classes {
+            fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
+            capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
+        }
+        [fast, capacity + self.checkpoint.capacity.written_bytes()]
+    }
+
+    /// Slots for data that may be destaged: what it has, and what it may take of those that are free.
+    fn room_to_stay(&self) -> u64 {
+        let staged = |(class, number): (&forebay_prism::ClassStats, u8)| {
+            if may_destage(&self.prism, ClassId(number)) { class.fast_blocks } else { 0 }
+        };
+        let held: u64 = self.stats.classes.iter().zip(0..).map(staged).sum();
+        let passing = self.copies.len() as u64 + self.space.freed.slots();
+        let free = self.space.data_slots_free() + passing;
+        let used_most = self.space.slots.total() * self.setup.options.destage_above_percent / 100;
+        let unused = (used_most + passing).saturating_sub(self.space.slots_used());
+        let over = self.space.slots_used().saturating_sub(used_most + passing);
+        (held + free.saturating_sub(self.free_slots_wanted()).min(unused)).saturating_sub(over)
+    }
+
+    /// What the fast tier and the capacity tier were written.
+    #[must_use]
+    pub fn wear(&self) -> [TierWear; 2] {
+        let written = self.tier_bytes();
+        std::array::from_fn(|tier| TierWear {
+            written_bytes: written[tier],
+            since_start_bytes: written[tier].saturating_sub(self.staying.at_start[tier]),
+            endurance_bytes: self.setup.options.endurance_bytes.map(|endurance| endurance[tier]),
+        })
+    }
+
+    /// What staging a block costs, as a share of a write to the capacity tier saved: above 0 where the fast tier would be worn first.
+    #[must_use]
+    pub fn price_of_staging(&self) -> f64 {
+        self.staying.stays.price()
+    }
+
+    /// What is known of how long data lives and stays, by groups of writes, those with the most first.
+    #[must_use]
+    pub fn stays(&self) -> Vec<GroupLook> {
+        self.staying.stays.look()
+    }
+}
