@@ -1,5 +1,8 @@
 //! How long data stays on the fast tier: what is decided of writes, and that nothing is lost or stuck by it.
 
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
 mod world;
 
 use forebay_block::ClassId;
