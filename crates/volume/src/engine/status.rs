@@ -190,6 +190,15 @@ impl Look<'_> {
                 counted, frame.leaf, frame.disk.0, reference.stageable
             ));
         }
+        // What a job has taken all of comes back to the queue when it ends.
+        let is_lost =
+            counted > 0 && !self.migrate.in_progress().0 && !self.migrate.ages.contains(frame.disk, frame.leaf);
+        if resident == at && is_lost {
+            return Err(format!(
+                "{counted} blocks of leaf {} of disk {} may be destaged, and it is in no queue",
+                frame.leaf, frame.disk.0
+            ));
+        }
         Ok(())
     }
 

@@ -140,11 +140,16 @@ impl AgeQueue {
 
     /// The same where it is not known when a block of it is due, unless it is in the queue.
     pub fn enqueue_unknown(&mut self, epoch: u32, disk: DiskId, leaf: u64, map: &Map) {
-        let (number, at) = split(leaf);
-        let page = self.pages.get(&disk.0).and_then(|pages| pages.get(number)).and_then(Option::as_ref);
-        if page.is_none_or(|page| page.newer[at] == ABSENT) {
+        if !self.contains(disk, leaf) {
             self.enqueue(epoch, disk, leaf, map);
         }
+    }
+
+    /// Whether a leaf is in it.
+    pub fn contains(&self, disk: DiskId, leaf: u64) -> bool {
+        let (number, at) = split(leaf);
+        let page = self.pages.get(&disk.0).and_then(|pages| pages.get(number)).and_then(Option::as_ref);
+        page.is_some_and(|page| page.newer[at] != ABSENT)
     }
 
     /// All leaves that hold something to destage, as the index says: how old that is shows when they are read.
