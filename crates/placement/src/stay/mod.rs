@@ -3,8 +3,7 @@
 //! Writes are put into groups by what is known when they come: their class, the host's hint, how old what they overwrite is or
 //! how long the last data lived that was discarded there, and how old was what the host has just read in large requests (what a
 //! compaction or a copy writes lives about as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed
-//! wherever they lie, and says
-//! which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write hears
+//! wherever they lie, and says which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write hears
 //! how long it is to stay, or to pass by.
 
 pub mod ages;
@@ -253,8 +252,8 @@ impl Stays {
         now >= self.plan_at
     }
 
-    /// Shares `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should. Takes some
-    /// hundred microseconds, and allocates; once for a quarter of a tier's worth of writes.
+    /// Shares `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should. Looks at all groups
+    /// and at the whole sample, and allocates: once for a quarter of a tier's worth of writes, not for each.
     pub fn plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
         let passed = now.saturating_sub(self.planned_at);
         self.planned_at = now;
