@@ -111,14 +111,14 @@ impl<G: Grouping> Log<G> {
         (place != NOWHERE).then(|| Version {
             group: self.bands[(place >> 32) as usize].group,
             age: self.written.host_blocks - self.written_at[address as usize],
-            note: self.notes[address as usize],
+            note: Some(self.notes[address as usize]),
         })
     }
 
     /// A host discards a block.
     pub fn discard(&mut self, address: u32) {
         if let Some(version) = self.version(address) {
-            self.grouping.discarded(&version);
+            self.grouping.died(&version);
             self.invalidate(address);
         }
     }
@@ -135,8 +135,11 @@ impl<G: Grouping> Log<G> {
     pub fn write(&mut self, address: u32, dies_after: Option<u64>) {
         let over = self.version(address);
         let below = address.checked_sub(1).and_then(|below| self.version(below));
+        if let Some(version) = over {
+            self.grouping.died(&version);
+        }
         self.invalidate(address);
-        let write = Write { over, below, dies_after, valid_blocks: self.valid };
+        let write = Write { over, below, dies_after, valid_blocks: self.valid, blocks: 1 };
         let placed = self.grouping.of_write(&write);
         self.written.host_blocks += 1;
         self.written_at[address as usize] = self.written.host_blocks;
@@ -198,8 +201,11 @@ impl<G: Grouping> Log<G> {
             if self.places[*address as usize] != u64::from(victim) << 32 | at {
                 continue;
             }
-            let version =
-                Version { group, age: now - self.written_at[*address as usize], note: self.notes[*address as usize] };
+            let version = Version {
+                group,
+                age: now - self.written_at[*address as usize],
+                note: Some(self.notes[*address as usize]),
+            };
             let dies_at = self.dies_at[*address as usize];
             let dies_after = (dies_at != u64::MAX).then(|| dies_at.saturating_sub(now));
             let to = self.grouping.of_move(&Move { version, dies_after });

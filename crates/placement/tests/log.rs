@@ -39,7 +39,7 @@ impl Witness {
     fn was(seen: &Seen, version: Version) -> u64 {
         let written_at = seen.now - version.age;
         let placed = seen.live.get(&written_at).expect("a version that nobody wrote or that is dead");
-        assert_eq!((placed.group, placed.note), (version.group, version.note), "not where it was placed");
+        assert_eq!((placed.group, placed.note), (version.group, version.note.unwrap()), "not where it was placed");
         written_at
     }
 
@@ -61,11 +61,7 @@ impl Grouping for Witness {
         if let Some(below) = write.below {
             Self::was(&seen, below);
         }
-        if let Some(over) = write.over {
-            let written_at = Self::was(&seen, over);
-            seen.live.remove(&written_at);
-        }
-        assert_eq!(write.valid_blocks, seen.live.len() as u64);
+        assert_eq!((write.valid_blocks, write.blocks), (seen.live.len() as u64, 1));
         seen.now += 1;
         let now = seen.now;
         seen.live.insert(now, self.good(placed));
@@ -81,8 +77,8 @@ impl Grouping for Witness {
         placed
     }
 
-    fn discarded(&mut self, version: &Version) {
-        self.policy.discarded(version);
+    fn died(&mut self, version: &Version) {
+        self.policy.died(version);
         let mut seen = self.seen.borrow_mut();
         let written_at = Self::was(&seen, *version);
         seen.live.remove(&written_at);
@@ -193,29 +189,10 @@ fn amplification(policy: impl Grouping, addresses: impl Iterator<Item = u32>, bl
     log.written().amplification()
 }
 
-struct Any(Box<dyn Grouping>);
-impl Grouping for Any {
-    fn groups(&self) -> u8 {
-        self.0.groups()
-    }
-    fn of_write(&mut self, write: &Write) -> Placed {
-        self.0.of_write(write)
-    }
-    fn of_move(&mut self, moved: &Move) -> Placed {
-        self.0.of_move(moved)
-    }
-    fn discarded(&mut self, version: &Version) {
-        self.0.discarded(version);
-    }
-    fn collected(&mut self, band: &Collected) {
-        self.0.collected(band);
-    }
-}
-
 #[test]
 fn groups_by_rate_part_hot_from_cold() {
     const BLOCKS: u32 = 1 << 14;
-    let of = |policy: Box<dyn Grouping>| amplification(Any(policy), hot_and_cold(20 * BLOCKS as usize, BLOCKS), BLOCKS);
+    let of = |policy: Box<dyn Grouping>| amplification(policy, hot_and_cold(20 * BLOCKS as usize, BLOCKS), BLOCKS);
     let (none, sepbit, ours) =
         (of(Box::new(NoSeparation)), of(Box::<SepBit>::default()), of(Box::new(ByRate::new(64, 0.15))));
     assert!(ours < 0.75 * none, "ours {ours}, nothing parted {none}");
@@ -228,7 +205,7 @@ fn groups_by_rate_part_hot_from_cold() {
 fn open_bands_that_hide_the_spare_space_are_filled_up() {
     const BLOCKS: u32 = 1 << 13;
     let run = |policy: Box<dyn Grouping>| {
-        let mut log = Log::new(Any(policy), Choice::CostBenefitCapped, BLOCKS as usize, 1024, 0.1);
+        let mut log = Log::new(policy, Choice::CostBenefitCapped, BLOCKS as usize, 1024, 0.1);
         hot_and_cold(10 * BLOCKS as usize, BLOCKS).for_each(|address| log.write(address, None));
         log.written().amplification()
     };

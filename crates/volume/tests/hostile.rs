@@ -29,6 +29,7 @@ use forebay_volume::layout::codec::Writer;
 use forebay_volume::layout::record::{Moved, Record};
 use forebay_volume::layout::root::{BandRoot, BandState, Root, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
+use forebay_volume::layout::stream::{Lifetime, Stream};
 use forebay_volume::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_volume::recovery::OpenError;
 use rig::{BULK, FAST, Rig, Setup, superblock};
@@ -157,12 +158,24 @@ macro_rules! hostile {
     };
 }
 
+fn stream(class: u8, is_collected: bool) -> Stream {
+    Stream { is_collected, group: 0, class: ClassId(class) }
+}
+
 fn write(block: u64, location: u64, blocks: usize) -> Record {
-    Record::Write { disk: DISK, block, class: ClassId(5), location, generation: 1, checksums: vec![7; blocks] }
+    Record::Write {
+        disk: DISK,
+        block,
+        class: ClassId(5),
+        location,
+        generation: 1,
+        lifetime: Lifetime::default(),
+        checksums: vec![7; blocks],
+    }
 }
 
 fn moved(block: u64, source: u64) -> Moved {
-    Moved { disk: DISK, block, source, sectors: 8, origin: 1, checksum: 1, class: ClassId(5), group: 0 }
+    Moved { disk: DISK, block, source, sectors: 8, origin: 1, checksum: 1, class: ClassId(5), note: 0 }
 }
 
 /// Where the capacity tier begins, in sectors.
@@ -219,19 +232,19 @@ hostile! {
     };
     a_move_out_of_the_pool: |devices| {
         let moved = vec![moved(UNUSED, u64::MAX - 7); 3];
-        forge_records(devices, &[Record::Move { stream: 5, location: u64::MAX - 15, generation: 1, moved }]);
+        forge_records(devices, &[Record::Move { stream: stream(5, false), location: u64::MAX - 15, generation: 1, moved }]);
     };
     /// Places that nobody was given, of blocks that are there: they are not where the record says they were.
     moves_and_damage_of_others: |devices| {
         let location = capacity_sector(devices) + 128 * 20;
         let moved: Vec<Moved> = (0..10).map(|block| moved(block, 8 * block + 8)).collect();
         let damage = Record::Damage { blocks: moved.clone() };
-        forge_records(devices, &[Record::Move { stream: 0x85, location, generation: 77, moved }, damage]);
+        forge_records(devices, &[Record::Move { stream: stream(5, true), location, generation: 77, moved }, damage]);
     };
     more_moves_than_a_record_has: |devices| {
         let location = capacity_sector(devices);
         let moved = vec![moved(UNUSED, 8); 129];
-        forge_records(devices, &[Record::Move { stream: 5, location, generation: 1, moved }]);
+        forge_records(devices, &[Record::Move { stream: stream(5, false), location, generation: 1, moved }]);
     };
     a_cancel_of_the_last_sequence: |devices| {
         forge_records(devices, &[Record::Cancel { sequence: u64::MAX }]);
@@ -257,7 +270,7 @@ hostile! {
     a_full_open_band: |devices| forge_root(devices, |root| {
         let free = root.bands.iter_mut().filter(|band| band.state == BandState::Free);
         for band in free.take(1) {
-            *band = BandRoot { state: BandState::Open, stream: 9, written: 128, generation: 1, ..BandRoot::default() };
+            *band = BandRoot { state: BandState::Open, stream: stream(9, false), written: 128, generation: 1, ..BandRoot::default() };
         }
         for band in root.bands.iter_mut().filter(|band| band.state == BandState::Open) {
             band.written = 128;

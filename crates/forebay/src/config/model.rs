@@ -1,6 +1,6 @@
 //! The sections and keys of the file.
 
-use super::values::{Place, Poll, Size, TargetText};
+use super::values::{Grouping, Place, Poll, Size, TargetText};
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,6 +47,9 @@ pub struct Pool {
     /// Lets the disks' sizes exceed the pool: writes may then fail when it is full.
     #[serde(default)]
     pub overcommit: bool,
+    /// How data of the capacity tier is grouped by its lifetime, so that what shares a band dies together.
+    #[serde(default)]
+    pub grouping: Grouping,
 }
 
 /// `[[fast]]`

@@ -109,6 +109,43 @@ impl From<Place> for forebay_prism::Place {
     }
 }
 
+/// How data of the capacity tier is grouped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Grouping {
+    /// All of a class together.
+    #[serde(rename = "nosep")]
+    NoSep,
+    /// What hosts write apart from what collection moves.
+    #[serde(rename = "sepgc")]
+    SepGc,
+    /// A group hotter with each write, a group colder with each move.
+    #[serde(rename = "dac")]
+    Dac,
+    /// By the time at which a block is inferred to be overwritten (SepBIT).
+    #[default]
+    #[serde(rename = "sepbit")]
+    SepBit,
+    /// A chain of groups by age, after MiDAS.
+    #[serde(rename = "midas-like")]
+    Midas,
+    /// By measured rates of overwriting.
+    #[serde(rename = "ours")]
+    Ours,
+}
+
+impl From<Grouping> for forebay_placement::grouping::Kind {
+    fn from(grouping: Grouping) -> Self {
+        match grouping {
+            Grouping::NoSep => Self::NoSep,
+            Grouping::SepGc => Self::SepGc,
+            Grouping::Dac => Self::Dac,
+            Grouping::SepBit => Self::SepBit,
+            Grouping::Midas => Self::Midas,
+            Grouping::Ours => Self::ByRate,
+        }
+    }
+}
+
 /// The name of a place as the configuration writes it.
 pub fn place_name(place: forebay_prism::Place) -> &'static str {
     match place {

@@ -1,6 +1,6 @@
 //! What `status` tells, as JSON.
 
-use crate::pool::{Left, PoolBackend, classes, stays};
+use crate::pool::{Left, PoolBackend, classes, lifetimes, stays};
 use forebay_export::{Listen, ServerControl};
 use forebay_volume::engine::{Counters, TierStatus};
 use forebay_volume::layout::format_id;
@@ -76,6 +76,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "bands": { "free": status.free_bands, "total": status.bands },
         "classes": classes::json(&backend.pool.engine),
         "stays": stays::json(engine),
+        "lifetimes": lifetimes::json(engine),
         "wear": stays::wear(engine, now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9),
         "disks": disks(backend),
         "exports": exports(fixed, server),

@@ -2,7 +2,7 @@
 //! pool what its hosts may write until its first tier is worn.
 
 use crate::output::{self, size};
-use crate::pool::classes;
+use crate::pool::{classes, lifetimes};
 use forebay_device::Drive;
 use forebay_model::endurance::{self, Effective, EnduranceError, Life, Limit, Tier};
 use forebay_model::ssd::Counters;
@@ -87,6 +87,8 @@ pub struct PoolState {
     specs: Vec<ClassSpec>,
     /// Their figures. Occupancy is that moment's.
     statistics: Vec<ClassStats>,
+    /// Its lifetime groups at that moment, counted since its start.
+    lifetimes: Value,
 }
 
 impl PoolState {
@@ -98,7 +100,8 @@ impl PoolState {
             used_bytes: status.fast.used_bytes,
             live_bytes: status.fast.live_bytes,
         };
-        Self { fast, specs: engine.prism().table().classes().to_vec(), statistics: status.classes }
+        let lifetimes = lifetimes::json(engine);
+        Self { fast, specs: engine.prism().table().classes().to_vec(), statistics: status.classes, lifetimes }
     }
 
     fn since(&self, before: &Self) -> Self {
@@ -187,6 +190,7 @@ impl Wear {
                 "worn_first": effective.map(|effective| limit(effective.limit)),
                 "fast_tier": pool.fast.json(),
                 "classes": classes::list(&pool.specs, &pool.statistics),
+                "lifetimes": pool.lifetimes,
             })
         });
         json!({ "drives": drives, "pool": pool })

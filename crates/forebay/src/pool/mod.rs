@@ -5,6 +5,7 @@ pub mod classes;
 mod devices;
 mod endurance;
 mod format;
+pub mod lifetimes;
 mod memory;
 mod open;
 pub mod stays;

@@ -3,7 +3,7 @@
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
-use crate::pool::{classes, stays};
+use crate::pool::{classes, lifetimes, stays};
 use anyhow::Result;
 use serde_json::Value;
 use std::path::Path;
@@ -107,5 +107,6 @@ pub fn render(status: &Value) -> String {
         classes::table(&status["classes"]),
         output::table(&["EXPORT", "URI", "SIZE"], 2, &exports),
     ];
-    parts.into_iter().chain(stays::table(&status["stays"])).chain(sources).collect::<Vec<_>>().join("\n\n")
+    let groups = stays::table(&status["stays"]).into_iter().chain(lifetimes::table(&status["lifetimes"]));
+    parts.into_iter().chain(groups).chain(sources).collect::<Vec<_>>().join("\n\n")
 }

@@ -1,7 +1,7 @@
 //! The policies that are compared.
 
 use super::streams::Stream;
-use forebay_placement::grouping::{AgeChain, ByOrigin, ByRate, Dac, Future, Grouping, NoSeparation, SepBit};
+use forebay_placement::grouping::{Future, Grouping, Kind};
 use forebay_placement::log::{Log, Op, Written};
 use forebay_placement::victim::Choice;
 
@@ -35,30 +35,30 @@ impl Policy {
     /// Those that know nothing of the future, but for ours.
     pub const OTHERS: [Self; 5] = [Self::NoSep, Self::SepGc, Self::Dac, Self::SepBit, Self::Midas];
 
+    /// What knows nothing of the future; none for the oracle.
+    fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Self::NoSep => Kind::NoSep,
+            Self::SepGc => Kind::SepGc,
+            Self::Dac => Kind::Dac,
+            Self::SepBit => Kind::SepBit,
+            Self::Midas => Kind::Midas,
+            Self::Ours => Kind::ByRate,
+            Self::Oracle => return None,
+        })
+    }
+
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NoSep => "NoSep",
-            Self::SepGc => "SepGC",
-            Self::Dac => "DAC",
-            Self::SepBit => "SepBIT",
-            Self::Midas => "MiDAS-like",
-            Self::Ours => "ours",
-            Self::Oracle => "oracle",
-        }
+        self.kind().map_or("oracle", Kind::name)
     }
 
     /// What the stream comes to with it.
     pub fn run(self, setting: Setting, stream: &Stream) -> Written {
         let Setting { band_blocks, spare, .. } = setting;
         let band = u64::from(band_blocks);
-        match self {
-            Self::NoSep => through(NoSeparation, setting, stream),
-            Self::SepGc => through(ByOrigin, setting, stream),
-            Self::Dac => through(Dac, setting, stream),
-            Self::SepBit => through(SepBit::default(), setting, stream),
-            Self::Midas => through(AgeChain::new(band, spare), setting, stream),
-            Self::Ours => through(ByRate::new(band, spare), setting, stream),
-            Self::Oracle => through(Future::new(FUTURE_GROUPS, band), setting, stream),
+        match self.kind() {
+            Some(kind) => through(kind.build(band, spare), setting, stream),
+            None => through(Future::new(FUTURE_GROUPS, band), setting, stream),
         }
     }
 }

@@ -45,6 +45,13 @@ struct History {
     block_time: f64,
 }
 
+impl History {
+    /// A block is not one of its versions any more. There are none to lose of what was written before a restart.
+    fn forget(&mut self) {
+        self.valid = (self.valid - 1.0).max(0.0);
+    }
+}
+
 /// Groups by the rate at which a block is overwritten.
 #[derive(Clone, Debug)]
 pub struct ByRate {
@@ -88,24 +95,35 @@ impl ByRate {
         (level as u8 + up).min(LEVEL_MAX)
     }
 
-    fn died(&mut self, version: Version) {
-        let cell = &mut self.cells[usize::from(version.note)];
-        cell.valid -= 1.0;
-        cell.deaths += 1.0;
-        if version.note < LEVELS {
-            self.open.died(&version, self.now);
-        }
-    }
-
-    fn placed(&mut self, note: u8) -> Placed {
-        self.cells[usize::from(note)].valid += 1.0;
+    fn placed(&mut self, note: u8, blocks: u32) -> Placed {
+        self.cells[usize::from(note)].valid += f64::from(blocks);
         let of_note = self.group_of[usize::from(note)];
         let filling = self.filling.filter(|_| note >= LEVELS);
         let group = filling.unwrap_or(of_note);
-        if self.open.placed(group, self.now) && filling.is_some() {
+        let mut has_filled = false;
+        for _ in 0..blocks {
+            has_filled |= self.open.placed(group, self.now);
+        }
+        if has_filled && filling.is_some() {
             self.filling = self.worth_filling();
         }
         Placed { group, note }
+    }
+
+    /// A version died whose note is not known: as likely each of those in its group.
+    fn died_in_group(&mut self, group: u8) {
+        let valid = |cells: &[History; CELLS], group_of: &[u8; CELLS]| -> f64 {
+            cells.iter().zip(group_of).filter(|(_, of)| **of == group).map(|(cell, _)| cell.valid).sum()
+        };
+        let all = valid(&self.cells, &self.group_of);
+        if all < 1.0 {
+            return;
+        }
+        for (cell, _) in self.cells.iter_mut().zip(&self.group_of).filter(|(_, of)| **of == group) {
+            let part = cell.valid / all;
+            cell.valid -= part;
+            cell.deaths += part;
+        }
     }
 
     fn worth_filling(&self) -> Option<u8> {
@@ -163,8 +181,8 @@ impl Grouping for ByRate {
 
     fn of_write(&mut self, write: &Write) -> Placed {
         self.valid = write.valid_blocks as f64 + 1.0;
-        self.since += 1;
-        self.now += 1;
+        self.since += u64::from(write.blocks);
+        self.now += u64::from(write.blocks);
         if self.since as f64 >= (self.valid * REGROUP_PART).max(self.band_blocks) {
             self.regroup(self.since as f64);
             self.since = 0;
@@ -176,33 +194,37 @@ impl Grouping for ByRate {
             self.rounding = self.rounding.wrapping_add(0x9e37_79b9_7f4a_7c15);
         }
         let Some(version) = write.over else {
-            return self.placed(if is_in_sequence { UNKNOWN_RUN } else { UNKNOWN });
+            return self.placed(if is_in_sequence { UNKNOWN_RUN } else { UNKNOWN }, write.blocks);
         };
-        self.died(version);
         let life = version.age as f64;
-        let interval_of_note = interval(version.note);
-        let seen = if is_known(version.note) {
-            (1.0 - LAST_LIFE_WEIGHT) * interval_of_note + LAST_LIFE_WEIGHT * life
-        } else {
-            life
-        };
+        let known = version.note.filter(|note| is_known(*note));
+        let seen = known.map_or(life, |note| (1.0 - LAST_LIFE_WEIGHT) * interval(note) + LAST_LIFE_WEIGHT * life);
         // A log that is written round and round keeps its level, though no level is its interval.
-        let is_near = is_known(version.note) && (seen / interval_of_note).log2().abs() < 1.0;
-        let level = if is_in_sequence && is_near { version.note % LEVELS } else { self.level(seen) };
-        self.placed(level)
+        let near = known.filter(|note| is_in_sequence && (seen / interval(*note)).log2().abs() < 1.0);
+        let level = near.map_or_else(|| self.level(seen), |note| note % LEVELS);
+        self.placed(level, write.blocks)
     }
 
     fn of_move(&mut self, moved: &Move) -> Placed {
         let Version { note, age, .. } = moved.version;
-        self.cells[usize::from(note)].valid -= 1.0;
+        if let Some(note) = note {
+            self.cells[usize::from(note % NOTES)].forget();
+        }
         let age = age as f64;
         // What has lived for longer than its interval is overwritten less often than its history says.
-        let level = if is_known(note) && age <= interval(note) { note % LEVELS } else { self.level(age) };
-        self.placed(LEVELS + level)
+        let kept = note.filter(|note| is_known(*note) && age <= interval(*note));
+        let level = kept.map_or_else(|| self.level(age), |note| note % LEVELS);
+        self.placed(LEVELS + level, 1)
     }
 
-    fn discarded(&mut self, version: &Version) {
-        self.died(*version);
+    fn died(&mut self, version: &Version) {
+        let Some(note) = version.note else { return self.died_in_group(version.group) };
+        let cell = &mut self.cells[usize::from(note % NOTES)];
+        cell.forget();
+        cell.deaths += 1.0;
+        if note < LEVELS {
+            self.open.died(version, self.now);
+        }
     }
 
     fn collected(&mut self, band: &Collected) {

@@ -5,6 +5,7 @@ mod by_origin;
 mod by_rate;
 mod dac;
 mod future;
+mod kind;
 mod no_separation;
 mod open_bands;
 mod partition;
@@ -15,6 +16,7 @@ pub use by_origin::ByOrigin;
 pub use by_rate::ByRate;
 pub use dac::Dac;
 pub use future::Future;
+pub use kind::Kind;
 pub use no_separation::NoSeparation;
 pub use sepbit::SepBit;
 
@@ -25,8 +27,8 @@ pub struct Version {
     pub group: u8,
     /// Time since its host wrote it.
     pub age: u64,
-    /// What the policy noted with it.
-    pub note: u8,
+    /// What the policy noted with it, where that is known.
+    pub note: Option<u8>,
 }
 
 /// Where a block goes.
@@ -60,6 +62,8 @@ pub struct Write {
     pub dies_after: Option<u64>,
     /// Blocks that are valid in the log.
     pub valid_blocks: u64,
+    /// Blocks that are written: one, or a run of which the same is known.
+    pub blocks: u32,
 }
 
 /// A block that is moved out of a band which is collected.
@@ -82,6 +86,9 @@ pub struct Collected {
     pub valid: u32,
 }
 
+/// Groups of any policy are below this.
+pub const GROUPS_MAX: u8 = 16;
+
 /// A policy of groups. It sees facts of one block at a time and keeps no table of blocks.
 pub trait Grouping {
     /// How many groups there are.
@@ -90,8 +97,30 @@ pub trait Grouping {
     fn of_write(&mut self, write: &Write) -> Placed;
     /// Where a block goes that is moved.
     fn of_move(&mut self, moved: &Move) -> Placed;
-    /// A host discards a block.
-    fn discarded(&mut self, _version: &Version) {}
+    /// A host overwrites or discards a block of the log; what it writes instead comes to the log later, or never.
+    fn died(&mut self, _version: &Version) {}
     /// A band is collected: its blocks are moved next.
     fn collected(&mut self, _band: &Collected) {}
+}
+
+impl<G: Grouping + ?Sized> Grouping for Box<G> {
+    fn groups(&self) -> u8 {
+        (**self).groups()
+    }
+
+    fn of_write(&mut self, write: &Write) -> Placed {
+        (**self).of_write(write)
+    }
+
+    fn of_move(&mut self, moved: &Move) -> Placed {
+        (**self).of_move(moved)
+    }
+
+    fn died(&mut self, version: &Version) {
+        (**self).died(version);
+    }
+
+    fn collected(&mut self, band: &Collected) {
+        (**self).collected(band);
+    }
 }

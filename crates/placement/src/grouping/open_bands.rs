@@ -1,10 +1,7 @@
 //! What lies invalid in open bands, as far as a policy can tell: such blocks are space in use that no collection
 //! gives back before their band is full.
 
-use super::Version;
-
-/// Groups at most.
-pub const OPEN_MAX: usize = 16;
+use super::{GROUPS_MAX, Version};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
@@ -19,13 +16,13 @@ struct Open {
 #[derive(Clone, Debug)]
 pub struct OpenBands {
     band_blocks: u32,
-    open: [Open; OPEN_MAX],
+    open: [Open; GROUPS_MAX as usize],
 }
 
 impl OpenBands {
     /// Bands of so many blocks, none of them open.
     pub fn new(band_blocks: u32) -> Self {
-        Self { band_blocks, open: [Open::default(); OPEN_MAX] }
+        Self { band_blocks, open: [Open::default(); GROUPS_MAX as usize] }
     }
 
     /// A block is written into the open band of a group; true where it was its last.
@@ -44,8 +41,8 @@ impl OpenBands {
 
     /// A version died that no collection has moved. It lay in the open band of its group if that band is older than it is.
     pub fn died(&mut self, version: &Version, now: u64) {
-        let open = &mut self.open[usize::from(version.group)];
-        if open.filled > 0 && version.age <= now - open.opened_at {
+        let open = &mut self.open[usize::from(version.group % GROUPS_MAX)];
+        if open.filled > 0 && version.age <= now.saturating_sub(open.opened_at) {
             open.invalid += 1;
         }
     }
@@ -64,7 +61,7 @@ mod tests {
     #[test]
     fn only_what_died_in_an_open_band_counts() {
         let mut bands = OpenBands::new(4);
-        let died = |bands: &mut OpenBands, group, age, now| bands.died(&Version { group, age, note: 0 }, now);
+        let died = |bands: &mut OpenBands, group, age, now| bands.died(&Version { group, age, note: None }, now);
         died(&mut bands, 3, 1, 10);
         assert_eq!(bands.most_invalid(), (0, 0), "no band was open");
         assert!(!bands.placed(3, 10) && !bands.placed(3, 11) && !bands.placed(5, 12));

@@ -14,12 +14,11 @@ pub struct SepBit {
     short: f64,
     life_sum: f64,
     bands: u32,
-    collected_group: u8,
 }
 
 impl Default for SepBit {
     fn default() -> Self {
-        Self { short: f64::INFINITY, life_sum: 0.0, bands: 0, collected_group: 0 }
+        Self { short: f64::INFINITY, life_sum: 0.0, bands: 0 }
     }
 }
 
@@ -35,7 +34,7 @@ impl Grouping for SepBit {
     }
 
     fn of_move(&mut self, moved: &Move) -> Placed {
-        if self.collected_group == 0 {
+        if moved.version.group == 0 {
             return Placed::group(2);
         }
         let age = moved.version.age as f64;
@@ -43,7 +42,6 @@ impl Grouping for SepBit {
     }
 
     fn collected(&mut self, band: &Collected) {
-        self.collected_group = band.group;
         if band.group != 0 {
             return;
         }

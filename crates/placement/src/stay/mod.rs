@@ -222,7 +222,7 @@ impl Stays {
     pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: u16, now: u64) {
         let count = blocks.end - blocks.start;
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
-        self.regions.written(disk, blocks.clone(), now);
+        self.regions.written(disk, blocks.clone(), now, self.ages);
         self.sample.written(disk, blocks, now, group);
         if let Some(group) = self.groups.get_mut(usize::from(group)) {
             group.written += count as f64;
@@ -232,7 +232,26 @@ impl Stays {
     /// A host wrote these blocks, of a class that is not staged: what was there is gone, and that is all that is followed.
     pub fn written_elsewhere(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
-        self.regions.written(disk, blocks, now);
+        self.regions.written(disk, blocks, now, self.ages);
+    }
+
+    /// What a write to these blocks would replace, as far as their region tells: the group of a band that it lies in, or what it
+    /// replaced did, and its age.
+    #[must_use]
+    pub fn replaces(&self, disk: u16, blocks: &Range<u64>, now: u64) -> Option<(u8, u64)> {
+        let block = middle(blocks);
+        self.regions.age_alive(disk, block, now).map(|age| (self.regions.group(disk, block), age))
+    }
+
+    /// The same of what the last write to a block replaced; its age is to the octave.
+    #[must_use]
+    pub fn replaced(&self, disk: u16, block: u64) -> Option<(u8, u64)> {
+        self.regions.age_replaced(disk, block, self.ages).map(|age| (self.regions.group(disk, block), age))
+    }
+
+    /// What the last write to these blocks replaced lay in a band: its group and its age.
+    pub fn replaced_in_band(&mut self, disk: u16, blocks: &Range<u64>, lifetime: (u8, u64)) {
+        self.regions.replaced_in_band(disk, blocks.clone(), lifetime, self.ages);
     }
 
     /// A request of so many blocks is written, whatever groups its parts are of.

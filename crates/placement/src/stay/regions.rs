@@ -16,6 +16,10 @@ struct Region {
     life: u8,
     /// What was written last has not been discarded.
     lives: bool,
+    /// Octave of the age of what the last write replaced, from 1; 0: nothing lived there.
+    replaced: u8,
+    /// Group of the band in which what was replaced lay, when one had it last.
+    group: u8,
 }
 
 /// What a region says of a write to it, in one byte: nothing, how long the last data lived that was discarded, or how old what
@@ -102,12 +106,48 @@ impl Regions {
         (region.written > 0).then(|| self.age_of(region, now))
     }
 
-    /// These blocks were written.
-    pub fn written(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
-        let written = u32::try_from(now / self.unit_blocks).unwrap_or(u32::MAX - 1).saturating_add(1);
+    /// The age of what lives in the region of a block: of what a write would replace.
+    #[must_use]
+    pub fn age_alive(&self, disk: u16, block: u64, now: u64) -> Option<u64> {
+        let region = self.table[self.place(disk, block)];
+        region.lives.then(|| self.age_of(region, now))
+    }
+
+    /// The age of what the last write to the region of a block replaced, to its octave.
+    #[must_use]
+    pub fn age_replaced(&self, disk: u16, block: u64, ages: Ages) -> Option<u64> {
+        let octave = self.table[self.place(disk, block)].replaced.checked_sub(1)?;
+        Some(ages.begin(usize::from(octave) * 8))
+    }
+
+    /// The group that what was replaced there lay in, when a band had it last.
+    #[must_use]
+    pub fn group(&self, disk: u16, block: u64) -> u8 {
+        self.table[self.place(disk, block)].group
+    }
+
+    /// What the last write to these blocks replaced lay in a band: its group and its age, which is exact.
+    pub fn replaced_in_band(&mut self, disk: u16, blocks: Range<u64>, (group, age): (u8, u64), ages: Ages) {
         for place in self.places(disk, blocks) {
             let region = &mut self.table[place];
-            (region.written, region.lives) = (written, true);
+            (region.group, region.replaced) = (group, ages.octave(age) + 1);
+        }
+    }
+
+    /// These blocks were written.
+    pub fn written(&mut self, disk: u16, blocks: Range<u64>, now: u64, ages: Ages) {
+        let written = u32::try_from(now / self.unit_blocks).unwrap_or(u32::MAX - 1).saturating_add(1);
+        for place in self.places(disk, blocks) {
+            let region = self.table[place];
+            // A write in parts replaces what was there before the first of them.
+            let replaced = if region.written == written && region.lives {
+                region.replaced
+            } else if region.lives {
+                ages.octave(self.age_of(region, now)) + 1
+            } else {
+                0
+            };
+            self.table[place] = Region { written, lives: true, replaced, ..region };
         }
     }
 
@@ -132,7 +172,8 @@ mod tests {
         let ages = Ages::of_tier(1 << 16);
         let mut regions = Regions::new(1024, 1 << 20, 1 << 16);
         assert_eq!((regions.history(1, 5000, 100, ages), regions.age(1, 5000, 100)), (History::UNKNOWN, None));
-        regions.written(1, 5000..5001, 32_000);
+        regions.written(1, 5000..5001, 32_000, ages);
+        assert_eq!((regions.age_replaced(1, 5000, ages), regions.age_alive(1, 5000, 32_010)), (None, Some(10)));
         assert_eq!(regions.age(1, 5100, 42_000), Some(10_000), "the same region of 1,024 blocks");
         let history = regions.history(1, 5000, 32_000 + (1 << 16), ages);
         assert_eq!(history.octaves(), (None, Some(ages.octave(1 << 16))));
@@ -143,16 +184,22 @@ mod tests {
         assert_eq!(regions.history(1, 5000, 90_000, ages), history, "it was gone already");
         assert_eq!(regions.age(1, 4000, 100), None, "the one before it");
         assert_eq!(regions.age(1, 5000, 0), Some(0), "a clock that went back");
+        regions.written(1, 5000..5001, 90_000, ages);
+        assert_eq!(regions.age_replaced(1, 5001, ages), None, "it was discarded before");
+        regions.written(1, 5000..5001, 92_000, ages);
+        assert_eq!(regions.age_replaced(1, 5001, ages), Some(1024), "2,000, to the octave");
+        regions.written(1, 5002..5003, 92_000, ages);
+        assert_eq!(regions.age_replaced(1, 5001, ages), Some(1024), "two parts of one write");
         assert_eq!(Regions::new(8, 10, 10).table.len(), 1);
         assert_eq!(History::UNKNOWN.octaves(), (None, None));
     }
 
     #[test]
     fn a_range_touches_each_of_its_regions_once() {
-        let mut regions = Regions::new(8, 128, 128);
-        regions.written(0, 15..33, 1);
+        let (mut regions, ages) = (Regions::new(8, 128, 128), Ages::of_tier(128));
+        regions.written(0, 15..33, 1, ages);
         assert_eq!(regions.table.iter().map(|region| region.lives).collect::<Vec<_>>()[..4], [true, true, true, false]);
-        regions.written(0, 0..1 << 40, 1);
+        regions.written(0, 0..1 << 40, 1, ages);
         assert!(regions.table.iter().all(|region| region.lives));
         assert_eq!(regions.places(0, 5..5).count(), 0);
     }

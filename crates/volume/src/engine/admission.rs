@@ -1,9 +1,11 @@
 //! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
 
 use super::Engine;
+use super::lifetimes::Arrival;
 use super::place::Situation;
 use super::space::Runs;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::stream::Lifetime;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::{ClassStats, Place};
@@ -76,16 +78,17 @@ impl Engine {
         !self.space.has_page_slot(self.requests.executing as u64, &mut self.copies)
     }
 
-    /// Takes space for `blocks` blocks of a class. `None`: there is none now. Where bands are to be left to collection, what goes
+    /// Takes space for what arrives, of a class; with its lifetime, where it goes to bands. `None`: there is none now. Where bands are to be left to collection, what goes
     /// past the fast tier waits: it must not fill that meanwhile. `past`: it is a stream, or its data would not stay; `keeps`: it dies
     /// there.
     pub(crate) fn allocate(
         &mut self,
         class: ClassId,
-        blocks: u32,
+        arrival: Arrival,
         (past, keeps): (bool, bool),
         may_use_bands: bool,
-    ) -> Option<Runs> {
+    ) -> Option<(Runs, Lifetime)> {
+        let blocks = arrival.blocks;
         if !may_use_bands && !self.has_share(class, u64::from(blocks)) {
             return None;
         }
@@ -94,7 +97,7 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        let runs = self.space.take(class, blocks, fast_first, &mut self.copies, last_recorded);
+        let runs = self.space.take(class, arrival, fast_first, &mut self.copies, last_recorded);
         self.summaries.granted(&self.space.bands);
         runs
     }

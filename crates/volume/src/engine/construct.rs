@@ -4,6 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::clock::Clock;
 use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
 use super::flush::Flushes;
+use super::lifetimes::Lifetimes;
 use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups};
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
@@ -107,6 +108,12 @@ pub(super) fn frames(
     options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize)
 }
 
+/// Share of the capacity tier that disks of these sizes leave to garbage, within what policies of lifetime groups are made for.
+fn spare_share(disk_sizes: impl Iterator<Item = u64>, capacity_bytes: u64) -> f64 {
+    let disks: u64 = disk_sizes.sum();
+    (1.0 - disks as f64 / capacity_bytes.max(1) as f64).clamp(0.05, 0.5)
+}
+
 impl Parts {
     /// An engine that serves from these.
     #[must_use]
@@ -145,13 +152,21 @@ impl Parts {
         let bands =
             Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
         let stats = Statistics::new(root.stats, prism.table().classes().len());
+        let spare =
+            spare_share(disks.values().map(|disk| disk.size_bytes), bands.count() as u64 * setup.superblock.band_bytes);
+        let lifetimes = Lifetimes::new(
+            setup.options.grouping,
+            (u64::from(bands.data_blocks()), spare),
+            (sequence, bands.clock()),
+            stats.written_blocks(),
+        );
         let mut engine = Engine {
             outbox: Outbox::default(),
             clock: Clock::default(),
             stats,
             prism,
             map: Map::new(setup.clone(), disks, root.next_disk.max(1), frames),
-            space: Space::new(setup.clone(), slots, bands),
+            space: Space::new(setup.clone(), slots, bands, lifetimes),
             summaries: Summaries::new(setup.clone(), epoch),
             bypass: Bypass::default(),
             staying: Staying::new(&setup, memory_limit_bytes),

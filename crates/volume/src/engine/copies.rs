@@ -4,8 +4,8 @@
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::layout::page::Entry;
+use crate::layout::stream::class_hint;
 use crate::space::slots::Slots;
-use crate::space::stream::stream_hint;
 use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,7 @@ impl Copies {
             if let Some((device, offset_bytes)) = setup.extents.place(setup.extents.slot_location(slot)) {
                 let bufs = Vectored::One(data.slice(i * BLOCK, BLOCK));
                 let pending = Pending::Copy { disk, block: key.1, slot };
-                outbox.send(device, offset_bytes, stream_hint(class.0), Op::Write { bufs, fua: false }, pending);
+                outbox.send(device, offset_bytes, class_hint(class), Op::Write { bufs, fua: false }, pending);
             }
         }
     }

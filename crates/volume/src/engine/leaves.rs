@@ -193,6 +193,9 @@ impl Leaves<'_> {
         if let Entry::Data { location, class } = old.0 {
             let stays = matches!(entry, Entry::Data { location: new, .. } if new == location);
             self.stats.count_block(class, self.setup.extents.is_fast(location), false);
+            if let (Change::Set { .. }, Some(group)) = (change, self.space.group(location)) {
+                self.space.lifetimes.died(group);
+            }
             self.space.lose(location, batch, self.last_recorded, stays);
         }
         Some(change_of_stageable)

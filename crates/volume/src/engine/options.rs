@@ -1,5 +1,7 @@
 //! What the operator and the tests may set.
 
+use forebay_placement::grouping::Kind;
+
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -20,6 +22,8 @@ pub struct EngineOptions {
     /// What the fast tier and the capacity tier may be written over their lives, in bytes, where that is known: where the fast
     /// tier would be worn first, less is staged.
     pub endurance_bytes: Option<[u64; 2]>,
+    /// Which data of the capacity tier is put together.
+    pub grouping: Kind,
     /// Faults planted by tests.
     pub faults: Faults,
 }
@@ -34,6 +38,7 @@ impl Default for EngineOptions {
             destage_above_percent: 90,
             bypass_below_percent: 10,
             endurance_bytes: None,
+            grouping: Kind::default(),
             faults: Faults::default(),
         }
     }

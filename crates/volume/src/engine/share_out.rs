@@ -2,14 +2,17 @@
 
 use super::Engine;
 use super::leaves::may_destage;
+use super::lifetimes::LifetimeGroup;
 use super::staying::{TierBytes, TierWear};
 use forebay_block::ClassId;
+use forebay_placement::grouping::Kind;
 use forebay_placement::stay::GroupLook;
 
 impl Engine {
     /// Shares the fast tier out anew, where it is time to.
     pub(super) fn share_out_fast_tier(&mut self) {
         let now = self.stats.written_blocks();
+        self.space.lifetimes.mark((self.journal.next_sequence(), self.space.bands.clock()), now);
         if self.staying.stays.is_due(now) {
             if let Some(endurance_bytes) = self.setup.options.endurance_bytes {
                 let written = self.tier_bytes();
@@ -59,6 +62,12 @@ impl Engine {
     #[must_use]
     pub fn price_of_staging(&self) -> f64 {
         self.staying.stays.price()
+    }
+
+    /// The policy of lifetime groups, and what each group of it holds.
+    #[must_use]
+    pub fn lifetime_groups(&self) -> (Kind, Vec<LifetimeGroup>) {
+        (self.space.lifetimes.kind, self.space.lifetimes.look(&self.space.bands))
     }
 
     /// What is known of how long data lives and stays, by groups of writes, those with the most first.

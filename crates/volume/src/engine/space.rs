@@ -1,11 +1,13 @@
 //! Space on both tiers: what may be taken, what is given back, and when it is free again.
 
 use super::copies::Copies;
+use super::lifetimes::{Arrival, Lifetimes};
 use super::pace::Pace;
 use super::setup::Setup;
 use super::{Freed, FreedQueue};
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::stream::{Lifetime, Stream};
 use crate::space::bands::Bands;
 use crate::space::slots::Slots;
 use forebay_block::ClassId;
@@ -20,6 +22,8 @@ pub(crate) struct Space {
     setup: Arc<Setup>,
     pub slots: Slots,
     pub bands: Bands,
+    /// Which lifetime group the data of bands is in.
+    pub lifetimes: Lifetimes,
     /// How fast hosts may use up bands.
     pub pace: Pace,
     /// Space to be freed, by batch.
@@ -40,11 +44,12 @@ pub(crate) struct Space {
 
 impl Space {
     /// Over these tables.
-    pub fn new(setup: Arc<Setup>, slots: Slots, bands: Bands) -> Self {
+    pub fn new(setup: Arc<Setup>, slots: Slots, bands: Bands, lifetimes: Lifetimes) -> Self {
         Self {
             setup,
             slots,
             bands,
+            lifetimes,
             pace: Pace::default(),
             freed: FreedQueue::default(),
             lost: Vec::new(),
@@ -110,29 +115,35 @@ impl Space {
         missing == 0 || copies.evict(missing, &mut self.slots) && self.page_slots_free() >= needed
     }
 
-    /// Takes space for `blocks` blocks of a class, on the preferred tier as far as that goes. `None`: there is none now;
-    /// what was taken is given back.
+    /// Takes space for what arrives, of a class, on the preferred tier as far as that goes; with the lifetime of what goes to bands.
+    /// `None`: there is none now; what was taken is given back.
     pub fn take(
         &mut self,
         class: ClassId,
-        blocks: u32,
+        arrival: Arrival,
         fast_first: bool,
         copies: &mut Copies,
         last_recorded: u64,
-    ) -> Option<Runs> {
+    ) -> Option<(Runs, Lifetime)> {
         self.changed = true;
         let mut runs = Runs::new();
-        let mut left = blocks;
+        let (mut left, mut lifetime) = (arrival.blocks, None);
         for fast in [fast_first, !fast_first] {
             while left > 0 {
-                let taken = if fast { self.take_slots(left, copies) } else { self.take_band(class, left) };
+                let taken = if fast {
+                    self.take_slots(left, copies)
+                } else {
+                    let arrives = || self.lifetimes.arrives(Arrival { blocks: left, ..arrival });
+                    let group = lifetime.get_or_insert_with(arrives).group;
+                    self.take_band(Stream { is_collected: false, group, class }, left)
+                };
                 let Some((location, got)) = taken else { break };
                 runs.push((location, got));
                 left -= got;
             }
         }
         if left == 0 {
-            return Some(runs);
+            return Some((runs, lifetime.unwrap_or_default()));
         }
         self.give_back(&runs, last_recorded);
         None
@@ -148,8 +159,8 @@ impl Space {
         Some((self.setup.extents.slot_location(slot), got as u32))
     }
 
-    fn take_band(&mut self, class: ClassId, wanted: u32) -> Option<(u64, u32)> {
-        let grant = self.bands.grant(class.0, wanted)?;
+    fn take_band(&mut self, stream: Stream, wanted: u32) -> Option<(u64, u32)> {
+        let grant = self.bands.grant(stream, wanted)?;
         self.pace.take(grant.blocks);
         Some((self.setup.extents.band_location(grant.band, grant.first), grant.blocks))
     }
@@ -207,6 +218,17 @@ impl Space {
             // not durable when `batch` is.
             self.freed.push(last_recorded, Freed::Band(band));
         }
+    }
+
+    /// The lifetime group of the band that a location lies in; none on the fast tier.
+    pub fn group(&self, location: u64) -> Option<u8> {
+        self.setup.extents.band(location).map(|(band, _)| self.bands.get(band).stream.group)
+    }
+
+    /// The group and the age of what lies at a location of a band; none on the fast tier.
+    pub fn lifetime(&self, location: u64, now: u64) -> Option<(u8, u64)> {
+        let (band, _) = self.setup.extents.band(location)?;
+        Some(self.lifetimes.of_band(self.bands.get(band), now))
     }
 
     /// Low bits of the generation of the band that a location lies in, as records have them; 0 on the fast tier.

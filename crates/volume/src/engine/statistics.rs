@@ -69,7 +69,9 @@ pub(crate) struct Statistics {
     pub counters: Counters,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
-    /// Of those, blocks that went to the fast tier since the start, and blocks that were destaged from there.
+    /// Blocks in bands, of all classes.
+    capacity_blocks: u64,
+    /// Of the blocks written, blocks that went to the fast tier since the start, and blocks that were destaged from there.
     staged_blocks: u64,
     destaged_blocks: u64,
 }
@@ -79,7 +81,8 @@ impl Statistics {
     pub fn new(mut classes: Vec<ClassStats>, count: usize) -> Self {
         classes.resize(count.max(classes.len()), ClassStats::default());
         let written_blocks = classes.iter().map(|class| class.host_written_bytes / BLOCK).sum();
-        Self { classes, written_blocks, ..Self::default() }
+        let capacity_blocks = classes.iter().map(|class| class.capacity_blocks).sum();
+        Self { classes, written_blocks, capacity_blocks, ..Self::default() }
     }
 
     /// There are so many classes now.
@@ -110,6 +113,11 @@ impl Statistics {
         self.classes.iter().map(|class| class.fast_blocks).sum()
     }
 
+    /// Blocks in bands, of all classes.
+    pub fn capacity_blocks(&self) -> u64 {
+        self.capacity_blocks
+    }
+
     /// Blocks that hosts wrote to a tier.
     pub fn count_written(&mut self, class: ClassId, is_fast: bool, blocks: u64) {
         let bytes = blocks * BLOCK;
@@ -122,9 +130,15 @@ impl Statistics {
 
     /// A block came to lie on a tier, or left it.
     pub fn count_block(&mut self, class: ClassId, is_fast: bool, comes: bool) {
-        let statistics = self.class(class);
-        let blocks = if is_fast { &mut statistics.fast_blocks } else { &mut statistics.capacity_blocks };
-        *blocks = if comes { *blocks + 1 } else { blocks.saturating_sub(1) };
+        let counted = |blocks: u64| if comes { blocks + 1 } else { blocks.saturating_sub(1) };
+        if is_fast {
+            let statistics = self.class(class);
+            statistics.fast_blocks = counted(statistics.fast_blocks);
+        } else {
+            let statistics = self.class(class);
+            statistics.capacity_blocks = counted(statistics.capacity_blocks);
+            self.capacity_blocks = counted(self.capacity_blocks);
+        }
     }
 
     /// A block moved to its new entry; `is_destage`: from the fast tier.

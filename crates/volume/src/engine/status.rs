@@ -133,7 +133,7 @@ impl Look<'_> {
     /// What is not.
     pub fn audit(&self) -> Result<(), String> {
         let fast = self.stats.fast_blocks();
-        let capacity: u64 = self.stats.classes.iter().map(|class| class.capacity_blocks).sum();
+        let capacity = self.stats.capacity_blocks();
         let used = self.space.slots_used();
         let room = self.space.bands.count() as u64 * u64::from(self.space.bands.data_blocks());
         let limits = [

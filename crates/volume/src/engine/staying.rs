@@ -124,12 +124,31 @@ impl Staying {
         }
     }
 
-    /// A host writes these blocks, of which this was decided.
-    pub fn written(&mut self, stay: Decision, disk: DiskId, blocks: Range<u64>, now: u64) {
+    /// What a write to these blocks would replace in bands, as far as is known: its group and its age.
+    pub fn replaces(&self, disk: DiskId, blocks: Range<u64>, now: u64) -> Option<(u8, u64)> {
+        self.stays.replaces(disk.0, &blocks, now)
+    }
+
+    /// The same of what the last write to a block replaced.
+    pub fn replaced(&self, disk: DiskId, block: u64) -> Option<(u8, u64)> {
+        self.stays.replaced(disk.0, block)
+    }
+
+    /// A host writes these blocks, of which this was decided. `replaced`: the group and the age of what that replaces in a band.
+    pub fn written(
+        &mut self,
+        stay: Decision,
+        disk: DiskId,
+        blocks: Range<u64>,
+        (now, replaced): (u64, Option<(u8, u64)>),
+    ) {
         if stay == Decision::NONE {
-            self.stays.written_elsewhere(disk.0, blocks, now);
+            self.stays.written_elsewhere(disk.0, blocks.clone(), now);
         } else {
-            self.stays.written(disk.0, blocks, stay.group, now);
+            self.stays.written(disk.0, blocks.clone(), stay.group, now);
+        }
+        if let Some(replaced) = replaced {
+            self.stays.replaced_in_band(disk.0, &blocks, replaced);
         }
     }
 

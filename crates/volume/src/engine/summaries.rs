@@ -9,7 +9,6 @@ use super::setup::Setup;
 use crate::layout::band_summary::{self, SummaryName};
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
-use crate::space::stream::stream_hint;
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -127,7 +126,7 @@ impl Summaries {
             let Some((device, offset_bytes)) = self.setup.extents.place(location) else { continue };
             let Some(page) = self.begin(bands, (band, group)) else { continue };
             let op = Op::Write { bufs: Vectored::One(page), fua: false };
-            let hint = stream_hint(bands.get(band).stream);
+            let hint = bands.get(band).stream.hint();
             outbox.send(device, offset_bytes, hint, op, Pending::Summary { device, key: (band, group) });
         }
     }

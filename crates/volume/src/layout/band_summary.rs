@@ -103,8 +103,8 @@ pub struct SummaryEntry {
     pub disk: DiskId,
     /// Class.
     pub class: ClassId,
-    /// Lifetime group.
-    pub group: u8,
+    /// What the policy of lifetime groups noted, plus 1; 0: nothing.
+    pub note: u8,
     /// Stored length in sectors.
     pub sectors: u8,
     /// Block checksum.
@@ -120,7 +120,7 @@ impl SummaryEntry {
     pub const NONE: Self = Self {
         disk: DiskId(0),
         class: ClassId(0),
-        group: 0,
+        note: 0,
         sectors: BLOCK_SECTORS as u8,
         checksum: 0,
         block: 0,
@@ -133,7 +133,7 @@ impl SummaryEntry {
     pub fn put(&self, w: &mut Writer) {
         w.u16(self.disk.0);
         w.u8(self.class.0);
-        w.u8(self.group);
+        w.u8(self.note);
         w.u32(self.checksum);
         w.u64(self.block & ((1 << 48) - 1) | u64::from(self.sectors) << 48);
         w.u64(self.origin);
@@ -141,14 +141,14 @@ impl SummaryEntry {
 
     /// Reads an entry; `None` where it is none that this format has.
     pub fn take(r: &mut Reader<'_>) -> Option<Self> {
-        let (disk, class, group, checksum) = (DiskId(r.u16()?), ClassId(r.u8()?), r.u8()?, r.u32()?);
+        let (disk, class, note, checksum) = (DiskId(r.u16()?), ClassId(r.u8()?), r.u8()?, r.u32()?);
         let (place, origin) = (r.u64()?, r.u64()?);
         let (block, sectors) = (place & ((1 << 48) - 1), (place >> 48) as u8);
         let is_possible = usize::from(class.0) < ClassId::LIMIT
             && (1..=BLOCK_SECTORS as u8).contains(&sectors)
             && place >> 56 == 0
             && origin < COUNTER_LIMIT;
-        is_possible.then_some(Self { disk, class, group, sectors, checksum, block, origin })
+        is_possible.then_some(Self { disk, class, note, sectors, checksum, block, origin })
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     fn entry(sectors: u8, block: u64) -> SummaryEntry {
         let (disk, class) = (DiskId(1), ClassId(119));
-        SummaryEntry { disk, class, group: 7, sectors, checksum: 1, block, origin: COUNTER_LIMIT - 1 }
+        SummaryEntry { disk, class, note: 7, sectors, checksum: 1, block, origin: COUNTER_LIMIT - 1 }
     }
 
     const NAME: SummaryName = SummaryName { band: 5, group: 3, generation: 2 };

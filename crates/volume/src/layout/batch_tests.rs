@@ -3,6 +3,7 @@
 use super::*;
 use crate::layout::page::SECTORS_MAX;
 use crate::layout::record::{MOVED_MAX, Moved};
+use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
 fn moved() -> Moved {
@@ -14,7 +15,7 @@ fn moved() -> Moved {
         origin: 99,
         checksum: 9,
         class: ClassId(119),
-        group: 5,
+        note: 5,
     }
 }
 
@@ -54,9 +55,10 @@ fn impossible_records_and_headers_are_no_batch() {
         class: ClassId(1),
         location,
         generation: 0,
+        lifetime: Lifetime::default(),
         checksums: vec![1; blocks],
     };
-    let record = |moved| Record::Move { stream: 1, location: 64, generation: 0, moved };
+    let record = |moved| Record::Move { stream: Stream::default(), location: 64, generation: 0, moved };
     let bad = [
         run(399, 2),
         run(0, 401),
@@ -95,12 +97,13 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             class: ClassId(2),
             location: 64,
             generation: 0xbeef,
+            lifetime: Lifetime { group: 15, note: 32 },
             checksums: vec![1, 2],
         },
         Record::Zero { disk: DiskId(1), block: 9, blocks: 3 },
         Record::Discard { disk: DiskId(2), block: 400 << 31, blocks: 400 },
         Record::Move {
-            stream: 0x83,
+            stream: Stream { is_collected: true, group: 15, class: ClassId(3) },
             location: 1 << 30,
             generation: 7,
             moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, sectors: 1, ..moved() }],

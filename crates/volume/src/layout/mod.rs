@@ -11,6 +11,7 @@ pub mod record;
 pub mod root;
 pub mod root_blob;
 pub mod sections;
+pub mod stream;
 pub mod superblock;
 pub mod tier_page;
 pub mod watermark;

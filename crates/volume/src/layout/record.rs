@@ -2,6 +2,7 @@
 
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX, Span};
+use super::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
 /// Blocks that a record can move at most, or find damaged.
@@ -10,6 +11,8 @@ pub const MOVED_MAX: usize = 128;
 pub const RECORD_BYTES: usize = 24;
 /// Block numbers are below this.
 const BLOCKS_MAX: u64 = 1 << 48;
+/// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
+const LIFETIME_SHIFT: u32 = 48;
 
 /// A block that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +31,8 @@ pub struct Moved {
     pub checksum: u32,
     /// Its class.
     pub class: ClassId,
-    /// Its lifetime group.
-    pub group: u8,
+    /// What the policy of lifetime groups noted, plus 1; 0: nothing.
+    pub note: u8,
 }
 
 impl Moved {
@@ -48,7 +51,7 @@ impl Moved {
         out.u64(self.origin);
         out.u32(self.checksum);
         out.u8(self.class.0);
-        out.u8(self.group);
+        out.u8(self.note);
         out.u16(0);
     }
 
@@ -69,7 +72,7 @@ impl Moved {
                 origin: list.u64()?,
                 checksum: list.u32()?,
                 class: ClassId(list.u8()?),
-                group: list.u8()?,
+                note: list.u8()?,
             };
             list.u16()?;
             if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
@@ -96,6 +99,8 @@ pub enum Record {
         location: u64,
         /// Low bits of the generation of the band that it lies in; 0 on the fast tier.
         generation: u16,
+        /// Lifetime of the data; nothing on the fast tier.
+        lifetime: Lifetime,
         /// One checksum per block.
         checksums: Vec<u32>,
     },
@@ -120,7 +125,7 @@ pub enum Record {
     /// Blocks moved to a run at a location.
     Move {
         /// Stream that asked for the destination.
-        stream: u8,
+        stream: Stream,
         /// First sector of the destination.
         location: u64,
         /// Low bits of the generation of the band that it lies in.
@@ -161,6 +166,8 @@ struct Head {
     generation: u16,
     block: u64,
     location: u64,
+    /// Lifetime, in the bits of the location that none needs.
+    lifetime: Lifetime,
 }
 
 impl Head {
@@ -171,14 +178,18 @@ impl Head {
         out.u16(self.blocks as u16);
         out.u16(self.generation);
         out.u64(self.block);
-        out.u64(self.location);
+        out.u64(self.location | u64::from(u16::from_le_bytes(self.lifetime.to_bytes())) << LIFETIME_SHIFT);
     }
 
     fn take(r: &mut Reader<'_>) -> Option<Self> {
         let (kind, class, disk) = (r.u8()?, r.u8()?, r.u16()?);
         let (blocks, generation) = (u32::from(r.u16()?), r.u16()?);
-        let head = Self { kind, class, disk, blocks, generation, block: r.u64()?, location: r.u64()? };
-        (usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
+        let (block, place) = (r.u64()?, r.u64()?);
+        let lifetime = Lifetime::from_bytes(((place >> LIFETIME_SHIFT) as u16).to_le_bytes())?;
+        let location = place & ((1 << LIFETIME_SHIFT) - 1);
+        let head = Self { kind, class, disk, blocks, generation, block, location, lifetime };
+        let is_possible = kind == 1 || lifetime == Lifetime::default();
+        (is_possible && usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
     }
 
     /// Behind the last sector of whole blocks from the location on.
@@ -201,13 +212,15 @@ pub struct Target {
     pub location: u64,
     /// Low bits of the generation of the band there; 0 on the fast tier.
     pub generation: u16,
+    /// Lifetime of the data; nothing on the fast tier.
+    pub lifetime: Lifetime,
 }
 
 /// Appends a write record without building a [`Record`] (the data path).
 pub fn put_write(out: &mut Writer, disk: DiskId, block: u64, class: ClassId, target: Target, checksums: &[u32]) {
-    let Target { location, generation } = target;
+    let Target { location, generation, lifetime } = target;
     let blocks = checksums.len() as u32;
-    Head { kind: 1, class: class.0, disk: disk.0, blocks, generation, block, location }.put(out);
+    Head { kind: 1, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
     for checksum in checksums {
         out.u32(*checksum);
     }
@@ -246,14 +259,14 @@ impl Record {
             ..Head::default()
         };
         match self {
-            Self::Write { disk, block, class, location, generation, checksums } => {
-                let target = Target { location: *location, generation: *generation };
+            Self::Write { disk, block, class, location, generation, lifetime, checksums } => {
+                let target = Target { location: *location, generation: *generation, lifetime: *lifetime };
                 put_write(out, *disk, *block, *class, target, checksums);
             }
             Self::Zero { disk, block, blocks } => run(2, disk, block, blocks).put(out),
             Self::Discard { disk, block, blocks } => run(3, disk, block, blocks).put(out),
             Self::Move { stream, location, generation, moved } => {
-                let (blocks, disk) = (moved.len() as u32, u16::from(*stream));
+                let (blocks, disk) = (moved.len() as u32, u16::from_le_bytes(stream.to_bytes()));
                 let (location, generation) = (*location, *generation);
                 Head { kind: 4, disk, blocks, generation, location, ..Head::default() }.put(out);
                 moved.iter().for_each(|block| block.put(out));
@@ -273,13 +286,13 @@ impl Record {
     /// replay do more than a leaf's worth of work.
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
         let head = Head::take(r)?;
-        let Head { generation, location, .. } = head;
+        let Head { generation, location, lifetime, .. } = head;
         Some(match head.kind {
             1 => {
                 let (disk, block, blocks) = head.run()?;
                 let mut sums = Reader::new(r.take(blocks as usize * 4)?);
                 let checksums = (0..blocks).map_while(|_| sums.u32()).collect();
-                Self::Write { disk, block, class: ClassId(head.class), location, generation, checksums }
+                Self::Write { disk, block, class: ClassId(head.class), location, generation, lifetime, checksums }
             }
             2 => {
                 let (disk, block, blocks) = head.run()?;
@@ -290,7 +303,7 @@ impl Record {
                 Self::Discard { disk, block, blocks }
             }
             4 => {
-                let stream = u8::try_from(head.disk).ok()?;
+                let stream = Stream::from_bytes(head.disk.to_le_bytes())?;
                 Self::Move { stream, location, generation, moved: Moved::take_list(r, head.blocks)? }
             }
             5 if head.blocks == 0 && head.block < COUNTER_LIMIT => Self::Cancel { sequence: head.block },

@@ -7,6 +7,7 @@ use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, PageRef};
 use super::seal;
 use super::sections::KeptSection;
+use super::stream::Stream;
 use super::superblock::Superblock;
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
@@ -105,7 +106,7 @@ pub struct BandRoot {
     /// State.
     pub state: BandState,
     /// Stream written into it.
-    pub stream: u8,
+    pub stream: Stream,
     /// Sectors that the map still names.
     pub valid: u32,
     /// How far it is written, in sectors from its start, summaries included.

@@ -5,6 +5,7 @@ use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES, PageRef};
 use super::root::{BandRoot, BandState, DiskRoot, Root, RootBounds};
 use super::sections::{COMPATIBLE, RootError, Tag, error, put_section, split};
+use super::stream::Stream;
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
 use std::collections::BTreeSet;
@@ -56,8 +57,8 @@ fn put_statistics(w: &mut Writer, class: &ClassStats) {
 
 fn put_band(w: &mut Writer, band: &BandRoot) {
     w.u8(band.state as u8);
-    w.u8(band.stream);
-    w.u16(0);
+    w.bytes.extend_from_slice(&band.stream.to_bytes());
+    w.u8(0);
     w.u32(band.valid);
     w.u32(band.written);
     w.u32(band.generation);
@@ -260,8 +261,9 @@ fn take_bands(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Optio
             2 => BandState::Closed,
             _ => return Some(Err("a band in no known state")),
         };
-        let stream = r.u8()?;
-        r.u16()?;
+        let stream = Stream::from_bytes([r.u8()?, r.u8()?]);
+        r.u8()?;
+        let Some(stream) = stream else { return Some(Err("a band of a stream that cannot be")) };
         let band =
             BandRoot { state, stream, valid: r.u32()?, written: r.u32()?, generation: r.u32()?, closed_at: r.u64()? };
         let block = band.frontier();

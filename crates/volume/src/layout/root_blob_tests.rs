@@ -39,10 +39,17 @@ fn root() -> Root {
         evidence: vec![4],
         band_clock: 6,
         bands: vec![
-            BandRoot { state: BandState::Open, stream: 1, valid: 8, written: 65 * 8, generation: 1, closed_at: 0 },
+            BandRoot {
+                state: BandState::Open,
+                stream: Stream { is_collected: true, group: 5, class: ClassId(1) },
+                valid: 8,
+                written: 65 * 8,
+                generation: 1,
+                closed_at: 0,
+            },
             BandRoot {
                 state: BandState::Closed,
-                stream: 1,
+                stream: Stream { is_collected: false, group: 0, class: ClassId(1) },
                 valid: 125 * 8,
                 written: 127 * 8,
                 generation: 3,

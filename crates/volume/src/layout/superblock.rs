@@ -18,6 +18,8 @@ pub const SIZE_BYTES: usize = 4096;
 pub const DEVICES_MAX: usize = 32;
 /// Version written and understood.
 pub const VERSION: u32 = 2;
+/// Incompatible feature: bands and records tell lifetime groups. Set by every opening that writes; a pool without it has none yet.
+pub const LIFETIME_GROUPS: u64 = 1;
 /// Largest band in bytes.
 pub const BAND_BYTES_MAX: u64 = 1 << 40;
 /// Most bands of a pool.
@@ -158,7 +160,7 @@ impl Superblock {
         w.bytes.extend_from_slice(&MAGIC);
         w.u32(0);
         w.u32(VERSION);
-        for features in [self.compatible, self.read_only_compatible, 0] {
+        for features in [self.compatible, self.read_only_compatible, LIFETIME_GROUPS] {
             w.u64(features);
         }
         w.bytes.extend_from_slice(&self.pool);
@@ -222,8 +224,9 @@ impl Superblock {
 
     fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
         let (compatible, read_only_compatible, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        if incompatible != 0 {
-            return Some(Err(SuperblockError::Features(incompatible)));
+        let unknown = incompatible & !LIFETIME_GROUPS;
+        if unknown != 0 {
+            return Some(Err(SuperblockError::Features(unknown)));
         }
         let pool = r.id()?;
         let _device = r.id()?;

@@ -11,6 +11,7 @@ use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry};
 use crate::layout::record::{Moved, Record};
 use crate::layout::root::Root;
+use crate::layout::stream::Stream;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
@@ -206,11 +207,14 @@ impl Replay<'_> {
     fn record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
         let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
         match record {
-            Record::Write { disk, block, class, location, generation, checksums } => {
-                self.band(*location, checksums.len() as u32, class.0, *generation);
+            Record::Write { disk, block, class, location, generation, lifetime, checksums } => {
+                let stream = Stream { is_collected: false, group: lifetime.group, class: *class };
+                self.band(*location, checksums.len() as u32, stream, *generation);
                 for (i, &checksum) in checksums.iter().enumerate() {
                     let (disk, class, block) = (*disk, *class, block + i as u64);
-                    let entry = SummaryEntry { disk, class, checksum, block, origin: sequence, ..SummaryEntry::NONE };
+                    let note = lifetime.note;
+                    let entry =
+                        SummaryEntry { disk, class, note, checksum, block, origin: sequence, ..SummaryEntry::NONE };
                     self.note(location + 8 * i as u64, entry);
                 }
                 for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
@@ -238,8 +242,8 @@ impl Replay<'_> {
             Record::Move { stream, location, generation, moved } => {
                 self.band(*location, moved.len() as u32, *stream, *generation);
                 for (i, m) in moved.iter().enumerate() {
-                    let Moved { disk, block, sectors, origin, checksum, class, group, .. } = *m;
-                    let entry = SummaryEntry { disk, class, group, sectors, checksum, block, origin };
+                    let Moved { disk, block, sectors, origin, checksum, class, note, .. } = *m;
+                    let entry = SummaryEntry { disk, class, note, sectors, checksum, block, origin };
                     self.note(location + 8 * i as u64, entry);
                 }
                 for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
@@ -256,7 +260,7 @@ impl Replay<'_> {
         }
     }
 
-    fn band(&mut self, location: u64, blocks: u32, stream: u8, generation: u16) {
+    fn band(&mut self, location: u64, blocks: u32, stream: Stream, generation: u16) {
         if let Some((band, first)) = self.leaves.setup.extents.band(location) {
             self.leaves.space.bands.replay_write(band, first, blocks, stream, generation);
         }

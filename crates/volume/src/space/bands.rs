@@ -2,21 +2,19 @@
 
 use super::extents::Extents;
 use super::groups::{GroupKey, Groups};
-use super::open_bands::{OpenBands, open_max};
-use super::stream::is_collected;
-use super::victim::{Candidate, cost_benefit};
+use super::open_bands::{OPEN_ALL_MAX, OpenBands, open_max};
 use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
+use crate::layout::stream::Stream;
+use forebay_placement::victim::{Candidate, Choice};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
 /// them in memory is bounded by this.
 const DUE_MAX: usize = 256;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
-pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX as u64 + 16) * 64 * size_of::<SummaryEntry>() as u64;
-/// Bands that replay may leave open.
-const OPEN_AFTER_REPLAY_MAX: usize = 6;
+pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX + OPEN_ALL_MAX) as u64 * 64 * size_of::<SummaryEntry>() as u64;
 
 /// A run granted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +40,9 @@ pub struct Bands {
     /// does not see all that was written into them.
     complete: Vec<u32>,
     clock: u64,
-    /// Bands kept back for garbage collection.
-    reserve: usize,
+    /// Blocks that lived in the bands in collection when their number last changed: space for them is not to be taken by others, or
+    /// all of it could be used up before any of these bands is empty.
+    in_collection_blocks: u64,
     /// Blocks granted whose fate is not yet noted, per band.
     unsettled: BTreeMap<u32, u32>,
 }
@@ -67,7 +66,7 @@ impl Bands {
             groups: Groups::new(open_groups),
             complete: table.iter().map(|band| band.complete_groups(shape)).collect(),
             clock,
-            reserve: 1,
+            in_collection_blocks: 0,
             unsettled: BTreeMap::new(),
             table,
         };
@@ -150,10 +149,10 @@ impl Bands {
 
     /// Grants up to `wanted` blocks of one group to `stream`, opening a band where needed. Streams share what is open when bands
     /// are scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
-    pub fn grant(&mut self, stream: u8, wanted: u32) -> Option<Grant> {
+    pub fn grant(&mut self, stream: Stream, wanted: u32) -> Option<Grant> {
         let band = match self.open.of(stream).or_else(|| self.open_for(stream)) {
             Some(band) => band,
-            None => self.open.of_kind(is_collected(stream)).next()?,
+            None => self.open.nearest(stream)?,
         };
         let first = self.table[band as usize].frontier();
         let group = self.shape.group_of(first);
@@ -174,23 +173,39 @@ impl Bands {
     /// Blocks that streams of one kind could be granted now, all together.
     #[must_use]
     pub fn room(&self, collecting: bool) -> u64 {
-        let open = self.open.of_kind(collecting);
-        let left: u64 = open.map(|band| u64::from(self.shape.data_left(self.table[band as usize].frontier()))).sum();
-        let keep = if collecting { 0 } else { self.reserve };
+        let left = self.left_in_open(collecting);
+        let keep = if collecting { 0 } else { self.kept_for_collection() };
         if self.groups.due_count() >= DUE_MAX {
             return 0;
         }
         left + self.free.len().saturating_sub(keep) as u64 * u64::from(self.data_blocks())
     }
 
-    fn open_for(&mut self, stream: u8) -> Option<u32> {
-        let collecting = is_collected(stream);
+    /// Blocks that go into the open bands of one kind.
+    fn left_in_open(&self, collecting: bool) -> u64 {
+        let open = self.open.of_kind(collecting);
+        open.map(|band| u64::from(self.shape.data_left(self.table[band as usize].frontier()))).sum()
+    }
+
+    /// Free bands that are kept for garbage collection: one at least, and enough for all that is in progress.
+    fn kept_for_collection(&self) -> usize {
+        let missing = self.in_collection_blocks.saturating_sub(self.left_in_open(true));
+        usize::try_from(missing.div_ceil(u64::from(self.data_blocks()))).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// So many blocks live in the bands that are in collection.
+    pub fn keep_for_collection(&mut self, blocks: u64) {
+        self.in_collection_blocks = blocks;
+    }
+
+    fn open_for(&mut self, stream: Stream) -> Option<u32> {
+        let collecting = stream.is_collected;
         let same_kind = self.open.of_kind(collecting).count();
         if same_kind >= open_max(self.table.len(), collecting) {
             return None;
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
-        let keep = if collecting { 0 } else { self.reserve + usize::from(same_kind > 0) };
+        let keep = if collecting { 0 } else { self.kept_for_collection() + usize::from(same_kind > 0) };
         if self.free.len() <= keep {
             return None;
         }
@@ -200,7 +215,7 @@ impl Bands {
         Some(band)
     }
 
-    fn mark_open(&mut self, band: u32, stream: u8, generation: u32) {
+    fn mark_open(&mut self, band: u32, stream: Stream, generation: u32) {
         // In replay the map may name old data here still, which is superseded further on in the journal.
         let valid = self.table[band as usize].valid;
         self.table[band as usize] =
@@ -313,7 +328,7 @@ impl Bands {
     }
 
     /// Replay: a record names blocks of this band in a generation, whose low bits it has, so the band was open then.
-    pub fn replay_write(&mut self, band: u32, first: u32, blocks: u32, stream: u8, generation: u16) {
+    pub fn replay_write(&mut self, band: u32, first: u32, blocks: u32, stream: Stream, generation: u16) {
         let entry = self.table[band as usize];
         if entry.state == BandState::Free || entry.generation as u16 != generation {
             // It was opened, or emptied, freed and opened again: replay need not have seen how.
@@ -340,7 +355,7 @@ impl Bands {
     /// Ends replay: of the bands left open only as many stay so as streams may have; the rest are closed half full. The
     /// summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self) {
-        while self.open.len() > OPEN_AFTER_REPLAY_MAX {
+        while self.open.len() > OPEN_ALL_MAX {
             let Some(band) = self.open.pop_last() else { break };
             self.close(band);
         }
@@ -354,7 +369,7 @@ impl Bands {
         }
     }
 
-    /// The closed band whose collection pays best, by [`cost_benefit`]. Bands whose summaries are not all on the device, or
+    /// The closed band whose collection pays best, by cost and benefit. Bands whose summaries are not all on the device, or
     /// that data is on its way to, are passed over.
     #[must_use]
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
@@ -367,11 +382,16 @@ impl Bands {
                 && !self.unsettled.contains_key(number)
                 && !self.groups.has_any(*number)
         });
-        cost_benefit(candidates.map(|(number, band)| Candidate {
+        let log_valid = self.valid_sectors() / BLOCK_SECTORS;
+        let candidates = candidates.map(|(number, band)| Candidate {
             band: number,
+            group: band.stream.group,
             valid: band.valid,
-            data_sectors,
-            age: self.clock.saturating_sub(band.closed_at),
-        }))
+            blocks: data_sectors,
+            // As if each band that was closed since had been full, and so had this one when it was opened.
+            age: (self.clock.saturating_sub(band.closed_at) + 1) * u64::from(self.data_blocks()),
+            log_valid,
+        });
+        Choice::CostBenefit.best(candidates)
     }
 }

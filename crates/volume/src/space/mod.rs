@@ -5,5 +5,3 @@ pub mod extents;
 pub mod groups;
 mod open_bands;
 pub mod slots;
-pub mod stream;
-pub mod victim;

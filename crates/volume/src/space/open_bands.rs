@@ -1,30 +1,41 @@
 //! The bands that are open: one for each stream that has any.
 
-use super::stream::is_collected;
+use crate::layout::stream::Stream;
 use std::collections::BTreeMap;
+
+/// Most open bands of streams of one kind.
+const OPEN_MAX: usize = 8;
+/// Most open bands, of both kinds.
+pub(super) const OPEN_ALL_MAX: usize = 2 * OPEN_MAX;
 
 /// Most bands that streams of one kind have open, of a pool of so many. Each open band is space that others cannot use: few
 /// bands, few streams.
 pub(super) fn open_max(bands: usize, collecting: bool) -> usize {
-    let (divisor, most) = if collecting { (16, 3) } else { (8, 6) };
-    (bands / divisor).clamp(1, most)
+    (bands / if collecting { 16 } else { 8 }).clamp(1, OPEN_MAX)
 }
 
 /// Open bands by stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenBands {
-    by_stream: BTreeMap<u8, u32>,
+    by_stream: BTreeMap<Stream, u32>,
 }
 
 impl OpenBands {
     /// The band of a stream.
-    pub fn of(&self, stream: u8) -> Option<u32> {
+    pub fn of(&self, stream: Stream) -> Option<u32> {
         self.by_stream.get(&stream).copied()
     }
 
     /// The bands of all streams of collection, or of all others.
     pub fn of_kind(&self, collecting: bool) -> impl Iterator<Item = u32> {
-        self.by_stream.iter().filter(move |(stream, _)| is_collected(**stream) == collecting).map(|(_, &band)| band)
+        self.by_stream.iter().filter(move |(stream, _)| stream.is_collected == collecting).map(|(_, &band)| band)
+    }
+
+    /// The band of the stream of the same kind that is most like this one: what dies together is worth more than what is of one class.
+    pub fn nearest(&self, stream: Stream) -> Option<u32> {
+        let same_kind = self.by_stream.iter().filter(|(other, _)| other.is_collected == stream.is_collected);
+        let distance = |other: &Stream| (other.group.abs_diff(stream.group), other.class != stream.class);
+        same_kind.min_by_key(|(other, _)| distance(other)).map(|(_, &band)| band)
     }
 
     /// How many there are.
@@ -33,12 +44,12 @@ impl OpenBands {
     }
 
     /// A band is open for a stream.
-    pub fn insert(&mut self, stream: u8, band: u32) {
+    pub fn insert(&mut self, stream: Stream, band: u32) {
         self.by_stream.insert(stream, band);
     }
 
     /// A band is not open any more. Its stream may have another by now.
-    pub fn remove(&mut self, stream: u8, band: u32) {
+    pub fn remove(&mut self, stream: Stream, band: u32) {
         if self.of(stream) == Some(band) {
             self.by_stream.remove(&stream);
         }
@@ -47,5 +58,27 @@ impl OpenBands {
     /// Takes away the band of the highest stream.
     pub fn pop_last(&mut self) -> Option<u32> {
         self.by_stream.pop_last().map(|(_, band)| band)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::ClassId;
+
+    #[test]
+    fn what_has_no_band_of_its_own_goes_where_data_dies_at_about_the_same_time() {
+        let stream = |is_collected, group, class| Stream { is_collected, group, class: ClassId(class) };
+        let mut open = OpenBands::default();
+        assert_eq!(open.nearest(stream(false, 0, 0)), None);
+        for (number, of) in
+            [stream(false, 0, 0), stream(false, 3, 1), stream(false, 3, 2), stream(true, 1, 2)].into_iter().enumerate()
+        {
+            open.insert(of, number as u32);
+        }
+        assert_eq!(open.nearest(stream(false, 3, 2)), Some(2), "its own");
+        assert_eq!(open.nearest(stream(false, 4, 2)), Some(2), "of its class, and nearly its group");
+        assert_eq!(open.nearest(stream(false, 1, 2)), Some(0), "the group counts for more");
+        assert_eq!(open.nearest(stream(true, 5, 0)), Some(3), "never one of the other kind");
     }
 }

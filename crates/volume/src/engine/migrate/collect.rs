@@ -9,8 +9,8 @@ use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::Moved;
-use crate::space::stream::COLLECTED;
-use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
+use crate::layout::stream::{Lifetime, Stream};
+use forebay_block::{Buf, IoError, Op, Vectored};
 
 /// Summary entries looked up in one step, so that hosts are served in between.
 const LOOKUPS_PER_STEP: usize = 4096;
@@ -23,7 +23,12 @@ const SUMMARIES_AT_ONCE: usize = 256;
 fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
     let (generation, valid) = (rooms.space.bands.get(band).generation, rooms.space.bands.get(band).valid);
     match rooms.migrate.rounds.get(&band).filter(|round| round.generation == generation) {
-        None => Some(Round { generation, next_group: 0, alive_blocks: u64::from(valid) / page::BLOCK_SECTORS }),
+        None => Some(Round {
+            generation,
+            next_group: 0,
+            alive_blocks: u64::from(valid) / page::BLOCK_SECTORS,
+            is_told: false,
+        }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
         // From the start, for what the last round has left; not before its last job has ended.
         Some(_) if others_collect => None,
@@ -127,15 +132,13 @@ pub(super) fn summary_read(
         _ => None,
     };
     let start = rooms.setup.extents.band_location(band, shape.first_block(group));
-    let stream_class = ClassId(table.stream & !COLLECTED);
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.outstanding -= 1;
     if let Some(entries) = entries {
-        // A band gets one class: what was mixed stays so rather than opening a band for each.
         job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| {
             let (disk, block, source) = (e.disk, e.block, start + u64::from(at));
-            let SummaryEntry { sectors, origin, checksum, class, group, .. } = *e;
-            (Moved { disk, block, source, sectors, origin, checksum, class, group }, stream_class)
+            let SummaryEntry { sectors, origin, checksum, class, note, .. } = *e;
+            Moved { disk, block, source, sectors, origin, checksum, class, note }
         }));
     } else {
         rooms.stats.counters.summary_errors += 1;
@@ -144,10 +147,25 @@ pub(super) fn summary_read(
     read_summaries(rooms, id, band)
 }
 
+/// The policy of lifetime groups learns, once, that the collection of a band begins.
+fn tell_lifetimes(rooms: &mut Moving<'_>, id: u32) {
+    let Some(job) = rooms.migrate.jobs.get(id as usize) else { return };
+    let JobKind::Collect { band } = job.kind else { return };
+    let Some(round) = rooms.migrate.rounds.get_mut(&band).filter(|round| !round.is_told) else { return };
+    round.is_told = true;
+    // Its first blocks came when it was opened.
+    let now = rooms.stats.written_blocks();
+    let opened = job.lookups.iter().map(|moved| moved.origin).min();
+    let age = opened.map_or(0, |origin| rooms.space.lifetimes.age(origin, now));
+    let table = rooms.space.bands.get(band);
+    rooms.space.lifetimes.collected(table.stream, age, table.valid / page::BLOCK_SECTORS as u32);
+}
+
 fn summaries_read(rooms: &mut Moving<'_>, id: u32) -> After {
+    tell_lifetimes(rooms, id);
     if let Some(job) = rooms.migrate.job_mut(id) {
         // Taken from the end, so in descending order; they are sorted again before they are applied.
-        job.lookups.sort_by_key(|(moved, _)| (moved.disk, moved.block));
+        job.lookups.sort_by_key(|moved| (moved.disk, moved.block));
         job.phase = Phase::Gather;
     }
     gather_collect(rooms, id)
@@ -157,7 +175,7 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
     for _ in 0..LOOKUPS_PER_STEP {
         let (limit, leaves_max) = (rooms.setup.limits.blocks_per_job, rooms.checkpoint.leaves_per_job());
         let Some(job) = rooms.migrate.job(id) else { return After::Wait };
-        let Some(&(moved, class)) = job.lookups.last() else {
+        let (Some(&moved), JobKind::Collect { band }) = (job.lookups.last(), job.kind) else {
             return After::Gathered;
         };
         if job.candidates.len() >= limit {
@@ -185,8 +203,13 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
         }
         job.lookups.pop();
         if let Some(now) = lives {
+            let of_band = rooms.space.bands.get(band).stream;
+            let age = rooms.space.lifetimes.age(moved.origin, rooms.stats.written_blocks());
+            let Lifetime { group, note } = rooms.space.lifetimes.moves(of_band.group, age, moved.note);
+            // A band gets one class: what was mixed stays so rather than opening a band for each.
+            let stream = Stream { is_collected: true, group, class: of_band.class };
             // Its class may have changed since the summary was written.
-            job.take(Moved { class: now, ..moved }, class);
+            job.take(Moved { class: now, note, ..moved }, stream);
         }
     }
     After::Wait

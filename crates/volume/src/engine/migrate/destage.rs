@@ -3,10 +3,12 @@
 use super::ages::epoch_of;
 use super::rooms::{After, Moving};
 use crate::engine::leaves::may_destage;
+use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::Moved;
+use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::DiskId;
 
 /// Leaves looked at in one job, so that a job ends even where there is little to move.
@@ -76,6 +78,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     let (mut stageable, mut oldest_left) = (0, None::<u32>);
     // No change of the blocks taken is in progress: all up to here are in the map, and later ones have higher sequences.
     let origin = rooms.journal.next_sequence().saturating_sub(1);
+    let valid_blocks = rooms.stats.capacity_blocks();
     for i in 0..LEAF_ENTRIES {
         let page = &rooms.map.frames.get(frame).page;
         let (entry, checksum) = page::leaf_entry(page, i);
@@ -95,7 +98,10 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
         if epoch <= cutoff && job.candidates.len() < limit {
             let block = leaf * LEAF_ENTRIES as u64 + i as u64;
             let sectors = page::BLOCK_SECTORS as u8;
-            job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, group: 0 }, class);
+            let replaced = rooms.staying.replaced(disk, block);
+            let Lifetime { group, note } = rooms.space.lifetimes.arrives(Arrival { replaced, valid_blocks, blocks: 1 });
+            let stream = Stream { is_collected: false, group, class };
+            job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, note }, stream);
             rooms.migrate.held.insert(location);
             rooms.migrate.early_blocks += u64::from(epoch > now.saturating_add(1));
         } else {

@@ -74,7 +74,7 @@ pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
 
 /// Free bands below which collection is due.
 fn low_bands(rooms: &Moving<'_>) -> usize {
-    (rooms.space.bands.count() / 16).max(3)
+    (rooms.space.bands.count() / std::env::var("LOWD").ok().and_then(|s| s.parse().ok()).unwrap_or(16)).max(3)
 }
 
 /// Tells the pace of hosts how much room there is.
@@ -99,19 +99,29 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
 /// Blocks for which jobs have yet to ask for space, where this band is collected, too: all that lives in each band, and
 /// what destages have taken.
 pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
-    let mut bands = BTreeSet::from([band]);
-    let mut blocks = 0;
-    for (_, job) in &rooms.migrate.jobs {
-        match (job.phase, job.kind) {
-            (_, JobKind::Collect { band }) => {
-                bands.insert(band);
-            }
-            (Phase::Gather | Phase::Read, JobKind::Destage) => blocks += job.candidates.len() as u64,
-            _ => {}
-        }
-    }
-    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS);
-    blocks + bands.into_iter().map(valid).sum::<u64>()
+    let destaging = rooms
+        .migrate
+        .jobs
+        .iter()
+        .filter(|(_, job)| job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read));
+    let destaging: u64 = destaging.map(|(_, job)| job.candidates.len() as u64).sum();
+    destaging + blocks_in_collection(rooms, Some(band))
+}
+
+/// Blocks that live in the bands which jobs collect, and in one more.
+pub(super) fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
+    let mut bands: BTreeSet<u32> = one_more.into_iter().collect();
+    bands.extend(rooms.migrate.jobs.iter().filter_map(|(_, job)| match job.kind {
+        JobKind::Collect { band } => Some(band),
+        JobKind::Destage => None,
+    }));
+    bands.into_iter().map(|band| u64::from(rooms.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS)).sum()
+}
+
+/// Space that collections in progress need is kept for them.
+pub(super) fn keep_for_collection(rooms: &mut Moving<'_>) {
+    let blocks = blocks_in_collection(rooms, None);
+    rooms.space.bands.keep_for_collection(blocks);
 }
 
 pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {

@@ -28,7 +28,7 @@ pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
         let got_on = job_put_off >= LEAVES_PER_JOB / 2;
         return After::End { pause: !got_on };
     }
-    job.candidates.sort_by_key(|c| (c.class, c.moved.disk, c.moved.block));
+    job.candidates.sort_by_key(|c| (c.stream, c.moved.disk, c.moved.block));
     job.phase = Phase::Read;
     read_sources(rooms, id)
 }

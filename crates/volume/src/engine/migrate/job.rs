@@ -3,8 +3,8 @@
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::limits::JOBS_MAX;
 use crate::layout::record::Moved;
-use crate::space::stream::COLLECTED;
-use forebay_block::{ClassId, DiskId, SharedBuf};
+use crate::layout::stream::Stream;
+use forebay_block::{DiskId, SharedBuf};
 use smallvec::SmallVec;
 
 /// Who waits for a leaf or for a batch: a job, or (below) a piece.
@@ -45,7 +45,7 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub moved: Moved,
-    pub class: ClassId,
+    pub stream: Stream,
     pub data: Option<SharedBuf>,
     /// Its source does not match its checksum.
     pub damaged: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Job {
     pub phase: Phase,
     pub candidates: Vec<Candidate>,
     /// Summary entries still to be looked up, the last first.
-    pub lookups: Vec<(Moved, ClassId)>,
+    pub lookups: Vec<Moved>,
     /// Groups of the band whose summaries it reads: the next one, and the one behind the last.
     pub next_group: u32,
     pub end_group: u32,
@@ -127,11 +127,6 @@ impl Job {
         }
     }
 
-    /// The stream that blocks of a class are written in.
-    pub fn stream(&self, class: ClassId) -> u8 {
-        class.0 | if self.kind == JobKind::Destage { 0 } else { COLLECTED }
-    }
-
     /// It has changed a leaf that it had named, or passes over it.
     pub fn come_to_leaf(&mut self, checkpoint: &mut Checkpoint) {
         self.leaves_done += 1;
@@ -139,10 +134,10 @@ impl Job {
     }
 
     /// Takes a block to be moved. Blocks come in the order of their leaves.
-    pub fn take(&mut self, moved: Moved, class: ClassId) {
+    pub fn take(&mut self, moved: Moved, stream: Stream) {
         let leaf = Some(moved.leaf());
         self.leaves += usize::from(leaf != self.newest_leaf);
         self.newest_leaf = leaf;
-        self.candidates.push(Candidate { moved, class, data: None, damaged: false, destination: 0, sequence: 0 });
+        self.candidates.push(Candidate { moved, stream, data: None, damaged: false, destination: 0, sequence: 0 });
     }
 }

@@ -19,6 +19,7 @@ pub(crate) use state::Migrate;
 
 use super::Engine;
 use super::limits::JOBS_MAX;
+use crate::layout::record::Moved;
 use forebay_block::{Buf, DiskId, IoError, Vectored};
 use job::{Job, JobKind, Phase};
 use rooms::{After, Moving};
@@ -97,6 +98,7 @@ impl Engine {
         };
         let job = Job::new(kind, self.space.slots_taken());
         let id = self.migrate.jobs.insert(job) as u32;
+        due::keep_for_collection(&mut self.moving());
         match kind {
             JobKind::Collect { band } => self.moves_on(id, |rooms, id| collect::collect_begins(rooms, id, band)),
             JobKind::Destage => self.moves_on(id, destage::gather_destage),
@@ -130,8 +132,8 @@ impl Engine {
                 self.checkpoint.count_dirtied();
             }
             (_, JobKind::Collect { band }) => {
-                let leaf = job.lookups.last().map(|(moved, _)| moved.leaf());
-                while job.lookups.pop_if(|(moved, _)| Some(moved.leaf()) == leaf).is_some() {}
+                let leaf = job.lookups.last().map(Moved::leaf);
+                while job.lookups.pop_if(|moved| Some(moved.leaf()) == leaf).is_some() {}
                 self.migrate.exclude(band, self.clock.now_ns());
             }
             (_, JobKind::Destage) => {
@@ -146,6 +148,7 @@ impl Engine {
     /// Ends a job; what it kept back is freed.
     fn end_job(&mut self, id: u32, pause: bool) {
         let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
+        due::keep_for_collection(&mut self.moving());
         self.space.changed = true;
         // Where the journal was lost its records may be there all the same.
         if job.journal_at.is_some() && job.phase == Phase::Apply {
@@ -193,6 +196,7 @@ impl Engine {
             journal: &mut self.journal,
             requests: &self.requests,
             prism: &self.prism,
+            staying: &self.staying,
             is_read_only: self.read_only.is_some(),
             now_ns: self.clock.now_ns(),
         }

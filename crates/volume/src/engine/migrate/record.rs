@@ -20,13 +20,13 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
         let Some(first) = job.candidates.get(start) else {
             break;
         };
-        let (destination, class) = (first.destination, first.class);
+        let (destination, stream) = (first.destination, first.stream);
         let mut end = start + 1;
         while end < job.candidates.len()
             && end - start < RECORD_BLOCKS
             && !first.damaged
             && !job.candidates[end].damaged
-            && job.candidates[end].class == class
+            && job.candidates[end].stream == stream
             && job.candidates[end].destination == destination + 8 * (end - start) as u64
             && rooms.setup.extents.band(job.candidates[end].destination).map(|(band, _)| band)
                 == rooms.setup.extents.band(destination).map(|(band, _)| band)
@@ -53,7 +53,7 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             Record::Damage { blocks: vec![first.moved] }
         } else {
             let moved = job.candidates[start..end].iter().map(|candidate| candidate.moved).collect();
-            let (stream, generation) = (job.stream(class), rooms.space.record_generation(destination));
+            let generation = rooms.space.record_generation(destination);
             Record::Move { stream, location: destination, generation, moved }
         };
         if !rooms.journal.fits(bytes) {

@@ -13,6 +13,7 @@ use crate::engine::requests::Requests;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::engine::statistics::Statistics;
+use crate::engine::staying::Staying;
 use crate::engine::summaries::Summaries;
 use crate::journal::Journal;
 use crate::layout::record::Moved;
@@ -34,6 +35,7 @@ pub(crate) struct Moving<'a> {
     pub requests: &'a Requests,
     pub copies: &'a mut Copies,
     pub prism: &'a Prism,
+    pub staying: &'a Staying,
     /// No writes are taken any more.
     pub is_read_only: bool,
     pub now_ns: u64,

@@ -17,6 +17,8 @@ pub(super) struct Round {
     pub next_group: u32,
     /// Blocks that lived in the band when its collection began.
     pub alive_blocks: u64,
+    /// The policy of lifetime groups knows of it.
+    pub is_told: bool,
 }
 
 /// State of migration.

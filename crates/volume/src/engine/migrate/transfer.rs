@@ -9,9 +9,9 @@ use crate::io::single;
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::Moved;
-use crate::space::stream::stream_hint;
+use crate::layout::stream::Stream;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, ClassId, IoError, Op, SharedBuf, Vectored};
+use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;
 /// Blocks of one write, 256 KiB.
@@ -258,17 +258,16 @@ fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     part_done(rooms, id)
 }
 
-/// Writes what has data, class by class, each to a band of its stream.
+/// Writes what has data, stream by stream, each to a band of its own.
 fn write_runs(rooms: &mut Moving<'_>, id: u32) {
     let Some(job) = rooms.migrate.job(id) else { return };
-    let healthy: Vec<(usize, ClassId)> =
-        job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.class)).collect();
+    let healthy: Vec<(usize, Stream)> =
+        job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.stream)).collect();
     let mut done = 0;
     while done < healthy.len() {
-        let (_, class) = healthy[done];
-        let same_class = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == class).count();
-        let Some(stream) = rooms.migrate.job(id).map(|job| job.stream(class)) else { return };
-        let grant = rooms.space.bands.grant(stream, same_class as u32);
+        let (_, stream) = healthy[done];
+        let same_stream = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == stream).count();
+        let grant = rooms.space.bands.grant(stream, same_stream as u32);
         let place = grant.and_then(|grant| {
             let location = rooms.setup.extents.band_location(grant.band, grant.first);
             rooms.setup.extents.place(location).map(|place| (grant, location, place))
@@ -280,7 +279,7 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
         rooms.summaries.granted(&rooms.space.bands);
         let blocks = grant.blocks as usize;
         let Some(job) = rooms.migrate.job_mut(id) else { return };
-        let mut append = Append::new(device, offset_bytes, stream_hint(stream), false);
+        let mut append = Append::new(device, offset_bytes, stream.hint(), false);
         let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
         for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
             let candidate = &mut job.candidates[at];
@@ -294,8 +293,8 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
         job.devices |= 1 << device;
         done += blocks;
         for (moved, destination) in sent {
-            let Moved { disk, block, sectors, origin, checksum, class, group, .. } = moved;
-            rooms.space.note(destination, SummaryEntry { disk, class, group, sectors, checksum, block, origin });
+            let Moved { disk, block, sectors, origin, checksum, class, note, .. } = moved;
+            rooms.space.note(destination, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
         }
         rooms.summaries.append(&mut append, &mut rooms.space.bands, location, grant.blocks);
         let hint = append.hint;

@@ -6,8 +6,8 @@ use crate::engine::append::Append;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::record::{Record, Target, put_write, write_bytes};
+use crate::layout::stream::{Lifetime, Stream, class_hint};
 use crate::request::RequestError;
-use crate::space::stream::stream_hint;
 use forebay_block::{IoError, SharedBuf};
 use forebay_prism::Place;
 use smallvec::SmallVec;
@@ -40,7 +40,9 @@ impl Engine {
                 Fill::Data { location, class } => {
                     let checksums = &self.requests.pieces[id as usize].checksums[range.clone()];
                     target = self.setup.extents.place(location).map(|(device, offset)| (device, offset, class));
-                    let to = Target { location, generation: self.space.record_generation(location) };
+                    let lifetime =
+                        if self.setup.extents.is_fast(location) { Lifetime::default() } else { segment.lifetime };
+                    let to = Target { location, generation: self.space.record_generation(location), lifetime };
                     self.journal.append(|out| put_write(out, disk, block, class, to, checksums))
                 }
                 Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
@@ -64,7 +66,11 @@ impl Engine {
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 let fua = fua && self.setup.volatile & 1 << device != 0;
                 self.flushes.sent(if fua { 0 } else { (range.len() * BLOCK) as u64 });
-                let hint = stream_hint(class.0);
+                let group = segment.lifetime.group;
+                let hint = match device {
+                    0 => class_hint(class),
+                    _ => Stream { is_collected: false, group, class }.hint(),
+                };
                 // Runs that follow each other in a band are one request, with the summaries between them.
                 if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
                     self.send_append(id, before);
@@ -113,7 +119,8 @@ impl Engine {
             let within = usize::from(segment.first) + i;
             let checksum = self.requests.pieces[id as usize].checksums[within];
             let block = first + within as u64;
-            let entry = SummaryEntry { disk, class, checksum, block, origin, ..SummaryEntry::NONE };
+            let note = segment.lifetime.note;
+            let entry = SummaryEntry { disk, class, note, checksum, block, origin, ..SummaryEntry::NONE };
             self.space.note(location + 8 * i as u64, entry);
         }
     }

@@ -4,6 +4,7 @@ use super::client::Sweep;
 use super::wants::Wants;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::stream::Lifetime;
 use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
@@ -35,8 +36,17 @@ pub(crate) struct Segment {
     pub fill: Fill,
     /// How long data on the fast tier stays there, and why.
     pub stay: Decision,
+    /// Where it goes to a band: what is known of how long it will live.
+    pub lifetime: Lifetime,
     /// The record's sequence, once there is one.
     pub sequence: u64,
+}
+
+impl Segment {
+    /// One that stores nothing.
+    pub fn without_data(first: u16, blocks: u16, fill: Fill) -> Self {
+        Self { first, blocks, fill, stay: Decision::NONE, lifetime: Lifetime::default(), sequence: 0 }
+    }
 }
 
 /// What a segment becomes.

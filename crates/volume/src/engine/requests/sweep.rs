@@ -5,7 +5,6 @@ use super::client::{ClientKind, Sweep};
 use super::piece::{Fill, PieceKind, Segment};
 use super::wants::Wants;
 use crate::engine::Engine;
-use crate::engine::staying::Decision;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::write_bytes;
 use smallvec::smallvec;
@@ -140,7 +139,7 @@ impl Engine {
             let Some(fill) = fill else { continue };
             match segments.last_mut() {
                 Some(last) if usize::from(last.first + last.blocks) == i && last.fill == fill => last.blocks += 1,
-                _ => segments.push(Segment { first: i as u16, blocks: 1, fill, stay: Decision::NONE, sequence: 0 }),
+                _ => segments.push(Segment::without_data(i as u16, 1, fill)),
             }
         }
         if segments.is_empty() {

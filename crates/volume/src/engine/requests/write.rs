@@ -5,9 +5,11 @@ use super::piece::{Fill, PieceKind, Segment};
 use super::wants::Wants;
 use crate::engine::Engine;
 use crate::engine::leaves::is_staged;
+use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::place::LARGE_BLOCKS;
 use crate::engine::staying::{Decision, Kind};
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{ClassId, DiskId, SharedBuf};
@@ -124,13 +126,13 @@ impl Engine {
         if runs.is_empty() {
             self.classify(client, disk, first_block, &data, &mut runs);
         }
-        let segments = self.cut_segments(id, &data, &runs);
+        let segments = self.cut_segments(id, frame, &data, &runs);
         if segments.is_none() {
             self.requests.pieces[id as usize].runs = SmallVec::from_slice(&runs);
         }
         self.requests.runs = runs;
         let Some(segments) = segments else { return self.stall(id, Wants::Space) };
-        self.note_lives(disk, first_block, &segments);
+        self.note_lives(frame, disk, first_block, &segments);
         self.pin(id, frame);
         let checksums: SmallVec<[u32; 4]> = data
             .chunks_exact(BLOCK)
@@ -161,14 +163,34 @@ impl Engine {
         stay
     }
 
+    /// What is known of data that a host writes, should it go to a band at once.
+    fn arrival(&self, frame: u32, disk: DiskId, first_block: u64, blocks: u32) -> Arrival {
+        let now = self.stats.written_blocks();
+        let of_region = || self.staying.replaces(disk, first_block..first_block + u64::from(blocks), now);
+        let replaced = self.replaced(frame, first_block).or_else(of_region);
+        Arrival { replaced, valid_blocks: self.stats.capacity_blocks(), blocks }
+    }
+
+    /// The group and the age of what a write of a block replaces, where that lies in a band.
+    fn replaced(&self, frame: u32, block: u64) -> Option<(u8, u64)> {
+        let at = (block % LEAF_ENTRIES as u64) as usize;
+        match page::leaf_entry(&self.map.frames.get(frame).page, at).0 {
+            Entry::Data { location, .. } => self.space.lifetime(location, self.stats.written_blocks()),
+            _ => None,
+        }
+    }
+
     /// What a write says of how long data lives: of what it replaces, and of what it stores.
-    fn note_lives(&mut self, disk: DiskId, first_block: u64, segments: &[Segment]) {
+    fn note_lives(&mut self, frame: u32, disk: DiskId, first_block: u64, segments: &[Segment]) {
         let now = self.stats.written_blocks();
         for segment in segments {
             let begin = first_block + u64::from(segment.first);
             let blocks = begin..begin + u64::from(segment.blocks);
             match segment.fill {
-                Fill::Data { .. } => self.staying.written(segment.stay, disk, blocks, now),
+                Fill::Data { .. } => {
+                    let replaced = self.replaced(frame, begin);
+                    self.staying.written(segment.stay, disk, blocks, (now, replaced));
+                }
                 _ => self.staying.died(disk, blocks, now),
             }
         }
@@ -178,11 +200,12 @@ impl Engine {
     fn cut_segments(
         &mut self,
         id: u32,
+        frame: u32,
         data: &SharedBuf,
         runs: &[forebay_prism::Run],
     ) -> Option<SmallVec<[Segment; 2]>> {
         let piece = &self.requests.pieces[id as usize];
-        let streams = piece.streams;
+        let (disk, first_block, streams) = (piece.disk, piece.block(), piece.streams);
         let is_large = data.len() / BLOCK >= LARGE_BLOCKS as usize;
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
@@ -204,17 +227,13 @@ impl Engine {
                     len += 1;
                 }
                 if zero {
-                    segments.push(Segment {
-                        first: at as u16,
-                        blocks: len as u16,
-                        fill: Fill::Zero,
-                        stay: Decision::NONE,
-                        sequence: 0,
-                    });
+                    segments.push(Segment::without_data(at as u16, len as u16, Fill::Zero));
                 } else {
                     let stay = self.stay(id, run.class, at);
                     let past = streams || stay.passes_by && is_large;
-                    let Some(space) = self.allocate(run.class, len as u32, (past, stay.keeps), may_use_bands) else {
+                    let arrival = self.arrival(frame, disk, first_block + at as u64, len as u32);
+                    let Some((space, lifetime)) = self.allocate(run.class, arrival, (past, stay.keeps), may_use_bands)
+                    else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
                                 self.space
@@ -226,7 +245,7 @@ impl Engine {
                     let mut first = at as u16;
                     for (location, blocks) in space {
                         let fill = Fill::Data { location, class: run.class };
-                        segments.push(Segment { first, blocks: blocks as u16, fill, stay, sequence: 0 });
+                        segments.push(Segment { first, blocks: blocks as u16, fill, stay, lifetime, sequence: 0 });
                         first += blocks as u16;
                     }
                 }

@@ -1,0 +1,129 @@
+//! Lifetime groups: which group the data of a band belongs to, by the policy that the operator chose, in the engine's terms.
+
+use super::marks::Marks;
+use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::root::{BandRoot, BandState};
+use crate::layout::stream::{Lifetime, Stream};
+use crate::space::bands::Bands;
+use forebay_placement::grouping::{Collected, GROUPS_MAX, Grouping, Kind, Move, Version, Write};
+
+/// What is known of data that comes to a band, from a host or from the fast tier.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrival {
+    /// The group and the age of what it replaced, where that is known.
+    pub replaced: Option<(u8, u64)>,
+    /// Blocks that live in bands.
+    pub valid_blocks: u64,
+    /// Blocks that come.
+    pub blocks: u32,
+}
+
+/// What came to the bands of a group since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// Blocks from hosts and from the fast tier.
+    pub arrived_blocks: u64,
+    /// Blocks that collection moved into it.
+    pub moved_in_blocks: u64,
+    /// Blocks that collection moved out of it.
+    pub moved_out_blocks: u64,
+}
+
+/// A group as it is now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LifetimeGroup {
+    /// Bands that hold its data.
+    pub bands: usize,
+    /// Of these, open ones.
+    pub open_bands: usize,
+    /// Blocks that live there.
+    pub valid_blocks: u64,
+    /// What came to it since the start.
+    pub counts: GroupCounts,
+}
+
+/// The policy.
+pub(crate) struct Lifetimes {
+    grouping: Box<dyn Grouping + Send>,
+    pub kind: Kind,
+    origins: Marks,
+    bands_closed: Marks,
+    counts: [GroupCounts; GROUPS_MAX as usize],
+}
+
+impl Lifetimes {
+    /// The policy, for bands of so many blocks, of which such a share is spare. `origin`, `closed` and
+    /// `now`: where the pool's sequences, the count of bands closed and its clock stand.
+    pub fn new(kind: Kind, (band_blocks, spare): (u64, f64), (origin, closed): (u64, u64), now: u64) -> Self {
+        let grouping = kind.build(band_blocks, spare);
+        let (origins, bands_closed) = (Marks::new(origin, now), Marks::new(closed, now));
+        Self { grouping, kind, origins, bands_closed, counts: Default::default() }
+    }
+
+    /// The pool's clock says `now` at this origin, when so many bands were closed.
+    pub fn mark(&mut self, (origin, closed): (u64, u64), now: u64) {
+        self.origins.mark(origin, now);
+        self.bands_closed.mark(closed, now);
+    }
+
+    /// The group of the data in a band, and how old it is: since the band was closed, or as old as any where it was moved there.
+    pub fn of_band(&self, band: BandRoot, now: u64) -> (u8, u64) {
+        let came = match band.state {
+            _ if band.stream.is_collected => 0,
+            BandState::Closed => self.bands_closed.time(band.closed_at),
+            _ => now,
+        };
+        (band.stream.group, now.saturating_sub(came))
+    }
+
+    /// How old a block is.
+    pub fn age(&self, origin: u64, now: u64) -> u64 {
+        now.saturating_sub(self.origins.time(origin))
+    }
+
+    /// Data comes to the bands.
+    pub fn arrives(&mut self, arrival: Arrival) -> Lifetime {
+        let Arrival { replaced, valid_blocks, blocks } = arrival;
+        let over = replaced.map(|(group, age)| Version { group, age, note: None });
+        let placed = self.grouping.of_write(&Write { over, below: None, dies_after: None, valid_blocks, blocks });
+        let lifetime = Lifetime::from(placed);
+        self.counts[usize::from(lifetime.group)].arrived_blocks += u64::from(blocks);
+        lifetime
+    }
+
+    /// A block of this age is moved out of a band of this group; `note`: what its summary says.
+    pub fn moves(&mut self, group: u8, age: u64, note: u8) -> Lifetime {
+        let version = Version { group, age, note: note.checked_sub(1) };
+        let lifetime = Lifetime::from(self.grouping.of_move(&Move { version, dies_after: None }));
+        self.counts[usize::from(group)].moved_out_blocks += 1;
+        self.counts[usize::from(lifetime.group)].moved_in_blocks += 1;
+        lifetime
+    }
+
+    /// A host replaced or discarded a block in a band of this group.
+    pub fn died(&mut self, group: u8) {
+        self.grouping.died(&Version { group, age: 0, note: None });
+    }
+
+    /// The collection of a band begins, in which so many blocks live. `age`: since it was opened.
+    pub fn collected(&mut self, stream: Stream, age: u64, valid_blocks: u32) {
+        self.grouping.collected(&Collected { group: stream.group, age, valid: valid_blocks });
+    }
+
+    /// What each group holds, and what came to it since the start.
+    pub fn look(&self, bands: &Bands) -> Vec<LifetimeGroup> {
+        let mut groups = vec![LifetimeGroup::default(); usize::from(self.grouping.groups().clamp(1, GROUPS_MAX))];
+        for band in bands.table().iter().filter(|band| band.state != BandState::Free) {
+            // What another policy left there counts with the last.
+            let last = groups.len() - 1;
+            let group = &mut groups[usize::from(band.stream.group).min(last)];
+            group.bands += 1;
+            group.open_bands += usize::from(band.state == BandState::Open);
+            group.valid_blocks += u64::from(band.valid) / BLOCK_SECTORS;
+        }
+        for (group, counts) in groups.iter_mut().zip(self.counts) {
+            group.counts = counts;
+        }
+        groups
+    }
+}
