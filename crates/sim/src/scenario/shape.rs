@@ -5,6 +5,7 @@ use super::pick::pick;
 use super::step::{LEAF_BLOCKS, SECOND_BLOCKS};
 use forebay_block::{Geometry, Random};
 use forebay_volume::EngineOptions;
+use forebay_volume::engine::GroupingKind;
 use forebay_volume::layout::superblock::HEAD_BYTES;
 
 /// Largest memory that an engine of these sizes may ask for, in bytes.
@@ -81,6 +82,8 @@ impl Shape {
             job_blocks: self.job_blocks,
             destage_above_percent: self.destage_above_percent,
             bypass_below_percent: self.bypass_below_percent,
+            // Drawn from what was drawn, so that lives of old keep their numbers.
+            grouping: GroupingKind::ALL[(self.job_blocks as usize + self.frames) % GroupingKind::ALL.len()],
             ..EngineOptions::default()
         }
     }

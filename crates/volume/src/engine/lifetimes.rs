@@ -127,3 +127,66 @@ impl Lifetimes {
         groups
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::ClassId;
+
+    const NO_NOTE: u8 = 0;
+
+    fn lifetimes(kind: Kind) -> Lifetimes {
+        Lifetimes::new(kind, (1024, 0.2), (1000, 10), 50_000)
+    }
+
+    /// SepBIT in the engine's terms: short lives, long ones, survivors of the short ones, and three groups by age.
+    #[test]
+    fn groups_follow_what_was_replaced_and_how_old_what_is_moved_is() {
+        let mut lifetimes = lifetimes(Kind::SepBit);
+        let arrives = |lifetimes: &mut Lifetimes, replaced| {
+            lifetimes.arrives(Arrival { replaced, valid_blocks: 1 << 20, blocks: 2 }).group
+        };
+        let short = Stream { is_collected: false, group: 0, class: ClassId(1) };
+        (0..16).for_each(|_| lifetimes.collected(short, 4000, 10));
+        assert_eq!(arrives(&mut lifetimes, None), 1, "nothing is known of it");
+        assert_eq!(arrives(&mut lifetimes, Some((1, 3999))), 0);
+        assert_eq!(arrives(&mut lifetimes, Some((1, 4000))), 1);
+        assert_eq!(lifetimes.moves(0, 1 << 30, NO_NOTE).group, 2);
+        assert_eq!([15_999, 16_000, 64_000].map(|age| lifetimes.moves(2, age, NO_NOTE).group), [3, 4, 5]);
+        let counts = lifetimes.counts;
+        assert_eq!((counts[0].arrived_blocks, counts[1].arrived_blocks), (2, 4));
+        assert_eq!((counts[0].moved_out_blocks, counts[2].moved_in_blocks, counts[2].moved_out_blocks), (1, 1, 3));
+    }
+
+    #[test]
+    fn ages_come_from_origins_and_from_when_bands_were_closed() {
+        let mut lifetimes = lifetimes(Kind::SepBit);
+        lifetimes.mark((2000, 20), 90_000);
+        assert_eq!(lifetimes.age(1500, 100_000), 30_000);
+        let closed = |closed_at, is_collected| BandRoot {
+            state: BandState::Closed,
+            stream: Stream { is_collected, group: 3, class: ClassId(0) },
+            closed_at,
+            ..BandRoot::default()
+        };
+        assert_eq!(lifetimes.of_band(closed(20, false), 100_000), (3, 10_000));
+        assert_eq!(lifetimes.of_band(closed(20, true), 100_000), (3, 100_000), "when it was written is not known");
+        let open = BandRoot { state: BandState::Open, ..closed(0, false) };
+        assert_eq!(lifetimes.of_band(open, 100_000), (3, 0));
+    }
+
+    #[test]
+    fn every_policy_takes_whatever_another_one_left() {
+        for kind in Kind::ALL {
+            let mut lifetimes = lifetimes(kind);
+            for group in 0..GROUPS_MAX {
+                for note in [NO_NOTE, 1, 32, 255] {
+                    assert!(lifetimes.moves(group, u64::MAX, note).group < GROUPS_MAX);
+                    lifetimes.died(group);
+                    let arrival = Arrival { replaced: Some((group, u64::MAX)), valid_blocks: 0, blocks: 400 };
+                    assert!(lifetimes.arrives(arrival).group < GROUPS_MAX);
+                }
+            }
+        }
+    }
+}

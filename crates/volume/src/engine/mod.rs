@@ -42,6 +42,7 @@ pub use admin::{AdminError, DISK_NAME_MAX};
 pub(crate) use batches::BATCH_ATTEMPTS_MAX;
 pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
+pub use forebay_placement::grouping::Kind as GroupingKind;
 pub(crate) use freed::{Freed, FreedQueue};
 pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};

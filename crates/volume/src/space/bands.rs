@@ -40,8 +40,7 @@ pub struct Bands {
     /// does not see all that was written into them.
     complete: Vec<u32>,
     clock: u64,
-    /// Blocks that lived in the bands in collection when their number last changed: space for them is not to be taken by others, or
-    /// all of it could be used up before any of these bands is empty.
+    /// Blocks that live in the bands in collection: were their space taken, none of these bands might ever be empty.
     in_collection_blocks: u64,
     /// Blocks granted whose fate is not yet noted, per band.
     unsettled: BTreeMap<u32, u32>,
@@ -395,3 +394,7 @@ impl Bands {
         Choice::CostBenefit.best(candidates)
     }
 }
+
+#[cfg(test)]
+#[path = "bands_tests.rs"]
+mod tests;

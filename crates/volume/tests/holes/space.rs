@@ -166,7 +166,8 @@ fn slots_are_kept_for_the_leaves_that_collections_name() {
     let filled = fill_fast_tier(&mut rig, 2000);
     rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
     rig.write_run(runs.next().unwrap(), 100, 1, false, BULK);
-    rig.polls(100);
+    // A leaf is read in each round.
+    rig.polls(LEAVES as usize);
     let checkpoint = rig.pool.engine.describe();
     assert!(!checkpoint.contains(" 0 named"), "leaves are named and not changed yet: {checkpoint}");
     let mut rig = rig.crash();

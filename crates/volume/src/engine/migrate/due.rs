@@ -74,7 +74,7 @@ pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
 
 /// Free bands below which collection is due.
 fn low_bands(rooms: &Moving<'_>) -> usize {
-    (rooms.space.bands.count() / std::env::var("LOWD").ok().and_then(|s| s.parse().ok()).unwrap_or(16)).max(3)
+    (rooms.space.bands.count() / 16).max(3)
 }
 
 /// Tells the pace of hosts how much room there is.

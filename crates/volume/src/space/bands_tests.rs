@@ -1,0 +1,65 @@
+//! What is granted to whom.
+
+use super::*;
+use crate::layout::superblock::{Member, Role};
+use forebay_block::ClassId;
+
+const BANDS: u32 = 64;
+const BAND_BYTES: u64 = 64 << 10;
+
+fn bands() -> Bands {
+    let member = |role, first_sector, sectors| Member {
+        id: [1; 16],
+        role,
+        first_sector,
+        sectors,
+        size_bytes: 1 << 30,
+        data_offset_bytes: 0,
+    };
+    let of_bands = u64::from(BANDS) * BAND_BYTES / 512;
+    let extents = Extents::new(&[member(Role::Fast, 0, 800), member(Role::Capacity, 800, of_bands)], BAND_BYTES);
+    Bands::new(Vec::new(), Vec::new(), 0, BAND_BYTES, &extents)
+}
+
+fn stream(is_collected: bool, group: u8) -> Stream {
+    Stream { is_collected, group, class: ClassId(0) }
+}
+
+/// All that one kind gets, a block at a time, over several groups.
+fn take_all(bands: &mut Bands, is_collected: bool) -> u64 {
+    (0u64..).take_while(|at| bands.grant(stream(is_collected, (at % 5) as u8), 1).is_some()).count() as u64
+}
+
+/// Several bands were collected at once while hosts wrote. Hosts could open the bands that the collections counted on: each moved a
+/// part of its band, none was emptied, and no band was free any more. A pool four fifths full told its hosts that there was no space.
+#[test]
+fn regression_hosts_do_not_take_the_space_that_collections_in_progress_need() {
+    let mut bands = bands();
+    let of_band = u64::from(bands.data_blocks());
+    let needed = 7 * of_band + 3;
+    bands.keep_for_collection(needed);
+    let room = bands.room(false);
+    let taken = take_all(&mut bands, false);
+    assert!(taken <= room, "{taken} of {room}");
+    assert!(bands.room(true) >= needed, "{} of {needed}", bands.room(true));
+    assert!(take_all(&mut bands, true) >= needed, "whatever groups it is in");
+}
+
+#[test]
+fn one_band_is_kept_for_the_next_collection_at_any_time() {
+    let mut bands = bands();
+    take_all(&mut bands, false);
+    assert_eq!(bands.room(false), 0);
+    assert!(bands.room(true) >= u64::from(bands.data_blocks()));
+}
+
+#[test]
+fn what_collection_moves_and_what_hosts_write_share_no_band() {
+    let mut bands = bands();
+    for group in 0..12 {
+        for is_collected in [false, true] {
+            let grant = bands.grant(stream(is_collected, group), 3).unwrap();
+            assert_eq!(bands.get(grant.band).stream.is_collected, is_collected);
+        }
+    }
+}
