@@ -92,6 +92,11 @@ fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
     assert_eq!((&models["drives"][0]["role"], &models["drives"][1]["role"]), (&"fast".into(), &"capacity".into()));
     let host = models["pool"]["host_written_bytes"].as_u64().unwrap();
     assert!(host > 900 << 20 && written(0) > host && written(1) > 100 << 20, "{models}");
+    // The same over time: what is not in an interval that is over is in the last piece of one.
+    let intervals = models["pool"]["intervals"].as_array().unwrap();
+    let sum: u64 = intervals.iter().map(|interval| interval["host_written_bytes"].as_u64().unwrap()).sum();
+    let ends: Vec<f64> = intervals.iter().map(|interval| interval["end_s"].as_f64().unwrap()).collect();
+    assert!(sum <= host && 4 * sum > host && ends.is_sorted(), "{sum} of {host}: {ends:?}");
     // Endurance is the minimum over both tiers.
     let pool = |key: &str| models["pool"][key].as_f64().unwrap();
     let of_tier = |at: usize, share: &str| models["drives"][at]["pbw_pb"].as_f64().unwrap() / pool(share);

@@ -12,6 +12,7 @@ mod named;
 mod open;
 mod options;
 mod own_cost;
+mod pool_intervals;
 mod pool_queue;
 mod probe;
 mod safety;

@@ -81,7 +81,7 @@ impl Session {
     /// # Errors
     /// A name that is not understood, or a pool that cannot be opened.
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
-        let target = match VirtualTarget::open(name)? {
+        let target = match VirtualTarget::open(name, options.interval_ns)? {
             Some(target) => Measured::Virtual(target),
             None => Measured::Real(MeasureTarget::new(name)?),
         };

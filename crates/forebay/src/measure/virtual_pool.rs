@@ -5,6 +5,7 @@
 //! their ends as it would see a drive's. For what the engine computes stands a constant.
 
 use super::hint_book::HintBook;
+use super::pool_intervals::PoolIntervals;
 use super::pool_queue::{Ended, choose_disk, describe, split_name, unclean};
 use super::wear::{self, Role, Wear};
 use crate::config::{self, Config};
@@ -39,6 +40,7 @@ struct World {
     lines: Vec<Option<VecDeque<(u64, Ended)>>>,
     next_tick_ns: u64,
     done: Vec<Completion>,
+    intervals: PoolIntervals,
 }
 
 impl World {
@@ -69,6 +71,7 @@ impl World {
     fn turn(&mut self, now_ns: u64) -> bool {
         if self.next_tick_ns <= now_ns {
             self.next_tick_ns = now_ns + TICK_NS;
+            self.intervals.look(now_ns, &self.pool.engine);
         }
         self.clock.show(now_ns);
         self.pool.tick(now_ns);
@@ -125,11 +128,11 @@ fn host<'a>(models: &[&'a ModelUri]) -> Result<&'a str> {
 
 impl VirtualPool {
     /// Makes the drives of `CONFIG` or `CONFIG?disk=NAME` and formats a pool on them; `None` where its tiers are no
-    /// models. The same configuration and seed give the same nanoseconds.
+    /// models. The same configuration and seed give the same nanoseconds. What it writes is noted once an interval.
     ///
     /// # Errors
     /// What could not be made, and why.
-    pub fn open(text: &str, seed: u64) -> Result<Option<Self>> {
+    pub fn open(text: &str, seed: u64, interval_ns: u64) -> Result<Option<Self>> {
         let (file, disk) = split_name(text);
         let config = config::load(Path::new(file))?;
         let models = models(&config);
@@ -162,6 +165,7 @@ impl VirtualPool {
             "what is written to the drives is held in memory, without a limit of its own".to_owned(),
         ];
         let next_tick_ns = clock.now_ns() + TICK_NS;
+        let intervals = PoolIntervals::new(interval_ns, clock.now_ns(), &engine);
         let pool = Pool::new(engine, devices);
         let world = World {
             pool,
@@ -170,6 +174,7 @@ impl VirtualPool {
             lines: Vec::new(),
             next_tick_ns,
             done: Vec::new(),
+            intervals,
         };
         let (world, random) = (Arc::new(Mutex::new(world)), Mutex::new(random));
         Ok(Some(Self {
@@ -213,7 +218,9 @@ impl VirtualPool {
 
     /// What its drives and the pool have counted up to now.
     pub fn wear(&self) -> Wear {
-        let pool = wear::PoolState::of(&lock(&self.world).pool.engine);
+        let world = lock(&self.world);
+        let pool = wear::PoolState::of(&world.pool.engine, world.intervals.rows());
+        drop(world);
         let drives = self.drives.iter().map(|(role, drive)| wear::DriveState::of(*role, drive)).collect();
         Wear { drives, pool: Some(pool) }
     }

@@ -26,13 +26,14 @@ pub enum VirtualTarget {
 }
 
 impl VirtualTarget {
-    /// Makes the target of a name; `None` where it lives in real time, or where there is none of this name.
+    /// Makes the target of a name; `None` where it lives in real time, or where there is none of this name. A pool is
+    /// looked at once an interval.
     ///
     /// # Errors
     /// What could not be made, and why.
-    pub fn open(name: &str) -> Result<Option<Self>> {
+    pub fn open(name: &str, interval_ns: u64) -> Result<Option<Self>> {
         if let Some(config) = name.strip_prefix("pool:") {
-            return Ok(VirtualPool::open(config, MODEL_SEED)?.map(|pool| Self::Pool(Box::new(pool))));
+            return Ok(VirtualPool::open(config, MODEL_SEED, interval_ns)?.map(|pool| Self::Pool(Box::new(pool))));
         }
         match name.parse() {
             Ok(Target::Model(uri)) => Ok(Some(Self::Drive(Box::new(ModelSource::new(&uri, MODEL_SEED)?)))),

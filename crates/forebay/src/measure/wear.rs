@@ -1,6 +1,7 @@
 //! What modelled drives were written, and how long they last at that: of a drive its write amplification and life, of a
 //! pool what its hosts may write until its first tier is worn.
 
+use super::pool_intervals::PoolInterval;
 use crate::output::{self, size};
 use crate::pool::{classes, lifetimes};
 use forebay_device::Drive;
@@ -89,25 +90,28 @@ pub struct PoolState {
     statistics: Vec<ClassStats>,
     /// Its lifetime groups at that moment, counted since its start.
     lifetimes: Value,
+    /// What was written in each interval up to that moment, or between two.
+    intervals: Vec<PoolInterval>,
 }
 
 impl PoolState {
-    /// As the engine tells it.
-    pub fn of(engine: &Engine) -> Self {
+    /// As the engine tells it, with the intervals that are over.
+    pub fn of(engine: &Engine, intervals: &[PoolInterval]) -> Self {
         let status = engine.status();
         let fast = FastTier {
             total_bytes: status.fast.total_bytes,
             used_bytes: status.fast.used_bytes,
             live_bytes: status.fast.live_bytes,
         };
-        let lifetimes = lifetimes::json(engine);
-        Self { fast, specs: engine.prism().table().classes().to_vec(), statistics: status.classes, lifetimes }
+        let (specs, lifetimes) = (engine.prism().table().classes().to_vec(), lifetimes::json(engine));
+        Self { fast, specs, statistics: status.classes, lifetimes, intervals: intervals.to_vec() }
     }
 
     fn since(&self, before: &Self) -> Self {
         let then = before.statistics.iter().copied().chain(std::iter::repeat(ClassStats::default()));
         let statistics = self.statistics.iter().zip(then).map(|(now, then)| now.since(&then)).collect();
-        Self { statistics, ..self.clone() }
+        let intervals = self.intervals.iter().skip(before.intervals.len()).copied().collect();
+        Self { statistics, intervals, ..self.clone() }
     }
 
     /// What its hosts wrote.
@@ -189,6 +193,7 @@ impl Wear {
                 "edpwd": finite(effective.map(|effective| effective.edpwd)),
                 "worn_first": effective.map(|effective| limit(effective.limit)),
                 "fast_tier": pool.fast.json(),
+                "intervals": pool.intervals.iter().copied().map(PoolInterval::json).collect::<Vec<_>>(),
                 "classes": classes::list(&pool.specs, &pool.statistics),
                 "lifetimes": pool.lifetimes,
             })

@@ -29,6 +29,12 @@ pub(crate) struct Situation {
 /// each waits for the capacity tier's latency.
 const CHANGES_MANY: usize = 16;
 
+/// Eighths of what was staged in a stretch that had to be destaged from which on staging is in vain, and those from which on it
+/// still is: what is staged meanwhile is little, and a stretch of it takes in the end of one before, so that a flood over a disk
+/// of ten times the tier, of which .9 has to be destaged, would be judged one way and the other in turns.
+const IN_VAIN_EIGHTHS: u64 = 7;
+const STILL_IN_VAIN_EIGHTHS: u64 = 6;
+
 /// Data in flight on the fast device, with that of the run to be placed, from which on a large run goes to the capacity tier
 /// where less is in flight: what an Optane-class drive moves in 300 us. The bandwidth of a flash drive is as high, so that
 /// what is large arrives there sooner.
@@ -50,11 +56,13 @@ pub(crate) struct Bypass {
 
 impl Bypass {
     /// `staged` and `destaged`: blocks since the start; `slots`: of the tier. Each stretch of a quarter of the tier is judged: where
-    /// as good as all is destaged, staging costs both tiers a write and the fast one a read, and saves nothing.
+    /// as good as all is destaged, staging costs both tiers a write and the fast one a read, and saves nothing. That is so until a
+    /// quarter dies there.
     pub fn learn(&mut self, staged: u64, destaged: u64, slots: u64) {
         let stretch = staged.saturating_sub(self.staged_before);
         if stretch > slots / 4 {
-            self.is_in_vain = 8 * destaged.saturating_sub(self.destaged_before) >= 7 * stretch;
+            let least = if self.is_in_vain { STILL_IN_VAIN_EIGHTHS } else { IN_VAIN_EIGHTHS };
+            self.is_in_vain = 8 * destaged.saturating_sub(self.destaged_before) >= least * stretch;
             (self.staged_before, self.destaged_before) = (staged, destaged);
         }
     }
@@ -118,8 +126,10 @@ mod tests {
         assert!(bypass.goes_to_fast_first(&Situation { place: Place::Fast, ..SITUATION }, 1));
         bypass.learn(3000, 1076, 4000);
         assert!(many(&mut bypass), "the next stretch is not over");
-        bypass.learn(3003, 1950, 4000);
-        assert!(!many(&mut bypass), "some die there again");
+        bypass.learn(3003, 1850, 4000);
+        assert!(many(&mut bypass), "a little less than 7 of 8 is not enough to come back");
+        bypass.learn(4004, 2600, 4000);
+        assert!(!many(&mut bypass), "a quarter dies there again");
     }
 
     #[test]

@@ -24,15 +24,15 @@ const READ_BLOCKS: u64 = 4;
 const READING_BLOCKS_MAX: usize = 4;
 const READING_IN_HASTE_BLOCKS_MAX: usize = 32;
 /// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself. Where
-/// hosts wait for bands, or are about to, it reads more at once.
-const COLLECTED_READ_BLOCKS: u64 = 16;
+/// hosts are held back to what collection gains, it reads more at once; sooner would cost them more than it gains, because
+/// their writes wait for the same dies.
+const COLLECTED_READ_BLOCKS: u64 = 64;
 const COLLECTING_BLOCKS_MAX: usize = 64;
 const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 256;
-/// Blocks from one source to the next that are read together within a band: what lies between is in memory, too, so at least
-/// half of what is read must be sources.
-const STEP_BLOCKS_MAX: u64 = 2;
-/// Free bands, the one that is kept for collection among them, down to which it makes haste.
-const HASTE_BANDS: usize = 2;
+/// Blocks from one source to the next that are read together within a band: a page of flash is read whole for any block of it,
+/// and again for each read that ends within it. What lies between is in memory, too, so at least half of what is read must be
+/// sources.
+const STEP_BLOCKS_MAX: u64 = 4;
 
 pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
@@ -43,7 +43,8 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     let mut runs: Vec<Vec<u32>> = Vec::new();
     let (mut start, mut last) = (u64::MAX, u64::MAX);
     for (source, at) in sources {
-        let follows = start != u64::MAX && reads_together(rooms, start, last, source);
+        let sources_before = runs.last().map_or(0, Vec::len) as u64;
+        let follows = start != u64::MAX && reads_together(rooms, (start, last, sources_before), source);
         last = source;
         match runs.last_mut().filter(|_| follows) {
             Some(run) => run.push(at),
@@ -62,9 +63,9 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     part_done(rooms, id)
 }
 
-/// Whether a source is read together with those from `start` to `last`: on the fast tier where it follows the last, within
-/// a band also with little between, because a flash drive reads pages of several blocks whole.
-fn reads_together(rooms: &Moving<'_>, start: u64, last: u64, source: u64) -> bool {
+/// Whether a source is read together with so many from `start` to `last`: on the fast tier where it follows the last, within a
+/// band also with some between, because a flash drive reads pages of several blocks whole.
+fn reads_together(rooms: &Moving<'_>, (start, last, sources): (u64, u64, u64), source: u64) -> bool {
     let (span, step) = ((source - start) / BLOCK_SECTORS, (source - last) / BLOCK_SECTORS);
     let is_fast = rooms.setup.extents.is_fast(start);
     let most = if is_fast { READ_BLOCKS } else { COLLECTED_READ_BLOCKS };
@@ -72,7 +73,12 @@ fn reads_together(rooms: &Moving<'_>, start: u64, last: u64, source: u64) -> boo
         return false;
     }
     let band = |location| rooms.setup.extents.band(location).map(|(band, _)| band);
-    step == 1 || step <= STEP_BLOCKS_MAX && band(source).is_some() && band(source) == band(start)
+    step == 1 || is_dense(span, step, sources) && band(source).is_some() && band(source) == band(start)
+}
+
+/// Whether another source, so many blocks behind the first and the last of those before it, leaves at least half of what is read sources.
+fn is_dense(span: u64, step: u64, sources_before: u64) -> bool {
+    step <= STEP_BLOCKS_MAX && 2 * (sources_before + 1) > span
 }
 
 /// Place of the first of some candidates, and blocks from there to the end of the last: they are in the order of places.
@@ -87,7 +93,7 @@ fn span(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> (u64, usize) {
 
 /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
 fn send_reads(rooms: &mut Moving<'_>, id: u32) {
-    let lacks_bands = rooms.space.bands.free_count() <= HASTE_BANDS || rooms.space.pace.is_closed();
+    let lacks_bands = rooms.space.pace.is_closed();
     let wanted = due::free_slots_wanted(rooms.setup, rooms.space, rooms.migrate);
     let lacks_slots = rooms.space.data_slots_free() < wanted.div_ceil(2);
     loop {
@@ -339,4 +345,33 @@ fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         }
     }
     part_done(rooms, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lengths of the reads of blocks at these places within one band.
+    fn reads(places: &[u64]) -> Vec<u64> {
+        let (mut lengths, mut start, mut last, mut sources) = (Vec::new(), places[0], places[0], 1);
+        for &place in &places[1..] {
+            let (span, step) = (place - start, place - last);
+            if step != 1 && !is_dense(span, step, sources) {
+                lengths.push(last - start + 1);
+                (start, sources) = (place, 0);
+            }
+            sources += 1;
+            last = place;
+        }
+        lengths.push(last - start + 1);
+        lengths
+    }
+
+    #[test]
+    fn a_band_in_which_half_lives_is_read_in_few_pieces_of_which_half_is_of_use() {
+        assert_eq!(reads(&[0, 2, 4, 6]), [7], "each second block");
+        assert_eq!(reads(&[0, 1, 2, 6, 7]), [8], "a gap of three after as many sources");
+        assert_eq!(reads(&[0, 4, 8]), [1, 1, 1], "a quarter lives: nothing is read in vain");
+        assert_eq!(reads(&[0, 1, 2, 3, 4, 9]), [5, 1], "a page lies between");
+    }
 }
