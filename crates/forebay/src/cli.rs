@@ -40,7 +40,7 @@ pub enum Verb {
 Builds a pool over two files in a temporary directory, drives a database-shaped load through NBD, kills the server in
 the middle while its devices hold unflushed writes, recovers, and checks every flushed byte. Exit 1 if one is wrong.")]
     Demo(DemoOptions),
-    /// Formats the pool that CONFIG describes; refuses where anything lies on its devices
+    /// Formats the pool that CONFIG describes; refuses where anything lies on its devices, known or not
     #[command(after_help = "Example:
   truncate -s 1G fast.img && truncate -s 8G capacity.img
   forebay create pool.toml
@@ -49,7 +49,7 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
     Create {
         /// Configuration file
         config: PathBuf,
-        /// Format although signatures were found; what they are is still listed
+        /// Format although something was found; what it is is still listed
         #[arg(long)]
         destroy_data: bool,
     },
@@ -131,7 +131,7 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
   forebay disk pool.toml list
   forebay disk pool.toml add logs 4GiB --export
   forebay disk pool.toml resize db 128GiB
-  forebay disk pool.toml remove logs --destroy-data")]
+  forebay disk pool.toml remove logs --destroy-data logs")]
     Disk {
         /// Configuration file
         config: PathBuf,
@@ -167,7 +167,8 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
 
 JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after
 --target do: they have one dash, ours two; #1 never selects a disk. Without anything: 4 KiB random reads, depth 1, 10 s.
-A load that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+A load that writes needs --destroy-data on a block device, on a file that is not empty (all zeros, or written by bench alone),
+and wherever something is recognised on the target.
 --records and --parquet without a target convert the records of an earlier run, also of one that was killed.
 Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
 Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]
@@ -181,7 +182,7 @@ Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing 
 
 TRACE is a file in any format that `analyze` reads; it is read twice: what does not fit the target is reported before anything runs.
 At recorded times the latency of an I/O counts from its recorded time, and the drift from the times is reported.
-A replay that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+A replay that writes needs --destroy-data on a block device, on a file that is not empty, and wherever something is recognised.
 Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os failed; 2: it could not be done.")]
     Replay(Box<crate::verbs::ReplayOptions>),
     /// Holds a drive to its spec sheet: measured beside promised, pass, fail or too few samples
@@ -191,7 +192,7 @@ Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os f
   forebay check my-drive.toml --target /dev/nvme0n1 --destroy-data --runtime 60s
 
 SPEC is a file (docs/check.md) or one of the sheets that are built in. Promises of writes need --destroy-data on a block
-device. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
+device and on a file that is not empty. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
     Check(CheckOptions),
     /// Lists the SSDs and hosts that can be modelled
     #[command(after_help = "Example:
@@ -354,14 +355,14 @@ pub enum DiskAction {
         #[arg(long)]
         export: bool,
     },
-    /// Discards a disk's data and removes it
-    #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data")]
+    /// Discards a disk's data and removes it, unless clients are connected to it or evidence is attached
+    #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data logs")]
     Remove {
         /// Name of the disk
         name: String,
-        /// Needed: all data of the disk is lost
-        #[arg(long)]
-        destroy_data: bool,
+        /// Needed, with the disk's name a second time: all its data is lost
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+        destroy_data: Option<String>,
     },
     /// Changes the size of a disk; shrinking needs its end to be discarded
     #[command(after_help = "Example:\n  forebay disk pool.toml resize db 128GiB")]

@@ -4,6 +4,7 @@
 mod cli;
 mod cli_record;
 mod config;
+mod contents;
 mod control;
 mod daemon;
 mod demo;

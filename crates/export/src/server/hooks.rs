@@ -2,7 +2,8 @@
 
 use crate::exports::Exports;
 use crate::nbd::session::SessionStats;
-use crate::server::connection::CloseReason;
+use crate::server::connection::{CloseReason, Peer};
+use crate::server::connections::Connections;
 
 /// A descriptor whose events hooks want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,7 @@ pub struct ServerStats {
 pub struct ServerControl<'a> {
     pub(super) exports: &'a mut Exports,
     pub(super) stop: &'a mut bool,
+    pub(super) connections: &'a Connections,
     pub(super) stats: ServerStats,
 }
 
@@ -72,6 +74,12 @@ impl ServerControl<'_> {
     /// The exports, to look at or to change; changes count from the next message of a client on.
     pub fn exports(&mut self) -> &mut Exports {
         self.exports
+    }
+
+    /// Who is connected to an export now.
+    pub fn clients(&self, export: u16) -> impl Iterator<Item = Peer> {
+        let all = self.connections.iter().map(|(_, connection)| connection);
+        all.filter(move |c| c.socket.is_some() && c.session.export() == Some(export)).map(|c| c.peer())
     }
 
     /// Stops the server cleanly: no new connections, what is in flight is answered, a flush, end.

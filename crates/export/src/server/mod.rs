@@ -14,6 +14,6 @@ mod spin;
 
 pub use address::{AddressError, Listen};
 pub use config::{ServerConfig, ServerError};
-pub use connection::CloseReason;
+pub use connection::{CloseReason, Peer};
 pub use hooks::{Hooks, Interest, NoHooks, ServerControl, ServerStats};
 pub use reactor::Reactor;

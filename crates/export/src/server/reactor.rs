@@ -172,7 +172,12 @@ impl Reactor {
     fn tick<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         run.backend.tick(run.now_ns);
         self.refresh_stats();
-        let mut control = ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+        let mut control = ServerControl {
+            exports: &mut self.exports,
+            stop: &mut self.stop_asked,
+            connections: &self.connections,
+            stats: self.stats,
+        };
         run.hooks.tick(run.now_ns, run.backend, &mut control);
         self.watch_foreign(run);
         for index in self.connections.indices() {
@@ -248,8 +253,12 @@ impl Reactor {
             Source::Backend => {}
             Source::Hook(fd) => {
                 self.refresh_stats();
-                let mut control =
-                    ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+                let mut control = ServerControl {
+                    exports: &mut self.exports,
+                    stop: &mut self.stop_asked,
+                    connections: &self.connections,
+                    stats: self.stats,
+                };
                 run.hooks.ready(fd, run.backend, &mut control);
                 self.watch_foreign(run);
             }

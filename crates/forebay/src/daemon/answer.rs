@@ -154,9 +154,10 @@ impl Answerer {
                 json!({ "disks": disks(backend) })
             }
             Question::DiskRemove { name } => {
-                info!("disk {name} is being discarded and removed");
                 let answer = json!({ "removed": name });
-                return Job::remove_disk(client, &name, backend, server, answer, now_ns);
+                let job = Job::remove_disk(client, &name, backend, server, answer, now_ns)?;
+                info!("disk {name} is being discarded and removed");
+                return Ok(job);
             }
             Question::Status
             | Question::ClassList

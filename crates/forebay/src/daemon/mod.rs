@@ -6,5 +6,6 @@ mod hooks;
 mod jobs;
 mod run;
 mod snapshot;
+mod users;
 
 pub use run::{STOP_WITH_PARENT, serve};

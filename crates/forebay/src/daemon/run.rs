@@ -50,6 +50,9 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         pool::format(config, &mut devices, &mut pool::Ids::Random)?;
         info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
     }
+    if opening == Opening::Recover {
+        pool::backing_notes(config).iter().for_each(|note| warn!("{note}"));
+    }
     let control = control_path(config, file)?;
     let (listener, _socket) = listen_control(&control)?;
     let started = Instant::now();

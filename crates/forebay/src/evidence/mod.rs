@@ -115,6 +115,11 @@ impl Evidence {
         gone.into_iter().map(Source::end).count()
     }
 
+    /// The sources of a disk.
+    pub fn wanted(&self, disk: DiskId) -> Vec<&Wanted> {
+        self.sources.iter().filter(|source| source.disk == disk).map(|source| &source.wanted).collect()
+    }
+
     /// A disk has another size now.
     pub fn resized(&mut self, disk: DiskId, disk_size_bytes: u64) {
         let sources = self.sources.iter_mut().filter(|source| source.disk == disk);

@@ -15,6 +15,7 @@ mod own_cost;
 mod pool_queue;
 mod probe;
 mod safety;
+mod scratch;
 mod session;
 pub mod signals;
 mod table;
