@@ -53,7 +53,7 @@ impl Shortage {
         } else {
             format!(
                 "{paths} {is} sparse: {missing} {is} not allocated; {its} file system has {free} free, which others may use up. Writes to \
-                 the pool fail then; `fallocate -l SIZE PATH` before `create` keeps the space"
+                 the pool fail then; `fallocate -l SIZE PATH` allocates it"
             )
         }
     }

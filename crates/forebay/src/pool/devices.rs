@@ -31,7 +31,9 @@ fn refuse_one_file_twice(config: &Config) -> Result<()> {
             false => (false, metadata.dev(), metadata.ino()),
         };
         if let Some((other, _)) = seen.iter().find(|(_, known)| *known == identity) {
-            bail!("targets {other} and {target} are one and the same device: a pool needs a device of its own for each member");
+            bail!(
+                "targets {other} and {target} are one and the same device: a pool needs a device of its own for each member"
+            );
         }
         seen.push((target, identity));
     }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::contents;
 use crate::output::chain;
 use anyhow::anyhow;
-use forebay_device::OpenMode;
+use forebay_device::{OpenError as OpenedError, OpenMode};
 use forebay_volume::Devices;
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::{Role, Superblock};
@@ -34,7 +34,13 @@ pub fn explain_unopened(config: &Config, error: anyhow::Error) -> anyhow::Error 
     let members = targets.iter().enumerate().map(|(at, target)| {
         let state = match open_target(target, OpenMode::ReadOnly) {
             Ok(device) => state_of(&mut Devices::new(vec![device]), 0),
-            Err(error) => State::Unopened(chain(&error)),
+            Err(error) => State::Unopened(match error.downcast_ref::<OpenedError>() {
+                // Its advice is for those who make a pool.
+                Some(OpenedError::TooSmall { path, size_bytes }) => {
+                    format!("{} has only {size_bytes} bytes", path.display())
+                }
+                _ => chain(&error),
+            }),
         };
         Member { target: target.to_string(), role: role_of(config, at), state }
     });

@@ -25,10 +25,11 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             file.display()
         );
     }
-    let mut devices = pool::open_devices(&config, OpenMode::ReadWrite).map_err(|error| match pool::is_absent(&error) {
-        true => anyhow!("{error}; for a pool over files make it first: truncate -s 1G PATH"),
-        false => error,
-    })?;
+    let mut devices =
+        pool::open_devices(&config, OpenMode::ReadWrite).map_err(|error| match pool::is_absent(&error) {
+            true => anyhow!("{error}; for a pool over files make it first: truncate -s 1G PATH"),
+            false => error,
+        })?;
     let found = what_would_be_lost(&mut devices)?;
     if !found.is_empty() {
         let list = found.join("\n  ");

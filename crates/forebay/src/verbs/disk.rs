@@ -27,7 +27,9 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         DiskAction::Remove { name, destroy_data } => {
             let again = format!("--destroy-data {name}");
             match destroy_data.as_deref() {
-                None => bail!("removing disk {name:?} loses all its data for ever: repeat with `{again}` if that is meant"),
+                None => {
+                    bail!("removing disk {name:?} loses all its data for ever: repeat with `{again}` if that is meant")
+                }
                 Some("") => bail!(
                     "removing disk {name:?} loses all its data for ever: name it a second time, `{again}`, if that is meant"
                 ),
