@@ -21,6 +21,7 @@ pub mod signature;
 pub mod target;
 pub mod virtual_device;
 pub mod volatile;
+pub mod watched;
 
 pub use emulated::EmulatedDevice;
 pub use faulty::FaultyDevice;
@@ -35,3 +36,4 @@ pub use signature::{Signature, detect, first_content};
 pub use target::{BoxedDevice, Target, TargetError, open};
 pub use virtual_device::{Drive, VirtualDevice};
 pub use volatile::VolatileDevice;
+pub use watched::{DeviceCounts, KindCounts, WatchedCounts, WatchedDevice};

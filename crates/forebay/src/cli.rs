@@ -1,6 +1,7 @@
 //! Verbs and options. Every verb has an example in its help.
 
-use crate::config::Place;
+use crate::arguments::DEFAULT_CONFIG;
+use crate::config::{Place, parse_share};
 use crate::measure::BenchOptions;
 use crate::output::Format;
 use crate::verbs::{AnalyzeOptions, ConvertOptions, EvidenceAction, SizeOptions};
@@ -62,9 +63,11 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
 journal had changed may show an older state. Copy what can be saved, then restore from a backup.
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
 without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`.
-A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
+A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
+restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Read only, in spite of a damaged journal; may show older data
         #[arg(long)]
@@ -81,6 +84,7 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
   forebay status pool.toml --output json | jq '.classes[] | {name, alpha, beta}'")]
     Status {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
     /// The status, refreshed until Ctrl-C
@@ -89,6 +93,7 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
   forebay top pool.toml --count 1")]
     Top {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Seconds between two looks
         #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
@@ -97,9 +102,10 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
-    /// Classes of a running pool: list, change, import
+    /// Classes of a running pool: list, add, change, import
     #[command(after_help = "Example:
   forebay class pool.toml list
+  forebay class pool.toml add wal --place fast --match 'path:**/pg_wal/**'
   forebay class pool.toml set log --place fast --share 0.25
   forebay class pool.toml import ioclass-config.csv
 
@@ -150,6 +156,7 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
   forebay verify pool.toml && echo sound")]
     Verify {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Checks what the capacity tier holds alone
         #[arg(long)]
@@ -235,13 +242,14 @@ written over bytes occupied; T temporary, M metadata, L log, H hot, X for the ca
 Rows of the analysis are pinned in the order of their beta, the rest is staged in what is left. The knee is where more space
 begins to buy little.")]
     Size(SizeOptions),
-    /// A trace in another format: Parquet, fio's log, blktrace's binary
+    /// A trace in another format: Parquet, fio's log, blktrace's binary, CSV
     #[command(after_help = "Example:
   forebay convert trace.vscsi.gz trace.parquet
-  forebay convert rocksdb:?scale=0.001 rocksdb.log --to-format fio-log
+  forebay convert rocksdb:?scale=0.001 rocksdb.log
+  forebay convert trace.fbr trace.csv
   forebay convert trace.csv.gz fleet --to-format parquet-by-volume
 
-Formats that are read are in docs/traces.md; they are found out from the contents.")]
+Formats that are read are in docs/traces.md; they are found out from the contents. What is written follows the file's extension.")]
     Convert(ConvertOptions),
     /// Records what a block device is really asked to do: every request with its time, depth, hint, file and process
     #[command(after_help = "Example:
@@ -318,8 +326,8 @@ pub enum ClassAction {
         /// Where its writes go
         #[arg(long, value_enum)]
         place: Option<Place>,
-        /// Share of the fast tier that it may hold, 0.0 to 1.0
-        #[arg(long)]
+        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        #[arg(long, value_parser = parse_share)]
         share: Option<f64>,
         /// Rules with smaller numbers are tried first
         #[arg(long)]
@@ -330,6 +338,26 @@ pub enum ClassAction {
         /// A rule, in place of the old ones; may be given several times
         #[arg(long = "match", value_name = "RULE")]
         rules: Option<Vec<String>>,
+    },
+    /// Adds a class
+    #[command(
+        after_help = "Example:\n  forebay class pool.toml add wal --place fast --share 25% --match 'path:**/pg_wal/**'"
+    )]
+    Add {
+        /// Name of the class
+        name: String,
+        /// Where its writes go
+        #[arg(long, value_enum)]
+        place: Place,
+        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        #[arg(long, value_parser = parse_share, default_value = "100%")]
+        share: f64,
+        /// Rules with smaller numbers are tried first
+        #[arg(long, default_value_t = 100)]
+        priority: u16,
+        /// A rule; one that holds suffices, and without any only exports with `class` use it
+        #[arg(long = "match", value_name = "RULE")]
+        rules: Vec<String>,
     },
     /// Reads an Open CAS io-class file
     #[command(after_help = "Example:\n  forebay class pool.toml import /etc/opencas/ioclass-config.csv")]

@@ -54,6 +54,16 @@ pub enum Peer {
     Unknown,
 }
 
+/// Who is at the other end of a socket.
+pub fn peer(socket: &OwnedFd) -> Peer {
+    let address = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
+    match (address, socket_peercred(socket)) {
+        (Some(address), _) => Peer::Address(address),
+        (None, Ok(credentials)) => Peer::Process(credentials.pid.as_raw_nonzero().get()),
+        (None, Err(_)) => Peer::Unknown,
+    }
+}
+
 /// A connection. After its socket is closed it stays until its last request came back from the backend, so that
 /// no token is ever taken for another's.
 #[derive(Debug)]
@@ -101,13 +111,7 @@ impl Connection {
 
     /// Who is at the other end.
     pub fn peer(&self) -> Peer {
-        let Some(socket) = &self.socket else { return Peer::Unknown };
-        let address = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
-        match (address, socket_peercred(socket)) {
-            (Some(address), _) => Peer::Address(address),
-            (None, Ok(credentials)) => Peer::Process(credentials.pid.as_raw_nonzero().get()),
-            (None, Err(_)) => Peer::Unknown,
-        }
+        self.socket.as_ref().map_or(Peer::Unknown, peer)
     }
 
     /// How many times [`Connection::receive`] may be called in a turn.

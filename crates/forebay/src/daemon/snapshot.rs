@@ -1,6 +1,7 @@
 //! What `status` tells, as JSON.
 
 use crate::pool::{Left, PoolBackend, classes, stays};
+use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Listen, ServerControl};
 use forebay_volume::engine::{Counters, TierStatus};
 use forebay_volume::layout::format_id;
@@ -26,6 +27,22 @@ pub struct Fixed {
     pub started_ns: u64,
     /// Where the pool is not whole.
     pub left: Option<Left>,
+    /// What the devices were asked, by name.
+    pub devices: Vec<(String, WatchedCounts)>,
+}
+
+/// What a device was asked since the start, and what it failed.
+fn device(name: &str, counts: &DeviceCounts) -> Value {
+    let kind = |kind: KindCounts| json!({ "requests": kind.requests, "bytes": kind.bytes, "busy_ns": kind.busy_ns });
+    json!({
+        "name": name,
+        "reads": kind(counts.reads),
+        "writes": kind(counts.writes),
+        "flushes": kind(counts.flushes),
+        "discards": kind(counts.discards),
+        "errors": counts.errors,
+        "last_error": counts.last_error.as_ref().map(ToString::to_string),
+    })
 }
 
 /// What is left of a pool that is not whole.
@@ -73,6 +90,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         },
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
+        "devices": fixed.devices.iter().map(|(name, counts)| device(name, &counts.now())).collect::<Vec<_>>(),
         "bands": { "free": status.free_bands, "total": status.bands },
         "classes": classes::json(&backend.pool.engine),
         "stays": stays::json(engine),

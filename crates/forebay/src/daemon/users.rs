@@ -17,7 +17,8 @@ pub fn of_disk(exports: &[(u16, String)], evidence: &[&Wanted], server: &ServerC
             named.push(format!("{more} more"));
         }
         (!peers.is_empty()).then(|| {
-            let count = if peers.len() == 1 { "a client is".to_owned() } else { format!("{} clients are", peers.len()) };
+            let count =
+                if peers.len() == 1 { "a client is".to_owned() } else { format!("{} clients are", peers.len()) };
             format!("{count} connected to export {name:?} ({}): unmount and disconnect first", named.join(", "))
         })
     });
