@@ -65,7 +65,7 @@ impl Reloader {
     ) {
         let mut outcome = Outcome::default();
         self.classes(&new, backend, &mut outcome);
-        self.limits(&new, server, watch, &mut outcome);
+        self.limits(&new, server, (fixed, watch), &mut outcome);
         self.end_exports(&new, server, &mut outcome);
         self.begin_exports(&new, backend, server, fixed, &mut outcome);
         self.evidence(&new, backend, server, &mut outcome);
@@ -120,7 +120,13 @@ impl Reloader {
         outcome.done.push(format!("classes {names} were changed"));
     }
 
-    fn limits(&self, new: &Config, server: &mut ServerControl<'_>, watch: &mut Watch, outcome: &mut Outcome) {
+    fn limits(
+        &self,
+        new: &Config,
+        server: &mut ServerControl<'_>,
+        (fixed, watch): (&mut Fixed, &mut Watch),
+        outcome: &mut Outcome,
+    ) {
         let (before, now) = (&self.config, new);
         if before.connections_max() != now.connections_max() {
             match server.set_connections_max(now.connections_max()) {
@@ -134,6 +140,7 @@ impl Reloader {
         }
         if before.log.limits() != now.log.limits() {
             watch.set_limits(now.log.limits());
+            fixed.limits = now.log.limits();
             outcome.done.push("thresholds of the log were changed".to_owned());
         }
     }

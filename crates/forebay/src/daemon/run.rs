@@ -130,6 +130,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         memory_limit_bytes: config.memory.limit.0,
         started_ns: pool::now_ns(),
         left,
+        limits: config.log.limits(),
         devices: watched.clone(),
     };
     let label = fixed.left.as_ref().map(|left| left.label.clone());

@@ -55,8 +55,9 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         .iter()
         .map(|disk| {
             let name = disk["name"].as_str().unwrap_or("-").to_owned();
-            vec![name, disk["id"].to_string(), output::size(disk["size_bytes"].as_u64().unwrap_or(0))]
+            let size = |key: &str| disk[key].as_u64().map_or_else(|| "-".to_owned(), output::size);
+            vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max")]
         })
         .collect();
-    output::line(&output::table(&["DISK", "ID", "SIZE"], 1, &rows))
+    output::line(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST"], 1, &rows))
 }

@@ -54,8 +54,8 @@ impl<W: Write> CsvWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Format, from_reader};
     use crate::Op;
+    use crate::format::{Format, from_reader};
     use std::path::Path;
 
     #[test]
