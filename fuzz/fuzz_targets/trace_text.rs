@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use std::io::Cursor;
 use std::path::Path;
 
-const FORMATS: [Format; 10] = [
+const FORMATS: [Format; 11] = [
     Format::Msr,
     Format::Alibaba,
     Format::Tencent,
@@ -21,6 +21,7 @@ const FORMATS: [Format; 10] = [
     Format::Biosnoop,
     Format::Iotrace,
     Format::Blkparse,
+    Format::Csv,
 ];
 
 fuzz_target!(|input: &[u8]| {

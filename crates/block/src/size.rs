@@ -9,6 +9,16 @@ pub enum SizeError {
         /// What was written.
         text: String,
     },
+    /// A unit that tools disagree about.
+    #[error("{text:?} may mean {number}{letter}iB (powers of 1024) or {number}{letter}B (powers of 1000): write which")]
+    Ambiguous {
+        /// What was written.
+        text: String,
+        /// The number in it.
+        number: String,
+        /// K, M, G, T or P.
+        letter: char,
+    },
     /// More than 2^64 - 1 bytes.
     #[error("{text:?} is more than 2^64 - 1 bytes")]
     TooLarge {
@@ -43,12 +53,25 @@ const FACTORS: [(&str, u64); 12] = [
 /// [`SizeError`], naming the text.
 pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
     with_units(text, &FACTORS).map_err(|error| {
-        let text = text.chars().take(SHOWN_CHARS).collect();
+        let ambiguous = ambiguous(text);
+        let text: String = text.chars().take(SHOWN_CHARS).collect();
         match error {
-            UnitsError::Form => SizeError::Form { text },
+            UnitsError::Form => match ambiguous {
+                Some((number, letter)) => SizeError::Ambiguous { text, number, letter },
+                None => SizeError::Form { text },
+            },
             UnitsError::TooLarge => SizeError::TooLarge { text },
         }
     })
+}
+
+/// Number and unit of `4k`, `64M` and their like, which mean powers of 1024 to some tools and of 1000 to others.
+fn ambiguous(text: &str) -> Option<(String, char)> {
+    let trimmed = text.trim();
+    let letter = trimmed.chars().last()?.to_ascii_uppercase();
+    let number = trimmed.get(..trimmed.len() - 1)?.trim_end();
+    let is_number = !number.is_empty() && number.len() <= 20 && number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    ("KMGTP".contains(letter) && is_number).then(|| (number.to_owned(), letter))
 }
 
 /// Why a number with a unit was not understood.
@@ -108,6 +131,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_bare_letter_is_answered_with_both_units() {
+        let error = parse_size_bytes("4k").unwrap_err().to_string();
+        assert!(error.contains("4KiB") && error.contains("4KB"), "{error}");
+        assert!(matches!(parse_size_bytes("k"), Err(SizeError::Form { .. })));
+    }
+
+    #[test]
     fn reads_what_people_write() {
         for (text, bytes) in [
             ("0", 0),
@@ -138,9 +168,6 @@ mod tests {
             "64MB/s",
             "1.2.3GiB",
             "0x10",
-            "10G",
-            "4k",
-            "4K",
             "1.0000000000000GiB",
         ] {
             assert!(matches!(parse_size_bytes(text), Err(SizeError::Form { .. })), "{text}");

@@ -21,6 +21,7 @@ pub mod signature;
 pub mod target;
 pub mod virtual_device;
 pub mod volatile;
+pub mod watched;
 
 pub use emulated::EmulatedDevice;
 pub use faulty::FaultyDevice;
@@ -31,7 +32,8 @@ pub use null::NullDevice;
 pub use open_error::OpenError;
 pub use ram::RamDevice;
 pub use reorder::ReorderDevice;
-pub use signature::{Signature, detect};
+pub use signature::{Signature, detect, first_content};
 pub use target::{BoxedDevice, Target, TargetError, open};
 pub use virtual_device::{Drive, VirtualDevice};
 pub use volatile::VolatileDevice;
+pub use watched::{DeviceCounts, KindCounts, WatchedCounts, WatchedDevice};

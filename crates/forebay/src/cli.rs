@@ -1,6 +1,7 @@
 //! Verbs and options. Every verb has an example in its help.
 
-use crate::config::Place;
+use crate::arguments::DEFAULT_CONFIG;
+use crate::config::{Place, parse_share};
 use crate::measure::BenchOptions;
 use crate::output::Format;
 use crate::verbs::{AnalyzeOptions, ConvertOptions, EvidenceAction, SizeOptions};
@@ -40,7 +41,7 @@ pub enum Verb {
 Builds a pool over two files in a temporary directory, drives a database-shaped load through NBD, kills the server in
 the middle while its devices hold unflushed writes, recovers, and checks every flushed byte. Exit 1 if one is wrong.")]
     Demo(DemoOptions),
-    /// Formats the pool that CONFIG describes; refuses where anything lies on its devices
+    /// Formats the pool that CONFIG describes; refuses where anything lies on its devices, known or not
     #[command(after_help = "Example:
   truncate -s 1G fast.img && truncate -s 8G capacity.img
   forebay create pool.toml
@@ -49,7 +50,7 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
     Create {
         /// Configuration file
         config: PathBuf,
-        /// Format although signatures were found; what they are is still listed
+        /// Format although something was found; what it is is still listed
         #[arg(long)]
         destroy_data: bool,
     },
@@ -62,9 +63,11 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
 journal had changed may show an older state. Copy what can be saved, then restore from a backup.
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
 without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`.
-A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
+A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
+restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Read only, in spite of a damaged journal; may show older data
         #[arg(long)]
@@ -81,6 +84,7 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
   forebay status pool.toml --output json | jq '.classes[] | {name, alpha, beta}'")]
     Status {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
     /// The status, refreshed until Ctrl-C
@@ -89,6 +93,7 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
   forebay top pool.toml --count 1")]
     Top {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Seconds between two looks
         #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
@@ -97,9 +102,10 @@ A pool of ram: targets is formatted at each start. FOREBAY_LOG=debug logs more; 
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
-    /// Classes of a running pool: list, change, import
+    /// Classes of a running pool: list, add, change, import
     #[command(after_help = "Example:
   forebay class pool.toml list
+  forebay class pool.toml add wal --place fast --match 'path:**/pg_wal/**'
   forebay class pool.toml set log --place fast --share 0.25
   forebay class pool.toml import ioclass-config.csv
 
@@ -131,7 +137,7 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
   forebay disk pool.toml list
   forebay disk pool.toml add logs 4GiB --export
   forebay disk pool.toml resize db 128GiB
-  forebay disk pool.toml remove logs --destroy-data")]
+  forebay disk pool.toml remove logs --destroy-data logs")]
     Disk {
         /// Configuration file
         config: PathBuf,
@@ -150,6 +156,7 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
   forebay verify pool.toml && echo sound")]
     Verify {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Checks what the capacity tier holds alone
         #[arg(long)]
@@ -167,7 +174,8 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
 
 JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after
 --target do: they have one dash, ours two; #1 never selects a disk. Without anything: 4 KiB random reads, depth 1, 10 s.
-A load that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+A load that writes needs --destroy-data on a block device, on a file that is not empty (all zeros, or written by bench alone),
+and wherever something is recognised on the target.
 --records and --parquet without a target convert the records of an earlier run, also of one that was killed.
 Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
 Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]
@@ -181,7 +189,7 @@ Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing 
 
 TRACE is a file in any format that `analyze` reads; it is read twice: what does not fit the target is reported before anything runs.
 At recorded times the latency of an I/O counts from its recorded time, and the drift from the times is reported.
-A replay that writes needs --destroy-data on a block device, and wherever something is recognised on the target.
+A replay that writes needs --destroy-data on a block device, on a file that is not empty, and wherever something is recognised.
 Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os failed; 2: it could not be done.")]
     Replay(Box<crate::verbs::ReplayOptions>),
     /// Holds a drive to its spec sheet: measured beside promised, pass, fail or too few samples
@@ -191,7 +199,7 @@ Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os f
   forebay check my-drive.toml --target /dev/nvme0n1 --destroy-data --runtime 60s
 
 SPEC is a file (docs/check.md) or one of the sheets that are built in. Promises of writes need --destroy-data on a block
-device. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
+device and on a file that is not empty. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
     Check(CheckOptions),
     /// Lists the SSDs and hosts that can be modelled
     #[command(after_help = "Example:
@@ -234,13 +242,14 @@ written over bytes occupied; T temporary, M metadata, L log, H hot, X for the ca
 Rows of the analysis are pinned in the order of their beta, the rest is staged in what is left. The knee is where more space
 begins to buy little.")]
     Size(SizeOptions),
-    /// A trace in another format: Parquet, fio's log, blktrace's binary
+    /// A trace in another format: Parquet, fio's log, blktrace's binary, CSV
     #[command(after_help = "Example:
   forebay convert trace.vscsi.gz trace.parquet
-  forebay convert rocksdb:?scale=0.001 rocksdb.log --to-format fio-log
+  forebay convert rocksdb:?scale=0.001 rocksdb.log
+  forebay convert trace.fbr trace.csv
   forebay convert trace.csv.gz fleet --to-format parquet-by-volume
 
-Formats that are read are in docs/traces.md; they are found out from the contents.")]
+Formats that are read are in docs/traces.md; they are found out from the contents. What is written follows the file's extension.")]
     Convert(ConvertOptions),
     /// Records what a block device is really asked to do: every request with its time, depth, hint, file and process
     #[command(after_help = "Example:
@@ -317,8 +326,8 @@ pub enum ClassAction {
         /// Where its writes go
         #[arg(long, value_enum)]
         place: Option<Place>,
-        /// Share of the fast tier that it may hold, 0.0 to 1.0
-        #[arg(long)]
+        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        #[arg(long, value_parser = parse_share)]
         share: Option<f64>,
         /// Rules with smaller numbers are tried first
         #[arg(long)]
@@ -329,6 +338,26 @@ pub enum ClassAction {
         /// A rule, in place of the old ones; may be given several times
         #[arg(long = "match", value_name = "RULE")]
         rules: Option<Vec<String>>,
+    },
+    /// Adds a class
+    #[command(
+        after_help = "Example:\n  forebay class pool.toml add wal --place fast --share 25% --match 'path:**/pg_wal/**'"
+    )]
+    Add {
+        /// Name of the class
+        name: String,
+        /// Where its writes go
+        #[arg(long, value_enum)]
+        place: Place,
+        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        #[arg(long, value_parser = parse_share, default_value = "100%")]
+        share: f64,
+        /// Rules with smaller numbers are tried first
+        #[arg(long, default_value_t = 100)]
+        priority: u16,
+        /// A rule; one that holds suffices, and without any only exports with `class` use it
+        #[arg(long = "match", value_name = "RULE")]
+        rules: Vec<String>,
     },
     /// Reads an Open CAS io-class file
     #[command(after_help = "Example:\n  forebay class pool.toml import /etc/opencas/ioclass-config.csv")]
@@ -354,14 +383,14 @@ pub enum DiskAction {
         #[arg(long)]
         export: bool,
     },
-    /// Discards a disk's data and removes it
-    #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data")]
+    /// Discards a disk's data and removes it, unless clients are connected to it or evidence is attached
+    #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data logs")]
     Remove {
         /// Name of the disk
         name: String,
-        /// Needed: all data of the disk is lost
-        #[arg(long)]
-        destroy_data: bool,
+        /// Needed, with the disk's name a second time: all its data is lost
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+        destroy_data: Option<String>,
     },
     /// Changes the size of a disk; shrinking needs its end to be discarded
     #[command(after_help = "Example:\n  forebay disk pool.toml resize db 128GiB")]

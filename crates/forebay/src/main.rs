@@ -1,14 +1,17 @@
 //! The command line of Forebay: thin, each verb one file. Exit codes: 0 good, 1 a finding, 2 could not do it.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod cli;
 mod cli_record;
 mod config;
+mod contents;
 mod control;
 mod daemon;
 mod demo;
 mod evidence;
 mod finding;
+mod log;
 mod measure;
 mod output;
 mod pool;
@@ -19,10 +22,9 @@ mod write_amplification;
 
 use clap::Parser;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse_from(measure::rewrite(std::env::args_os())) {
+    let cli = match cli::Cli::try_parse_from(arguments::config_first(measure::rewrite(std::env::args_os()))) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; clap writes them to stdout.
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    start_log();
+    log::start();
     match verbs::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -42,15 +44,4 @@ fn main() -> ExitCode {
             ExitCode::from(if found { 1 } else { 2 })
         }
     }
-}
-
-/// Logs go to stderr; `FOREBAY_LOG` sets what is logged (`info` by default), as `RUST_LOG` does elsewhere.
-fn start_log() {
-    let filter = EnvFilter::try_from_env("FOREBAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(output::colours())
-        .with_target(false)
-        .init();
 }

@@ -81,6 +81,7 @@ fn sample(format: Format) -> Vec<u8> {
                  \"latency\":\"5\"}},\"device\":{{\"name\":\"sda\"}},\"file\":{{\"id\":\"7\",\"path\":\"\\/a\"}}}}\n"
             )
         }),
+        Format::Csv => [b"time_us,op,offset,size\n".to_vec(), lines(&|n| format!("{n}.5,write,{n},512\n"))].concat(),
         Format::Parquet | Format::Record => Vec::new(),
     }
 }

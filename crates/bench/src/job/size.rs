@@ -27,8 +27,14 @@ pub fn size_bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A sentence about the text.
 pub fn time_ns(text: &str) -> Result<u64, String> {
-    with_units(text, &TIME_UNITS)
-        .map_err(|_| format!("{} is not a time: write a number with ns, us, ms, s, min, h or d", quote(text)))
+    with_units(text, &TIME_UNITS).map_err(|_| match decimal(text.trim()) {
+        Some(_) => format!(
+            "{} is not a time without its unit: write {}s for seconds, or ns, us, ms, min, h, d",
+            quote(text),
+            text.trim()
+        ),
+        None => format!("{} is not a time: write a number with ns, us, ms, s, min, h or d", quote(text)),
+    })
 }
 
 /// A rate: I/Os a second of `10000` or `10000/s`, bytes a second of `100MiB/s`.

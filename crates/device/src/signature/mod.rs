@@ -5,10 +5,12 @@
 //! libblkid this looks for *any* trace: it does not verify checksums and does not let one finding hide another, because
 //! a false alarm costs a question and a miss costs data.
 
+mod content;
 mod places;
 mod probe;
 mod table;
 
+pub use content::first_content;
 pub use probe::Signature;
 
 use crate::blocking;

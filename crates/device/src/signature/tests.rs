@@ -66,6 +66,38 @@ fn places_that_depend_on_the_size_are_found() {
 }
 
 #[test]
+fn content_is_found_at_both_ends_and_in_between() {
+    let mut random = Random::new(5);
+    for size in [512, 4096, 1 << 20, (1 << 20) + 512, 3 << 20, 16 << 20] {
+        assert_eq!(first_content(&mut ImageDevice::new(Image::zeroed(size))).unwrap(), None, "{size}");
+        for at in [0, size / 2, size - 1].into_iter().chain((0..8).map(|_| random.next_u64() % size)) {
+            // Between the ends of a large device blocks are sampled: not each single byte is found.
+            if size > 4 << 20 && (1 << 20..size - (1 << 20)).contains(&at) {
+                continue;
+            }
+            let mut image = Image::zeroed(size);
+            image.write(at, &[7]);
+            assert_eq!(first_content(&mut ImageDevice::new(image)).unwrap(), Some(at), "{size}");
+        }
+    }
+    // What is worth keeping is more than a block: a fiftieth of the device anywhere is found.
+    for start in [2u64, 20, 47, 62] {
+        let mut image = Image::zeroed(64 << 20);
+        image.write(start << 20, &vec![7; 2 << 20]);
+        let found = first_content(&mut ImageDevice::new(image)).unwrap().unwrap();
+        assert!((start << 20..(start + 2) << 20).contains(&found), "{found}");
+    }
+}
+
+#[test]
+fn content_that_cannot_be_read_is_an_error() {
+    use crate::faulty::{Fault, FaultyDevice, Target};
+    let mut device = FaultyDevice::new(ImageDevice::new(Image::zeroed(SIZE)));
+    device.plan(Fault::range(Target::Reads, SIZE - 512..SIZE));
+    assert!(first_content(&mut device).is_err());
+}
+
+#[test]
 fn boot_sectors_are_distinguished() {
     let mut table = [0u8; 512];
     table[446 + 4] = 0x83;

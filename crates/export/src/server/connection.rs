@@ -4,8 +4,10 @@ use crate::nbd::error::ProtocolError;
 use crate::nbd::session::Session;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, getpeername};
 use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use thiserror::Error;
 
 /// Buffers gathered into one send.
@@ -39,6 +41,27 @@ pub enum CloseReason {
     /// The server stopped.
     #[error("the server stopped")]
     Stopped,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this machine, by a Unix socket.
+    Process(i32),
+    /// An address.
+    Address(SocketAddr),
+    /// The system does not tell, or the connection has ended.
+    Unknown,
+}
+
+/// Who is at the other end of a socket.
+pub fn peer(socket: &OwnedFd) -> Peer {
+    let address = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
+    match (address, socket_peercred(socket)) {
+        (Some(address), _) => Peer::Address(address),
+        (None, Ok(credentials)) => Peer::Process(credentials.pid.as_raw_nonzero().get()),
+        (None, Err(_)) => Peer::Unknown,
+    }
 }
 
 /// A connection. After its socket is closed it stays until its last request came back from the backend, so that
@@ -84,6 +107,11 @@ impl Connection {
             send_blocked: false,
             heard: true,
         }
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> Peer {
+        self.socket.as_ref().map_or(Peer::Unknown, peer)
     }
 
     /// How many times [`Connection::receive`] may be called in a turn.

@@ -1,19 +1,14 @@
 //! How the daemon around the server takes part in its loop: descriptors of its own, and changes while it runs.
 
+use super::config::{ServerConfig, ServerError};
+use super::interest::Interest;
+use super::listener::Listener;
+use super::poller::{Poller, Source};
 use crate::exports::Exports;
 use crate::nbd::session::SessionStats;
-use crate::server::connection::CloseReason;
-
-/// A descriptor whose events hooks want.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    /// The descriptor; stays open until it is no longer named by [`Hooks::watch`].
-    pub fd: i32,
-    /// Report when it can be read (hang-up and errors are always reported).
-    pub read: bool,
-    /// Tell when it can be written.
-    pub write: bool,
-}
+use crate::server::address::Listen;
+use crate::server::connection::{CloseReason, Peer};
+use crate::server::connections::Connections;
 
 /// Takes part in the loop, on the server's thread; no method may block. `B` is the backend, so that a control
 /// request can reach the pool.
@@ -27,9 +22,9 @@ pub trait Hooks<B> {
     /// About every 50 ms, with a monotonic time in nanoseconds.
     fn tick(&mut self, now_ns: u64, backend: &mut B, server: &mut ServerControl<'_>);
 
-    /// A connection ended; for the log.
-    fn closed(&mut self, reason: &CloseReason) {
-        let _ = reason;
+    /// The connection of this peer ended; for the log.
+    fn closed(&mut self, reason: &CloseReason, peer: Peer) {
+        let _ = (reason, peer);
     }
 }
 
@@ -65,6 +60,10 @@ pub struct ServerStats {
 pub struct ServerControl<'a> {
     pub(super) exports: &'a mut Exports,
     pub(super) stop: &'a mut bool,
+    pub(super) connections: &'a Connections,
+    pub(super) config: &'a mut ServerConfig,
+    pub(super) poller: &'a mut Poller,
+    pub(super) listeners: &'a mut Vec<Listener>,
     pub(super) stats: ServerStats,
 }
 
@@ -72,6 +71,36 @@ impl ServerControl<'_> {
     /// The exports, to look at or to change; changes count from the next message of a client on.
     pub fn exports(&mut self) -> &mut Exports {
         self.exports
+    }
+
+    /// Listens at one more address; returns it with the port chosen where 0 was asked for.
+    ///
+    /// # Errors
+    /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+    pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
+        listen(self.config, self.poller, self.listeners, address)
+    }
+
+    /// Takes so many connections at a time from now on; those that are there stay.
+    ///
+    /// # Errors
+    /// Where the number is out of range.
+    pub fn set_connections_max(&mut self, connections_max: u16) -> Result<(), ServerError> {
+        let config = ServerConfig { connections_max, ..*self.config };
+        config.check()?;
+        *self.config = config;
+        Ok(())
+    }
+
+    /// Looks for new requests so long before it sleeps, in nanoseconds.
+    pub fn set_poll_ns(&mut self, poll_ns: u64) {
+        self.config.poll_ns = poll_ns;
+    }
+
+    /// Who is connected to an export now.
+    pub fn clients(&self, export: u16) -> impl Iterator<Item = Peer> {
+        let all = self.connections.iter().map(|(_, connection)| connection);
+        all.filter(move |c| c.socket.is_some() && c.session.export() == Some(export)).map(|c| c.peer())
     }
 
     /// Stops the server cleanly: no new connections, what is in flight is answered, a flush, end.
@@ -84,4 +113,19 @@ impl ServerControl<'_> {
     pub fn stats(&self) -> ServerStats {
         self.stats
     }
+}
+
+/// Opens a listener and has it watched.
+pub(super) fn listen(
+    config: &ServerConfig,
+    poller: &mut Poller,
+    listeners: &mut Vec<Listener>,
+    address: &Listen,
+) -> Result<Listen, ServerError> {
+    let listener = Listener::open(address, config.allow_remote)?;
+    let index = listeners.len() as u16;
+    poller.add(&listener.socket, Source::Listener(index), true, false)?;
+    let bound = listener.address.clone();
+    listeners.push(listener);
+    Ok(bound)
 }

@@ -6,6 +6,7 @@ mod config;
 mod connection;
 mod connections;
 mod hooks;
+mod interest;
 mod listener;
 mod poller;
 mod reactor;
@@ -14,6 +15,7 @@ mod spin;
 
 pub use address::{AddressError, Listen};
 pub use config::{ServerConfig, ServerError};
-pub use connection::CloseReason;
-pub use hooks::{Hooks, Interest, NoHooks, ServerControl, ServerStats};
+pub use connection::{CloseReason, Peer};
+pub use hooks::{Hooks, NoHooks, ServerControl, ServerStats};
+pub use interest::Interest;
 pub use reactor::Reactor;

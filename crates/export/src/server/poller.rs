@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::config::ServerError;
-use super::hooks::Interest;
+use super::interest::Interest;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

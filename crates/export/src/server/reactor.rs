@@ -4,9 +4,9 @@
 
 use super::address::Listen;
 use super::config::{ServerConfig, ServerError};
-use super::connection::{CloseReason, Connection, Received};
+use super::connection::{CloseReason, Connection, Received, peer};
 use super::connections::Connections;
-use super::hooks::{Hooks, ServerControl, ServerStats};
+use super::hooks::{Hooks, ServerControl, ServerStats, listen};
 use super::listener::Listener;
 use super::poller::{DIRECT_MAX, Poller, Ready, Source};
 use super::shutdown::Shutdown;
@@ -94,12 +94,7 @@ impl Reactor {
     /// # Errors
     /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
-        let listener = Listener::open(address, self.config.allow_remote)?;
-        let index = self.listeners.len() as u16;
-        self.poller.add(&listener.socket, Source::Listener(index), true, false)?;
-        let bound = listener.address.clone();
-        self.listeners.push(listener);
-        Ok(bound)
+        listen(&self.config, &mut self.poller, &mut self.listeners, address)
     }
 
     /// Serves until a hook asks to stop; then stops accepting, finishes what is in flight, flushes every disk that
@@ -172,7 +167,7 @@ impl Reactor {
     fn tick<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         run.backend.tick(run.now_ns);
         self.refresh_stats();
-        let mut control = ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+        let mut control = self.control();
         run.hooks.tick(run.now_ns, run.backend, &mut control);
         self.watch_foreign(run);
         for index in self.connections.indices() {
@@ -224,6 +219,18 @@ impl Reactor {
         }
     }
 
+    fn control(&mut self) -> ServerControl<'_> {
+        ServerControl {
+            exports: &mut self.exports,
+            stop: &mut self.stop_asked,
+            connections: &self.connections,
+            config: &mut self.config,
+            poller: &mut self.poller,
+            listeners: &mut self.listeners,
+            stats: self.stats,
+        }
+    }
+
     fn refresh_stats(&mut self) {
         self.stats.connections = self.connections.open();
         self.stats.in_flight = self.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
@@ -248,8 +255,7 @@ impl Reactor {
             Source::Backend => {}
             Source::Hook(fd) => {
                 self.refresh_stats();
-                let mut control =
-                    ServerControl { exports: &mut self.exports, stop: &mut self.stop_asked, stats: self.stats };
+                let mut control = self.control();
                 run.hooks.ready(fd, run.backend, &mut control);
                 self.watch_foreign(run);
             }
@@ -402,6 +408,7 @@ impl Reactor {
         };
         // Fails only where it was never added.
         let _ = self.poller.remove(&socket, source);
+        let peer = peer(&socket);
         drop(socket);
         connection.session.abandon();
         let in_flight = connection.session.in_flight();
@@ -414,7 +421,7 @@ impl Reactor {
         if in_flight == 0 {
             self.connections.vacate(index);
         }
-        run.hooks.closed(&reason);
+        run.hooks.closed(&reason, peer);
     }
 
     fn stop_listening(&mut self) {

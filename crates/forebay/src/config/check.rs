@@ -34,6 +34,13 @@ impl Config {
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
         self.check_evidence()?;
+        let limits = self.log.limits();
+        ensure!(
+            0.0 < limits.nearly_full && limits.nearly_full <= limits.full && limits.full <= 1.0,
+            "log.nearly_full is {} and log.full {}: the first is at most the second, both between 0% and 100%",
+            limits.nearly_full,
+            limits.full
+        );
         if let Some(connections) = self.server.max_connections {
             ensure!(
                 (1..=16_384).contains(&connections),
@@ -202,6 +209,11 @@ impl Config {
     pub fn evidence_disk<'a>(&'a self, evidence: &'a super::Evidence) -> &'a str {
         let only = || self.disk.first().map_or("", |disk| disk.name.as_str());
         evidence.disk.as_deref().unwrap_or_else(only)
+    }
+
+    /// The name of an export.
+    pub fn export_name<'a>(&'a self, export: &'a super::Export) -> &'a str {
+        export.name.as_deref().unwrap_or_else(|| self.export_disk(export))
     }
 
     /// The disk that an export serves.

@@ -6,8 +6,8 @@ mod model;
 mod values;
 
 pub use load::{load, load_real};
-pub use model::{Config, Evidence, Export};
-pub use values::{Place, Size, place_name};
+pub use model::{Config, Evidence, Export, LogLimits, Server};
+pub use values::{Place, Size, parse_share, place_name};
 
 /// The JSON schema of the file.
 pub fn schema() -> schemars::Schema {

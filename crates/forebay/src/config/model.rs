@@ -1,10 +1,13 @@
 //! The sections and keys of the file.
 
-use super::values::{Grouping, Place, Poll, Size, TargetText};
+use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText};
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
+
+/// Connections at a time where the configuration does not say.
+const CONNECTIONS_DEFAULT: u16 = 64;
 
 /// A pool: its devices, its disks, where they are exported, and the classes that decide what lies where.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -36,6 +39,9 @@ pub struct Config {
     /// The server process.
     #[serde(default)]
     pub server: Server,
+    /// What the server logs, and from when on.
+    #[serde(default)]
+    pub log: Log,
 }
 
 /// `[pool]`
@@ -53,7 +59,7 @@ pub struct Pool {
 }
 
 /// `[[fast]]`
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fast {
     /// Path or URI of the device.
@@ -65,7 +71,7 @@ pub struct Fast {
 }
 
 /// `[[capacity]]`
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {
     /// Path or URI of the device.
@@ -113,7 +119,7 @@ impl Default for Memory {
 }
 
 /// `[[export]]`
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
     /// The disk; may be left out where there is only one.
@@ -156,6 +162,15 @@ impl Evidence {
     }
 }
 
+/// The forms of a share, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum ShareForms {
+    Number(f64),
+    Text(String),
+}
+
 /// `[[class]]`
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -167,9 +182,10 @@ pub struct Class {
     /// Keep what is read on the fast tier. Stored, but without effect in this release.
     #[serde(default)]
     pub read_cache: bool,
-    /// Share of the fast tier that it may hold, 0.0 to 1.0.
+    /// Share of the fast tier that it may hold, 0.0 to 1.0, or such as "25%".
+    #[schemars(with = "ShareForms")]
     #[serde(default = "Class::default_share")]
-    pub share: f64,
+    pub share: Share,
     /// Rules with smaller numbers are tried first.
     #[serde(default = "Class::default_priority")]
     pub priority: u16,
@@ -179,8 +195,8 @@ pub struct Class {
 }
 
 impl Class {
-    fn default_share() -> f64 {
-        1.0
+    fn default_share() -> Share {
+        Share(1.0)
     }
 
     fn default_priority() -> u16 {
@@ -193,7 +209,7 @@ impl Class {
             name: self.name.clone(),
             place: self.place.into(),
             read_cache: self.read_cache,
-            share: self.share,
+            share: self.share.0,
             priority: self.priority,
             rules: self.rules.clone(),
         }
@@ -215,6 +231,49 @@ pub struct Server {
     pub allow_remote: bool,
     /// Path of the control socket; by default derived, see the guide.
     pub control: Option<String>,
+    /// Mode of all Unix sockets, such as "0660". By default exports are as the umask says, and the control socket is this
+    /// user's alone.
+    #[schemars(with = "Option<String>")]
+    pub socket_mode: Option<SocketMode>,
+    /// Group of all Unix sockets, by name or number.
+    pub socket_group: Option<String>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// Share of the pool's usable space from which on it counts as nearly full; 85% by default.
+    #[schemars(with = "Option<String>")]
+    pub nearly_full: Option<Share>,
+    /// The same for full; 95% by default.
+    #[schemars(with = "Option<String>")]
+    pub full: Option<Share>,
+    /// Time of one request, such as 500ms or 2s, from which on a device is called slow; 1s by default.
+    #[schemars(with = "Option<String>")]
+    pub slow_device: Option<LogTime>,
+}
+
+/// Thresholds of the log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogLimits {
+    /// Share of the usable space, 0.0 to 1.0.
+    pub nearly_full: f64,
+    /// The same.
+    pub full: f64,
+    /// Nanoseconds.
+    pub slow_device_ns: u64,
+}
+
+impl Log {
+    /// With the defaults of what is not there.
+    pub fn limits(&self) -> LogLimits {
+        LogLimits {
+            nearly_full: self.nearly_full.map_or(0.85, |share| share.0),
+            full: self.full.map_or(0.95, |share| share.0),
+            slow_device_ns: self.slow_device.map_or(1_000_000_000, |time| time.0),
+        }
+    }
 }
 
 impl Config {
@@ -237,6 +296,11 @@ impl Config {
     /// Classes as the classifier takes them.
     pub fn class_specs(&self) -> Vec<ClassSpec> {
         self.class.iter().map(Class::spec).collect()
+    }
+
+    /// Connections at a time.
+    pub fn connections_max(&self) -> u16 {
+        self.server.max_connections.unwrap_or(CONNECTIONS_DEFAULT)
     }
 
     /// How long the server polls, in nanoseconds.

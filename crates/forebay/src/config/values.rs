@@ -27,6 +27,69 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
+/// A share of a whole, 0.0 to 1.0, written as a number or as `25%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ShareOrText {
+    Number(f64),
+    Text(String),
+}
+
+/// Reads `0.25` and `25%`.
+///
+/// # Errors
+/// What a share looks like.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is not a share: write a number from 0.0 to 1.0, or such as \"25%\"");
+    let trimmed = text.trim();
+    let (number, whole) = trimmed.strip_suffix('%').map_or((trimmed, 1.0), |number| (number.trim_end(), 100.0));
+    let value = number.parse::<f64>().map_err(|_| wrong())? / whole;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = ShareOrText::deserialize(deserializer)
+            .map_err(|_| serde::de::Error::custom("a share is a number from 0.0 to 1.0, or a text such as \"25%\""))?;
+        match value {
+            // What is out of range is refused where the class is named.
+            ShareOrText::Number(share) => Ok(Self(share)),
+            ShareOrText::Text(text) => parse_share(&text).map(Self).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// Permissions of a socket, written in octal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketMode(pub u32);
+
+impl<'de> Deserialize<'de> for SocketMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = "a socket's mode is a text in octal from \"0000\" to \"0777\", such as \"0660\"";
+        let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        let mode = u32::from_str_radix(&text, 8).ok().filter(|&mode| mode <= 0o777);
+        mode.map(Self).ok_or_else(|| serde::de::Error::custom(wrong))
+    }
+}
+
+/// A time of one request, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogTime(pub u64);
+
+impl<'de> Deserialize<'de> for LogTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let ns = forebay_bench::job::size::time_ns(&text).map_err(serde::de::Error::custom)?;
+        if ns == 0 {
+            return Err(serde::de::Error::custom("every request takes longer than 0s"));
+        }
+        Ok(Self(ns))
+    }
+}
+
 /// How long the server looks for new requests before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
@@ -158,7 +221,15 @@ pub fn place_name(place: forebay_prism::Place) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::duration_ns;
+    use super::{duration_ns, parse_share};
+
+    #[test]
+    fn shares_are_numbers_or_percent() {
+        assert_eq!((parse_share("25%"), parse_share("0.25"), parse_share(" 100 % ")), (Ok(0.25), Ok(0.25), Ok(1.0)));
+        for wrong in ["", "%", "25", "-1%", "101%", "NaN", "a quarter"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_units_and_limits() {

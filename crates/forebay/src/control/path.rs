@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const SOCKET_PATH_MAX: usize = 107;
 
 /// `server.control`; else beside the socket of the first Unix export, with `.control` appended; else in
-/// `$XDG_RUNTIME_DIR/forebay` or `/run/forebay`, named after the pool and the configuration's path.
+/// `$XDG_RUNTIME_DIR/forebay`, `/run/forebay`, or without root `/tmp/forebay-UID`, named after the pool and the configuration's path.
 pub fn control_path(config: &Config, file: &Path) -> Result<PathBuf> {
     if let Some(path) = &config.server.control {
         ensure!(
@@ -32,15 +32,37 @@ pub fn control_path(config: &Config, file: &Path) -> Result<PathBuf> {
     }
     let full = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let hash = crc32c(full.as_os_str().as_encoded_bytes());
-    let directory = std::env::var_os("XDG_RUNTIME_DIR")
-        .filter(|directory| !directory.is_empty())
-        .map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+    let directory = runtime_folder();
     let name: String = config.pool.name.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
-    let path = directory.join("forebay").join(format!("{name}-{hash:08x}.control"));
+    let path = directory.join(format!("{name}-{hash:08x}.control"));
     ensure!(
         path.as_os_str().len() <= SOCKET_PATH_MAX,
         "{} is too long for a socket: set server.control in the configuration",
         path.display()
     );
     Ok(path)
+}
+
+/// Where sockets of this user are, in the same place for each of its processes.
+fn runtime_folder() -> PathBuf {
+    let named = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let user = rustix::process::geteuid();
+    match named {
+        Some(folder) => folder.join("forebay"),
+        None if user.is_root() => PathBuf::from("/run/forebay"),
+        // systemd makes this one at login; without a login there is none.
+        None => {
+            let of_login = PathBuf::from(format!("/run/user/{}", user.as_raw()));
+            if of_login.is_dir() {
+                of_login.join("forebay")
+            } else {
+                std::env::temp_dir().join(format!("forebay-{}", user.as_raw()))
+            }
+        }
+    }
+}
+
+/// Whether a folder is one that the server makes for its own sockets.
+pub fn is_own_folder(folder: &Path) -> bool {
+    folder == runtime_folder()
 }

@@ -22,6 +22,15 @@ pub enum Question {
         /// What changes.
         change: ClassUpdate,
     },
+    /// Adds a class.
+    ClassAdd {
+        /// Its name.
+        name: String,
+        /// Where its writes go.
+        place: Place,
+        /// All else; what is absent has its default.
+        rest: ClassUpdate,
+    },
     /// Merges an Open CAS io-class file.
     ClassImport {
         /// The file.

@@ -7,7 +7,7 @@ use crate::evidence::Wanted;
 use crate::output::chain;
 use crate::pool::{PoolBackend, classes, now_ns};
 use forebay_export::{Export, Exports, ServerControl};
-use forebay_prism::opencas;
+use forebay_prism::{ClassSpec, opencas};
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -116,6 +116,27 @@ impl Answerer {
                 info!("class {name} was changed");
                 json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
             }
+            Question::ClassAdd { name, place, rest } => {
+                let table = engine.prism_mut().table_mut();
+                if table.id_of(&name).is_some() {
+                    return Err(format!(
+                        "class {name:?} is there already: `forebay class CONFIG set {name}` changes it"
+                    ));
+                }
+                let spec = ClassSpec {
+                    read_cache: rest.read_cache.unwrap_or(false),
+                    share: rest.share.unwrap_or(1.0),
+                    priority: rest.priority.unwrap_or(100),
+                    rules: rest.rules.unwrap_or_default(),
+                    name,
+                    place: place.into(),
+                };
+                table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&error.into()))?;
+                engine.classes_changed();
+                backend.evidence.reconsider(engine.prism());
+                info!("class {} was added", spec.name);
+                json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+            }
             Question::ClassImport { text } => {
                 let import = opencas::import(&text).map_err(|error| chain(&error.into()))?;
                 let names: Vec<&str> = import.classes.iter().map(|c| c.name.as_str()).collect();
@@ -129,6 +150,12 @@ impl Answerer {
                 json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) })
             }
             Question::DiskAdd { name, size_bytes, export } => {
+                if export && self.fixed.addresses.is_empty() {
+                    return Err(format!(
+                        "the server listens nowhere, so {name:?} cannot be exported: add the disk without --export, write an [[export]] with \
+                         `nbd` into the configuration, and send SIGHUP"
+                    ));
+                }
                 if export && server.exports().iter().any(|(_, other)| other.name == name) {
                     return Err(format!("an export named {name:?} exists already"));
                 }
@@ -154,9 +181,10 @@ impl Answerer {
                 json!({ "disks": disks(backend) })
             }
             Question::DiskRemove { name } => {
-                info!("disk {name} is being discarded and removed");
                 let answer = json!({ "removed": name });
-                return Job::remove_disk(client, &name, backend, server, answer, now_ns);
+                let job = Job::remove_disk(client, &name, backend, server, answer, now_ns)?;
+                info!("disk {name} is being discarded and removed");
+                return Ok(job);
             }
             Question::Status
             | Question::ClassList

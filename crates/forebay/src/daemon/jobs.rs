@@ -115,17 +115,20 @@ impl Job {
             return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
         }
         let (id, len_bytes) = (disk.id, disk.served_bytes());
-        let exports: Vec<String> = server
+        let exports: Vec<(u16, String)> = server
             .exports()
             .iter()
             .filter(|(_, export)| export.disk == id)
-            .map(|(_, export)| export.name.clone())
+            .map(|(index, export)| (index, export.name.clone()))
             .collect();
-        for export in exports {
+        let users = super::users::of_disk(&exports, &backend.evidence.wanted(id), server);
+        if !users.is_empty() {
+            return Err(format!("disk {name:?} is in use, and nothing was removed: {}", users.join("; ")));
+        }
+        for (_, export) in exports {
             // Found a moment ago.
             let _ = server.exports().remove(&export);
         }
-        backend.evidence.detach(id);
         let token = backend.submit_own(Request {
             token: 0,
             disk: id,

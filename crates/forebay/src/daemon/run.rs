@@ -1,19 +1,25 @@
 //! From a configuration to a served pool, and to its clean end.
 
+use super::access::SocketAccess;
 use super::answer::{Answerer, attach_evidence};
 use super::clients::Clients;
+use super::configured::{compare_disks, name_exports, new_export, wanted};
 use super::hooks::Daemon;
+use super::reload::Reloader;
 use super::snapshot::Fixed;
+use super::watch::Watch;
 use crate::config::Config;
-use crate::control::control_path;
-use crate::evidence::{Evidence, Wanted, unknown};
+use crate::control::{control_path, is_own_folder};
+use crate::evidence::{Evidence, unknown};
 use crate::output;
 use crate::pool::{self, Budget, Opened, Opening, PoolBackend};
-use anyhow::{Context, Result, anyhow, bail};
-use forebay_export::{Export, Exports, Listen, Reactor};
-use forebay_volume::{Engine, Pool};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use forebay_block::Device;
+use forebay_device::{WatchedCounts, WatchedDevice};
+use forebay_export::{Exports, Listen, Reactor};
+use forebay_volume::{Devices, Engine, Pool};
 use rustix::fs::Mode;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -37,13 +43,11 @@ impl Drop for ControlSocket {
 /// # Errors
 /// What could not be done; a finding where the pool is damaged.
 pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
-    let signals = signals()?;
+    let signals = watch_signals(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
+    let hangups = watch_signals(&[signal_hook::consts::SIGHUP])?;
     if std::env::var_os(STOP_WITH_PARENT).is_some_and(|value| value == "1") {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
             .context("cannot ask to be notified of the parent's end")?;
-    }
-    if config.export.is_empty() {
-        bail!("{} has no [[export]]: add one with `nbd = \"unix:/path/to/socket\"`", file.display());
     }
     let mut devices = pool::open_all(config, opening)?;
     if config.targets().all(|target| !target.is_persistent()) {
@@ -51,10 +55,15 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
     }
     let control = control_path(config, file)?;
-    let (listener, _socket) = listen_control(&control)?;
+    let access = SocketAccess::of(config)?;
+    let (listener, _socket) = listen_control(&control, &access)?;
     let started = Instant::now();
     let Opened { engine, devices, recovery: report, superblock, left } = pool::open_as(config, devices, opening)?;
     let recovery_time = started.elapsed();
+    if opening == Opening::Recover {
+        let notes = pool::backing_notes(config);
+        notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
+    }
     if opening == Opening::WithoutFast {
         info!(
             "pool {:?} opened without its fast tier in {:.3} s: a checkpoint of epoch {}, {} read, no journal replayed",
@@ -93,6 +102,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     }
     let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(config))?;
     let mut engine = engine;
+    let (devices, watched) = watched(devices);
     let exports = exports(config, &mut engine, reactor.exports())?;
     compare_disks(config, &engine);
     let mut addresses = Vec::new();
@@ -103,6 +113,9 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
             Some(bound) => Listen::clone(bound),
             None => {
                 let bound = reactor.listen(&address)?;
+                if let Listen::Unix(path) = &bound {
+                    access.apply(path)?;
+                }
                 addresses.push((address, bound.clone()));
                 bound
             }
@@ -113,30 +126,27 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         superblock,
         recovery: report,
         recovery_time,
-        addresses: addresses.into_iter().map(|(_, bound)| bound).collect(),
+        addresses: addresses.iter().map(|(_, bound): &(Listen, Listen)| bound.clone()).collect(),
         memory_limit_bytes: config.memory.limit.0,
         started_ns: pool::now_ns(),
         left,
+        limits: config.log.limits(),
+        devices: watched.clone(),
     };
     let label = fixed.left.as_ref().map(|left| left.label.clone());
     let mut daemon = Daemon {
         signals,
         clients: Clients::new(listener),
         answerer: Answerer::new(fixed, config.pool.overcommit),
-        refusal: None,
-        is_capacity_side_logged: false,
+        hangups,
+        reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
+        watch: Watch::new(config.log.limits(), watched),
     };
     let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
     let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);
     for part in &config.evidence {
-        let wanted = Wanted {
-            disk: config.evidence_disk(part).to_owned(),
-            device: part.device.clone(),
-            mount: part.mount.clone(),
-            hints: part.hints,
-            files: part.files,
-        };
-        attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
+        attach_evidence(wanted(config, part), &mut backend, reactor.exports())
+            .map_err(|why| anyhow!("[[evidence]]: {why}"))?;
     }
     if let Some(label) = label {
         output::line(&format!("read-only {label}"))?;
@@ -145,6 +155,15 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         // Who waits for this line must not take silence for success: no quiet end here.
         output::line(&format!("ready {uri}"))
             .map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
+    }
+    if uris.is_empty() {
+        output::line(&format!("ready without exports, control socket {}", control.display()))
+            .map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
+        warn!(
+            cause = "no exports",
+            advice = "Add an [[export]] with `nbd = \"unix:/path/to/socket\"` to the configuration and send SIGHUP",
+            "no disk is exported"
+        );
     }
     // Fails only where the socket that the service manager named is not there.
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -165,18 +184,32 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     Ok(())
 }
 
-/// A socket that becomes readable when SIGINT or SIGTERM comes.
-fn signals() -> Result<UnixStream> {
+/// A socket that becomes readable when one of these signals comes.
+fn watch_signals(signals: &[i32]) -> Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // A signal that finds the socket full has been noticed already.
+    theirs.set_nonblocking(true)?;
+    for &signal in signals {
         signal_hook::low_level::pipe::register(signal, theirs.try_clone()?).context("cannot watch for signals")?;
     }
     Ok(ours)
 }
 
-/// Listens where nobody else does; only this user may connect.
-fn listen_control(path: &Path) -> Result<(UnixListener, ControlSocket)> {
+/// A folder for sockets that belongs to this user alone.
+fn make_own_folder(path: &Path) -> Result<()> {
+    if let Err(error) = std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path) {
+        bail!("{error}");
+    }
+    let metadata = std::fs::symlink_metadata(path)?;
+    let own = rustix::process::geteuid().as_raw();
+    // In a folder where all may write, another user could have made it first.
+    ensure!(metadata.is_dir() && metadata.uid() == own, "{} belongs to another user", path.display());
+    Ok(())
+}
+
+/// Listens where nobody else does; who may connect is [`SocketAccess`]'s, by default this user only.
+fn listen_control(path: &Path, access: &SocketAccess) -> Result<(UnixListener, ControlSocket)> {
     if let Ok(kind) = std::fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
         if !kind.is_socket() {
             bail!("the control socket {} exists and is no socket: remove it, or set server.control", path.display());
@@ -188,11 +221,8 @@ fn listen_control(path: &Path) -> Result<(UnixListener, ControlSocket)> {
         std::fs::remove_file(path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent
-        && parent.file_name().is_some_and(|name| name == "forebay")
-        && !parent.exists()
-    {
-        std::fs::create_dir_all(parent)
+    if let Some(parent) = parent.filter(|parent| is_own_folder(parent)) {
+        make_own_folder(parent)
             .with_context(|| format!("cannot make {} for the control socket: set server.control", parent.display()))?;
     }
     // One thread so far: nobody else creates files under this mask.
@@ -206,60 +236,40 @@ fn listen_control(path: &Path) -> Result<(UnixListener, ControlSocket)> {
         )
     })?;
     listener.set_nonblocking(true)?;
-    Ok((listener, ControlSocket(path.to_owned())))
+    let socket = ControlSocket(path.to_owned());
+    access.apply(path)?;
+    Ok((listener, socket))
+}
+
+/// The devices, counted and timed, and where that is read.
+fn watched(devices: Devices) -> (Devices, Vec<(String, WatchedCounts)>) {
+    let mut counts = Vec::new();
+    let list = devices.list.into_iter().map(|device| {
+        let name = device.name().to_owned();
+        let (device, counted) = WatchedDevice::new(device);
+        counts.push((name, counted));
+        Box::new(device) as Box<dyn Device>
+    });
+    let devices = Devices::new(list.collect());
+    (devices, counts)
 }
 
 /// Puts the exports into the table; gives the name and address of each.
 fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
     let mut listed = Vec::new();
     for export in &config.export {
-        let disk_name = config.export_disk(export);
-        let Some(disk) = engine.disk_named(disk_name) else {
-            let known: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
-            bail!(
-                "the export at {} is for disk {disk_name:?}, which the pool does not have (it has: {}); leave the export \
-                 out, start, and add it with `forebay disk CONFIG add`",
-                export.nbd,
-                known.join(", ")
-            );
-        };
-        let name = export.name.clone().unwrap_or_else(|| disk_name.to_owned());
+        let name = config.export_name(export).to_owned();
+        let made = new_export(config, export, engine)?;
         let address: Listen = export.nbd.parse().context("export.nbd")?;
         if table.find(&name).is_none_or(|(_, known)| known.name != name) {
-            let tag = export.class.as_deref().and_then(|class| engine.prism().table().id_of(class));
-            table.add(Export {
-                name: name.clone(),
-                disk: disk.id,
-                size_bytes: disk.size_bytes,
-                read_only: export.read_only || engine.read_only_reason().is_some(),
-                tag,
-                description: format!("disk {disk_name} of pool {}", config.pool.name),
-            })?;
+            table.add(made)?;
         }
         listed.push((name, address));
     }
-    let names: Vec<(u16, String)> = table.iter().map(|(index, export)| (index, export.name.clone())).collect();
-    engine.prism_mut().set_exports(&names);
+    name_exports(table, engine);
     let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
     for (class, predicate) in unknown(engine.prism().table(), hints, files) {
         warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
     }
     Ok(listed)
-}
-
-/// The pool's own disks count; a configuration that says otherwise is worth a word.
-fn compare_disks(config: &Config, engine: &Engine) {
-    for disk in &config.disk {
-        match engine.disk_named(&disk.name) {
-            None => warn!(
-                "disk {:?} is configured, but the pool does not have it: `forebay disk CONFIG add` makes it",
-                disk.name
-            ),
-            Some(real) if real.size_bytes != disk.size.0 => warn!(
-                "disk {:?} has {} bytes, not the {} configured: `forebay disk CONFIG resize` changes it",
-                disk.name, real.size_bytes, disk.size.0
-            ),
-            Some(_) => {}
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! What `status` tells, as JSON.
 
+use crate::config::LogLimits;
 use crate::pool::{Left, PoolBackend, classes, lifetimes, stays};
+use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Listen, ServerControl};
 use forebay_volume::engine::{Counters, TierStatus};
 use forebay_volume::layout::format_id;
@@ -9,6 +11,9 @@ use forebay_volume::recovery::RecoveryReport;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// Bytes of a disk that one leaf of the map maps (docs/format.md).
+const LEAF_BYTES: u64 = 400 * 4096;
 
 /// What does not change while the server runs.
 pub struct Fixed {
@@ -26,6 +31,35 @@ pub struct Fixed {
     pub started_ns: u64,
     /// Where the pool is not whole.
     pub left: Option<Left>,
+    /// When the pool counts as full; SIGHUP changes it.
+    pub limits: LogLimits,
+    /// What the devices were asked, by name.
+    pub devices: Vec<(String, WatchedCounts)>,
+}
+
+impl Fixed {
+    /// How full the pool counts as.
+    fn fill_mark(&self, fill: f64) -> Option<&'static str> {
+        match fill {
+            _ if fill >= self.limits.full => Some("FULL"),
+            _ if fill >= self.limits.nearly_full => Some("NEARLY FULL"),
+            _ => None,
+        }
+    }
+}
+
+/// What a device was asked since the start, and what it failed.
+fn device(name: &str, counts: &DeviceCounts) -> Value {
+    let kind = |kind: KindCounts| json!({ "requests": kind.requests, "bytes": kind.bytes, "busy_ns": kind.busy_ns });
+    json!({
+        "name": name,
+        "reads": kind(counts.reads),
+        "writes": kind(counts.writes),
+        "flushes": kind(counts.flushes),
+        "discards": kind(counts.discards),
+        "errors": counts.errors,
+        "last_error": counts.last_error.as_ref().map(ToString::to_string),
+    })
 }
 
 /// What is left of a pool that is not whole.
@@ -56,6 +90,8 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
     let counters = &status.counters;
     let recovery = &fixed.recovery;
     let stats = server.stats();
+    let live_bytes = status.fast.live_bytes + status.capacity.live_bytes;
+    let fill = live_bytes as f64 / engine.usable_bytes().max(1) as f64;
     let latency = |quantile| counters.latency_ns.quantile_ns(quantile);
     json!({
         "pool": {
@@ -67,12 +103,15 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
             "read_only": status.read_only.is_some(),
             "read_only_reason": status.read_only,
             "flush_failed": status.flush_failed,
+            "fill": fill,
+            "fill_mark": fixed.fill_mark(fill),
             "usable_bytes": engine.usable_bytes(),
             "promised_bytes": engine.promised_bytes(),
             "devices": backend.pool.devices.list.iter().map(|device| device.name()).collect::<Vec<_>>(),
         },
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
+        "devices": fixed.devices.iter().map(|(name, counts)| device(name, &counts.now())).collect::<Vec<_>>(),
         "bands": { "free": status.free_bands, "total": status.bands },
         "classes": classes::json(&backend.pool.engine),
         "stays": stays::json(engine),
@@ -162,19 +201,26 @@ fn tier(name: &str, tier: &TierStatus) -> Value {
     })
 }
 
-/// Names and sizes of all disks.
+/// Names and sizes of all disks, and what they hold.
 pub fn disks(backend: &PoolBackend) -> Value {
-    let each = backend
-        .pool
-        .engine
-        .disks()
-        .map(|disk| json!({ "id": disk.id.0, "name": disk.name, "size_bytes": disk.size_bytes }));
+    let each = backend.pool.engine.disks().map(|disk| {
+        let next = |&leaf: &u64| disk.next_leaf(leaf + 1);
+        let leaves = std::iter::successors(disk.next_leaf(0), next).count() as u64;
+        json!({
+            "id": disk.id.0,
+            "name": disk.name,
+            "size_bytes": disk.size_bytes,
+            // Leaves of the map that exist: what they map is known only to those in memory.
+            "mapped_bytes_max": (leaves * LEAF_BYTES).min(disk.size_bytes),
+        })
+    });
     Value::Array(each.collect())
 }
 
 fn exports(fixed: &Fixed, server: &mut ServerControl<'_>) -> Value {
-    let connections = server.stats().connections;
-    let each = server.exports().iter().map(|(index, export)| {
+    let indices: Vec<u16> = server.exports().iter().map(|(index, _)| index).collect();
+    let clients: Vec<usize> = indices.into_iter().map(|index| server.clients(index).count()).collect();
+    let each = server.exports().iter().zip(clients).map(|((index, export), connections)| {
         let uris: Vec<String> = fixed.addresses.iter().map(|address| address.uri(&export.name)).collect();
         json!({
             "index": index,
@@ -185,7 +231,6 @@ fn exports(fixed: &Fixed, server: &mut ServerControl<'_>) -> Value {
             "size_bytes": export.size_bytes,
             "read_only": export.read_only,
             "class": export.tag.map(|tag| tag.0),
-            // Of the whole server: connections are not counted by export.
             "connections": connections,
         })
     });

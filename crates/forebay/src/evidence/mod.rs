@@ -115,6 +115,22 @@ impl Evidence {
         gone.into_iter().map(Source::end).count()
     }
 
+    /// The sources of a disk.
+    pub fn wanted(&self, disk: DiskId) -> Vec<&Wanted> {
+        self.sources.iter().filter(|source| source.disk == disk).map(|source| &source.wanted).collect()
+    }
+
+    /// Ends one source of a disk; whether it was there.
+    pub fn detach_one(&mut self, wanted: &Wanted) -> bool {
+        let at = self.sources.iter().position(|source| source.wanted == *wanted);
+        at.map(|at| self.sources.swap_remove(at).end()).is_some()
+    }
+
+    /// What was lost since this was last called: what it was, and a sentence on it.
+    pub fn take_losses(&mut self) -> Vec<(String, String)> {
+        self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.losses)).collect()
+    }
+
     /// A disk has another size now.
     pub fn resized(&mut self, disk: DiskId, disk_size_bytes: u64) {
         let sources = self.sources.iter_mut().filter(|source| source.disk == disk);

@@ -82,6 +82,8 @@ pub struct Source {
     /// Written blocks about which the kernel said something, those only the map of files knew, and others.
     pub written: [u64; 3],
     events: u64,
+    /// What was lost, and how; at most one of each kind between two ticks.
+    pub losses: Vec<(String, String)>,
 }
 
 fn look<T: Send + 'static>(name: &str, mut find: impl FnMut() -> Result<T, String> + Send + 'static) -> Part<T> {
@@ -163,6 +165,7 @@ impl Source {
             files: Files::new(limits.1),
             written: [0; 3],
             events: 0,
+            losses: Vec::new(),
         };
         source.look_for_device();
         source.look_for_mount();
@@ -264,7 +267,10 @@ impl Source {
             && !is_there(&plane.target, self.disk_size_bytes)
         {
             let name = plane.target.disk.name.clone();
-            warn!("disk {}: {name} has gone: writes are classified by contents and behaviour", self.wanted.disk);
+            self.losses.push((
+                name.clone(),
+                format!("disk {}: {name} has gone, the kernel tells nothing of its writes", self.wanted.disk),
+            ));
             self.lose_plane();
             self.look_for_device();
         }
@@ -288,7 +294,8 @@ impl Source {
             self.files.take(change, &class);
         }
         if let Some(why) = ended {
-            warn!("disk {}: its files are not known any more: {why}", self.wanted.disk);
+            let about = self.wanted.mount.as_ref().map_or_else(String::new, |mount| mount.display().to_string());
+            self.losses.push((about, format!("disk {}: its files are not known any more: {why}", self.wanted.disk)));
             self.lose_mount();
             self.look_for_mount();
         }

@@ -16,6 +16,7 @@ mod pool_intervals;
 mod pool_queue;
 mod probe;
 mod safety;
+mod scratch;
 mod session;
 pub mod signals;
 mod table;

@@ -3,7 +3,7 @@
 use super::hint_book::HintBook;
 use super::holder::holder;
 use super::pool_queue::{self, PoolTarget};
-use super::safety;
+use super::{safety, scratch};
 use anyhow::{Context, Result, bail};
 use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Access, Calls, Job};
@@ -11,7 +11,7 @@ use forebay_bench::run::{Opened, TargetFacts};
 use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
 use forebay_device::queue::{self, OpenedQueues, QueueOptions, Source};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +29,8 @@ struct OpenedFacts {
 /// A target as the user names it, for the length of a session.
 pub struct MeasureTarget {
     kind: Kind,
+    /// The file or block device that writes reach.
+    path: Option<PathBuf>,
     /// It was looked at before it was written to, and held nothing. What the session writes itself may look like
     /// anything later.
     may_write: AtomicBool,
@@ -49,11 +51,15 @@ impl MeasureTarget {
     /// # Errors
     /// What is not understood, and what is known.
     pub fn new(text: &str) -> Result<Self> {
-        let kind = match text.strip_prefix("pool:") {
-            Some(config) => Kind::Pool(PoolTarget::open(config)?),
-            None => Kind::Device(Source::new(text.parse::<Target>()?)),
+        let (kind, path) = match text.strip_prefix("pool:") {
+            Some(config) => (Kind::Pool(PoolTarget::open(config)?), None),
+            None => {
+                let target = text.parse::<Target>()?;
+                let path = target.path().map(Path::to_owned);
+                (Kind::Device(Source::new(target)), path)
+            }
         };
-        Ok(Self { kind, may_write: AtomicBool::new(false), has_written: AtomicBool::new(false) })
+        Ok(Self { kind, path, may_write: AtomicBool::new(false), has_written: AtomicBool::new(false) })
     }
 
     /// Opens it for a job, which writes only where that destroys nothing or was asked for.
@@ -143,7 +149,8 @@ impl MeasureTarget {
     /// Whether a load may write to it.
     ///
     /// # Errors
-    /// Why not: it is read-only; or a block device, or something recognised on it, without `--destroy-data`.
+    /// Why not: it is read-only; or a block device, a file that is not empty, or something recognised on it, without
+    /// `--destroy-data`.
     pub fn may_write(&self, destroy_data: bool) -> Result<()> {
         if let Kind::Device(source) = &self.kind
             && is_read_only(Path::new("/sys/dev/block"), Path::new(source.name()))
@@ -153,9 +160,16 @@ impl MeasureTarget {
         if destroy_data || self.may_write.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (queue, facts) = self.probe()?;
-        let OpenedFacts { name, size_bytes, logical_block_bytes, block_device } = facts;
-        safety::permit_writes(&name, queue, size_bytes, logical_block_bytes, block_device)?;
+        if !self.path.as_deref().is_some_and(scratch::is_marked) {
+            let (queue, facts) = self.probe()?;
+            let OpenedFacts { name, size_bytes, logical_block_bytes, block_device } = facts;
+            let kind = match &self.path {
+                _ if block_device => safety::Kind::BlockDevice,
+                Some(path) if path.is_file() => safety::Kind::File,
+                _ => safety::Kind::Other,
+            };
+            safety::permit_writes(&name, queue, size_bytes, logical_block_bytes, kind)?;
+        }
         self.may_write.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -222,7 +236,14 @@ impl MeasureTarget {
     /// Where that fails.
     pub fn close(self) -> Result<()> {
         match self.kind {
-            Kind::Device(_) => Ok(()),
+            Kind::Device(source) => {
+                let has_written = self.has_written.into_inner();
+                drop(source);
+                if let Some(path) = self.path.filter(|_| has_written) {
+                    scratch::leave_mark(&path);
+                }
+                Ok(())
+            }
             Kind::Pool(pool) => pool.close(),
         }
     }

@@ -1,27 +1,39 @@
 //! Nothing is destroyed by accident: what may be written to, and what must be asked for.
 
 use super::probe::QueueReader;
+use crate::contents;
 use anyhow::{Context, Result, bail};
 use forebay_block::Queue;
-use forebay_device::detect;
+
+/// What kind of target it is, as far as that decides what may be written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Always somebody's.
+    BlockDevice,
+    /// Somebody's as soon as anything is in it.
+    File,
+    /// An export, memory, a pool: refused where something is recognised on it.
+    Other,
+}
 
 /// Refuses a target on which the load would destroy something that nobody gave up. `queue` reads it.
 ///
 /// # Errors
-/// A block device without `--destroy-data`, or a target that carries a signature; what was found, by name.
+/// A block device without `--destroy-data`, a file that is not empty, or a target that carries a signature; what was found, by
+/// name.
 pub fn permit_writes(
     name: &str,
     queue: Box<dyn Queue>,
     size_bytes: u64,
     logical_block_bytes: u32,
-    block_device: bool,
+    kind: Kind,
 ) -> Result<()> {
     let mut reader = QueueReader::new(queue, size_bytes, logical_block_bytes);
-    let signatures = detect(&mut reader)
+    let looked = if kind == Kind::File { contents::anything } else { contents::recognised };
+    let list = looked(&mut reader)
         .with_context(|| format!("cannot look whether {name} holds anything, and so do not write to it"))?;
-    let list: Vec<String> = signatures.iter().map(ToString::to_string).collect();
     let list = list.join(", ");
-    if block_device {
+    if kind == Kind::BlockDevice {
         let holds = if list.is_empty() { String::new() } else { format!("; it holds {list}") };
         bail!(
             "{name} is a block device, and this load writes to it: what is on it would be lost. Repeat with --destroy-data \

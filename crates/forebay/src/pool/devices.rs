@@ -1,20 +1,43 @@
-//! Opening the devices of a pool, and what already lies on them.
+//! Opening the devices of a pool.
 
 use crate::config::Config;
-use anyhow::{Context, Result};
-use forebay_device::{OpenError, OpenMode, Signature, Target, detect};
+use anyhow::{Result, bail};
+use forebay_device::{OpenError, OpenMode, Target};
 use forebay_volume::Devices;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 /// Opens all targets, fast ones first.
 ///
 /// # Errors
 /// Which target, why, and what to do.
 pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
+    refuse_one_file_twice(config)?;
     let mut list = Vec::new();
     for target in config.targets() {
         list.push(open_target(target, mode)?);
     }
     Ok(Devices::new(list))
+}
+
+/// Two names may lead to one file: links, or two nodes of one device. A pool over it twice would overwrite itself.
+fn refuse_one_file_twice(config: &Config) -> Result<()> {
+    let mut seen: Vec<(&Target, (bool, u64, u64))> = Vec::new();
+    for target in config.targets() {
+        // What cannot be looked at is reported when it is opened.
+        let Some(metadata) = target.path().and_then(|path| path.metadata().ok()) else { continue };
+        let identity = match metadata.file_type().is_block_device() {
+            true => (true, metadata.rdev(), 0),
+            false => (false, metadata.dev(), metadata.ino()),
+        };
+        if let Some((other, _)) = seen.iter().find(|(_, known)| *known == identity) {
+            bail!(
+                "targets {other} and {target} are one and the same device: a pool needs a device of its own for each member"
+            );
+        }
+        seen.push((target, identity));
+    }
+    Ok(())
 }
 
 /// Opens one target.
@@ -24,34 +47,35 @@ pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
 pub fn open_target(target: &Target, mode: OpenMode) -> Result<Box<dyn forebay_block::Device>> {
     forebay_device::open(target, mode).map_err(|error| {
         let advice = match &error {
-            OpenError::Open { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
-                format!(
-                    "; for a pool over files make it first: truncate -s 1G {}. Where a device of a pool is lost, `forebay serve` reads \
-                     what is left: with --without-fast, or for a capacity device with --degraded",
-                    path.display()
-                )
+            OpenError::Open { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                "; give this user the right to read and write it"
             }
-            OpenError::Open { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                "; give this user the right to read and write it".to_owned()
-            }
-            _ => String::new(),
+            _ => "",
         };
-        anyhow::anyhow!("target {target}: {error}{advice}")
+        let error = anyhow::Error::new(error);
+        let text = format!("target {target}: {error}{advice}");
+        error.context(text)
     })
 }
 
-/// What lies on each device: its name and what was found.
-///
-/// # Errors
-/// A device that cannot be read.
-pub fn signatures(devices: &mut Devices) -> Result<Vec<(String, Vec<Signature>)>> {
-    let mut found = Vec::new();
-    for device in &mut devices.list {
-        let name = device.name().to_owned();
-        let signatures = detect(device.as_mut()).with_context(|| format!("cannot look at {name}"))?;
-        if !signatures.is_empty() {
-            found.push((name, signatures));
-        }
+/// Whether opening failed because there is nothing of that name.
+pub fn is_absent(error: &anyhow::Error) -> bool {
+    let open_error = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>());
+    matches!(open_error, Some(OpenError::Open { source, .. }) if source.kind() == ErrorKind::NotFound)
+}
+
+/// Whether opening failed because the device that was there once is not there any more.
+pub fn is_lost(error: &anyhow::Error) -> bool {
+    let open_error = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>());
+    // ENXIO, ENODEV: the node of a device that went; a file of no length is what `truncate` or a typing error leaves.
+    let is_gone = |source: &std::io::Error| {
+        let errno = rustix::io::Errno::from_io_error(source);
+        source.kind() == ErrorKind::NotFound
+            || matches!(errno, Some(rustix::io::Errno::NXIO | rustix::io::Errno::NODEV))
+    };
+    match open_error {
+        Some(OpenError::Open { source, .. } | OpenError::Probe { source, .. }) => is_gone(source),
+        Some(OpenError::TooSmall { .. }) => true,
+        _ => false,
     }
-    Ok(found)
 }

@@ -4,9 +4,6 @@ use crate::config::Config;
 use forebay_export::{ServerConfig, SessionLimits};
 use forebay_volume::EngineOptions;
 
-/// Connections at a time where the configuration does not say.
-const CONNECTIONS_DEFAULT: u16 = 64;
-
 /// The shares.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
@@ -45,7 +42,7 @@ impl Budget {
     pub fn server(&self, config: &Config) -> ServerConfig {
         ServerConfig {
             session: self.session(),
-            connections_max: config.server.max_connections.unwrap_or(CONNECTIONS_DEFAULT),
+            connections_max: config.connections_max(),
             poll_ns: config.poll_ns(),
             allow_remote: config.server.allow_remote,
             ..ServerConfig::default()

@@ -1,17 +1,20 @@
 //! A pool from its configuration: opening devices, formatting, recovery.
 
 mod backend;
+mod backing;
 pub mod classes;
 mod devices;
 mod endurance;
 mod format;
 pub mod lifetimes;
 mod memory;
+mod missing;
 mod open;
 pub mod stays;
 
 pub use backend::{PoolBackend, now_ns};
-pub use devices::{open_devices, open_target, signatures};
+pub use backing::notes as backing_notes;
+pub use devices::{is_absent, open_devices, open_target};
 pub use format::{Ids, format};
 pub use memory::Budget;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as};

@@ -1,6 +1,8 @@
 //! Opening the pool of a configuration for service.
 
-use super::{Budget, devices::open_target};
+use super::Budget;
+use super::devices::{is_lost, open_target};
+use super::missing::{explain_blank, explain_unopened};
 use crate::config::Config;
 use crate::finding::finding;
 use crate::output;
@@ -63,7 +65,8 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         Opening::Salvage => recovery::salvage,
         _ => recovery::open,
     };
-    open(devices, config.fast.len(), &config.class_specs(), options).map_err(explain)
+    open(devices, config.fast.len(), &config.class_specs(), options)
+        .map_err(|error| explain_blank(config, devices, &error).unwrap_or_else(|| explain(error)))
 }
 
 /// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened.
@@ -72,8 +75,11 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
 /// Which device, why, and what to do.
 pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
     let list: Vec<_> = match opening {
-        Opening::Recover => return super::open_devices(config, OpenMode::ReadWrite),
-        Opening::Salvage => return super::open_devices(config, OpenMode::ReadOnly),
+        Opening::Recover | Opening::Salvage => {
+            let mode = if opening == Opening::Recover { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+            return super::open_devices(config, mode)
+                .map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error });
+        }
         Opening::WithoutFast => config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect(),
         Opening::Degraded => config.targets().filter_map(open_or_warn).collect(),
     };
@@ -213,7 +219,7 @@ pub fn explain(error: OpenError) -> anyhow::Error {
     let text = error.to_string();
     match error {
         OpenError::Member(MemberError::Superblock { source: SuperblockError::Absent, .. }) => {
-            anyhow!("{text}; if it is meant to become a pool, run `forebay create CONFIG`")
+            anyhow!("{text}; correct the target in the configuration (`forebay inspect PATH` shows what a device is)")
         }
         OpenError::Member(MemberError::Superblock { source: SuperblockError::Damaged, .. }) => {
             finding(format!("{text}; `forebay inspect` shows each copy"))

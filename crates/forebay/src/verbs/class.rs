@@ -1,4 +1,4 @@
-//! `forebay class CONFIG list|set|import`.
+//! `forebay class CONFIG list|add|set|import`.
 
 use crate::cli::ClassAction;
 use crate::config;
@@ -24,6 +24,15 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
                 "nothing to change: name --place, --share, --priority, --read-cache or --match"
             );
             Question::ClassSet { name, change }
+        }
+        ClassAction::Add { name, place, share, priority, rules } => {
+            let rest = ClassUpdate {
+                share: Some(share),
+                priority: Some(priority),
+                rules: Some(rules),
+                ..ClassUpdate::default()
+            };
+            Question::ClassAdd { name, place, rest }
         }
         ClassAction::Import { file } => {
             let limit = forebay_prism::opencas::FILE_LIMIT_BYTES as u64;

@@ -1,11 +1,13 @@
-//! `forebay convert`: a trace of any format, or a generator, as Parquet, fio's log or blktrace's binary.
+//! `forebay convert`: a trace of any format, or a generator, as Parquet, fio's log, blktrace's binary or CSV.
 
 use super::analyze::{ReadingOptions, faults_json};
 use crate::output::{self, Format};
 use crate::traces::{self, Named, read};
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
-use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, Format as TraceFormat, PartialFile};
+use forebay_trace::format::{
+    BlktraceWriter, CsvWriter, FioLogVersion, FioLogWriter, Format as TraceFormat, PartialFile,
+};
 use forebay_trace::{Faults, Names, Request, TraceError};
 use serde_json::json;
 use std::fs::File;
@@ -20,9 +22,9 @@ pub struct ConvertOptions {
     pub to: PathBuf,
     #[command(flatten)]
     pub reading: ReadingOptions,
-    /// What to write
-    #[arg(long, value_enum, default_value_t = To::Parquet, value_name = "FORMAT")]
-    pub to_format: To,
+    /// What to write; by default what the file's extension says: .parquet, .log (fio's), .blktrace.0, .csv
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub to_format: Option<To>,
     /// Stop after so many requests
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -41,6 +43,29 @@ pub enum To {
     FioLog2,
     /// blktrace's binary; name it NAME.blktrace.0.
     Blktrace,
+    /// CSV with a header.
+    Csv,
+}
+
+/// The format that the name of a file means.
+fn to_format(options: &ConvertOptions) -> To {
+    let name = options.to.to_string_lossy().to_ascii_lowercase();
+    let by_name = || {
+        let has = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+        let number = name.rsplit_once(".blktrace.").map(|(_, number)| number);
+        if has(&[".csv"]) {
+            To::Csv
+        } else if has(&[".log", ".fio", ".iolog"]) {
+            To::FioLog
+        } else if has(&[".blktrace"]) || number.is_some_and(|number| number.parse::<u16>().is_ok()) {
+            To::Blktrace
+        } else if name.ends_with('/') {
+            To::ParquetByVolume
+        } else {
+            To::Parquet
+        }
+    };
+    options.to_format.unwrap_or_else(by_name)
 }
 
 enum Writer {
@@ -48,6 +73,7 @@ enum Writer {
     ByVolume(PartitionedWriter),
     Fio(FioLogWriter<File>, PartialFile),
     Blktrace(BlktraceWriter<File>, PartialFile),
+    Csv(CsvWriter<File>, PartialFile),
 }
 
 impl Writer {
@@ -57,6 +83,7 @@ impl Writer {
             Self::ByVolume(writer) => writer.write(requests, names),
             Self::Fio(writer, _) => writer.write(requests, names),
             Self::Blktrace(writer, _) => writer.write(requests, names),
+            Self::Csv(writer, _) => writer.write(requests, names),
         }
     }
 
@@ -67,6 +94,10 @@ impl Writer {
             Self::ByVolume(writer) => return Ok(writer.finish(faults)?.refused),
             Self::Fio(writer, partial) => (writer.finish()?.1, partial),
             Self::Blktrace(writer, partial) => (writer.finish()?.1, partial),
+            Self::Csv(writer, partial) => {
+                writer.finish()?;
+                (Faults::default(), partial)
+            }
         };
         partial.finish()?;
         Ok(refused)
@@ -195,11 +226,15 @@ fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writ
         let (file, partial) = create_file()?;
         Ok(Writer::Fio(FioLogWriter::new(file, version), partial))
     };
-    Ok(match options.to_format {
+    Ok(match to_format(options) {
         To::Parquet => Writer::Parquet(ParquetWriter::create(&options.to, knows)?),
         To::ParquetByVolume => Writer::ByVolume(PartitionedWriter::create(&options.to, knows)?),
         To::FioLog => fio(FioLogVersion::V3)?,
         To::FioLog2 => fio(FioLogVersion::V2)?,
+        To::Csv => {
+            let (file, partial) = create_file()?;
+            Writer::Csv(CsvWriter::new(file), partial)
+        }
         To::Blktrace => {
             let (file, partial) = create_file()?;
             Writer::Blktrace(BlktraceWriter::new(file), partial)

@@ -1,11 +1,14 @@
 //! `forebay create CONFIG`.
 
 use crate::config;
+use crate::contents;
 use crate::output::{self, Format};
 use crate::pool;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use forebay_device::OpenMode;
+use forebay_volume::Devices;
 use forebay_volume::layout::format_id;
+use forebay_volume::recovery::read_superblock;
 use serde_json::json;
 use std::path::Path;
 
@@ -22,24 +25,24 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             file.display()
         );
     }
-    let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
-    let found = pool::signatures(&mut devices)?;
+    let mut devices =
+        pool::open_devices(&config, OpenMode::ReadWrite).map_err(|error| match pool::is_absent(&error) {
+            true => anyhow!("{error}; for a pool over files make it first: truncate -s 1G PATH"),
+            false => error,
+        })?;
+    let found = what_would_be_lost(&mut devices)?;
     if !found.is_empty() {
-        let lines: Vec<String> = found
-            .iter()
-            .map(|(name, signatures)| {
-                let list: Vec<String> = signatures.iter().map(ToString::to_string).collect();
-                format!("{name} holds {}", list.join(", "))
-            })
-            .collect();
-        let list = lines.join("\n  ");
+        let list = found.join("\n  ");
         if !destroy_data {
             bail!(
-                "there is data on the devices, and nothing was written:\n  {list}\nIf it is to be lost for ever, wipe it \
-                 (wipefs -a PATH) or repeat with --destroy-data"
+                "there is data on the devices, and nothing was written:\n  {list}\nIf all of it is to be lost for ever, repeat with \
+                 --destroy-data"
             );
         }
         eprintln!("forebay: formatting over what was found, as asked:\n  {list}");
+    }
+    for note in pool::backing_notes(&config) {
+        eprintln!("forebay: note: {note}");
     }
     let superblock = pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
     let id = format_id(&superblock.pool);
@@ -57,4 +60,36 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             file.display()
         )),
     }
+}
+
+/// A sentence for each device that holds anything: a pool, what is recognised, or content that nothing explains.
+fn what_would_be_lost(devices: &mut Devices) -> Result<Vec<String>> {
+    let mut lost = Vec::new();
+    let mut blank = Vec::new();
+    let mut has_pool = false;
+    for at in 0..devices.list.len() {
+        let name = devices.list[at].name().to_owned();
+        let look = |error| anyhow::Error::new(error).context(format!("cannot look at {name}"));
+        if let Ok((superblock, _)) = read_superblock(devices, at) {
+            has_pool = true;
+            lost.push(format!(
+                "{name} holds the {} device of Forebay pool {:?} ({})",
+                superblock.member().role.name(),
+                superblock.name,
+                format_id(&superblock.pool)
+            ));
+            continue;
+        }
+        match contents::anything(devices.list[at].as_mut()).map_err(look)? {
+            found if found.is_empty() => blank.push(name),
+            found => lost.push(format!("{name} holds {}", found.join(", "))),
+        }
+    }
+    if has_pool && !blank.is_empty() {
+        lost.push(format!(
+            "{} blank: if the pool has lost a device, formatting does not mend it but loses the rest (docs/lost-devices.md)",
+            blank.join(" and ") + if blank.len() == 1 { " is" } else { " are" }
+        ));
+    }
+    Ok(lost)
 }

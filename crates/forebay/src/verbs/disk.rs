@@ -4,7 +4,7 @@ use crate::cli::DiskAction;
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use forebay_block::size::parse_size_bytes;
 use std::path::Path;
 
@@ -25,10 +25,19 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         }
         DiskAction::Resize { name, size } => Question::DiskResize { name, size_bytes: parse_size_bytes(&size)? },
         DiskAction::Remove { name, destroy_data } => {
-            ensure!(
-                destroy_data,
-                "removing disk {name:?} loses all its data for ever: repeat with --destroy-data if that is meant"
-            );
+            let again = format!("--destroy-data {name}");
+            match destroy_data.as_deref() {
+                None => {
+                    bail!("removing disk {name:?} loses all its data for ever: repeat with `{again}` if that is meant")
+                }
+                Some("") => bail!(
+                    "removing disk {name:?} loses all its data for ever: name it a second time, `{again}`, if that is meant"
+                ),
+                Some(other) => ensure!(
+                    other == name,
+                    "--destroy-data names {other:?}, but {name:?} is to be removed: nothing was done; repeat with `{again}` if that is meant"
+                ),
+            }
             Question::DiskRemove { name }
         }
     };
@@ -46,8 +55,9 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         .iter()
         .map(|disk| {
             let name = disk["name"].as_str().unwrap_or("-").to_owned();
-            vec![name, disk["id"].to_string(), output::size(disk["size_bytes"].as_u64().unwrap_or(0))]
+            let size = |key: &str| disk[key].as_u64().map_or_else(|| "-".to_owned(), output::size);
+            vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max")]
         })
         .collect();
-    output::line(&output::table(&["DISK", "ID", "SIZE"], 1, &rows))
+    output::line(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST"], 1, &rows))
 }

@@ -11,6 +11,7 @@ mod disk;
 mod evidence;
 mod inspect;
 mod models;
+mod rates;
 mod record;
 mod replay;
 mod serve;

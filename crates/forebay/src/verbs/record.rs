@@ -12,7 +12,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_bench::job::size::{size_bytes, time_ns};
 use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target, Tracer};
 use forebay_trace::format::segments::first_path;
+use rustix::fs::{Access, access};
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -49,6 +51,10 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     } else {
         Some(std::env::current_dir().context("the working directory is not there any more")?)
     };
+    // A command that cannot run is no reason to begin a file.
+    if let Some(program) = options.command.first() {
+        ensure_runnable(program)?;
+    }
     let targets = targets(options, command_folder.as_deref())?;
     let mut cgroups = HashSet::new();
     for folder in &options.cgroup {
@@ -84,7 +90,15 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         );
     }
     let begun = Instant::now();
-    let mut child = start(&options.command)?;
+    let mut child = match start(&options.command) {
+        Ok(child) => child,
+        Err(error) => {
+            drop(recorder);
+            // It was made a moment ago and holds nothing of the command.
+            options.file.iter().for_each(|path| drop(fs::remove_file(path)));
+            return Err(error);
+        }
+    };
     if !options.live {
         let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
         tracing::info!("recording {}{}", names.join(", "), if child.is_none() { "; Ctrl-C ends it" } else { "" });
@@ -211,6 +225,23 @@ fn add_cgroups(folder: &Path, found: &mut HashSet<u64>) -> Result<()> {
             entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()),
         );
     }
+    Ok(())
+}
+
+/// Refuses what execvp(3) would not find or not be allowed to run.
+fn ensure_runnable(program: &OsStr) -> Result<()> {
+    let is_runnable = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    let is_found = if program.as_encoded_bytes().contains(&b'/') {
+        is_runnable(Path::new(program))
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).any(|folder| is_runnable(&folder.join(program)))
+    };
+    ensure!(
+        is_found,
+        "{}: there is no such program that may be run; nothing was recorded and no file was made",
+        program.display()
+    );
     Ok(())
 }
 

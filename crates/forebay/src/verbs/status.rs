@@ -62,6 +62,15 @@ pub fn render(status: &Value) -> String {
             blocks(&disk["maybe_older"]["blocks"]),
         ));
     }
+    if let Some(fill) = pool["fill"].as_f64() {
+        let mark = pool["fill_mark"].as_str().map_or_else(String::new, |mark| format!(": {mark}"));
+        head.push_str(&format!(
+            "\n{:.0} % of {} in use{mark}; {} promised to disks",
+            fill * 100.0,
+            bytes(pool, "usable_bytes"),
+            bytes(pool, "promised_bytes")
+        ));
+    }
     if pool["flush_failed"] == true {
         head.push_str("\nA FLUSH FAILED: what it covered is being written again; check the device");
     }
@@ -70,7 +79,7 @@ pub fn render(status: &Value) -> String {
     let memory = &status["memory"];
     let journal = &status["journal"];
     head.push_str(&format!(
-        "\nmemory {} of {}, map leaves {} of {}; journal {} of {}; connections {}, in flight {}\nlatency p50 {}, p99 {}, p99.9 {}",
+        "\nmemory {} of {}, map leaves {} of {}; journal {} of {}\nconnections {}, in flight {}; latency p50 {}, p99 {}, p99.9 {}",
         bytes(memory, "resident_bytes"),
         bytes(memory, "limit_bytes"),
         number(memory, "leaves_resident"),
@@ -93,20 +102,43 @@ pub fn render(status: &Value) -> String {
     ));
     let tiers: Vec<Vec<String>> = list(status, "tiers")
         .map(|tier| {
-            vec![text(tier, "name"), bytes(tier, "total_bytes"), bytes(tier, "used_bytes"), bytes(tier, "live_bytes")]
+            let share = |key: &str| match number(tier, "total_bytes") {
+                0 => "-".to_owned(),
+                total => format!("{} %", number(tier, key).saturating_mul(100) / total),
+            };
+            let (used, live) = (share("used_bytes"), share("live_bytes"));
+            vec![
+                text(tier, "name"),
+                bytes(tier, "total_bytes"),
+                bytes(tier, "used_bytes"),
+                used,
+                bytes(tier, "live_bytes"),
+                live,
+            ]
         })
         .collect();
     let exports: Vec<Vec<String>> = list(status, "exports")
-        .map(|export| vec![text(export, "name"), text(export, "uri"), bytes(export, "size_bytes")])
+        .map(|export| {
+            let clients = export["connections"].to_string();
+            vec![text(export, "name"), bytes(export, "size_bytes"), clients, text(export, "uri")]
+        })
         .collect();
     let evidence = &status["evidence"];
     let sources = list(evidence, "sources").next().map(|_| super::evidence::table(evidence));
     let parts = [
         head,
-        output::table(&["TIER", "TOTAL", "USED", "LIVE"], 1, &tiers),
+        output::table(&["TIER", "TOTAL", "USED", "", "LIVE", ""], 1, &tiers),
         classes::table(&status["classes"]),
-        output::table(&["EXPORT", "URI", "SIZE"], 2, &exports),
+        exports_table(&exports),
     ];
     let groups = stays::table(&status["stays"]).into_iter().chain(lifetimes::table(&status["lifetimes"]));
     parts.into_iter().chain(groups).chain(sources).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The addresses stand last, where nothing has to be moved by their length.
+fn exports_table(exports: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = exports.iter().map(|row| row.iter().take(3).cloned().collect()).collect();
+    let table = output::table(&["EXPORT", "SIZE", "CLIENTS"], 1, &rows);
+    let uris = std::iter::once("URI").chain(exports.iter().filter_map(|row| row.get(3)).map(String::as_str));
+    table.lines().zip(uris).map(|(line, uri)| format!("{line}  {uri}")).collect::<Vec<_>>().join("\n")
 }

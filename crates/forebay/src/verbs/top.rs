@@ -1,10 +1,12 @@
 //! `forebay top CONFIG`.
 
+use super::rates;
 use super::status::render;
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +23,7 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
     let config = config::load_real(file)?;
     let clear = std::io::stdout().is_terminal() && format == Format::Table;
     let mut left = count;
+    let mut before = Value::Null;
     while left != Some(0) {
         let status = ask(&config, file, &Question::Status)?;
         if clear {
@@ -29,7 +32,12 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
         }
         match format {
             Format::Json => output::json(status)?,
-            Format::Table => output::line(&render(&status))?,
+            Format::Table => {
+                let rates = [rates::head(&before, &status)].into_iter().chain(rates::tables(&before, &status));
+                let all: Vec<String> = [render(&status)].into_iter().chain(rates).collect();
+                output::line(&all.join("\n\n"))?;
+                before = status;
+            }
         }
         left = left.map(|left| left - 1);
         if left != Some(0) {

@@ -35,7 +35,7 @@ fn a_file_system_is_refused_by_name_and_left_alone() {
     // Reading it is no danger.
     measured(&place.target(), &["--set", "ios=10", "--warmup", "0s"]);
     assert!(std::fs::read(place.target()).unwrap() == before, "reading has changed the file");
-    let result = measured(&place.target(), &["--set", "rw=randwrite", "--set", "ios=10", "--destroy-data"]);
+    let result = measured(&place.target(), &["--set", "rw=randwrite", "--set", "ios=10"]);
     assert_eq!(jobs_of(&result)[0]["ios"], 10);
     assert!(std::fs::read(place.target()).unwrap() != before, "nothing was written");
 }
@@ -257,7 +257,7 @@ fn regression_two_readers_share_a_file_and_a_writer_is_named() {
     std::thread::sleep(Duration::from_millis(700));
     measured(&target, &["--set", "ios=10", "--warmup", "0s"]);
     // A writer needs it alone, and learns who has it.
-    let output = bench(&target, &["--set", "rw=randwrite", "--set", "ios=10", "--warmup", "0s"]);
+    let output = bench(&target, &["--destroy-data", "--set", "rw=randwrite", "--set", "ios=10", "--warmup", "0s"]);
     refused(&output, 2, &["is in use", &format!("process {}", reader.0.id())]);
     reader.signal(rustix::process::Signal::INT);
     good(&reader.end());

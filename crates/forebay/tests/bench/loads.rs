@@ -16,7 +16,7 @@ const GUIDE: [&str; 7] = [
 fn guide_lines_on(target: &str) {
     for line in GUIDE {
         let mut arguments: Vec<&str> = line.split(' ').collect();
-        arguments.extend(["--runtime", "150ms", "--warmup", "0s"]);
+        arguments.extend(["--runtime", "150ms", "--warmup", "0s", "--destroy-data"]);
         let output = bench(target, &arguments);
         let result = json(&good(&output));
         let job = &jobs_of(&result)[0];

@@ -227,6 +227,8 @@ impl Recorder {
             files: HashSet::new(),
             cgroups: options.cgroups.clone(),
         };
+        // All that may fail comes before the file: a recording that does not begin leaves none.
+        let before = options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
         let output = match &options.output {
             Some(output) => {
                 let volumes = options
@@ -239,7 +241,6 @@ impl Recorder {
             None => None,
         };
         let paths = output.is_some().then(|| Paths::start(&disks));
-        let before = options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
         let mut recorder = Self {
             matcher: Matcher::new(begin_ns, ranges, unseen, filter),
             totals: vec![Totals::default(); options.targets.len()],

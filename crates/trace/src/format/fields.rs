@@ -116,7 +116,7 @@ const POWERS_OF_TEN: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 
 
 /// A number with an optional fraction, in units that are smaller by `scale_digits` decimal digits, at most nine.
 #[inline]
-fn decimal(field: &[u8], scale_digits: usize) -> Result<u64, Bad> {
+pub(super) fn decimal(field: &[u8], scale_digits: usize) -> Result<u64, Bad> {
     let field = field.trim_ascii();
     let (whole, count) = digits(field)?;
     let fraction = match field.get(count..) {

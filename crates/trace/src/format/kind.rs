@@ -29,6 +29,8 @@ pub enum Format {
     Biosnoop,
     /// JSON lines of Open CAS's iotrace.
     Iotrace,
+    /// CSV whose header names its columns.
+    Csv,
     /// Parquet, by the schema of `docs/trace-parquet.md`.
     Parquet,
     /// What `forebay record` writes.
@@ -37,7 +39,7 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Vscsi,
         Self::Msr,
         Self::Alibaba,
@@ -51,6 +53,7 @@ impl Format {
         Self::FioLog,
         Self::Biosnoop,
         Self::Iotrace,
+        Self::Csv,
         Self::Parquet,
         Self::Record,
     ];
@@ -72,6 +75,7 @@ impl Format {
             Self::FioLog => "fio-log",
             Self::Biosnoop => "biosnoop",
             Self::Iotrace => "iotrace",
+            Self::Csv => "csv",
             Self::Parquet => "parquet",
             Self::Record => "record",
         }

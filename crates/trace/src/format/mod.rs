@@ -6,6 +6,8 @@ mod blkparse;
 mod blktrace;
 mod clock;
 mod counters;
+mod csv;
+mod csv_write;
 mod detect;
 mod disksim;
 mod fields;
@@ -33,6 +35,7 @@ mod vscsi;
 
 pub use blktrace::BlktraceWriter;
 pub(crate) use blktrace::wire as blktrace_wire;
+pub use csv_write::CsvWriter;
 pub use fio_write::{FioLogVersion, FioLogWriter};
 pub use kind::Format;
 pub use open::{from_reader, open};

@@ -3,6 +3,7 @@
 use super::alibaba::Alibaba;
 use super::biosnoop::Biosnoop;
 use super::blkparse::Blkparse;
+use super::csv::Csv;
 use super::disksim::DiskSim;
 use super::fio_log::FioLog;
 use super::iotrace::Iotrace;
@@ -25,6 +26,7 @@ pub(super) fn lines(format: Format) -> Option<Box<dyn LineFormat>> {
         Format::Blkparse => Box::new(Blkparse::new()),
         Format::FioLog => Box::new(FioLog::new()),
         Format::Biosnoop => Box::new(Biosnoop::new()),
+        Format::Csv => Box::new(Csv::new()),
         Format::Iotrace => Box::new(Iotrace::new()),
         Format::Vscsi | Format::OracleGeneral | Format::Blktrace | Format::Parquet | Format::Record => return None,
     })

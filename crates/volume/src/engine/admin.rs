@@ -6,6 +6,7 @@ use super::construct::{frames, memory_needed_bytes};
 use super::setup::Setup;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
+use forebay_block::size::format_size;
 use thiserror::Error;
 
 /// Longest disk name in bytes.
@@ -30,7 +31,9 @@ pub enum AdminError {
     BadSize(u64),
     /// The disks would not fit.
     #[error(
-        "{wanted_bytes} bytes do not fit: {free_bytes} of {usable_bytes} usable bytes are not promised to disks yet"
+        "{wanted_bytes} bytes do not fit: the largest size that does is {} ({free_bytes} bytes); of {usable_bytes} usable bytes the rest is \
+         promised to other disks",
+        format_size(*free_bytes)
     )]
     TooLarge {
         /// Asked for.

@@ -130,5 +130,23 @@ fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
         return JobError::form(&place, message);
     };
     let word: String = word.chars().take(80).collect();
-    JobError::Unknown { place, what, nearest: nearest(&word, quoted).map(str::to_owned), word }
+    let other = OTHERS_KEYS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
+    JobError::Unknown { place, what, nearest: other.or_else(|| nearest(&word, quoted)).map(str::to_owned), word }
 }
+
+/// Keys of fio, and of habit, with ours; none of them is near enough by its letters.
+const OTHERS_KEYS: [(&str, &str); 13] = [
+    ("bs", "size"),
+    ("blocksize", "size"),
+    ("block_size", "size"),
+    ("bssplit", "size"),
+    ("iodepth", "depth"),
+    ("qd", "depth"),
+    ("queue_depth", "depth"),
+    ("numjobs", "threads"),
+    ("readwrite", "rw"),
+    ("rwmixread", "read_percent"),
+    ("rate_iops", "rate"),
+    ("ramp_time", "warmup"),
+    ("number_ios", "ios"),
+];

@@ -1,0 +1,207 @@
+//! A device whose requests are counted and timed where they leave and come back, for the log and the status of a server.
+
+use forebay_block::{Completion, Device, Geometry, IoError, Op, Request};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Tags up to here are timed; callers number their requests from zero, and have no more in flight.
+const TIMED_TAGS: usize = 1 << 16;
+
+/// Requests of one kind that have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindCounts {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The sum of the times that they took, in nanoseconds.
+    pub busy_ns: u64,
+}
+
+/// What is known of a device's requests since the start.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceCounts {
+    /// Reads.
+    pub reads: KindCounts,
+    /// Writes, those of zeroes included.
+    pub writes: KindCounts,
+    /// Flushes.
+    pub flushes: KindCounts,
+    /// Discards.
+    pub discards: KindCounts,
+    /// Requests that failed.
+    pub errors: u64,
+    /// The last failure.
+    pub last_error: Option<IoError>,
+    /// The longest time that a request took since [`WatchedCounts::take_longest`] was last called.
+    longest: Duration,
+    /// When the requests in flight were submitted, by tag.
+    submitted: Vec<Option<Instant>>,
+}
+
+/// Counts that the device and whoever shows them share.
+#[derive(Clone, Debug, Default)]
+pub struct WatchedCounts(Arc<Mutex<DeviceCounts>>);
+
+impl WatchedCounts {
+    fn lock(&self) -> MutexGuard<'_, DeviceCounts> {
+        // Counters are whole after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counts now, without what is in flight.
+    #[must_use]
+    pub fn now(&self) -> DeviceCounts {
+        let counts = self.lock();
+        DeviceCounts {
+            reads: counts.reads,
+            writes: counts.writes,
+            flushes: counts.flushes,
+            discards: counts.discards,
+            errors: counts.errors,
+            last_error: counts.last_error.clone(),
+            longest: counts.longest,
+            submitted: Vec::new(),
+        }
+    }
+
+    /// The longest time that a request took since this was last called, or has taken up to now where it is in flight.
+    #[must_use]
+    pub fn take_longest(&self) -> Duration {
+        let mut counts = self.lock();
+        let in_flight = counts.submitted.iter().flatten().map(Instant::elapsed).max().unwrap_or_default();
+        std::mem::take(&mut counts.longest).max(in_flight)
+    }
+}
+
+/// The device.
+pub struct WatchedDevice {
+    inner: Box<dyn Device>,
+    counts: WatchedCounts,
+    /// Kind and bytes of requests in flight, by tag.
+    kinds: Vec<(Kind, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Flush,
+    Discard,
+}
+
+impl WatchedDevice {
+    /// Watches a device, and what is counted of it.
+    #[must_use]
+    pub fn new(inner: Box<dyn Device>) -> (Self, WatchedCounts) {
+        let counts = WatchedCounts::default();
+        (Self { inner, counts: counts.clone(), kinds: Vec::new() }, counts)
+    }
+}
+
+impl Device for WatchedDevice {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, request: Request) {
+        let kind = match &request.op {
+            Op::Read { .. } => Kind::Read,
+            Op::Write { .. } | Op::WriteZeroes { .. } => Kind::Write,
+            Op::Flush => Kind::Flush,
+            Op::Discard { .. } => Kind::Discard,
+        };
+        if let Some(tag) = usize::try_from(request.tag).ok().filter(|&tag| tag < TIMED_TAGS) {
+            let mut counts = self.counts.lock();
+            if counts.submitted.len() <= tag {
+                counts.submitted.resize(tag + 1, None);
+                self.kinds.resize(tag + 1, (Kind::Read, 0));
+            }
+            counts.submitted[tag] = Some(Instant::now());
+            self.kinds[tag] = (kind, request.op.len_bytes());
+        }
+        self.inner.submit(request);
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        let before = done.len();
+        self.inner.poll(done);
+        if done.len() == before {
+            return;
+        }
+        let now = Instant::now();
+        let mut counts = self.counts.lock();
+        for completion in &done[before..] {
+            if let Err(error) = &completion.result {
+                counts.errors += 1;
+                counts.last_error = Some(error.clone());
+            }
+            let tag = usize::try_from(completion.tag).unwrap_or(usize::MAX);
+            let Some(begun) = counts.submitted.get_mut(tag).and_then(Option::take) else { continue };
+            let (kind, bytes) = self.kinds[tag];
+            let took = now.saturating_duration_since(begun);
+            counts.longest = counts.longest.max(took);
+            let of_kind = match kind {
+                Kind::Read => &mut counts.reads,
+                Kind::Write => &mut counts.writes,
+                Kind::Flush => &mut counts.flushes,
+                Kind::Discard => &mut counts.discards,
+            };
+            of_kind.requests += 1;
+            of_kind.bytes += bytes;
+            of_kind.busy_ns += took.as_nanos() as u64;
+        }
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        self.inner.wait(timeout_ns);
+    }
+
+    fn wake_fd(&self) -> Option<i32> {
+        self.inner.wake_fd()
+    }
+
+    fn queue_limit(&self) -> usize {
+        self.inner.queue_limit()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.inner.next_event_ns()
+    }
+
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        self.inner.advance(to_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking;
+    use crate::faulty::{Fault, FaultyDevice, Target};
+    use crate::{Image, ImageDevice};
+
+    #[test]
+    fn requests_are_counted_by_kind_and_failures_kept() {
+        let mut faulty = FaultyDevice::new(ImageDevice::new(Image::zeroed(1 << 20)));
+        faulty.plan(Fault::range(Target::Reads, 8192..12288));
+        let (mut device, counts) = WatchedDevice::new(Box::new(faulty));
+        blocking::write(&mut device, 0, &[1; 8192]).unwrap();
+        blocking::flush(&mut device).unwrap();
+        blocking::read(&mut device, 0, 4096).unwrap();
+        assert!(blocking::read(&mut device, 8192, 4096).is_err());
+        let now = counts.now();
+        assert_eq!((now.writes.requests, now.writes.bytes, now.flushes.requests), (1, 8192, 1));
+        assert_eq!((now.reads.requests, now.reads.bytes, now.errors), (2, 8192, 1));
+        assert_eq!(now.last_error.unwrap().offset_bytes, 8192);
+        assert!(counts.take_longest() > Duration::ZERO && counts.take_longest() == Duration::ZERO);
+    }
+}

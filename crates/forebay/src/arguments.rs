@@ -1,0 +1,64 @@
+//! The order of words: `disk add pool.toml` and `disk pool.toml add` mean the same, and without CONFIG the usual file is meant.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// The configuration that is meant where none is named.
+pub const DEFAULT_CONFIG: &str = "/etc/forebay/pool.toml";
+
+/// Actions of the verbs that have some, each behind CONFIG.
+const ACTIONS: [(&str, &[&str]); 3] = [
+    ("disk", &["list", "add", "remove", "resize"]),
+    ("class", &["list", "set", "add", "import"]),
+    ("evidence", &["list", "attach", "detach"]),
+];
+
+/// Puts CONFIG in front of the action of such a verb. Other command lines are left alone.
+pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_flag = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
+    // Global options may stand before the verb.
+    let verb = (1..arguments.len()).find(|&at| !is_flag(&arguments[at]) && arguments[at - 1] != "--output");
+    let Some(verb) = verb else { return arguments };
+    let actions = ACTIONS.iter().find(|(name, _)| arguments[verb] == *name).map(|(_, actions)| *actions);
+    let Some(actions) = actions else { return arguments };
+    let is_action = |argument: &OsString| actions.iter().any(|action| argument == action);
+    match (arguments.get(verb + 1), arguments.get(verb + 2)) {
+        // A file may be called like an action.
+        (Some(first), Some(second)) if is_action(first) && is_action(second) => {}
+        (Some(first), Some(second)) if is_action(first) && is_config(second) => arguments.swap(verb + 1, verb + 2),
+        (Some(first), _) if is_action(first) => arguments.insert(verb + 1, DEFAULT_CONFIG.into()),
+        _ => {}
+    }
+    arguments
+}
+
+fn is_config(argument: &OsStr) -> bool {
+    let path = Path::new(argument);
+    path.extension().is_some_and(|extension| extension == "toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn config_comes_first_wherever_it_stood() {
+        let cases = [
+            ("forebay disk pool.toml add logs 4GiB", "forebay disk pool.toml add logs 4GiB"),
+            ("forebay disk add pool.toml logs 4GiB", "forebay disk pool.toml add logs 4GiB"),
+            ("forebay --output json class list pool.toml", "forebay --output json class pool.toml list"),
+            ("forebay disk list", "forebay disk /etc/forebay/pool.toml list"),
+            ("forebay disk add logs 4GiB", "forebay disk /etc/forebay/pool.toml add logs 4GiB"),
+            ("forebay evidence detach --disk db", "forebay evidence /etc/forebay/pool.toml detach --disk db"),
+            ("forebay disk list list", "forebay disk list list"),
+            ("forebay disk --help", "forebay disk --help"),
+            ("forebay status pool.toml", "forebay status pool.toml"),
+            ("forebay", "forebay"),
+        ];
+        for (line, expected) in cases {
+            let words = config_first(line.split(' ').map(OsString::from).collect());
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            assert_eq!(words.join(" "), expected);
+        }
+    }
+}

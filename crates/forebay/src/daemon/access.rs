@@ -1,0 +1,75 @@
+//! Who may connect to the server's Unix sockets: `server.socket_mode` and `server.socket_group`.
+
+use crate::config::Config;
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Mode and group of sockets; what is not configured stays as the system made it.
+pub struct SocketAccess {
+    mode: Option<u32>,
+    group: Option<u32>,
+}
+
+impl SocketAccess {
+    /// As configured.
+    ///
+    /// # Errors
+    /// A group that does not exist.
+    pub fn of(config: &Config) -> Result<Self> {
+        let server = &config.server;
+        let group = server.socket_group.as_deref().map(group_id).transpose()?;
+        Ok(Self { mode: server.socket_mode.map(|mode| mode.0), group })
+    }
+
+    /// Gives a socket its group, then its mode.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn apply(&self, path: &Path) -> Result<()> {
+        if self.group.is_some() {
+            std::os::unix::fs::chown(path, None, self.group).with_context(|| {
+                format!(
+                    "cannot give {} to the group of server.socket_group: be a member of it, or root",
+                    path.display()
+                )
+            })?;
+        }
+        if let Some(mode) = self.mode {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+                .with_context(|| format!("cannot give {} the mode of server.socket_mode", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of a group, which may be a number already (group(5)).
+fn group_id(name: &str) -> Result<u32> {
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    let text = std::fs::read_to_string("/etc/group").context("cannot look up server.socket_group in /etc/group")?;
+    match id_in(&text, name) {
+        Some(id) => Ok(id),
+        None => bail!("server.socket_group is {name:?}, which /etc/group does not have; a number is understood, too"),
+    }
+}
+
+fn id_in(text: &str, name: &str) -> Option<u32> {
+    text.lines().find_map(|line| {
+        let mut parts = line.split(':');
+        (parts.next() == Some(name)).then(|| parts.nth(1)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_looked_up_by_name() {
+        let text = "root:x:0:\nkvm:x:104:qemu\nbroken\n";
+        assert_eq!((id_in(text, "kvm"), id_in(text, "broken"), id_in(text, "none")), (Some(104), None, None));
+        assert_eq!(group_id("42").unwrap(), 42);
+    }
+}

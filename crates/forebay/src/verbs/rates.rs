@@ -1,0 +1,125 @@
+//! What happened between two looks at a server, by the second: devices, classes, and what the pool moved itself.
+
+use crate::output;
+use serde_json::Value;
+
+/// Longest name of a device that a table shows; its end tells more than its beginning.
+const NAME_CHARS: usize = 14;
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or(0)
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
+}
+
+/// The same entry in another look, by its name.
+fn same<'a>(look: &'a Value, key: &str, name: &Value) -> &'a Value {
+    list(look, key).find(|other| other["name"] == *name).unwrap_or(&Value::Null)
+}
+
+/// The end of a name that is too long.
+fn short(name: &str) -> String {
+    let count = name.chars().count();
+    if count <= NAME_CHARS {
+        return name.to_owned();
+    }
+    format!("..{}", name.chars().skip(count + 2 - NAME_CHARS).collect::<String>())
+}
+
+/// A rate of bytes; that it is of a second is said above the table.
+fn bytes_per_s(bytes: u64, seconds: f64) -> String {
+    output::size((bytes as f64 / seconds) as u64)
+}
+
+/// Two tables: devices, and classes that did anything; with what the pool moved itself. `before` may be empty: then all that
+/// happened since the server's start counts.
+pub fn tables(before: &Value, now: &Value) -> Vec<String> {
+    let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);
+    let seconds = (now["uptime_seconds"].as_f64().unwrap_or(0.0) - since).max(1e-3);
+    let more = |old: &Value, new: &Value, key: &str| number(new, key).saturating_sub(number(old, key));
+    let devices: Vec<Vec<String>> = list(now, "devices")
+        .map(|device| {
+            let old = same(before, "devices", &device["name"]);
+            let kind = |kind: &str, key: &str| more(&old[kind], &device[kind], key);
+            let rate = |name: &str| format!("{:.0}", kind(name, "requests") as f64 / seconds);
+            let mean = |name: &str| {
+                let mean = kind(name, "busy_ns").checked_div(kind(name, "requests"));
+                mean.map_or_else(|| "-".to_owned(), output::time)
+            };
+            vec![
+                short(device["name"].as_str().unwrap_or("-")),
+                rate("reads"),
+                bytes_per_s(kind("reads", "bytes"), seconds),
+                mean("reads"),
+                rate("writes"),
+                bytes_per_s(kind("writes", "bytes"), seconds),
+                mean("writes"),
+                rate("flushes"),
+            ]
+        })
+        .collect();
+    let classes: Vec<Vec<String>> = list(now, "classes")
+        .filter_map(|class| {
+            let old = same(before, "classes", &class["name"]);
+            let moved =
+                ["host_read_bytes", "host_written_bytes", "bypassed_bytes", "destaged_bytes", "collected_bytes"]
+                    .map(|key| more(old, class, key));
+            let name = class["name"].as_str().unwrap_or("-").to_owned();
+            let cells = moved.iter().map(|&bytes| bytes_per_s(bytes, seconds));
+            moved.iter().any(|&bytes| bytes > 0).then(|| std::iter::once(name).chain(cells).collect())
+        })
+        .collect();
+    let heads = [
+        (&["DEVICE", "READS", "READ", "MEAN", "WRITES", "WRITTEN", "MEAN", "FLUSHES"][..], devices),
+        (&["CLASS", "READ", "WRITTEN", "PAST FAST", "DESTAGED", "COLLECTED"][..], classes),
+    ];
+    let tables =
+        heads.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(head, rows)| output::table(head, 1, &rows));
+    let failed = list(now, "devices").filter(|device| number(device, "errors") > 0).map(|device| {
+        let text = |key: &str| device[key].as_str().unwrap_or("-");
+        format!("{}: {} requests have failed, the last: {}", text("name"), device["errors"], text("last_error"))
+    });
+    tables.chain(failed).collect()
+}
+
+/// How long the rates are of, as a line.
+pub fn head(before: &Value, now: &Value) -> String {
+    let (since, until) = (before["uptime_seconds"].as_f64(), now["uptime_seconds"].as_f64().unwrap_or(0.0));
+    match since {
+        Some(since) => format!("by the second, over the last {:.1} s", until - since),
+        None => format!("by the second, since the start {until:.0} s ago"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rates_are_differences_over_time_and_fit_80_columns() {
+        let look = |seconds: f64, times: u64| {
+            let kind =
+                json!({ "requests": 1000 * times, "bytes": 123_456_789 * times, "busy_ns": 250_000_000 * times });
+            json!({
+                "uptime_seconds": seconds,
+                "devices": [{
+                    "name": "/dev/disk/by-id/nvme-INTEL_SSDPED1K375GA_PHKS7481001U375AGN", "reads": kind, "writes": kind,
+                    "flushes": kind, "errors": 0,
+                }],
+                "classes": [
+                    { "name": "log", "host_written_bytes": (1u64 << 30) * times, "destaged_bytes": (1u64 << 20) * times },
+                    { "name": "idle", "host_written_bytes": 7 },
+                ],
+            })
+        };
+        let tables = tables(&look(10.0, 1), &look(12.0, 3)).join("\n");
+        assert!(tables.contains("1000") && tables.contains("1.00 GiB"), "{tables}");
+        assert!(tables.contains("250.0 us") && !tables.contains("idle"), "{tables}");
+        let widest = tables.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{widest:?}\n{tables}");
+        assert!(head(&Value::Null, &look(10.0, 1)).contains("since the start 10 s"));
+    }
+}

@@ -1,0 +1,16 @@
+//! A recording that cannot begin leaves nothing behind.
+
+use crate::support::*;
+
+#[test]
+fn a_command_that_cannot_run_leaves_no_file() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let text = directory.path().join("no-program");
+    std::fs::write(&text, "text").unwrap();
+    for program in ["forebay-no-such-program", "/no/such/program", text.to_str().unwrap()] {
+        let file = directory.path().join("x.fbr");
+        let output = forebay(&["record", file.to_str().unwrap(), "--", program]);
+        refused(&output, 2, &[program, "no file was made"]);
+        assert!(!file.exists(), "{program}");
+    }
+}

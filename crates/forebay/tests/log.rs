@@ -1,0 +1,223 @@
+//! What a served pool logs, each line once, in its forms; and SIGHUP, which changes what can be changed and ends nobody.
+#![forbid(unsafe_code)]
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::*;
+
+/// A server whose log goes to a file.
+struct Logging<'a> {
+    child: Child,
+    scene: &'a Scene,
+}
+
+impl<'a> Logging<'a> {
+    fn start(scene: &'a Scene, format: &str) -> Self {
+        let log = std::fs::File::create(scene.path("log")).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["serve", scene.config()])
+            .env("FOREBAY_LOG_FORMAT", format)
+            .env("NO_COLOR", "1")
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready "), "{}", std::fs::read_to_string(scene.path("log")).unwrap());
+        Self { child, scene }
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.scene.path("log")).unwrap()
+    }
+
+    /// Events of a cause.
+    fn events(&self, cause: &str) -> Vec<Value> {
+        let lines = self.text();
+        let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}")));
+        all.filter(|event| event["cause"] == cause).collect()
+    }
+
+    /// The first event of a cause, which must come.
+    #[track_caller]
+    fn awaited(&self, cause: &str) -> Value {
+        self.awaited_where(cause, |_| true)
+    }
+
+    #[track_caller]
+    fn awaited_where(&self, cause: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = self.events(cause).into_iter().find(|event| is_it(event)) {
+                return event;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "no {cause:?} in:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Reloads the configuration; the message at the end.
+    #[track_caller]
+    fn reload(&self) -> String {
+        let before = self.events("reload").len();
+        self.signal(Signal::HUP);
+        let ends = |event: &Value| {
+            let message = event["message"].as_str().unwrap();
+            message.starts_with("reloaded ") || message.contains("was not reloaded")
+        };
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = self.events("reload").into_iter().skip(before).find(ends) {
+                return event["message"].as_str().unwrap().to_owned();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn stop(mut self) -> i32 {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Logging<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn connect(scene: &Scene, export: &str) -> NbdClient {
+    let uri: NbdUri = format!("nbd+unix:///{export}?socket={}", scene.path("s").display()).parse().unwrap();
+    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+}
+
+fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
+    let cookie = client.submit_write(offset_bytes, bytes, false).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+}
+
+#[test]
+fn a_full_pool_and_a_slow_device_are_logged_once() {
+    let scene = Scene::with("\n[log]\nnearly_full = \"2%\"\nfull = \"9%\"\nslow_device = \"1ns\"\n").created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    (0..10).for_each(|at| write(&mut client, at * MIB, &vec![7; MIB as usize]));
+    let event = server.awaited("nearly full");
+    assert_eq!(event["level"], "warn");
+    assert!(event["message"].as_str().unwrap().contains("nearly full"), "{event}");
+    assert!(event["advice"].as_str().unwrap().contains("fstrim"), "{event}");
+    let slow = server.awaited("slow device");
+    assert!(slow["about"].as_str().unwrap().ends_with(".img"), "{slow}");
+    (10..40).for_each(|at| write(&mut client, at * MIB, &vec![7; MIB as usize]));
+    assert_eq!(server.awaited("full")["level"], "error");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!((server.events("full").len(), server.events("nearly full").len()), (1, 1), "{}", server.text());
+    assert!(server.events("slow device").len() <= 2, "once a device");
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_device_error_names_device_place_and_what_to_do() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    write(&mut client, 0, &vec![7; MIB as usize]);
+    // The file loses its end while it is served, and with it the data.
+    let file = std::fs::File::options().write(true).open(scene.path("fast.img")).unwrap();
+    file.set_len(256 << 10).unwrap();
+    let cookie = client.submit_read(0, 4096).unwrap();
+    assert!(client.wait_for(cookie).unwrap().result.is_err());
+    let event = server.awaited("device error");
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("fast.img") && message.contains("read at offset"), "{message}");
+    assert!(event["advice"].as_str().unwrap().contains("smartctl"), "{event}");
+}
+
+#[test]
+fn dropped_and_refused_connections_are_logged_by_cause() {
+    let scene = Scene::with("\n[server]\nmax_connections = 1\n").created();
+    let server = Logging::start(&scene, "json");
+    for _ in 0..5 {
+        let mut stream = UnixStream::connect(scene.path("s")).unwrap();
+        stream.write_all(&[0xff; 64]).unwrap();
+        let mut answer = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
+    }
+    let event = server.awaited("connection dropped");
+    assert_eq!(event["about"], "protocol");
+    assert!(event["message"].as_str().unwrap().contains(&format!("process {}", std::process::id())), "{event}");
+    let client = connect(&scene, "db");
+    let mut other = UnixStream::connect(scene.path("s")).unwrap();
+    let _ = std::io::Read::read_to_end(&mut other, &mut Vec::new());
+    let refused = server.awaited("connection refused");
+    assert!(refused["advice"].as_str().unwrap().contains("max_connections"), "{refused}");
+    assert_eq!(server.events("connection dropped").len(), 1, "rate-limited: {}", server.text());
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn the_journal_gets_priorities_and_text_is_for_people() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "journal");
+    assert!(server.text().lines().all(|line| line.starts_with('<') && line[2..].starts_with('>')), "{}", server.text());
+    assert_eq!(server.stop(), 0);
+    let server = Logging::start(&scene, "text");
+    assert!(server.text().contains(" INFO pool \"test\" recovered"), "{}", server.text());
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn sighup_reloads_classes_limits_exports_and_evidence() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    assert!(server.reload().contains("nothing has changed"));
+    let more = format!(
+        "\n[[export]]\ndisk = \"db\"\nname = \"again\"\nread_only = true\nnbd = \"unix:{0}/s2\"\n\n[[class]]\nname = \"wal\"\nplace = \"fast\"\n\
+         share = \"25%\"\nmatch = [\"disk:db\"]\n\n[server]\nmax_connections = 7\n\n[[evidence]]\nmount = \"/no/such/mount\"\n",
+        scene.directory.path().display()
+    );
+    let before = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::write(&scene.config, before.clone() + &more).unwrap();
+    let message = server.reload();
+    for part in ["classes wal", "7 connections", "export again was added", "s2", "evidence for disk db was attached"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let classes = good(&forebay(&["class", scene.config(), "list"]));
+    assert!(classes.contains("wal") && classes.contains("0.25"), "{classes}");
+    let uri: NbdUri = format!("nbd+unix:///again?socket={}", scene.path("s2").display()).parse().unwrap();
+    let second = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap();
+    // An export with a client stays; everything else goes back.
+    std::fs::write(&scene.config, before.replace("64MiB\"\n\n[[export]]", "80MiB\"\n\n[[export]]")).unwrap();
+    let message = server.reload();
+    assert!(message.contains("evidence for disk db was detached"), "{message}");
+    let said: Vec<String> = server.events("reload").iter().map(|event| event["message"].to_string()).collect();
+    assert!(said.iter().any(|text| text.contains("stays as it was") && text.contains("again")), "{said:?}");
+    assert!(said.iter().any(|text| text.contains("next start") && text.contains("memory.limit")), "{said:?}");
+    assert_eq!(second.info().size_bytes, 64 * MIB);
+    // What is wrong changes nothing, and ends nothing.
+    std::fs::write(&scene.config, "[pool\n").unwrap();
+    assert!(server.reload().contains("was not reloaded"));
+    write(&mut client, 0, &[1; 4096]);
+    std::fs::write(&scene.config, before).unwrap();
+    drop((client, second));
+    assert_eq!(server.stop(), 0);
+}
