@@ -1,6 +1,10 @@
 //! A modelled SSD in real time: data goes to memory or to a file at once, and its completion is held back until the model
 //! would have ended the command. Where the store below is slower than the model, the store decides.
+//!
+//! Event loops sleep until the drive may end a command ([`Ssd::earliest_end_ns`]), and look all the time for the last part of
+//! it ([`Alarm`]). Who is only asked for one thing waits in [`Device::wait`], which does the same without a descriptor.
 
+use crate::alarm::{Alarm, Due};
 use forebay_block::{Completion, Device, Geometry, Op, Request};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
 use std::time::{Duration, Instant};
@@ -18,6 +22,17 @@ pub struct EmulatedDevice<D> {
     ended: Vec<Done>,
     stored: Vec<Completion>,
     next: u64,
+    /// `None` where the system gives no descriptor for it: then whoever waits has to look.
+    alarm: Option<Alarm>,
+    earliest: Earliest,
+}
+
+/// When the drive ends a command at the earliest, as it was when its next event and the commands were these.
+#[derive(Clone, Copy, Default)]
+struct Earliest {
+    next_event_ns: u64,
+    commands: u64,
+    end_ns: u64,
 }
 
 /// A request between the store and the model.
@@ -45,7 +60,10 @@ fn command(number: u64, request: &Request) -> Command {
 impl<D: Device> EmulatedDevice<D> {
     /// Data in `store`, times of `ssd`, which is at least as large.
     pub fn new(store: D, ssd: Box<dyn Ssd>, name: &str) -> Self {
+        let alarm = Alarm::new(store.wake_fd()).ok();
         Self {
+            alarm,
+            earliest: Earliest::default(),
             store,
             ssd,
             name: name.to_owned(),
@@ -61,7 +79,32 @@ impl<D: Device> EmulatedDevice<D> {
         u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn advance(&mut self) {
+    /// When a command ends at the earliest. Kept while nothing happens: who looks all the time asks often.
+    fn earliest_end_ns(&mut self) -> u64 {
+        let (next_event_ns, commands) = (self.ssd.next_event_ns(), self.next);
+        if (self.earliest.next_event_ns, self.earliest.commands) != (next_event_ns, commands) {
+            let end_ns = self.ssd.earliest_end_ns();
+            self.earliest = Earliest { next_event_ns, commands, end_ns };
+        }
+        self.earliest.end_ns
+    }
+
+    fn set_alarm(&mut self, now_ns: u64) {
+        let due = if self.flights.iter().any(|flight| flight.due_ns.is_none()) {
+            Due::At(self.earliest_end_ns())
+        } else if !self.flights.is_empty() && self.store.wake_fd().is_none() {
+            // The store is behind, and tells nobody when it is done.
+            Due::Always
+        } else {
+            Due::Never
+        };
+        if let Some(alarm) = &mut self.alarm {
+            alarm.set(now_ns, due);
+        }
+    }
+
+    /// Everything up to now; returns the time.
+    fn advance(&mut self) -> u64 {
         let now = self.now_ns();
         self.ssd.advance(now, &mut self.ended);
         for Done { tag, at_ns } in self.ended.drain(..) {
@@ -75,6 +118,7 @@ impl<D: Device> EmulatedDevice<D> {
                 flight.completion = Some(completion);
             }
         }
+        now
     }
 }
 
@@ -106,7 +150,7 @@ impl<D: Device> Device for EmulatedDevice<D> {
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
-        self.advance();
+        let now_ns = self.advance();
         let mut at = 0;
         while at < self.flights.len() {
             let flight = &mut self.flights[at];
@@ -121,6 +165,11 @@ impl<D: Device> Device for EmulatedDevice<D> {
                 }
             }
         }
+        self.set_alarm(now_ns);
+    }
+
+    fn wake_fd(&self) -> Option<i32> {
+        self.alarm.as_ref().map(Alarm::fd)
     }
 
     fn wait(&mut self, timeout_ns: u64) {
@@ -131,7 +180,7 @@ impl<D: Device> Device for EmulatedDevice<D> {
         if self.flights.iter().any(|flight| flight.due_ns.is_some()) {
             return self.store.wait(timeout_ns);
         }
-        let left_ns = self.ssd.next_event_ns().saturating_sub(self.now_ns()).min(timeout_ns);
+        let left_ns = self.earliest_end_ns().saturating_sub(self.now_ns()).min(timeout_ns);
         if left_ns > SPIN_BELOW_NS {
             std::thread::sleep(Duration::from_nanos(left_ns - SPIN_BELOW_NS));
         } else {
@@ -154,8 +203,10 @@ impl<D: Device> Device for EmulatedDevice<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::kernel;
     use crate::modelled::ModelUri;
     use crate::{RamDevice, blocking};
+    use forebay_block::Vectored;
 
     #[test]
     fn data_is_kept_and_takes_the_models_time() {
@@ -171,6 +222,64 @@ mod tests {
         // The drive alone takes some 6 us; a busy machine may take longer, never less.
         assert!(each >= Duration::from_micros(5), "{each:?}");
         blocking::flush(&mut device).unwrap();
+    }
+
+    /// Polls and waits for the descriptor until so many requests have ended; returns when each did, since the beginning.
+    fn ended(device: &mut EmulatedDevice<RamDevice>, count: usize) -> Vec<Duration> {
+        let (begin, mut ends, mut done) = (Instant::now(), Vec::new(), Vec::new());
+        while ends.len() < count {
+            device.poll(&mut done);
+            ends.extend(done.drain(..).map(|_| begin.elapsed()));
+            if ends.len() < count {
+                let fd = device.wake_fd().unwrap();
+                kernel::poll_until(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], 5_000_000_000);
+            }
+        }
+        ends
+    }
+
+    fn cpu_time() -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: room for a timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    #[test]
+    fn the_descriptor_tells_when_and_who_waits_for_it_sleeps() {
+        // No capacitors: a flush waits for the flash, that is for a millisecond and more.
+        let uri = ModelUri::parse("960evo?size=256MiB", true).unwrap();
+        let mut device = EmulatedDevice::new(RamDevice::new(256 << 20).unwrap(), uri.build(1).unwrap(), "emulated");
+        let (began, before) = (Instant::now(), cpu_time());
+        for round in 0..60 {
+            let data = Vectored::One(forebay_block::Buf::copy_of(&[7; 4096]).freeze());
+            let write = Op::Write { bufs: data, fua: false };
+            device.submit(Request { tag: 1, offset_bytes: round << 16, stream: 0, op: write });
+            ended(&mut device, 1);
+            device.submit(Request { tag: 2, offset_bytes: 0, stream: 0, op: Op::Flush });
+            let flushed = ended(&mut device, 1)[0];
+            assert!(flushed > Duration::from_micros(200), "{flushed:?}");
+        }
+        let (wall, cpu) = (began.elapsed(), cpu_time() - before);
+        assert!(cpu < wall / 2, "{cpu:?} of {wall:?}");
+    }
+
+    #[test]
+    fn requests_in_flight_together_take_the_time_of_one() {
+        let uri = ModelUri::parse("p4800x?size=64MiB", true).unwrap();
+        let mut device = EmulatedDevice::new(RamDevice::new(64 << 20).unwrap(), uri.build(1).unwrap(), "emulated");
+        let mut least = [Duration::MAX; 2];
+        for _ in 0..200 {
+            for (depth, least) in [1u64, 8].into_iter().zip(&mut least) {
+                for tag in 0..depth {
+                    let op = Op::Read { bufs: Vectored::One(forebay_block::Buf::zeroed(4096)) };
+                    device.submit(Request { tag, offset_bytes: tag << 20, stream: 0, op });
+                }
+                *least = (*least).min(*ended(&mut device, depth as usize).last().unwrap());
+            }
+        }
+        // The best of many, as others use the machine: one after the other eight would take eight times as long.
+        assert!(least[0] >= Duration::from_micros(5) && least[1] < least[0] * 4, "{least:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Real targets behind the one device trait: files and block devices, RAM, nothing; and the wrappers that make them
 //! lose, tear, reorder and fail for the tests of durability.
 
+mod alarm;
 pub mod blocking;
 pub mod counters;
 pub mod emulated;

@@ -59,6 +59,18 @@ fn an_emulated_drive_keeps_what_is_written() {
     assert!(mean_ns > 5_000.0, "{mean_ns}");
 }
 
+#[test]
+fn an_emulated_drive_works_at_the_depth_asked() {
+    let bench_at = |depth: &str| {
+        let job = bench("emulated:p4510?size=256MiB&fill=100", &["--set", "rw=randread", "--set", depth]);
+        (job["iops"].as_f64().unwrap(), job)
+    };
+    let (one, (eight, job)) = (bench_at("depth=1").0, bench_at("depth=8"));
+    // Seven times on a machine at rest: reads meet on a die. Others may use this one.
+    assert!(eight > 3.0 * one, "{one} and {eight}");
+    assert!(job["target"]["access"].as_str().unwrap().contains("queued"), "{job}");
+}
+
 /// A configuration of a pool over two tiers, in a directory of its own.
 fn pool(fast: &str, capacity: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::TempDir::new().unwrap();

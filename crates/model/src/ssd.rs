@@ -87,6 +87,12 @@ pub trait Ssd: Send {
     /// When something happens next; `u64::MAX` where the drive is idle.
     fn next_event_ns(&self) -> u64;
 
+    /// No command ends before this, as far as the drive can tell without living through it. Between now and then happens only
+    /// what the host cannot see: who waits in real time need not look.
+    fn earliest_end_ns(&self) -> u64 {
+        self.next_event_ns()
+    }
+
     /// Lets everything happen up to and including `to_ns`. Completions are appended in the order of their times.
     fn advance(&mut self, to_ns: u64, done: &mut Vec<Done>);
 

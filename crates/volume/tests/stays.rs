@@ -6,7 +6,9 @@
 mod world;
 
 use forebay_block::ClassId;
+use forebay_device::Image;
 use forebay_prism::ClassStats;
+use forebay_volume::recovery::PolicyState;
 use world::{Oracle, Shape, World, history};
 
 /// The default class, whose data is staged.
@@ -102,5 +104,86 @@ fn what_is_due_later_survives_power_cuts_like_all_else() {
             world = World::open(&shape(), images, seed, oracle).unwrap();
             world.check_survivors().unwrap();
         }
+    }
+}
+
+/// How a pool goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Restart {
+    None,
+    Clean,
+    /// The power is cut.
+    Crash,
+    /// Stopped, and what was learned is damaged.
+    Damaged,
+}
+
+/// Changes a byte behind each header of what policies have learned; how many there are.
+fn damage(image: &Image) -> (Image, usize) {
+    let mut bytes = image.to_bytes();
+    let places: Vec<usize> = (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(b"FBPS")).collect();
+    places.iter().for_each(|&at| bytes[at + 100] ^= 1);
+    (Image::from_bytes(&bytes), places.len())
+}
+
+/// A step of a scan of four tiers, beside a log that comes round with each tier's worth of writes.
+fn scan_and_log(world: &mut World, step: u64) {
+    write(world, 256 + step * 16 % 3600, 16);
+    write(world, step * 4 % 192, 4);
+}
+
+/// Alpha of the first tier's worth of writes after twelve and a restart, and of the first four; and what was found of what had been
+/// learned.
+fn alpha_after(restart: Restart, seed: u64) -> ([f64; 2], PolicyState) {
+    let mut world = open(seed);
+    let mut random = forebay_block::Random::new(seed);
+    (0..540).for_each(|step| scan_and_log(&mut world, step));
+    world.settle(0).unwrap();
+    history::quiet(&mut world).unwrap();
+    if restart != Restart::None {
+        if restart != Restart::Crash {
+            assert!(world.pool.close());
+        }
+        let (mut images, oracle) = world.cut(&mut random);
+        if restart == Restart::Damaged {
+            let (damaged, places) = damage(&images[0]);
+            images[0] = damaged;
+            assert_eq!(places, 2, "one beside each root");
+        }
+        world = World::open(&shape(), images, seed, oracle).unwrap();
+        world.check_survivors().unwrap();
+    }
+    let before = classes(&world);
+    let alpha = [540..585, 585..720].map(|steps: std::ops::Range<u64>| {
+        steps.for_each(|step| scan_and_log(&mut world, step));
+        world.settle(0).unwrap();
+        history::quiet(&mut world).unwrap();
+        alpha_since(&world, &before)
+    });
+    (alpha, world.report.policy_state)
+}
+
+#[test]
+fn what_was_learned_of_stays_survives_a_restart() {
+    let mut sums = [[0.0; 2]; 4];
+    for seed in 0..4 {
+        for (restart, sum) in
+            [Restart::None, Restart::Clean, Restart::Crash, Restart::Damaged].into_iter().zip(&mut sums)
+        {
+            let (alpha, found) = alpha_after(restart, seed);
+            let expected = match restart {
+                Restart::None => PolicyState::Absent,
+                Restart::Clean | Restart::Crash => PolicyState::Restored,
+                Restart::Damaged => PolicyState::Ignored,
+            };
+            assert_eq!(found, expected, "{restart:?}");
+            sum.iter_mut().zip(alpha).for_each(|(sum, alpha)| *sum += alpha / 4.0);
+        }
+    }
+    println!("alpha of one tier's worth and of four: not restarted, clean, crash, forgotten: {sums:.3?}");
+    // Who forgot keeps all that comes at first, whatever it is: in so small a pool its alpha says nothing for two turns.
+    let [none, clean, crash, _forgotten] = sums;
+    for tiers in 0..2 {
+        assert!(clean[tiers] > 0.9 * none[tiers] && crash[tiers] > 0.9 * none[tiers], "{sums:?}");
     }
 }

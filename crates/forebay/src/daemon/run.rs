@@ -17,6 +17,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_block::Device;
 use forebay_device::{WatchedCounts, WatchedDevice};
 use forebay_export::{Exports, Listen, Reactor};
+use forebay_volume::recovery::PolicyState;
 use forebay_volume::{Devices, Engine, Pool};
 use rustix::fs::Mode;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -91,6 +92,12 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         warn!(
             "the capacity-side checkpoint cannot be read, and the map is too large to make all of it anew at once: until the other \
              blocks are written again, what they are is unknown should the fast tier be lost"
+        );
+    }
+    if report.policy_state == PolicyState::Ignored {
+        warn!(
+            "what was learned of how long data stays on the fast tier cannot be used (damaged, or of another version): it is learned \
+             anew, which takes the writes of a few times that tier"
         );
     }
     if let Some(left) = &left {

@@ -78,6 +78,11 @@ impl Events {
         self.heap.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64)
     }
 
+    /// All that is to come, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Event)> {
+        self.heap.iter().map(|Reverse(key)| ((key >> 64) as u64, Event::unpack(*key as u32)))
+    }
+
     pub(super) fn pop_until(&mut self, to_ns: u64) -> Option<(u64, Event)> {
         if self.next_ns() > to_ns {
             return None;

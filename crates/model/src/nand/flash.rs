@@ -66,6 +66,11 @@ impl Op {
         matches!(self.kind, OpKind::HostProgram | OpKind::CollectProgram)
     }
 
+    /// A command may wait for its data.
+    pub(super) fn is_for_host(&self) -> bool {
+        matches!(self.kind, OpKind::Read | OpKind::MapRead | OpKind::Prefetch)
+    }
+
     fn is_read(&self) -> bool {
         !self.is_program() && self.kind != OpKind::Erase
     }
@@ -204,6 +209,19 @@ impl Flash {
         if slc { self.slc_program_ns } else { self.program_ns[page as usize % self.program_ns.len()] }
     }
 
+    /// The shortest time that an array takes for anything but an erase.
+    pub(super) fn array_least_ns(&self) -> u64 {
+        let slc = [self.slc_read_ns, self.slc_program_ns];
+        let all = self.read_ns.iter().chain(&self.program_ns).chain(slc.iter().filter(|&&ns| ns > 1));
+        all.copied().min().unwrap_or(0)
+    }
+
+    /// What the array of a die works on; `None` where the end of it that was announced is stale.
+    pub(super) fn running(&self, d: u16, generation: u16) -> Option<&Op> {
+        let die = &self.dies[d as usize];
+        (die.generation == generation && die.phase == Phase::Array).then(|| &self.ops[die.running as usize])
+    }
+
     pub(super) fn op(&self, id: u32) -> &Op {
         &self.ops[id as usize]
     }
@@ -228,7 +246,7 @@ impl Flash {
             id
         };
         let urgent = matches!(op.kind, OpKind::Read | OpKind::MapRead);
-        let foreground = urgent || op.kind == OpKind::Prefetch;
+        let foreground = op.is_for_host();
         let die = &mut self.dies[op.die as usize];
         let queue = if foreground { &mut die.reads } else { &mut die.background };
         if queue.tail == NONE {

@@ -207,6 +207,28 @@ impl Ssd for Nand {
         self.events.next_ns()
     }
 
+    fn earliest_end_ns(&self) -> u64 {
+        let soon_ns = self.config.controller.complete_ns;
+        // A read that begins takes its array's time. Programs, also those that go on after an interruption, end commands only
+        // where these wait for room in the buffer, or for all of it to be written.
+        let programs_matter = !(self.writers.is_empty() && self.flushes.is_empty());
+        let later_ns = soon_ns + if programs_matter { 0 } else { self.flash.array_least_ns() };
+        let bound_ns = |(at_ns, event): (u64, Event)| match event {
+            Event::Complete(_) => at_ns,
+            Event::Arrive(_) | Event::Started(_) => at_ns + soon_ns,
+            Event::BusEnd(id) if self.flash.op(id).is_for_host() => at_ns + soon_ns,
+            Event::ArrayEnd { die, generation } => match self.flash.running(die, generation) {
+                Some(op) if op.is_for_host() => at_ns + soon_ns,
+                Some(_) => at_ns + later_ns,
+                None => u64::MAX,
+            },
+            Event::BusEnd(_) | Event::Burst(_) | Event::DieFree(_) | Event::Interrupt(_) => at_ns + later_ns,
+            // Collection that begins now is far from an end, and nobody waits for it.
+            Event::Idle(_) => u64::MAX,
+        };
+        self.events.iter().map(bound_ns).min().unwrap_or(u64::MAX)
+    }
+
     fn advance(&mut self, to_ns: u64, done: &mut Vec<Done>) {
         while let Some((now_ns, event)) = self.events.pop_until(to_ns) {
             self.handle(event, now_ns, done);

@@ -1,6 +1,7 @@
 //! How long the blocks of a group live: deaths and time under observation by age, and the share that has died by each age.
 
 use super::ages::{Ages, BINS};
+use super::codec::{Reader, count};
 
 /// What the history of a whole class weighs beside that of one of its groups, in blocks observed in each bin.
 const PRIOR_BLOCKS: f32 = 4.0;
@@ -67,6 +68,28 @@ impl Lives {
     /// Deaths that were observed.
     pub fn deaths(&self) -> f64 {
         self.deaths.iter().map(|count| f64::from(*count)).sum()
+    }
+
+    /// Appends the counts: which bins have any, and these.
+    pub fn save(&self, out: &mut Vec<u8>) {
+        let mut mask = [0u8; BINS / 8];
+        let has_any = |bin: &usize| self.deaths[*bin] > 0.0 || self.passed[*bin] > 0.0;
+        (0..BINS).filter(has_any).for_each(|bin| mask[bin / 8] |= 1 << (bin % 8));
+        out.extend_from_slice(&mask);
+        for bin in (0..BINS).filter(has_any) {
+            out.extend_from_slice(&count(self.deaths[bin]));
+            out.extend_from_slice(&count(self.passed[bin]));
+        }
+    }
+
+    /// What [`Self::save`] wrote; `None` where that cannot be.
+    pub fn restore(r: &mut Reader<'_>) -> Option<Self> {
+        let mut lives = Self::default();
+        let mask: [u8; BINS / 8] = r.bytes()?;
+        for bin in (0..BINS).filter(|bin| mask[bin / 8] >> (bin % 8) & 1 == 1) {
+            (lives.deaths[bin], lives.passed[bin]) = (r.count()?, r.count()?);
+        }
+        Some(lives)
     }
 
     /// The share of those that come to a bin which dies in it, drawn to that of `prior`; `None` where neither was observed.

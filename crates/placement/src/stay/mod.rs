@@ -7,12 +7,14 @@
 //! how long it is to stay, or to pass by.
 
 pub mod ages;
+mod codec;
 pub mod lives;
 mod regions;
 mod sample;
 pub mod share;
 
 use ages::Ages;
+use codec::Reader;
 use lives::{Lives, Point};
 use regions::{BYTES_PER_REGION, Regions};
 
@@ -40,6 +42,13 @@ const FADE: f32 = 0.95;
 const ROOM_PARTS: (f64, f64, f64) = (0.95, 0.75, 1.0);
 /// Share of what is written that may leave before its time.
 const EARLY_MAX: f64 = 0.002;
+
+/// Version of what is kept over a restart.
+const SAVED_VERSION: u8 = 1;
+/// Most blocks that are counted in it: more were never written to any pool.
+const SAVED_BLOCKS_MAX: f64 = 1e18;
+/// Part of it that groups may take; the rest is for regions.
+const SAVED_GROUPS_PART: (usize, usize) = (3, 4);
 
 /// What a group is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -354,6 +363,94 @@ impl Stays {
             of_classes.entry(group.traits.class).or_insert_with(Lives::default).add(lives);
         }
         of_classes
+    }
+
+    /// Whether anything was written that could be learned from.
+    #[must_use]
+    pub fn knows_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// What was learned, to be kept over a restart: plan, groups with their lives, and regions, in at most so many bytes, of which some
+    /// hundreds are needed. Blocks that are followed are not in it: what is known of the lives up to now is counted, and others are followed
+    /// soon. Allocates what it returns.
+    #[must_use]
+    pub fn save(&self, now: u64, bytes_max: usize) -> Vec<u8> {
+        let mut out = vec![SAVED_VERSION];
+        out.extend(self.tier_blocks.to_le_bytes());
+        out.extend(now.to_le_bytes());
+        out.extend((self.price as f32).to_le_bytes());
+        out.extend((self.room_part as f32).to_le_bytes());
+        out.push(u8::from(self.is_planned) | u8::from(self.has_room) << 1);
+        let began_ago = self.began_at.map_or(u64::MAX, |began_at| now.saturating_sub(began_at));
+        out.extend(began_ago.to_le_bytes());
+        out.extend(self.plan_at.saturating_sub(now).to_le_bytes());
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        order.sort_by(|&a, &b| self.groups[b].written.total_cmp(&self.groups[a].written).then(a.cmp(&b)));
+        let count_at = out.len();
+        out.extend([0; 2]);
+        let mut count = 0u16;
+        for number in order {
+            let (before, group) = (out.len(), &self.groups[number]);
+            let Traits { class, hint, history, read_ages } = group.traits;
+            out.extend([class, hint, history.number(), read_ages[0], read_ages[1]]);
+            out.extend((group.written as f32).to_le_bytes());
+            out.extend(group.share.short_blocks.to_le_bytes());
+            out.extend(group.share.long_blocks.to_le_bytes());
+            out.extend((group.share.part_long as f32).to_le_bytes());
+            out.extend((group.share.saved_long as f32).to_le_bytes());
+            self.lives[number].save(&mut out);
+            if out.len() > bytes_max / SAVED_GROUPS_PART.1 * SAVED_GROUPS_PART.0 {
+                out.truncate(before);
+                break;
+            }
+            count += 1;
+        }
+        out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+        let left = bytes_max.saturating_sub(out.len() + 10);
+        self.regions.save((now, self.ages), left, &mut out);
+        out
+    }
+
+    /// Goes on with what [`Self::save`] wrote. Nothing changes where that is of another version or tier, or cannot be: false.
+    pub fn restore(&mut self, saved: &[u8], now: u64) -> bool {
+        let mut restored = self.clone();
+        (restored.groups, restored.lives, restored.numbers) = Default::default();
+        let is_good = restored.take(&mut Reader::new(saved), now).is_some();
+        if is_good {
+            *self = restored;
+        }
+        is_good
+    }
+
+    fn take(&mut self, r: &mut Reader<'_>, now: u64) -> Option<()> {
+        let (version, tier_blocks) = (r.u8()?, r.u64()?);
+        if version != SAVED_VERSION || tier_blocks != self.tier_blocks {
+            return None;
+        }
+        let then = r.u64()?;
+        self.set_price(r.fraction(1.0)?);
+        self.room_part = r.fraction(ROOM_PARTS.2 * 1.01)?.clamp(ROOM_PARTS.1, ROOM_PARTS.2);
+        let flags = r.u8()?;
+        (self.is_planned, self.has_room) = (flags & 1 != 0, flags & 2 != 0);
+        self.began_at = Some(r.u64()?).filter(|&ago| ago != u64::MAX).map(|ago| now.saturating_sub(ago));
+        self.plan_at = now.saturating_add(r.u64()?.min(self.tier_blocks / PLANS_PER_TIER));
+        self.planned_at = now;
+        for _ in 0..r.u16()? {
+            let (class, hint, history) = (r.u8()?, r.u8()?, History::of_number(r.u8()?)?);
+            let traits = Traits { class, hint, history, read_ages: r.bytes()? };
+            let written = r.fraction(SAVED_BLOCKS_MAX)?;
+            let (short_blocks, long_blocks) = (r.u64()?, r.u64()?);
+            let share = Share { short_blocks, long_blocks, part_long: r.fraction(1.0)?, saved_long: r.fraction(1.0)? };
+            let lives = Lives::restore(r)?;
+            // With less memory than before there may be fewer groups: those with the most writes come first.
+            if self.groups.len() < self.groups_max && !self.numbers.contains_key(&traits) {
+                self.numbers.insert(traits, self.groups.len() as u16);
+                self.groups.push(Group { traits, written, share, owed: 0.0 });
+                self.lives.push(lives);
+            }
+        }
+        self.regions.restore(r, then, self.ages)
     }
 
     /// All groups that were written to lately, those with the most first.

@@ -1,6 +1,7 @@
 //! What each region of the disks was like lately: when it was last written, and how long what lay there lived.
 
-use super::ages::Ages;
+use super::ages::{Ages, BINS};
+use super::codec::Reader;
 use std::ops::Range;
 
 /// Smallest region, in blocks.
@@ -39,6 +40,16 @@ impl History {
         Self(1 + Ages::OCTAVES + octave)
     }
 
+    /// What [`Self::number`] gave; `None` where that cannot be.
+    pub fn of_number(number: u8) -> Option<Self> {
+        (number <= 2 * Ages::OCTAVES).then_some(Self(number))
+    }
+
+    /// As a number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
     /// The octave of a life that ended by a discard; that of the age of what is overwritten.
     #[must_use]
     pub fn octaves(self) -> (Option<u8>, Option<u8>) {
@@ -68,6 +79,73 @@ impl Regions {
             shift: region_blocks.trailing_zeros(),
             unit_blocks: (tier_blocks / 4096).max(1),
         }
+    }
+
+    /// A region in one byte: nothing, the bin of its age, or how long what was discarded had lived.
+    fn value(&self, region: Region, now: u64, ages: Ages) -> u8 {
+        match region {
+            Region { written: 0, .. } => 0,
+            Region { lives: true, .. } => 1 + ages.bin(self.age_of(region, now)) as u8,
+            Region { life, .. } => 1 + BINS as u8 + life.min(Ages::OCTAVES),
+        }
+    }
+
+    /// Appends the table: runs of values, in at most so many bytes. Where they do not fit neighbours share a value, that of the one
+    /// that was written last.
+    pub fn save(&self, (now, ages): (u64, Ages), bytes_max: usize, out: &mut Vec<u8>) {
+        out.push(self.shift as u8);
+        out.extend_from_slice(&(self.table.len() as u32).to_le_bytes());
+        let mut runs = Vec::new();
+        let mut exponent = 0u8;
+        // In the end all share one value, and that fits.
+        loop {
+            runs.clear();
+            for neighbours in self.table.chunks(1 << exponent) {
+                let newest = neighbours.iter().max_by_key(|region| region.written).copied().unwrap_or_default();
+                let value = self.value(newest, now, ages);
+                match runs.last_mut() {
+                    Some((last, more)) if *last == value && *more < u8::MAX => *more += 1,
+                    _ => runs.push((value, 0u8)),
+                }
+            }
+            if runs.len() * 2 <= bytes_max || 1 << exponent >= self.table.len() {
+                break;
+            }
+            exponent += 1;
+        }
+        out.push(exponent);
+        out.extend_from_slice(&(runs.len() as u32).to_le_bytes());
+        runs.iter().for_each(|&(value, more)| out.extend_from_slice(&[value, more]));
+    }
+
+    /// Takes what [`Self::save`] wrote at the time `then`. A table of another shape, as another memory limit makes it, stays empty.
+    /// `None` where what was written cannot be.
+    pub fn restore(&mut self, r: &mut Reader<'_>, then: u64, ages: Ages) -> Option<()> {
+        let (shift, len, exponent, runs) = (r.u8()?, r.u32()?, r.u8()?, r.u32()?);
+        let is_of_this_shape = u32::from(shift) == self.shift && len as usize == self.table.len();
+        let mut table = Vec::new();
+        for _ in 0..runs {
+            let [value, more] = r.bytes()?;
+            let octave = value.checked_sub(1 + BINS as u8);
+            let region = match (value, octave) {
+                (0, _) => Region::default(),
+                (_, None) => {
+                    let bin = usize::from(value - 1);
+                    let written = then.saturating_sub(ages.begin(bin) + ages.width(bin) / 2);
+                    let written = u32::try_from(written / self.unit_blocks).unwrap_or(u32::MAX - 1).saturating_add(1);
+                    Region { written, lives: true, ..Region::default() }
+                }
+                (_, Some(life)) if life <= Ages::OCTAVES => Region { written: 1, life, ..Region::default() },
+                _ => return None,
+            };
+            let room = self.table.len().saturating_sub(table.len());
+            let count = (usize::from(more) + 1).checked_shl(exponent.into()).unwrap_or(usize::MAX);
+            table.extend(std::iter::repeat_n(region, count.min(room)));
+        }
+        if is_of_this_shape && table.len() == self.table.len() {
+            self.table = table;
+        }
+        Some(())
     }
 
     fn place(&self, disk: u16, block: u64) -> usize {

@@ -155,3 +155,155 @@ fn groups_and_samples_are_bounded_by_memory() {
     assert!(stays.groups.len() <= 64 && stays.sample.len() <= 600, "{} {}", stays.groups.len(), stays.sample.len());
     assert_eq!(stays.group((250, 0), 1, &(0..1), 0), 0, "a class without room for a group of its own");
 }
+
+/// A tier that a stream of a log, a scan and discards went through.
+fn aged(tier_blocks: usize) -> Tier {
+    let mut tier = Tier::new(tier_blocks, 1 << 20);
+    for step in 0..20_000u64 {
+        match step % 10 {
+            0..3 => tier.write((1 << 19) + step % 500, 1, false),
+            3 => {
+                let from = (step * 31) % (1 << 18);
+                tier.stays.died(1, from..from + 64, tier.now);
+            }
+            _ => tier.write((step * 16) % (1 << 18), 16, false),
+        }
+    }
+    tier
+}
+
+#[test]
+fn what_was_learned_is_kept_over_a_restart() {
+    let tier = aged(1000);
+    let saved = tier.stays.save(tier.now, 128 << 10);
+    let mut again = Stays::new(1000, 1 << 20, 4 << 20);
+    assert!(again.restore(&saved, tier.now));
+    assert_eq!(again.price(), tier.stays.price());
+    let (before, after) = (tier.stays.look(), again.look());
+    assert!(before.len() > 2 && before.len() == after.len(), "{} and {}", before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.traits, after.traits);
+        assert_eq!(
+            (before.share.short_blocks, before.share.long_blocks),
+            (after.share.short_blocks, after.share.long_blocks)
+        );
+        assert!((before.saved_part - after.saved_part).abs() < 0.02, "{before:?} {after:?}");
+        assert!((before.written_part - after.written_part).abs() < 1e-6);
+    }
+    // The same writes fall into the same groups: nearly always, as ages are kept in bins of an eighth of an octave.
+    let mut was = tier.stays.clone();
+    let differing = (0..1000u64)
+        .filter(|i| {
+            let block = (i * 997) % (1 << 20);
+            let of = |stays: &mut Stays| {
+                let group = stays.group((0, 0), 1, &(block..block + 16), tier.now);
+                stays.groups[usize::from(group)].traits
+            };
+            of(&mut was) != of(&mut again)
+        })
+        .count();
+    assert!(differing < 50, "{differing} of 1000");
+    // Written again it is the same, but for ages that moved to the middle of their bins.
+    let twice = again.save(tier.now, 128 << 10);
+    assert_eq!(twice[..29], saved[..29]);
+}
+
+#[test]
+fn what_is_kept_has_a_bound_and_comes_from_this_tier() {
+    let tier = aged(1000);
+    for bytes_max in [600, 2000, 20_000, 128 << 10] {
+        let saved = tier.stays.save(tier.now, bytes_max);
+        assert!(saved.len() <= bytes_max, "{} of {bytes_max}", saved.len());
+        let mut again = Stays::new(1000, 1 << 20, 4 << 20);
+        assert!(again.restore(&saved, tier.now));
+        let mut smaller = Stays::new(1000, 1 << 20, 64 << 10);
+        assert!(smaller.restore(&saved, tier.now), "with less memory: what fits");
+        assert!(smaller.groups.len() <= smaller.groups_max);
+        assert!(!Stays::new(1001, 1 << 20, 4 << 20).restore(&saved, tier.now), "another tier");
+        let mut newer = saved;
+        newer[0] += 1;
+        assert!(!again.restore(&newer, tier.now), "another version");
+        assert_eq!(again.groups.is_empty(), bytes_max == 600, "what was known stays");
+    }
+}
+
+#[test]
+#[ignore = "a measurement: with --release and --nocapture"]
+fn how_long_plan_takes_with_all_the_memory_it_may_have() {
+    // 1 GiB of memory and more: 4 MiB for the policy.
+    let mut tier = Tier::new(1 << 20, 1 << 24);
+    for class in 0..100u8 {
+        for hint in 0..6 {
+            let number = u64::from(class) * 6 + hint;
+            for part in 0..300 {
+                let block = (number * 300 + part) * 64 % (1 << 24);
+                let group = tier.stays.group((class, hint as u8), 1, &(block..block + 64), tier.now);
+                tier.stays.written(1, block..block + 64, group, tier.now);
+                tier.now += 64;
+                if part % 3 == 0 {
+                    tier.stays.written(1, block..block + 48, group, tier.now);
+                    tier.now += 48;
+                }
+            }
+        }
+    }
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..60 {
+        let begin = std::time::Instant::now();
+        tier.stays.plan(tier.now, 1 << 20, 0);
+        times[0].push(begin.elapsed());
+        let begin = std::time::Instant::now();
+        let saved = tier.stays.save(tier.now, 128 << 10).len();
+        times[1].push(begin.elapsed());
+        assert!(saved <= 128 << 10);
+        for at in 0..1000 {
+            let block = at * 16 % (1 << 24);
+            let group = tier.stays.group((at as u8 % 100, 1), 1, &(block..block + 16), tier.now);
+            tier.stays.written(1, block..block + 16, group, tier.now);
+            tier.now += 16;
+        }
+    }
+    for (what, times) in ["plan", "save"].iter().zip(&mut times) {
+        times.sort_unstable();
+        println!("{what}: median {:?}, worst {:?}", times[30], times[59]);
+    }
+    println!("{} groups, {} blocks followed", tier.stays.groups.len(), tier.stays.sample.len());
+}
+
+mod hostile {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::OnceLock;
+
+    proptest! {
+        /// Whatever is read, the policy goes on.
+        #[test]
+        fn no_bytes_end_it(
+            changes in prop::collection::vec((0usize..4000, any::<u8>()), 0..12),
+            cut in 0usize..6000,
+            now in prop::sample::select(vec![0, 1, 30_000, u64::MAX / 2]),
+        ) {
+            static SAVED: OnceLock<Vec<u8>> = OnceLock::new();
+            let mut saved = SAVED.get_or_init(|| { let tier = aged(100); tier.stays.save(tier.now, 16 << 10) }).clone();
+            for (at, byte) in changes {
+                if let Some(old) = saved.get_mut(at) {
+                    *old = byte;
+                }
+            }
+            saved.truncate(cut);
+            let mut stays = Stays::new(100, 1 << 20, 256 << 10);
+            stays.restore(&saved, now);
+            let now = now.min(1 << 40);
+            for step in 0..400u64 {
+                let blocks = (step * 64) % (1 << 19)..(step * 64) % (1 << 19) + 16;
+                let group = stays.group((0, 0), 1, &blocks, now + step * 16);
+                stays.stay(group);
+                stays.written(1, blocks, group, now + step * 16);
+                if stays.is_due(now + step * 16) {
+                    stays.plan(now + step * 16, 100, 0);
+                }
+            }
+            prop_assert!(stays.look().len() <= stays.groups_max);
+        }
+    }
+}

@@ -319,6 +319,7 @@ impl Engine {
             migrate: &self.migrate,
             copies: &self.copies,
             prism: &self.prism,
+            staying: &mut self.staying,
             read_only: &mut self.read_only,
             now_ns: self.clock.now_ns(),
         }

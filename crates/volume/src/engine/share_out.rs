@@ -19,7 +19,7 @@ impl Engine {
                 self.staying.look_at_wear(written, endurance_bytes);
             }
             let room = self.room_to_stay();
-            self.staying.stays.plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
+            self.staying.plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
         }
     }
 
@@ -56,6 +56,11 @@ impl Engine {
             since_start_bytes: written[tier].saturating_sub(self.staying.at_start[tier]),
             endurance_bytes: self.setup.options.endurance_bytes.map(|endurance| endurance[tier]),
         })
+    }
+
+    /// Goes on with what the policies had learned before a restart; false where that cannot be.
+    pub(crate) fn restore_policies(&mut self, state: &[u8]) -> bool {
+        self.staying.stays.restore(state, self.stats.written_blocks())
     }
 
     /// What staging a block costs, as a share of a write to the capacity tier saved: above 0 where the fast tier would be worn first.

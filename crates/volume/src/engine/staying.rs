@@ -3,6 +3,7 @@
 use super::migrate::{STAY_MAX_EPOCHS, epoch_blocks};
 use super::setup::Setup;
 use super::space::Space;
+use crate::layout::policy_state::PAYLOAD_BYTES_MAX;
 use forebay_block::{ClassId, DiskId};
 use forebay_placement::stay::{Stay, Stays};
 use forebay_prism::{Lifetime, Prism};
@@ -79,6 +80,8 @@ pub(crate) struct Staying {
     /// Bytes written to the tiers when the engine began, and when the fast tier was last shared out.
     pub at_start: TierBytes,
     written: TierBytes,
+    /// The tier was shared out since what was learned was last taken to be written.
+    is_unsaved: bool,
 }
 
 impl Staying {
@@ -87,7 +90,20 @@ impl Staying {
         let slots = setup.superblock.slots;
         let bands = u64::from(setup.extents.bands()) * (setup.superblock.band_bytes / 4096);
         let stays = Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes));
-        Self { stays, at_start: [0; 2], written: [0; 2] }
+        Self { stays, at_start: [0; 2], written: [0; 2], is_unsaved: false }
+    }
+
+    /// Shares the tier out. See [`Stays::plan`].
+    pub fn plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
+        self.stays.plan(now, room_blocks, early_blocks);
+        self.is_unsaved = true;
+    }
+
+    /// What is to be written with a checkpoint of what was learned: nothing where hardly anything is new since the last time, unless
+    /// the pool `ends`. Allocates it.
+    pub fn take_unsaved(&mut self, now: u64, ends: bool) -> Option<Vec<u8>> {
+        (std::mem::take(&mut self.is_unsaved) || ends && self.stays.knows_groups())
+            .then(|| self.stays.save(now, PAYLOAD_BYTES_MAX))
     }
 
     /// The engine begins, with so much written to the tiers before.

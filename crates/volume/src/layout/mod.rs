@@ -7,6 +7,7 @@ pub mod capacity_root;
 pub mod codec;
 pub mod page;
 pub mod plan;
+pub mod policy_state;
 pub mod record;
 pub mod root;
 pub mod root_blob;

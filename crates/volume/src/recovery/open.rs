@@ -2,6 +2,7 @@
 
 use super::capacity::{load_capacity_side, make_anew};
 use super::members::{MemberError, assemble, write_superblock};
+use super::policy_state;
 use super::replay::replay;
 use super::report::{OpenError, RecoveryReport};
 use super::survey::{MissingBatches, survey};
@@ -225,7 +226,8 @@ pub(super) fn open_members(
     if has_moved || header.counts_due {
         engine.migrate.policy_changed();
     }
-    let mut report = RecoveryReport { clean: root.clean, epoch, ..RecoveryReport::default() };
+    let policy_state = policy_state::restore(devices, &superblock, &mut engine);
+    let mut report = RecoveryReport { clean: root.clean, epoch, policy_state, ..RecoveryReport::default() };
     if superblock.capacity_area.exists() {
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }

@@ -1,6 +1,7 @@
 //! What opening a pool came to.
 
 use super::members::MemberError;
+use super::policy_state::PolicyState;
 use crate::io::Devices;
 use forebay_block::IoError;
 use forebay_prism::ClassError;
@@ -112,4 +113,6 @@ pub struct RecoveryReport {
     /// What the capacity tier had of the checkpoint cannot be read: where the fast tier is lost, too, what was not
     /// written again since is unknown.
     pub is_capacity_root_lost: bool,
+    /// What policies had learned before.
+    pub policy_state: PolicyState,
 }

@@ -209,6 +209,22 @@ fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
     (0..32).for_each(|block| assert_eq!(rig.get(block), Ok(if block == 13 { 2 } else { 1 })));
 }
 
+/// What cannot be read goes to the end of the queue: else it is first again, and no job ever comes to the others (planted bug 70).
+#[test]
+fn a_leaf_that_cannot_be_read_keeps_no_other_from_leaving() {
+    let mut rig = small_jobs_over(12, 5);
+    let is_first_leaf = |seen: &Seen<'_>| {
+        seen.kind == Kind::Read && seen.bytes.starts_with(b"FBML") && seen.bytes.get(16..24) == Some(&[0; 8][..])
+    };
+    rig.devices[FAST].rule(move |seen| failed(is_first_leaf(seen)));
+    let are_moved = rig.until(|rig| (1..12).all(|leaf| !rig.find(CAPACITY, 400 * leaf, 1).is_empty()));
+    assert!(are_moved, "all others wait for a leaf that cannot be read");
+    assert!(rig.find(CAPACITY, 0, 1).is_empty() && rig.get(0).is_err());
+    rig.devices[FAST].heal();
+    assert!(rig.until(|rig| !rig.find(CAPACITY, 0, 1).is_empty()), "it can be read again, and leaves");
+    (0..12).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+}
+
 /// A job could not name its leaves beside those of requests in progress, and asked for a checkpoint, again and again, although
 /// nothing was dirty: while a device takes half a minute for a write, thousands of roots went to the fast tier.
 /// Simulated life 19791218310521.

@@ -110,9 +110,15 @@ proptest! {
                 }
             }
         }
-        let mut rounds = 0u64;
+        let (mut rounds, mut earliest_ns) = (0u64, 0);
         while drive.next_event_ns() != u64::MAX {
+            earliest_ns = earliest_ns.max(drive.earliest_end_ns());
+            let ended = done.len();
             drive.advance(drive.next_event_ns(), &mut done);
+            if let Some(first) = done.get(ended) {
+                prop_assert!(first.at_ns >= earliest_ns, "an end at {} was not foreseen: {earliest_ns}", first.at_ns);
+                earliest_ns = 0;
+            }
             rounds += 1;
             prop_assert!(rounds < 2_000_000, "the drive never rests");
         }

@@ -21,6 +21,7 @@ use super::requests::{Fill, Requests};
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
+use super::staying::Staying;
 use super::summaries::Summaries;
 use crate::journal::Journal;
 use crate::layout::root::Root;
@@ -46,6 +47,7 @@ pub(super) struct Checkpointing<'a> {
     pub migrate: &'a Migrate,
     pub copies: &'a Copies,
     pub prism: &'a Prism,
+    pub staying: &'a mut Staying,
     pub read_only: &'a mut Option<String>,
     pub now_ns: u64,
 }
@@ -250,6 +252,8 @@ impl Checkpointing<'_> {
             open_groups: self.space.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
             ..Root::default()
         });
+        let policy = self.staying.take_unsaved(self.stats.written_blocks(), state.clean);
+        state.roots.add_policy_state(policy);
         self.summaries.may_retry();
         self.write_summaries();
         self.checkpoint.pages.reserve_slots(self.map, &mut self.space.slots);

@@ -5,6 +5,7 @@ use super::pages::PageWriter;
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::setup::Setup;
+use crate::layout::policy_state;
 use crate::layout::root::{DiskRoot, Root, RootHeader};
 use crate::layout::root_blob;
 use crate::layout::sections::KeptSection;
@@ -28,6 +29,10 @@ pub(crate) struct RootWriter {
     /// The headers of the last attempt may be on the device or not: its area must not be touched again.
     is_stuck: bool,
     root: Root,
+    /// What policies have learned, to be written beside it.
+    policy: Option<Vec<u8>>,
+    /// An attempt came to nothing since the last durable root: it must not be because of what nothing depends on.
+    has_failed: bool,
     header: Option<RootHeader>,
     /// Sizes of the disks that its root tells, in bytes.
     disk_sizes_bytes: Vec<(u16, u64)>,
@@ -43,6 +48,8 @@ impl RootWriter {
             header_attempts: 0,
             is_stuck: false,
             root: Root::default(),
+            policy: None,
+            has_failed: false,
             header: None,
             disk_sizes_bytes: Vec::new(),
         }
@@ -62,6 +69,11 @@ impl RootWriter {
     pub fn begin(&mut self, root: Root) {
         self.header_attempts = 0;
         self.root = Root { kept: self.kept.clone(), ..root };
+    }
+
+    /// What policies have learned goes beside the root of the checkpoint that has begun.
+    pub fn add_policy_state(&mut self, state: Option<Vec<u8>>) {
+        self.policy = state.filter(|_| !self.has_failed);
     }
 
     /// Writes the blob, and gives what it says. An error where the root area is too small for it.
@@ -92,6 +104,13 @@ impl RootWriter {
             let len = buf.len() as u64;
             pages.send(offset_bytes, buf.freeze(), false, Pending::RootOut, outbox);
             offset_bytes += len;
+        }
+        if let (Some(state), Some(beside)) =
+            (self.policy.take(), policy_state::offset_bytes(&self.setup.superblock, number))
+            && offset_bytes <= beside
+        {
+            let bytes = policy_state::encode(&state, number, &self.setup.superblock.pool);
+            pages.send(beside, Buf::copy_of(&bytes).freeze(), false, Pending::RootOut, outbox);
         }
         Ok(root)
     }
@@ -128,6 +147,7 @@ impl RootWriter {
     pub fn durable(&mut self, map: &mut Map, pages: &mut PageWriter, outbox: &mut Outbox) -> Option<u64> {
         let header = self.header.take()?;
         self.number = header.checkpoint;
+        self.has_failed = false;
         for (id, size_bytes) in std::mem::take(&mut self.disk_sizes_bytes) {
             if let Some(disk) = map.disks.get_mut(&id) {
                 disk.durable_bytes = size_bytes;
@@ -141,6 +161,7 @@ impl RootWriter {
     /// The checkpoint comes to nothing.
     pub fn abort(&mut self) {
         self.header = None;
+        self.has_failed = true;
     }
 }
 

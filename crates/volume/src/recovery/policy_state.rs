@@ -1,0 +1,46 @@
+//! What policies had learned before the pool was stopped: read where it is whole, and else learned anew.
+
+use crate::engine::Engine;
+use crate::io::Devices;
+use crate::layout::policy_state::{self, BLOCK_BYTES};
+use crate::layout::superblock::Superblock;
+
+/// What was found of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyState {
+    /// Nothing was ever written.
+    #[default]
+    Absent,
+    /// It is gone on with.
+    Restored,
+    /// It is damaged, or of another version of the program or size of the tier.
+    Ignored,
+}
+
+/// Reads it from beside both roots, and gives the policies the newest. Nothing of this keeps a pool from being opened.
+pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &mut Engine) -> PolicyState {
+    let mut found = PolicyState::Absent;
+    let mut newest: Option<(u64, Vec<u8>)> = None;
+    for parity in [0, 1] {
+        let Some(offset_bytes) = policy_state::offset_bytes(superblock, parity) else { continue };
+        let Ok(first) = devices.read(0, offset_bytes, BLOCK_BYTES) else {
+            found = PolicyState::Ignored;
+            continue;
+        };
+        let Some(len) = policy_state::len_bytes(&first, &superblock.pool) else { continue };
+        let read = devices.read(0, offset_bytes, len.next_multiple_of(BLOCK_BYTES));
+        match read.as_deref().map(|bytes| policy_state::decode(bytes, &superblock.pool)) {
+            Ok(Some((number, state))) => {
+                if newest.as_ref().is_none_or(|(other, _)| number > *other) {
+                    newest = Some((number, state.to_vec()));
+                }
+            }
+            _ => found = PolicyState::Ignored,
+        }
+    }
+    match newest {
+        Some((_, state)) if engine.restore_policies(&state) => PolicyState::Restored,
+        Some(_) => PolicyState::Ignored,
+        None => found,
+    }
+}
