@@ -154,7 +154,7 @@ fn alpha_after(restart: Restart, seed: u64) -> ([f64; 2], PolicyState) {
         world.check_survivors().unwrap();
     }
     let before = classes(&world);
-    let alpha = [540..585, 585..720].map(|mut steps: std::ops::Range<u64>| {
+    let alpha = [540..585, 585..720].map(|steps: std::ops::Range<u64>| {
         steps.for_each(|step| scan_and_log(&mut world, step));
         world.settle(0).unwrap();
         history::quiet(&mut world).unwrap();

@@ -53,5 +53,5 @@ impl<'a> Reader<'a> {
 
 /// A count in two bytes, to half a percent: the upper half of its 32 bits, rounded.
 pub fn count(value: f32) -> [u8; 2] {
-    ((value.clamp(0.0, 1e30).to_bits() + 0x8000 >> 16) as u16).to_le_bytes()
+    (((value.clamp(0.0, 1e30).to_bits() + 0x8000) >> 16) as u16).to_le_bytes()
 }
