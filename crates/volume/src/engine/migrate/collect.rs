@@ -27,7 +27,7 @@ fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
             generation,
             next_group: 0,
             alive_blocks: u64::from(valid) / page::BLOCK_SECTORS,
-            is_told: false,
+            is_known: false,
         }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
         // From the start, for what the last round has left; not before its last job has ended.
@@ -151,8 +151,8 @@ pub(super) fn summary_read(
 fn tell_lifetimes(rooms: &mut Moving<'_>, id: u32) {
     let Some(job) = rooms.migrate.jobs.get(id as usize) else { return };
     let JobKind::Collect { band } = job.kind else { return };
-    let Some(round) = rooms.migrate.rounds.get_mut(&band).filter(|round| !round.is_told) else { return };
-    round.is_told = true;
+    let Some(round) = rooms.migrate.rounds.get_mut(&band).filter(|round| !round.is_known) else { return };
+    round.is_known = true;
     // Its first blocks came when it was opened.
     let now = rooms.stats.written_blocks();
     let opened = job.lookups.iter().map(|moved| moved.origin).min();

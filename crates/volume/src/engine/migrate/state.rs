@@ -18,7 +18,7 @@ pub(super) struct Round {
     /// Blocks that lived in the band when its collection began.
     pub alive_blocks: u64,
     /// The policy of lifetime groups knows of it.
-    pub is_told: bool,
+    pub is_known: bool,
 }
 
 /// State of migration.
