@@ -67,14 +67,14 @@ impl Stream {
         is_possible.then_some(Self { is_collected: first & Self::COLLECTED != 0, group, class })
     }
 
-    /// What a device is told, so that data which dies together carries the same number whatever its class; 0 would be no hint.
+    /// The hint to a device, so that data which dies together carries the same number whatever its class; 0 would be no hint.
     #[must_use]
     pub fn hint(self) -> u8 {
         self.group + 1
     }
 }
 
-/// What the fast device is told of data of a class; 0 would be no hint.
+/// The hint to the fast device for data of a class; 0 would be no hint.
 #[must_use]
 pub fn class_hint(class: ClassId) -> u8 {
     class.0 + 1

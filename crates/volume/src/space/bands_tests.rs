@@ -31,7 +31,7 @@ fn take_all(bands: &mut Bands, is_collected: bool) -> u64 {
 }
 
 /// Several bands were collected at once while hosts wrote. Hosts could open the bands that the collections counted on: each moved a
-/// part of its band, none was emptied, and no band was free any more. A pool four fifths full told its hosts that there was no space.
+/// part of its band, none was emptied, and no band was free any more. A pool four fifths full answered "no space".
 #[test]
 fn regression_hosts_do_not_take_the_space_that_collections_in_progress_need() {
     let mut bands = bands();
