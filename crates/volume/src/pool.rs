@@ -164,7 +164,9 @@ impl Pool {
                 !engine.is_busy() && (!engine.checkpoint_pending() || engine.checkpoint_failed())
             });
             if self.engine.checkpoint_number() > before
-                || !self.engine.capacity_side_failed() && !self.engine.has_flush_failed()
+                || !self.engine.capacity_side_failed()
+                    && !self.engine.has_flush_failed()
+                    && !self.engine.checkpoint_may_do_without_policy()
             {
                 break;
             }
@@ -187,7 +189,9 @@ pub(crate) fn write_checkpoint(engine: &mut Engine, devices: &mut Devices, clean
         drive(engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());
         let again = match engine.checkpoint_number() > before {
             true => engine.capacity_side_is_behind(),
-            false => engine.capacity_side_failed() || engine.has_flush_failed(),
+            false => {
+                engine.capacity_side_failed() || engine.has_flush_failed() || engine.checkpoint_may_do_without_policy()
+            }
         };
         if !again {
             break;

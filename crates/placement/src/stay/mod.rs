@@ -440,7 +440,8 @@ impl Stays {
             let (class, hint, history) = (r.u8()?, r.u8()?, History::of_number(r.u8()?)?);
             let traits = Traits { class, hint, history, read_ages: r.bytes()? };
             let written = r.fraction(SAVED_BLOCKS_MAX)?;
-            let (short_blocks, long_blocks) = (r.u64()?, r.u64()?);
+            let stay = |blocks: u64| (blocks as f64 <= SAVED_BLOCKS_MAX / 4096.0).then_some(blocks);
+            let (short_blocks, long_blocks) = (stay(r.u64()?)?, stay(r.u64()?)?);
             let share = Share { short_blocks, long_blocks, part_long: r.fraction(1.0)?, saved_long: r.fraction(1.0)? };
             let lives = Lives::restore(r)?;
             // With less memory than before there may be fewer groups: those with the most writes come first.

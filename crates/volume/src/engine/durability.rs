@@ -71,6 +71,11 @@ impl Engine {
         self.checkpoint_failed() && self.checkpoint.is_given_up_by_capacity()
     }
 
+    /// Whether the last attempt at a checkpoint failed, and the next leaves out what that may have been for.
+    pub(crate) fn checkpoint_may_do_without_policy(&self) -> bool {
+        self.checkpoint_failed() && self.checkpoint.roots.may_do_without_policy()
+    }
+
     /// Whether the capacity tier has not the last checkpoint, and could have the next.
     pub(crate) fn capacity_side_is_behind(&self) -> bool {
         self.checkpoint.capacity.is_behind(self.checkpoint_number())

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
 /// them in memory is bounded by this.
 const DUE_MAX: usize = 256;
+/// No band is taken to be older: a damaged clock must not overflow.
+const AGE_MAX_BANDS: u64 = 1 << 24;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX + OPEN_ALL_MAX) as u64 * 64 * size_of::<SummaryEntry>() as u64;
 
@@ -113,11 +115,10 @@ impl Bands {
     }
 
     fn data_sectors(&self) -> u32 {
-        self.shape.data_blocks() * BLOCK_SECTORS as u32
+        self.data_blocks() * BLOCK_SECTORS as u32
     }
 
     /// Bands that may be opened.
-    #[must_use]
     pub fn free_count(&self) -> usize {
         self.free.len()
     }
@@ -146,8 +147,8 @@ impl Bands {
         self.table[band as usize].generation as u16
     }
 
-    /// Grants up to `wanted` blocks of one group to `stream`, opening a band where needed. Streams share what is open when bands
-    /// are scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
+    /// Grants up to `wanted` blocks of one group to `stream`, opening a band where needed. Streams share what is open when bands are
+    /// scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
     pub fn grant(&mut self, stream: Stream, wanted: u32) -> Option<Grant> {
         let band = match self.open.of(stream).or_else(|| self.open_for(stream)) {
             Some(band) => band,
@@ -170,7 +171,6 @@ impl Bands {
     }
 
     /// Blocks that streams of one kind could be granted now, all together.
-    #[must_use]
     pub fn room(&self, collecting: bool) -> u64 {
         let left = self.left_in_open(collecting);
         let keep = if collecting { 0 } else { self.kept_for_collection() };
@@ -204,7 +204,9 @@ impl Bands {
             return None;
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
-        let keep = if collecting { 0 } else { self.kept_for_collection() + usize::from(same_kind > 0) };
+        // What collection moves is parted only while there are bands for hosts, too.
+        let others = usize::from(same_kind > 0);
+        let keep = if collecting { 2 * others } else { self.kept_for_collection() + others };
         if self.free.len() <= keep {
             return None;
         }
@@ -236,20 +238,17 @@ impl Bands {
     }
 
     /// Closed bands that the map does not name any more.
-    #[must_use]
     pub fn empty_closed(&self) -> Vec<u32> {
         let is_empty = |band: &BandRoot| band.state == BandState::Closed && band.valid == 0;
         (0u32..).zip(&self.table).filter(|(_, band)| is_empty(band)).map(|(i, _)| i).collect()
     }
 
     /// Whether there are summaries to be written.
-    #[must_use]
     pub fn has_due(&self) -> bool {
         self.groups.due_count() > 0
     }
 
     /// Groups whose summary is not on the device.
-    #[must_use]
     pub fn groups(&self) -> &Groups {
         &self.groups
     }
@@ -351,12 +350,13 @@ impl Bands {
         }
     }
 
-    /// Ends replay: of the bands left open only as many stay so as streams may have; the rest are closed half full. The
-    /// summaries of groups that are complete now are due.
+    /// Ends replay: only as many bands stay open as streams may have. The summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self) {
-        while self.open.len() > OPEN_ALL_MAX {
-            let Some(band) = self.open.pop_last() else { break };
-            self.close(band);
+        for collecting in [false, true] {
+            while self.open.of_kind(collecting).count() > open_max(self.table.len(), collecting) {
+                let Some(band) = self.open.of_kind(collecting).last() else { break };
+                self.close(band);
+            }
         }
         self.complete = Vec::new();
         let most = self.data_sectors();
@@ -382,16 +382,15 @@ impl Bands {
                 && !self.groups.has_any(*number)
         });
         let log_valid = self.valid_sectors() / BLOCK_SECTORS;
-        let candidates = candidates.map(|(number, band)| Candidate {
+        Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {
             band: number,
             group: band.stream.group,
             valid: band.valid,
             blocks: data_sectors,
             // As if each band that was closed since had been full, and so had this one when it was opened.
-            age: (self.clock.saturating_sub(band.closed_at) + 1) * u64::from(self.data_blocks()),
+            age: (self.clock.saturating_sub(band.closed_at).min(AGE_MAX_BANDS) + 1) * u64::from(self.data_blocks()),
             log_valid,
-        });
-        Choice::CostBenefit.best(candidates)
+        }))
     }
 }
 

@@ -38,11 +38,6 @@ impl OpenBands {
         same_kind.min_by_key(|(other, _)| distance(other)).map(|(_, &band)| band)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.by_stream.len()
-    }
-
     /// A band is open for a stream.
     pub fn insert(&mut self, stream: Stream, band: u32) {
         self.by_stream.insert(stream, band);
@@ -53,11 +48,6 @@ impl OpenBands {
         if self.of(stream) == Some(band) {
             self.by_stream.remove(&stream);
         }
-    }
-
-    /// Takes away the band of the highest stream.
-    pub fn pop_last(&mut self) -> Option<u32> {
-        self.by_stream.pop_last().map(|(_, band)| band)
     }
 }
 

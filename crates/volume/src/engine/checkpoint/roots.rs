@@ -33,6 +33,8 @@ pub(crate) struct RootWriter {
     policy: Option<Vec<u8>>,
     /// An attempt came to nothing since the last durable root: it must not be because of what nothing depends on.
     has_failed: bool,
+    /// The attempt has them beside it.
+    has_policy: bool,
     header: Option<RootHeader>,
     /// Sizes of the disks that its root tells, in bytes.
     disk_sizes_bytes: Vec<(u16, u64)>,
@@ -50,6 +52,7 @@ impl RootWriter {
             root: Root::default(),
             policy: None,
             has_failed: false,
+            has_policy: false,
             header: None,
             disk_sizes_bytes: Vec::new(),
         }
@@ -74,6 +77,12 @@ impl RootWriter {
     /// What policies have learned goes beside the root of the checkpoint that has begun.
     pub fn add_policy_state(&mut self, state: Option<Vec<u8>>) {
         self.policy = state.filter(|_| !self.has_failed);
+        self.has_policy = self.policy.is_some();
+    }
+
+    /// Whether the last attempt came to nothing, and may have for what policies have learned: the next does without.
+    pub fn may_do_without_policy(&self) -> bool {
+        self.has_failed && self.has_policy
     }
 
     /// Writes the blob, and gives what it says. An error where the root area is too small for it.
