@@ -2,7 +2,7 @@
 //! would have ended the command. Where the store below is slower than the model, the store decides.
 //!
 //! Event loops sleep until the drive may end a command ([`Ssd::earliest_end_ns`]), and look all the time for the last part of
-//! it ([`Alarm`]). Who is only asked for one thing waits in [`Device::wait`], which does the same without a descriptor.
+//! it (`Alarm`). Who is only asked for one thing waits in [`Device::wait`], which does the same without a descriptor.
 
 use crate::alarm::{Alarm, Due};
 use forebay_block::{Completion, Device, Geometry, Op, Request};
