@@ -239,7 +239,7 @@ fn ensure_runnable(program: &OsStr) -> Result<()> {
     };
     ensure!(
         is_found,
-        "{}: there is no such program that may be run; nothing was recorded and no file was made",
+        "{} cannot be started: there is no such program that may be run; nothing was recorded and no file was made",
         program.display()
     );
     Ok(())
