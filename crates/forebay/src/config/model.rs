@@ -54,6 +54,7 @@ pub struct Pool {
     #[serde(default)]
     pub overcommit: bool,
     /// How data of the capacity tier is grouped by its lifetime, so that what shares a band dies together.
+    #[schemars(with = "String")]
     #[serde(default)]
     pub grouping: Grouping,
 }

@@ -2,6 +2,7 @@
 
 use forebay_block::size::parse_size_bytes;
 use forebay_device::Target;
+use forebay_placement::grouping::Kind as GroupingKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -172,40 +173,16 @@ impl From<Place> for forebay_prism::Place {
     }
 }
 
-/// How data of the capacity tier is grouped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Grouping {
-    /// All of a class together.
-    #[serde(rename = "nosep")]
-    NoSep,
-    /// What hosts write apart from what collection moves.
-    #[serde(rename = "sepgc")]
-    SepGc,
-    /// A group hotter with each write, a group colder with each move.
-    #[serde(rename = "dac")]
-    Dac,
-    /// By the time at which a block is inferred to be overwritten (SepBIT).
-    #[default]
-    #[serde(rename = "sepbit")]
-    SepBit,
-    /// A chain of groups by age, after MiDAS.
-    #[serde(rename = "midas-like")]
-    Midas,
-    /// By measured rates of overwriting.
-    #[serde(rename = "ours")]
-    Ours,
-}
+/// How data of the capacity tier is grouped, by the name of the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grouping(pub GroupingKind);
 
-impl From<Grouping> for forebay_placement::grouping::Kind {
-    fn from(grouping: Grouping) -> Self {
-        match grouping {
-            Grouping::NoSep => Self::NoSep,
-            Grouping::SepGc => Self::SepGc,
-            Grouping::Dac => Self::Dac,
-            Grouping::SepBit => Self::SepBit,
-            Grouping::Midas => Self::Midas,
-            Grouping::Ours => Self::ByRate,
-        }
+impl<'de> Deserialize<'de> for Grouping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let known = GroupingKind::ALL.map(|kind| kind.name().to_lowercase()).join(", ");
+        let wrong = || serde::de::Error::custom(format!("{text:?} is no grouping; there are {known}"));
+        GroupingKind::of_name(&text).map(Self).ok_or_else(wrong)
     }
 }
 

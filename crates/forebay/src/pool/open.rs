@@ -59,7 +59,7 @@ pub struct Opened {
 /// Why it cannot be opened: a [`crate::finding::Finding`] where it is damaged.
 pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<(Engine, RecoveryReport)> {
     let endurance_bytes = super::endurance::of_tiers(config);
-    let grouping = config.pool.grouping.into();
+    let grouping = config.pool.grouping.0;
     let options = EngineOptions { endurance_bytes, grouping, ..Budget::of(config.memory.limit.0).engine() };
     let open = match opening {
         Opening::Salvage => recovery::salvage,

@@ -17,48 +17,45 @@ pub struct Setting {
     pub choice: Choice,
 }
 
-/// A policy with the name that its authors gave it.
+/// A policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    NoSep,
-    SepGc,
-    Dac,
-    SepBit,
-    Midas,
-    Ours,
+    /// One that knows nothing of the future.
+    Blind(Kind),
     Oracle,
 }
 
 impl Policy {
-    pub const ALL: [Self; 7] =
-        [Self::NoSep, Self::SepGc, Self::Dac, Self::SepBit, Self::Midas, Self::Ours, Self::Oracle];
+    pub const SEPBIT: Self = Self::Blind(Kind::SepBit);
+    pub const OURS: Self = Self::Blind(Kind::ByRate);
     /// Those that know nothing of the future, but for ours.
-    pub const OTHERS: [Self; 5] = [Self::NoSep, Self::SepGc, Self::Dac, Self::SepBit, Self::Midas];
+    pub const OTHERS: [Self; 5] = [
+        Self::Blind(Kind::NoSep),
+        Self::Blind(Kind::SepGc),
+        Self::Blind(Kind::Dac),
+        Self::SEPBIT,
+        Self::Blind(Kind::Midas),
+    ];
 
-    /// What knows nothing of the future; none for the oracle.
-    fn kind(self) -> Option<Kind> {
-        Some(match self {
-            Self::NoSep => Kind::NoSep,
-            Self::SepGc => Kind::SepGc,
-            Self::Dac => Kind::Dac,
-            Self::SepBit => Kind::SepBit,
-            Self::Midas => Kind::Midas,
-            Self::Ours => Kind::ByRate,
-            Self::Oracle => return None,
-        })
+    /// All of them.
+    pub fn all() -> Vec<Self> {
+        Kind::ALL.into_iter().map(Self::Blind).chain([Self::Oracle]).collect()
     }
 
     pub fn name(self) -> &'static str {
-        self.kind().map_or("oracle", Kind::name)
+        match self {
+            Self::Blind(kind) => kind.name(),
+            Self::Oracle => "oracle",
+        }
     }
 
     /// What the stream comes to with it.
     pub fn run(self, setting: Setting, stream: &Stream) -> Written {
         let Setting { band_blocks, spare, .. } = setting;
         let band = u64::from(band_blocks);
-        match self.kind() {
-            Some(kind) => through(kind.build(band, spare), setting, stream),
-            None => through(Future::new(FUTURE_GROUPS, band), setting, stream),
+        match self {
+            Self::Blind(kind) => through(kind.build(band, spare), setting, stream),
+            Self::Oracle => through(Future::new(FUTURE_GROUPS, band), setting, stream),
         }
     }
 }

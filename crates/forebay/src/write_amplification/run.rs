@@ -3,6 +3,7 @@
 use super::policies::{Policy, Setting};
 use super::streams::{BUILT_IN, Stream};
 use anyhow::{Result, bail};
+use forebay_placement::grouping::Kind;
 use forebay_placement::victim::Choice;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -62,10 +63,10 @@ pub struct Findings {
 /// Zipf 1.0 over 128k blocks, ten times written, in bands of 1,024 blocks, of which 15 % may be invalid: greedy, and by cost and
 /// benefit (models-and-placement.md).
 const KNOWN: [(Policy, f64, f64); 5] = [
-    (Policy::NoSep, 4.84, 4.83),
-    (Policy::SepGc, 3.20, 2.66),
-    (Policy::Dac, 3.60, 3.39),
-    (Policy::SepBit, 2.72, 2.52),
+    (Policy::Blind(Kind::NoSep), 4.84, 4.83),
+    (Policy::Blind(Kind::SepGc), 3.20, 2.66),
+    (Policy::Blind(Kind::Dac), 3.60, 3.39),
+    (Policy::SEPBIT, 2.72, 2.52),
     (Policy::Oracle, 2.10, 2.08),
 ];
 const KNOWN_STREAM: &str = "zipf:?alpha=1";
@@ -136,9 +137,9 @@ fn row(stream: &Stream, band_blocks: u32, spare_percent: u32) -> Row {
         blocks: stream.blocks,
         band_blocks,
         spare_percent,
-        published: of(Choice::CostBenefitRoot, &Policy::ALL),
+        published: of(Choice::CostBenefitRoot, &Policy::all()),
         cost_benefit: of(Choice::CostBenefit, &Policy::OTHERS),
-        own: of(Choice::CostBenefitCapped, &[Policy::SepBit, Policy::Ours]),
+        own: of(Choice::CostBenefitCapped, &[Policy::SEPBIT, Policy::OURS]),
     }
 }
 

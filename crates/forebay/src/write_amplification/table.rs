@@ -3,23 +3,28 @@
 use super::policies::Policy;
 use super::run::{Findings, Row};
 use crate::output;
+use forebay_placement::grouping::Kind;
 use serde_json::{Map, Value, json};
 
 impl Row {
     /// Ours: with our own choice of victims.
     fn ours(&self) -> f64 {
-        self.own[&Policy::Ours]
+        self.own[&Policy::OURS]
     }
 
     /// The best of the others, each with the published choice of victims that suits it better.
     fn best_other(&self) -> (Policy, f64) {
         let of = |policy: Policy| (policy, self.published[&policy].min(self.cost_benefit[&policy]));
-        Policy::OTHERS.map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Policy::NoSep, f64::NAN))
+        Policy::OTHERS
+            .map(of)
+            .into_iter()
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .unwrap_or((Policy::Blind(Kind::NoSep), f64::NAN))
     }
 
     /// What ours writes beside what is published writes.
     fn over_sepbit(&self) -> f64 {
-        self.ours() / self.published[&Policy::SepBit]
+        self.ours() / self.published[&Policy::SEPBIT]
     }
 }
 
@@ -56,7 +61,7 @@ pub fn json(found: &Findings) -> Value {
         "left_out": found.left_out,
         "ours_over_sepbit": mean(found.rows.iter().map(Row::over_sepbit)),
         "ours_over_sepbit_own_victims":
-            mean(found.rows.iter().map(|row| row.ours() / row.own[&Policy::SepBit])),
+            mean(found.rows.iter().map(|row| row.ours() / row.own[&Policy::SEPBIT])),
         "rows_worse_than_best_other": found.worse().len(),
     })
 }
@@ -73,7 +78,7 @@ pub fn text(found: &Findings) -> String {
             format!("{} %", row.spare_percent),
         ];
         cells.extend(Policy::OTHERS.map(|policy| format!("{:.3}", row.published[&policy])));
-        cells.push(format!("{:.3}", row.own[&Policy::SepBit]));
+        cells.push(format!("{:.3}", row.own[&Policy::SEPBIT]));
         cells.push(format!("{:.3}", row.ours()));
         cells.push(format!("{:.3}", row.published[&Policy::Oracle]));
         cells.push(format!("{:.3}", row.over_sepbit()));
@@ -100,7 +105,7 @@ pub fn text(found: &Findings) -> String {
              than the best of the others",
             found.rows.len(),
             mean(found.rows.iter().map(Row::over_sepbit)),
-            mean(found.rows.iter().map(|row| row.ours() / row.own[&Policy::SepBit])),
+            mean(found.rows.iter().map(|row| row.ours() / row.own[&Policy::SEPBIT])),
             found.worse().len(),
         ),
     ];

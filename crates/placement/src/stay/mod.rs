@@ -8,6 +8,7 @@
 
 pub mod ages;
 mod codec;
+mod group;
 pub mod lives;
 mod regions;
 mod sample;
@@ -18,6 +19,8 @@ use codec::Reader;
 use lives::{Lives, Point};
 use regions::{BYTES_PER_REGION, Regions};
 
+use group::Group;
+pub use group::{GroupLook, Stay, Traits};
 pub use regions::History;
 use sample::{BYTES_PER_BLOCK, Sample};
 use share::Share;
@@ -49,57 +52,6 @@ const SAVED_VERSION: u8 = 1;
 const SAVED_BLOCKS_MAX: f64 = 1e18;
 /// Part of it that groups may take; the rest is for regions.
 const SAVED_GROUPS_PART: (usize, usize) = (3, 4);
-
-/// What a group is known by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Traits {
-    /// The class, by its number.
-    pub class: u8,
-    /// The host's hint of how long it lives, by its number.
-    pub hint: u8,
-    /// What the region says that is written to.
-    pub history: History,
-    /// Octaves of the ages of what was read last in two large requests, from 1, the younger first; 0: nothing was.
-    pub read_ages: [u8; 2],
-}
-
-/// How long a write is to stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
-    /// On the fast tier, for as long as so many blocks are written; then it may go, where room is needed.
-    Blocks(u64),
-    /// The same, but it is too early to know anything.
-    Unknown(u64),
-    /// It saves nothing there, or less than it costs.
-    PassBy,
-}
-
-#[derive(Clone, Debug)]
-struct Group {
-    traits: Traits,
-    /// Blocks written lately.
-    written: f64,
-    share: Share,
-    /// Error diffusion instead of chance: what the part that stays long is owed.
-    owed: f64,
-}
-
-/// What is known of a group, for who looks at it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GroupLook {
-    /// What it is known by.
-    pub traits: Traits,
-    /// Its part of what was written lately.
-    pub written_part: f64,
-    /// Blocks that live, on both tiers, as far as a sample says.
-    pub living_blocks: u64,
-    /// Half of its blocks die by this age, in blocks written by hosts.
-    pub median_life_blocks: Option<u64>,
-    /// The share that dies before it has to go.
-    pub saved_part: f64,
-    /// How long it stays.
-    pub share: Share,
-}
 
 /// The policy. See the module.
 #[derive(Clone, Debug)]

@@ -81,14 +81,16 @@ impl Lifetimes {
         now.saturating_sub(self.origins.time(origin))
     }
 
-    /// Data comes to the bands.
+    /// Where data goes that comes to the bands, should it get space there.
     pub fn arrives(&mut self, arrival: Arrival) -> Lifetime {
         let Arrival { replaced, valid_blocks, blocks } = arrival;
         let over = replaced.map(|(group, age)| Version { group, age, note: None });
-        let placed = self.grouping.of_write(&Write { over, below: None, dies_after: None, valid_blocks, blocks });
-        let lifetime = Lifetime::from(placed);
-        self.counts[usize::from(lifetime.group)].arrived_blocks += u64::from(blocks);
-        lifetime
+        self.grouping.of_write(&Write { over, below: None, dies_after: None, valid_blocks, blocks }).into()
+    }
+
+    /// So many blocks got space in a band of a stream that is not collection's.
+    pub fn arrived(&mut self, stream: Stream, blocks: u32) {
+        self.counts[usize::from(stream.group)].arrived_blocks += u64::from(blocks);
     }
 
     /// A block of this age is moved out of a band of this group; `note`: what its summary says.
@@ -144,7 +146,9 @@ mod tests {
     fn groups_follow_what_was_replaced_and_how_old_what_is_moved_is() {
         let mut lifetimes = lifetimes(Kind::SepBit);
         let arrives = |lifetimes: &mut Lifetimes, replaced| {
-            lifetimes.arrives(Arrival { replaced, valid_blocks: 1 << 20, blocks: 2 }).group
+            let group = lifetimes.arrives(Arrival { replaced, valid_blocks: 1 << 20, blocks: 2 }).group;
+            lifetimes.arrived(Stream { group, ..Stream::default() }, 2);
+            group
         };
         let short = Stream { is_collected: false, group: 0, class: ClassId(1) };
         (0..16).for_each(|_| lifetimes.collected(short, 4000, 10));

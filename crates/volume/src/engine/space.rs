@@ -162,6 +162,7 @@ impl Space {
     fn take_band(&mut self, stream: Stream, wanted: u32) -> Option<(u64, u32)> {
         let grant = self.bands.grant(stream, wanted)?;
         self.pace.take(grant.blocks);
+        self.lifetimes.arrived(stream, grant.blocks);
         Some((self.setup.extents.band_location(grant.band, grant.first), grant.blocks))
     }
 

@@ -108,14 +108,18 @@ pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
     destaging + blocks_in_collection(rooms, Some(band))
 }
 
-/// Blocks that live in the bands which jobs collect, and in one more.
-pub(super) fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
+/// Blocks that live in the bands which jobs collect, and in one more, as far as they have no space yet where they move.
+fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     let mut bands: BTreeSet<u32> = one_more.into_iter().collect();
-    bands.extend(rooms.migrate.jobs.iter().filter_map(|(_, job)| match job.kind {
-        JobKind::Collect { band } => Some(band),
-        JobKind::Destage => None,
-    }));
-    bands.into_iter().map(|band| u64::from(rooms.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS)).sum()
+    let mut granted = 0;
+    for (_, job) in &rooms.migrate.jobs {
+        if let JobKind::Collect { band } = job.kind {
+            bands.insert(band);
+            granted += job.granted() as u64;
+        }
+    }
+    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS);
+    bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted)
 }
 
 /// Space that collections in progress need is kept for them.

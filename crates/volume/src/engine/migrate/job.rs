@@ -127,6 +127,15 @@ impl Job {
         }
     }
 
+    /// Blocks that have space in their new band, and that the map still names in the old one.
+    pub fn granted(&self) -> usize {
+        match self.phase {
+            Phase::Summary | Phase::Gather | Phase::Read => 0,
+            Phase::Write | Phase::Flush | Phase::Record => self.candidates.len(),
+            Phase::Apply => self.candidates.len() - self.next,
+        }
+    }
+
     /// It has changed a leaf that it had named, or passes over it.
     pub fn come_to_leaf(&mut self, checkpoint: &mut Checkpoint) {
         self.leaves_done += 1;

@@ -1,6 +1,7 @@
 //! Reading the sources, writing the destinations, making them durable.
 
 use super::due;
+use super::due::keep_for_collection;
 use super::job::{Candidate, JobKind, Phase};
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
@@ -261,6 +262,7 @@ fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         return After::End { pause: true };
     }
     write_runs(rooms, id);
+    keep_for_collection(rooms);
     part_done(rooms, id)
 }
 
@@ -283,6 +285,9 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
             return leave_the_rest(rooms, id, done == 0);
         };
         rooms.summaries.granted(&rooms.space.bands);
+        if !stream.is_collected {
+            rooms.space.lifetimes.arrived(stream, grant.blocks);
+        }
         let blocks = grant.blocks as usize;
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         let mut append = Append::new(device, offset_bytes, stream.hint(), false);

@@ -36,6 +36,8 @@ pub(crate) struct Segment {
     pub fill: Fill,
     /// How long data on the fast tier stays there, and why.
     pub stay: Decision,
+    /// The group and the age of what it replaces, where that lies in a band.
+    pub replaced: Option<(u8, u64)>,
     /// Where it goes to a band: what is known of how long it will live.
     pub lifetime: Lifetime,
     /// The record's sequence, once there is one.
@@ -45,7 +47,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// One that stores nothing.
     pub fn without_data(first: u16, blocks: u16, fill: Fill) -> Self {
-        Self { first, blocks, fill, stay: Decision::NONE, lifetime: Lifetime::default(), sequence: 0 }
+        Self { first, blocks, fill, stay: Decision::NONE, replaced: None, lifetime: Lifetime::default(), sequence: 0 }
     }
 }
 

@@ -132,7 +132,7 @@ impl Engine {
         }
         self.requests.runs = runs;
         let Some(segments) = segments else { return self.stall(id, Wants::Space) };
-        self.note_lives(frame, disk, first_block, &segments);
+        self.note_lives(disk, first_block, &segments);
         self.pin(id, frame);
         let checksums: SmallVec<[u32; 4]> = data
             .chunks_exact(BLOCK)
@@ -163,14 +163,6 @@ impl Engine {
         stay
     }
 
-    /// What is known of data that a host writes, should it go to a band at once.
-    fn arrival(&self, frame: u32, disk: DiskId, first_block: u64, blocks: u32) -> Arrival {
-        let now = self.stats.written_blocks();
-        let of_region = || self.staying.replaces(disk, first_block..first_block + u64::from(blocks), now);
-        let replaced = self.replaced(frame, first_block).or_else(of_region);
-        Arrival { replaced, valid_blocks: self.stats.capacity_blocks(), blocks }
-    }
-
     /// The group and the age of what a write of a block replaces, where that lies in a band.
     fn replaced(&self, frame: u32, block: u64) -> Option<(u8, u64)> {
         let at = (block % LEAF_ENTRIES as u64) as usize;
@@ -181,16 +173,13 @@ impl Engine {
     }
 
     /// What a write says of how long data lives: of what it replaces, and of what it stores.
-    fn note_lives(&mut self, frame: u32, disk: DiskId, first_block: u64, segments: &[Segment]) {
+    fn note_lives(&mut self, disk: DiskId, first_block: u64, segments: &[Segment]) {
         let now = self.stats.written_blocks();
         for segment in segments {
             let begin = first_block + u64::from(segment.first);
             let blocks = begin..begin + u64::from(segment.blocks);
             match segment.fill {
-                Fill::Data { .. } => {
-                    let replaced = self.replaced(frame, begin);
-                    self.staying.written(segment.stay, disk, blocks, (now, replaced));
-                }
+                Fill::Data { .. } => self.staying.written(segment.stay, disk, blocks, (now, segment.replaced)),
                 _ => self.staying.died(disk, blocks, now),
             }
         }
@@ -216,6 +205,7 @@ impl Engine {
         }
         // Asked once for the whole write, or one that takes more than was gained would give back what it has.
         let may_use_bands = !self.space.pace.is_closed();
+        let (now, valid_blocks) = (self.stats.written_blocks(), self.stats.capacity_blocks());
         let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
         let mut at = 0usize;
         for run in runs {
@@ -231,7 +221,10 @@ impl Engine {
                 } else {
                     let stay = self.stay(id, run.class, at);
                     let past = streams || stay.passes_by && is_large;
-                    let arrival = self.arrival(frame, disk, first_block + at as u64, len as u32);
+                    let block = first_block + at as u64;
+                    let replaced = self.replaced(frame, block);
+                    let of_region = || self.staying.replaces(disk, block..block + len as u64, now);
+                    let arrival = Arrival { replaced: replaced.or_else(of_region), valid_blocks, blocks: len as u32 };
                     let Some((space, lifetime)) = self.allocate(run.class, arrival, (past, stay.keeps), may_use_bands)
                     else {
                         for segment in &segments {
@@ -245,7 +238,15 @@ impl Engine {
                     let mut first = at as u16;
                     for (location, blocks) in space {
                         let fill = Fill::Data { location, class: run.class };
-                        segments.push(Segment { first, blocks: blocks as u16, fill, stay, lifetime, sequence: 0 });
+                        segments.push(Segment {
+                            first,
+                            blocks: blocks as u16,
+                            fill,
+                            stay,
+                            replaced,
+                            lifetime,
+                            sequence: 0,
+                        });
                         first += blocks as u16;
                     }
                 }
