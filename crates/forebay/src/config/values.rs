@@ -198,7 +198,18 @@ pub fn place_name(place: forebay_prism::Place) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration_ns, parse_share};
+    use super::{Grouping, GroupingKind, duration_ns, parse_share};
+
+    #[test]
+    fn groupings_are_those_of_the_table_and_others_are_answered_with_them() {
+        let of = |text: &str| {
+            toml::from_str::<std::collections::BTreeMap<String, Grouping>>(&format!("grouping = {text:?}"))
+        };
+        assert_eq!(of("sepbit").unwrap()["grouping"], Grouping(GroupingKind::SepBit));
+        assert_eq!(of("midas-like").unwrap()["grouping"], Grouping(GroupingKind::Midas));
+        let error = of("lru").unwrap_err().to_string();
+        assert!(error.contains("is no grouping") && error.contains("sepbit"), "{error}");
+    }
 
     #[test]
     fn shares_are_numbers_or_percent() {

@@ -2,7 +2,7 @@
 
 use crate::device::{Fate, Kind, Region};
 use crate::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held};
-use forebay_block::ClassId;
+use forebay_block::{ClassId, Random};
 use forebay_volume::layout::page::LEAF_ENTRIES;
 use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
@@ -267,4 +267,31 @@ fn regression_a_bad_sector_beside_the_root_makes_no_stop_unclean() {
     });
     assert!(rig.pool.close(), "{}", rig.pool.engine.describe());
     assert!(has_failed.load(Ordering::Relaxed), "nothing was learned");
+}
+
+/// Four collections read their bands while hosts write. Hosts could open the bands that the collections counted on: each moved a part of
+/// its band, none was emptied, and no band was free any more. A pool four fifths full answered "no space".
+#[test]
+fn regression_hosts_do_not_take_the_space_that_collections_in_progress_need() {
+    let base = Setup::default();
+    let options = EngineOptions { frames: Some(512), ..base.options.clone() };
+    let setup = Setup { capacity_bytes: 16 << 20, band_bytes: 256 << 10, disk_bytes: 16 << 20, options, ..base };
+    let mut rig = Rig::new(&setup);
+    // Four fifths of the 64 bands.
+    let blocks = 64 * 63 * 8 / 10;
+    (0..blocks).for_each(|block| rig.put(block, 0, BULK));
+    let mut random = Random::new(1);
+    for version in 1..120 {
+        rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Read, Region::Bands)));
+        let mut tokens: Vec<u64> = Vec::new();
+        for _ in 0..16 {
+            tokens.extend((0..8).map(|_| rig.write(random.below(blocks), version, BULK)));
+            rig.polls(2);
+        }
+        rig.devices[CAPACITY].heal();
+        for token in tokens {
+            let answer = rig.wait(token);
+            assert!(answer.is_ok(), "round {version}: {answer:?}");
+        }
+    }
 }
