@@ -3,12 +3,14 @@
 
 pub mod backend;
 pub mod exports;
+pub mod frontend;
 pub mod limits;
 pub mod nbd;
 pub mod server;
 
 pub use backend::{Backend, MemoryBackend, NullBackend};
 pub use exports::{Export, ExportError, Exports};
+pub use frontend::{Door, DoorSide, FrontRequest, Frontend, FrontendError, open_door};
 pub use limits::SessionLimits;
 pub use nbd::session::Session;
 pub use server::{Hooks, Listen, NoHooks, Reactor, ServerConfig, ServerControl, ServerError};

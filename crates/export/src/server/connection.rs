@@ -1,5 +1,6 @@
 //! One connection: a socket and its session.
 
+use crate::frontend::FrontendError;
 use crate::nbd::error::ProtocolError;
 use crate::nbd::session::Session;
 use rustix::fd::OwnedFd;
@@ -41,6 +42,9 @@ pub enum CloseReason {
     /// The server stopped.
     #[error("the server stopped")]
     Stopped,
+    /// A front end beside NBD came to its end.
+    #[error("{0}")]
+    Frontend(FrontendError),
 }
 
 /// Who is at the other end of a connection.
@@ -50,6 +54,8 @@ pub enum Peer {
     Process(i32),
     /// An address.
     Address(SocketAddr),
+    /// A block device of this machine's kernel, by its number: `/dev/ublkbN`.
+    Ublk(u32),
     /// The system does not tell, or the connection has ended.
     Unknown,
 }

@@ -5,6 +5,7 @@ mod address;
 mod config;
 mod connection;
 mod connections;
+mod frontends;
 mod hooks;
 mod interest;
 mod listener;

@@ -100,6 +100,7 @@ impl Watch {
                 "Look at the client: it may be no NBD client, or name an export that is not there"
             }
             CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
+            CloseReason::Frontend(_) => "Look at the process that used this export",
             CloseReason::Evicted => "Raise server.max_connections, or end clients that ask for nothing",
             CloseReason::Socket(_) => "Look at the network between, and at the limits of this process (ulimit -n)",
             CloseReason::Client | CloseReason::ExportRemoved | CloseReason::Stopped => {
@@ -351,6 +352,7 @@ fn cause_of(reason: &CloseReason) -> &'static str {
     match reason {
         CloseReason::Protocol(_) => "protocol",
         CloseReason::Socket(_) => "socket",
+        CloseReason::Frontend(_) => "front end",
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",
