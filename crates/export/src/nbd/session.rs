@@ -13,6 +13,7 @@ use super::handshake::{Handshake, Step, Style};
 use super::inbound::Inbound;
 use super::outgoing::Outgoing;
 use super::replies::Answer;
+use crate::access::{Client, Identity, Security};
 use crate::exports::{Export, Exports};
 use crate::limits::{
     OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX, SessionLimits,
@@ -33,6 +34,8 @@ const _: () = assert!(RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX, "an option m
 #[derive(Debug)]
 enum Phase {
     Handshake(Box<Handshake>),
+    /// TLS was agreed; nothing is understood until it has begun.
+    StartingTls(Box<Handshake>),
     Transmission,
     /// The client asked for the end, or the export is gone: nothing more is read, what is in flight is answered.
     Ending,
@@ -70,6 +73,7 @@ pub struct SessionStats {
 #[derive(Debug)]
 pub struct Session {
     limits: SessionLimits,
+    client: Client,
     phase: Phase,
     stopping: bool,
     style: Style,
@@ -91,13 +95,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that greets.
+    /// A session that greets a client of this machine, in the clear.
     #[must_use]
     pub fn new(limits: SessionLimits) -> Self {
+        Self::with(limits, Client::default())
+    }
+
+    /// A session that greets this client.
+    #[must_use]
+    pub fn with(limits: SessionLimits, client: Client) -> Self {
         let mut out = Outgoing::default();
         let handshake = Handshake::start(&mut out);
         Self {
             limits,
+            client,
             phase: Phase::Handshake(Box::new(handshake)),
             stopping: false,
             style: Style::Simple,
@@ -121,7 +132,40 @@ impl Session {
     /// Whether bytes should be received: not while the client has too much in flight, nor after the end.
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        !matches!(self.phase, Phase::Ending) && !self.stalled
+        !matches!(self.phase, Phase::Ending | Phase::StartingTls(_)) && !self.stalled
+    }
+
+    /// Whether TLS was agreed and has not begun: once [`Session::outgoing`] is sent, nothing in the clear follows in either
+    /// direction. Begin with [`Session::take_unread`] and end with [`Session::secured`].
+    #[must_use]
+    pub fn is_starting_tls(&self) -> bool {
+        matches!(self.phase, Phase::StartingTls(_))
+    }
+
+    /// What was received after the option that agreed on TLS. It belongs to TLS, whatever it is: taken for options, somebody
+    /// on the way could have put them there.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        let unread = self.inbound.unread().to_vec();
+        self.inbound.consume(unread.len());
+        unread
+    }
+
+    /// TLS has begun, with this client.
+    pub fn secured(&mut self, identity: Identity) {
+        self.client.security = Security::Secured(identity);
+        match std::mem::replace(&mut self.phase, Phase::Ending) {
+            Phase::StartingTls(mut handshake) => {
+                handshake.secured();
+                self.phase = Phase::Handshake(handshake);
+            }
+            other => self.phase = other,
+        }
+    }
+
+    /// The client, as far as it is known.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Whether requests wait for others to finish: call [`Session::next`] after completions and sends.
@@ -133,7 +177,7 @@ impl Session {
     /// Whether no export was chosen yet.
     #[must_use]
     pub fn in_handshake(&self) -> bool {
-        matches!(self.phase, Phase::Handshake(_))
+        matches!(self.phase, Phase::Handshake(_) | Phase::StartingTls(_))
     }
 
     /// Index of the export, once chosen.
@@ -236,7 +280,7 @@ impl Session {
                 return Ok(None);
             }
             match &mut self.phase {
-                Phase::Ending => return Ok(None),
+                Phase::Ending | Phase::StartingTls(_) => return Ok(None),
                 Phase::Transmission => {
                     let export = exports.get(self.export).ok_or(ProtocolError::ExportRemoved)?;
                     match self.next_command(export)? {
@@ -246,12 +290,16 @@ impl Session {
                     }
                 }
                 Phase::Handshake(handshake) => {
-                    let step =
-                        handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, self.stopping)?;
+                    let facts = (&self.client, self.stopping);
+                    let step = handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, facts)?;
                     match step {
                         Step::Starved => return Ok(None),
                         Step::Advanced => {}
                         Step::Aborted => self.end(),
+                        Step::StartTls => {
+                            let handshake = std::mem::take(handshake);
+                            self.phase = Phase::StartingTls(handshake);
+                        }
                         Step::Chosen(export) => {
                             self.style = handshake.style;
                             self.contexts = handshake.contexts_for(export);

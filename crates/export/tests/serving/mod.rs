@@ -4,7 +4,7 @@
 use forebay_block::DiskId;
 use forebay_export::server::Interest;
 use forebay_export::{
-    Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl, ServerError,
+    Access, Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl, ServerError,
 };
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -56,6 +56,7 @@ pub fn export(name: &str, disk: u16, size_bytes: u64) -> Export {
         read_only: false,
         tag: None,
         description: String::new(),
+        access: Access::default(),
     }
 }
 

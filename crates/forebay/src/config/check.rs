@@ -33,6 +33,7 @@ impl Config {
         );
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
+        self.check_network()?;
         self.check_evidence()?;
         let limits = self.log.limits();
         ensure!(
@@ -140,15 +141,7 @@ impl Config {
                 let near = nearest(disk, &disks).unwrap_or("none");
                 bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.nbd);
             }
-            let address: Listen = export.nbd.parse().context("export.nbd")?;
-            if let Listen::Tcp(address) = &address {
-                ensure!(
-                    address.ip().is_loopback() || self.server.allow_remote,
-                    "export.nbd {} can be reached by others, and NBD has no authentication here: use 127.0.0.1, or \
-                     set server.allow_remote = true if that is meant",
-                    export.nbd
-                );
-            }
+            export.nbd.parse::<Listen>().context("export.nbd")?;
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {
@@ -158,7 +151,7 @@ impl Config {
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
-            let meaning = (disk, export.read_only, export.class.as_deref());
+            let meaning = (disk, export.read_only, export.class.as_deref(), export.tls, export.allow.as_ref());
             if *by_name.entry(name).or_insert(meaning) != meaning {
                 bail!("two exports are named {name:?} but differ: give one of them another `name`");
             }

@@ -3,6 +3,7 @@
 mod check;
 mod load;
 mod model;
+mod network;
 mod values;
 
 pub use load::{load, load_real};

@@ -1,0 +1,155 @@
+//! Who may reach exports from other machines, and how: `[tls]`, `export.tls`, `export.allow`, `server.allow_remote`.
+
+use super::model::{Config, Export};
+use super::values::TlsWord;
+use anyhow::{Context, Result, anyhow, ensure};
+use forebay_export::{Access, Listen, TlsFiles, TlsNeed};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Names in one `allow`.
+const NAMES_MAX: usize = 1024;
+
+/// `[tls]`: TLS 1.3 for exports, by certificates of both sides, by pre-shared keys, or by either.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The server's certificate, with those that lead to its authority; PEM.
+    pub certificate: Option<PathBuf>,
+    /// The private key of `certificate`; PEM.
+    pub key: Option<PathBuf>,
+    /// Authorities (PEM) whose certificates clients must show; needed beside `certificate`.
+    pub client_ca: Option<PathBuf>,
+    /// Pre-shared keys of clients: lines of identity:key, as psktool writes them.
+    pub psk_file: Option<PathBuf>,
+}
+
+impl Tls {
+    /// The files, as the server takes them.
+    pub fn files(&self) -> TlsFiles {
+        TlsFiles {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            client_ca: self.client_ca.clone(),
+            psk_file: self.psk_file.clone(),
+        }
+    }
+
+    /// Files with secrets, and their keys in the configuration.
+    pub fn secrets(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let key = self.key.iter().map(|path| ("tls.key", path));
+        key.chain(self.psk_file.iter().map(|path| ("tls.psk_file", path)))
+    }
+
+    fn check(&self) -> Result<()> {
+        let parts = [&self.certificate, &self.key, &self.client_ca];
+        let count = parts.iter().filter(|path| path.is_some()).count();
+        ensure!(
+            count == 3 || count == 0 && self.psk_file.is_some(),
+            "[tls] needs `certificate`, `key` and `client_ca` together, or `psk_file`, or all four: a client must prove who it is"
+        );
+        for path in parts.into_iter().chain([&self.psk_file]).flatten() {
+            ensure!(path.is_absolute(), "in [tls] {} is not an absolute path", path.display());
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Who may see an export.
+    pub fn access(&self, export: &Export) -> Access {
+        let name = self.export_name(export);
+        let at_tcp = |other: &&Export| {
+            self.export_name(other) == name && matches!(other.nbd.parse::<Listen>(), Ok(Listen::Tcp(_)))
+        };
+        Access {
+            network: self.export.iter().any(|other| at_tcp(&other)),
+            tls: self.tls_need(export),
+            names: export.allow.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Who may see a disk that is exported with nothing said of it.
+    pub fn access_by_default(&self) -> Access {
+        Access { tls: if self.tls.is_some() { TlsNeed::Network } else { TlsNeed::Never }, ..Access::default() }
+    }
+
+    fn tls_need(&self, export: &Export) -> TlsNeed {
+        match export.tls {
+            Some(TlsWord::Required) => TlsNeed::Always,
+            Some(TlsWord::Network) => TlsNeed::Network,
+            Some(TlsWord::Optional) => TlsNeed::Never,
+            None if export.allow.is_some() => TlsNeed::Always,
+            None => self.access_by_default().tls,
+        }
+    }
+
+    /// Checks what the configuration says of TLS and of other machines.
+    pub(super) fn check_network(&self) -> Result<()> {
+        if let Some(tls) = &self.tls {
+            tls.check()?;
+        }
+        let mut remote = None;
+        for export in &self.export {
+            let at = &export.nbd;
+            ensure!(
+                self.tls.is_some() || (export.tls.is_none() && export.allow.is_none()),
+                "the export at {at} has `tls` or `allow`, but there is no [tls] section: add one with the certificates or \
+                 pre-shared keys"
+            );
+            if let Some(names) = &export.allow {
+                ensure!(
+                    !names.is_empty() && names.len() <= NAMES_MAX && names.iter().all(|name| !name.is_empty()),
+                    "export.allow at {at} has {} names; it has 1 to {NAMES_MAX} that are not empty. Leave it out to let in all \
+                     that [tls] lets in",
+                    names.len()
+                );
+                ensure!(
+                    export.tls.is_none_or(|word| word == TlsWord::Required),
+                    "the export at {at} has `allow`, and a client has a name only in TLS: make its `tls` \"required\", or leave \
+                     that out"
+                );
+            }
+            let address: Listen = at.parse().context("export.nbd")?;
+            if let Listen::Tcp(address) = &address
+                && !address.ip().is_loopback()
+            {
+                ensure!(
+                    self.server.allow_remote,
+                    "export.nbd {at} can be reached by others: use 127.0.0.1, or set server.allow_remote = true and add a [tls] \
+                     section (docs/operating.md, \"Exports for other machines\")"
+                );
+                remote.get_or_insert(at);
+            }
+        }
+        remote.map_or(Ok(()), |at| self.check_reached_at(at))
+    }
+
+    /// Checks that exports may be reached at this address, which others can reach.
+    ///
+    /// # Errors
+    /// Where one could be used without TLS.
+    pub fn check_reached_at(&self, remote: &str) -> Result<()> {
+        if self.server.allow_remote_without_tls {
+            return Ok(());
+        }
+        ensure!(
+            self.tls.is_some(),
+            "exports can be reached by others at {remote}, and without TLS by anybody, readable on the way: add a [tls] section \
+             (docs/operating.md, \"Exports for other machines\"). Where the network is as trusted as this machine, set \
+             server.allow_remote_without_tls = true beside server.allow_remote; that is what allow_remote alone meant before"
+        );
+        let open = self.export.iter().find(|export| {
+            let access = self.access(export);
+            access.network && access.tls == TlsNeed::Never
+        });
+        open.map_or(Ok(()), |open| {
+            Err(anyhow!(
+                "export {:?} has tls = \"optional\", and the server listens at {remote} as well, where anybody could reach it \
+                 without TLS: make it \"network\" or \"required\", or set server.allow_remote_without_tls = true if that is meant",
+                self.export_name(open)
+            ))
+        })
+    }
+}
