@@ -18,8 +18,7 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
         let wanted = space.len();
         match rustix::net::recv(socket, space, RecvFlags::DONTWAIT) {
             Ok((_, 0)) if !tls.is_established() => {
-                let why = "the client closed the connection in the middle of it".to_owned();
-                return Err(TlsFailure::Handshake(why).into());
+                return Err(TlsFailure::handshake("the client closed the connection in the middle of it").into());
             }
             Ok((_, 0)) => return Err(CloseReason::Client),
             Ok((_, count)) => {

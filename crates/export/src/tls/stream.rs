@@ -30,11 +30,23 @@ pub enum TlsFailure {
     #[error("closed by the client")]
     Closed,
     /// The handshake failed.
-    #[error("the TLS handshake failed: {0}")]
-    Handshake(String),
+    #[error("the TLS handshake failed: {why}{detail}")]
+    Handshake {
+        /// Why, in the library's words: one of few.
+        why: String,
+        /// What the client said of itself, unproven.
+        detail: String,
+    },
     /// What came is not TLS, or was changed on the way.
     #[error("TLS failed: {0}")]
     Broken(String),
+}
+
+impl TlsFailure {
+    /// A failed handshake of which no more is known.
+    pub fn handshake(why: &str) -> Self {
+        Self::Handshake { why: why.to_owned(), detail: String::new() }
+    }
 }
 
 /// Where the library reads and writes.
@@ -98,15 +110,14 @@ impl TlsStream {
     /// # Errors
     /// Where more was received than a handshake begins with, or the library refuses.
     pub fn accept(context: &TlsContext, received: &[u8]) -> Result<Self, TlsFailure> {
-        let failed = |why: &str| TlsFailure::Handshake(why.to_owned());
         let mut inbound = Inbound::new(INBOUND_BYTES);
         let place = inbound.space().get_mut(..received.len());
-        place.ok_or_else(|| failed("the client sent too much at once"))?.copy_from_slice(received);
+        place.ok_or_else(|| TlsFailure::handshake("the client sent too much at once"))?.copy_from_slice(received);
         inbound.filled(received.len());
-        let (mut ssl, offered) = context.session().map_err(|error| failed(&reason(&error)))?;
+        let (mut ssl, offered) = context.session().map_err(|error| TlsFailure::handshake(&reason(&error)))?;
         ssl.set_accept_state();
         let stream = SslStream::new(ssl, Wire { inbound, outbound: Vec::new(), sent: 0 });
-        let stream = stream.map_err(|error| failed(&reason(&error)))?;
+        let stream = stream.map_err(|error| TlsFailure::handshake(&reason(&error)))?;
         let holds = !received.is_empty();
         Ok(Self { stream, offered, established: false, holds, record: Vec::with_capacity(RECORD_BYTES) })
     }
@@ -142,7 +153,7 @@ impl TlsStream {
     pub fn handshake(&mut self) -> Result<Option<Identity>, TlsFailure> {
         match self.stream.do_handshake() {
             Ok(()) => {
-                let unproven = || TlsFailure::Handshake("the client proved no identity".to_owned());
+                let unproven = || TlsFailure::handshake("the client proved no identity");
                 let identity = proven(self.stream.ssl(), self.offered).ok_or_else(unproven)?;
                 self.established = true;
                 Ok(Some(identity))
@@ -151,7 +162,7 @@ impl TlsStream {
                 self.holds = false;
                 Ok(None)
             }
-            Err(error) => Err(TlsFailure::Handshake(self.explain(&error))),
+            Err(error) => Err(TlsFailure::Handshake { why: self.explain(&error), detail: self.claim() }),
         }
     }
 
@@ -247,12 +258,15 @@ impl TlsStream {
         if ssl.verify_result() != X509VerifyResult::OK {
             return format!("{why}: {}", ssl.verify_result().error_string());
         }
-        match ssl.ex_data(self.offered) {
-            Some(offered) if !self.established && !offered.known => {
-                format!("{why}: there is no pre-shared key of identity {:?}", offered.identity)
-            }
-            Some(offered) if !self.established => format!("{why}: pre-shared key of identity {:?}", offered.identity),
-            _ => why,
+        why
+    }
+
+    /// The identity that the client named, proven or not.
+    fn claim(&self) -> String {
+        match self.stream.ssl().ex_data(self.offered) {
+            Some(Offered { identity, known: true }) => format!(", with the pre-shared key of identity {identity:?}"),
+            Some(Offered { identity, .. }) => format!("; there is no pre-shared key of identity {identity:?}"),
+            None => String::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::output;
 use crate::pool::PoolBackend;
 use forebay_device::WatchedCounts;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
+use forebay_export::tls::TlsFailure;
 use forebay_export::{Export, Identity};
 use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, Status};
@@ -364,11 +365,12 @@ impl Watch {
 }
 
 /// Which way of ending it was, for telling causes apart.
-fn cause_of(reason: &CloseReason) -> &'static str {
+fn cause_of(reason: &CloseReason) -> &str {
     match reason {
         CloseReason::Protocol(_) => "protocol",
         CloseReason::Socket(_) => "socket",
-        CloseReason::Tls(_) => "tls",
+        // Reasons are few; what a client claims beside them is not.
+        CloseReason::Tls(TlsFailure::Handshake { why, .. } | TlsFailure::Broken(why)) => why,
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",
