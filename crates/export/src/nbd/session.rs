@@ -78,7 +78,8 @@ pub struct Session {
     stopping: bool,
     style: Style,
     contexts: ContextSet,
-    export: u16,
+    /// The export, once it is chosen.
+    export: Option<u16>,
     inbound: Inbound,
     out: Outgoing,
     slots: Vec<Option<InFlight>>,
@@ -113,7 +114,7 @@ impl Session {
             stopping: false,
             style: Style::Simple,
             contexts: ContextSet::default(),
-            export: 0,
+            export: None,
             inbound: Inbound::new(RECEIVE_BUFFER_BYTES),
             out,
             slots: Vec::new(),
@@ -183,7 +184,7 @@ impl Session {
     /// Index of the export, once chosen.
     #[must_use]
     pub fn export(&self) -> Option<u16> {
-        if self.in_handshake() { None } else { Some(self.export) }
+        self.export
     }
 
     /// Requests handed out by [`Session::next`] and not completed.
@@ -282,8 +283,9 @@ impl Session {
             match &mut self.phase {
                 Phase::Ending | Phase::StartingTls(_) => return Ok(None),
                 Phase::Transmission => {
-                    let export = exports.get(self.export).ok_or(ProtocolError::ExportRemoved)?;
-                    match self.next_command(export)? {
+                    let index = self.export.ok_or(ProtocolError::ExportRemoved)?;
+                    let export = exports.get(index).ok_or(ProtocolError::ExportRemoved)?;
+                    match self.next_command(index, export)? {
                         Found::Request(request) => return Ok(Some(request)),
                         Found::Nothing => return Ok(None),
                         Found::Answered => {}
@@ -303,7 +305,7 @@ impl Session {
                         Step::Chosen(export) => {
                             self.style = handshake.style;
                             self.contexts = handshake.contexts_for(export);
-                            self.export = export;
+                            self.export = Some(export);
                             self.phase = Phase::Transmission;
                         }
                     }
@@ -312,7 +314,7 @@ impl Session {
         }
     }
 
-    fn next_command(&mut self, export: &Export) -> Result<Found, ProtocolError> {
+    fn next_command(&mut self, index: u16, export: &Export) -> Result<Found, ProtocolError> {
         if let Some(partial) = self.partial.take() {
             if partial.filled < partial.buf.len() {
                 self.partial = Some(partial);
@@ -324,7 +326,7 @@ impl Session {
                 self.answer_to(&partial.header).error(&mut self.out, Errno::Shutdown, SHUTTING_DOWN, None);
                 return Ok(Found::Answered);
             }
-            return Ok(self.start(partial.header, Kind::Write, Some(partial.buf), export));
+            return Ok(self.start(partial.header, Kind::Write, Some(partial.buf), (index, export)));
         }
         if self.inbound.is_skipping() {
             return Ok(Found::Nothing);
@@ -362,7 +364,7 @@ impl Session {
         self.inbound.consume(Header::wire_bytes(self.style));
         self.reserved_bytes += reserve;
         if kind != Kind::Write {
-            return Ok(self.start(header, kind, None, export));
+            return Ok(self.start(header, kind, None, (index, export)));
         }
         let len = header.payload_bytes as usize;
         self.expects_large = len >= DIRECT_BYTES_MIN;
@@ -375,7 +377,7 @@ impl Session {
             self.partial = Some(PartialWrite { header, buf, filled });
             return Ok(Found::Nothing);
         }
-        Ok(self.start(header, kind, Some(buf), export))
+        Ok(self.start(header, kind, Some(buf), (index, export)))
     }
 
     fn answer_to(&self, header: &Header) -> Answer {
@@ -390,7 +392,7 @@ impl Session {
         used_bytes > 0 && used_bytes + reserve_bytes > self.limits.in_flight_bytes_max
     }
 
-    fn start(&mut self, header: Header, kind: Kind, payload: Option<Buf>, export: &Export) -> Found {
+    fn start(&mut self, header: Header, kind: Kind, payload: Option<Buf>, (index, export): (u16, &Export)) -> Found {
         let entry = InFlight {
             cookie: header.cookie,
             offset_bytes: header.offset_bytes,
@@ -435,7 +437,7 @@ impl Session {
             len_bytes: header.len_bytes,
             op,
             fua: header.fua(),
-            export: self.export,
+            export: index,
             tag: export.tag,
             hints: None,
         })

@@ -17,7 +17,7 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
         let space = tls.space();
         let wanted = space.len();
         match rustix::net::recv(socket, space, RecvFlags::DONTWAIT) {
-            Ok((_, 0)) if !tls.is_established() => {
+            Ok((_, 0)) | Err(Errno::CONNRESET | Errno::PIPE) if !tls.is_established() => {
                 return Err(TlsFailure::handshake("the client closed the connection in the middle of it").into());
             }
             Ok((_, 0)) => return Err(CloseReason::Client),
