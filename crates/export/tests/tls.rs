@@ -145,6 +145,19 @@ fn data_goes_through_whole_also_where_the_client_is_held_back() {
             let at = (reply.cookie as usize) << 20;
             assert!(reply.error == 0 && reply.data[..] == data[at..at + (1 << 20)], "piece {}", reply.cookie);
         }
+        // Behind a long write little is taken in at once, so that the next payload goes straight where it belongs: the many
+        // short requests wait within TLS, and nothing more comes from the socket.
+        let mut burst = request(Shape::Simple, WRITE, 0, 0, 0, 32_768, &data[..32_768]);
+        burst.extend((0..900).flat_map(|cookie| request(Shape::Simple, READ, 0, cookie, 0, 512, &[])));
+        // Written while the server is busy with this errand, so that it finds all of it at once.
+        let mut stream = world.serving.ask(move |_, _| {
+            stream.write_all(&burst).unwrap();
+            stream
+        });
+        assert_eq!(read_reply(&mut stream, |_| 0).error, 0);
+        for _ in 0..900 {
+            assert_eq!(read_reply(&mut stream, |_| 512).data, data[..512]);
+        }
         stream.write_all(&request(Shape::Simple, DISC, 0, 0, 0, 0, &[])).unwrap();
         // The end is said in TLS: without it this would be an error.
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);

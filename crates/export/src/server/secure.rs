@@ -36,15 +36,21 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
             None => return Ok(if more { Received::Bytes } else { Received::Last }),
         }
     }
+    // As much as the session offers for the common buffer now: where it expects a long payload that is little, and the rest
+    // goes straight where it belongs once the session has understood the header.
+    let mut room = session.receive_into().1.len();
     loop {
         let (payload, staging) = session.receive_into();
-        let into = if payload.is_empty() { staging } else { payload };
+        let (is_payload, staging_bytes) = (!payload.is_empty(), staging.len());
+        let into = if is_payload { payload } else { &mut staging[..room.min(staging_bytes)] };
         if into.is_empty() {
-            // The session must understand what it has first.
             return Ok(Received::Bytes);
         }
         match tls.read(into)? {
-            Some(count) => session.received(count),
+            Some(count) => {
+                room -= if is_payload { 0 } else { count };
+                session.received(count);
+            }
             None => return Ok(if more { Received::Bytes } else { Received::Last }),
         }
     }
@@ -75,7 +81,7 @@ pub fn send(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Res
 pub fn say_goodbye(tls: &mut TlsStream, socket: &OwnedFd) {
     tls.close();
     if !tls.outbound().is_empty() {
-        // A client that does not take it is told by the end of the connection.
+        // A client that does not take it learns of the end when the connection is gone.
         let _ = rustix::net::send(socket, tls.outbound(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }

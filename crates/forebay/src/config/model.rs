@@ -1,6 +1,6 @@
 //! The sections and keys of the file.
 
-use super::network::Tls;
+use super::tls::Tls;
 use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
