@@ -4,6 +4,7 @@
 pub mod access;
 pub mod backend;
 pub mod exports;
+pub mod frontend;
 pub mod limits;
 pub mod nbd;
 pub mod server;
@@ -12,6 +13,7 @@ pub mod tls;
 pub use access::{Access, Client, Identity, Security, TlsNeed};
 pub use backend::{Backend, MemoryBackend, NullBackend};
 pub use exports::{Export, ExportError, Exports};
+pub use frontend::{Door, DoorSide, FrontRequest, Frontend, FrontendError, open_door};
 pub use limits::SessionLimits;
 pub use nbd::session::Session;
 pub use server::{Hooks, Listen, NoHooks, Reactor, ServerConfig, ServerControl, ServerError};

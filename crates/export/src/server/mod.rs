@@ -6,6 +6,7 @@ mod announce;
 mod config;
 mod connection;
 mod connections;
+mod frontends;
 mod hooks;
 mod interest;
 mod listener;

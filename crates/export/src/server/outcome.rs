@@ -1,5 +1,6 @@
 //! What comes of a connection: bytes, or its end.
 
+use crate::frontend::FrontendError;
 use crate::nbd::error::ProtocolError;
 use crate::tls::TlsFailure;
 use rustix::io::Errno;
@@ -32,6 +33,9 @@ pub enum CloseReason {
     /// The server stopped.
     #[error("the server stopped")]
     Stopped,
+    /// A front end beside NBD came to its end.
+    #[error("{0}")]
+    Frontend(FrontendError),
 }
 
 /// What came of receiving.

@@ -12,6 +12,8 @@ pub enum Peer {
     Process(i32),
     /// An address.
     Address(SocketAddr),
+    /// A block device of this machine's kernel, by its number: `/dev/ublkbN`.
+    Ublk(u32),
     /// The system does not tell, or the connection has ended.
     Unknown,
 }

@@ -6,6 +6,7 @@ use super::address::Listen;
 use super::config::{ServerConfig, ServerError};
 use super::connection::Connection;
 use super::connections::Connections;
+use super::frontends::{Frontends, TooManyFrontends};
 use super::hooks::{Hooks, ServerControl, ServerStats, listen};
 use super::listener::Listener;
 use super::outcome::{CloseReason, Received};
@@ -15,6 +16,7 @@ use super::shutdown::Shutdown;
 use super::spin::Spin;
 use crate::backend::Backend;
 use crate::exports::Exports;
+use crate::frontend::Frontend;
 use crate::nbd::session::SessionStats;
 use crate::tls::TlsContext;
 use forebay_volume::Completion;
@@ -39,6 +41,7 @@ pub struct Reactor {
     pub(super) listeners: Vec<Listener>,
     pub(super) exports: Exports,
     pub(super) connections: Connections,
+    frontends: Frontends,
     pub(super) stats: ServerStats,
     /// Accepting waits for the next tick: out of descriptors.
     pub(super) accepting_paused: bool,
@@ -84,6 +87,7 @@ impl Reactor {
             listeners: Vec::new(),
             exports: Exports::new(),
             connections: Connections::default(),
+            frontends: Frontends::default(),
             stats: ServerStats::default(),
             accepting_paused: false,
             stop_asked: false,
@@ -108,6 +112,14 @@ impl Reactor {
     /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         listen(&self.config, &mut self.poller, &mut self.listeners, address)
+    }
+
+    /// Attaches a front end to the export at an index; it is served once [`Reactor::run`] runs.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
+        self.frontends.attach(frontend, export)
     }
 
     /// Serves until a hook asks to stop; then stops accepting, finishes what is in flight, flushes every disk that
@@ -138,15 +150,22 @@ impl Reactor {
                 next_tick_ns = run.now_ns + TICK_NS;
             }
             if self.stop_asked && shutdown.is_none() {
-                shutdown = Some(Shutdown::begin(&mut self.connections, run.now_ns, self.config.stop_timeout_ns));
+                shutdown = Some(Shutdown::begin(
+                    &mut self.connections,
+                    &mut self.frontends,
+                    run.now_ns,
+                    self.config.stop_timeout_ns,
+                ));
                 self.stop_listening();
             }
             if let Some(shutdown) = &mut shutdown {
-                let over = shutdown.advance(&self.connections, &self.exports, run.backend, run.now_ns)?;
+                let over =
+                    shutdown.advance(&self.connections, &self.frontends, &self.exports, run.backend, run.now_ns)?;
                 if over {
                     for index in self.connections.indices() {
                         self.close(&mut run, index, CloseReason::Stopped);
                     }
+                    self.frontends.close(|reason, peer| run.hooks.closed(&reason, peer));
                     return Ok(());
                 }
             }
@@ -158,12 +177,13 @@ impl Reactor {
             let mut slept_ns = 0;
             if !found || iterations_without_epoll >= ITERATIONS_WITHOUT_EPOLL_MAX {
                 iterations_without_epoll = 0;
-                let may_sleep = !hurry && !found;
+                let may_sleep = !hurry && !found && (self.frontends.is_empty() || self.frontends.may_sleep());
                 let limit_ns = if shutdown.is_some() { STOPPING_SLEEP_NS } else { TICK_NS };
                 let timeout_ns = if may_sleep { next_tick_ns.saturating_sub(run.now_ns).min(limit_ns) } else { 0 };
                 self.poller.wait(timeout_ns, &mut run.ready)?;
                 let before_ns = std::mem::replace(&mut run.now_ns, monotonic_ns());
                 slept_ns = if may_sleep { run.now_ns - before_ns } else { 0 };
+                self.frontends.awake();
             }
             run.ready.append(&mut run.held);
             let mut ready = std::mem::take(&mut run.ready);
@@ -171,6 +191,9 @@ impl Reactor {
                 self.handle(&mut run, ready);
             }
             run.ready = ready;
+            if !self.frontends.is_empty() {
+                run.busy |= self.receive(&mut run, shutdown.is_some());
+            }
             self.poll_backend(&mut run, &mut shutdown);
             self.finish_turn(&mut run);
             if run.busy {
@@ -239,6 +262,7 @@ impl Reactor {
             exports: &mut self.exports,
             stop: &mut self.stop_asked,
             connections: &self.connections,
+            frontends: &mut self.frontends,
             config: &mut self.config,
             poller: &mut self.poller,
             listeners: &mut self.listeners,
@@ -249,15 +273,18 @@ impl Reactor {
 
     fn refresh_stats(&mut self) {
         self.stats.connections = self.connections.open();
-        self.stats.in_flight = self.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        self.stats.in_flight =
+            self.connections.iter().map(|(_, c)| c.session.in_flight()).sum::<usize>() + self.frontends.in_flight();
     }
 
     fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
         let mut backend = Vec::new();
         run.backend.wake_fds(&mut backend);
+        let mut frontends = Vec::new();
+        self.frontends.wake_fds(&mut frontends);
         let mut hooks = Vec::new();
         run.hooks.watch(&mut hooks);
-        self.poller.set_foreign(&backend, &hooks);
+        self.poller.set_foreign(&backend, &frontends, &hooks);
     }
 
     fn handle<B: Backend>(&mut self, run: &mut Run<'_, B>, ready: Ready) {
@@ -268,7 +295,8 @@ impl Reactor {
                 }
             }
             Source::Listener(index) => self.accept(run, index),
-            Source::Backend => {}
+            // Looked at in every turn.
+            Source::Backend | Source::Frontend => {}
             Source::Hook(fd) => {
                 self.refresh_stats();
                 let mut control = self.control();
@@ -276,6 +304,12 @@ impl Reactor {
                 self.watch_foreign(run);
             }
         }
+    }
+
+    /// Submits what front ends beside the connections ask for.
+    fn receive<B: Backend>(&mut self, run: &mut Run<'_, B>, is_stopping: bool) -> bool {
+        let payload_bytes_max = self.config.session.payload_bytes_max;
+        self.frontends.receive(&self.exports, payload_bytes_max, is_stopping, &mut self.stats, run.backend)
     }
 
     /// Receives from a connection and submits what it asks for.
@@ -348,6 +382,10 @@ impl Reactor {
                 }
                 continue;
             }
+            if Frontends::is_theirs(completion.token) {
+                self.frontends.complete(completion);
+                continue;
+            }
             let Some((index, token, connection)) = self.connections.resolve(completion.token) else {
                 continue;
             };
@@ -383,6 +421,12 @@ impl Reactor {
         // Keeps the allocation; closing lists nobody.
         listed.append(&mut run.listed);
         run.listed = listed;
+        if !self.frontends.is_empty() {
+            self.frontends.send(|reason, peer| run.hooks.closed(&reason, peer));
+            if self.frontends.take_changed() {
+                self.watch_foreign(run);
+            }
+        }
     }
 
     /// Closes a connection that is over, or watches for what it needs next.
@@ -476,6 +520,9 @@ impl Reactor {
                 if self.connections.get_same(index, generation).is_some() {
                     found |= self.serve(run, index, false);
                 }
+            }
+            if !self.frontends.is_empty() {
+                found |= self.receive(run, self.stop_asked);
             }
             run.backend.poll(&mut run.done);
             found |= !run.done.is_empty();

@@ -133,21 +133,24 @@ impl Config {
                 None if disks.len() == 1 => disks[0],
                 None => bail!(
                     "the export at {} does not say which disk: add `disk = \"...\"`, one of {}",
-                    export.nbd,
+                    export.door(),
                     disks.join(", ")
                 ),
             };
             if !disks.contains(&disk) {
                 let near = nearest(disk, &disks).unwrap_or("none");
-                bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.nbd);
+                bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.door());
             }
-            export.nbd.parse::<Listen>().context("export.nbd")?;
+            let Some(nbd) = &export.nbd else {
+                bail!("an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`");
+            };
+            nbd.parse::<Listen>().context("export.nbd")?;
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {
                 let known: Vec<&str> = table.classes().iter().map(|c| c.name.as_str()).collect();
                 let near = nearest(class, &known).unwrap_or("none");
-                bail!("export.class {class:?} at {} is no class; the nearest one is {near:?}", export.nbd);
+                bail!("export.class {class:?} at {} is no class; the nearest one is {near:?}", export.door());
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
@@ -191,7 +194,7 @@ impl Config {
                     "[[evidence]] of disk {disk:?} and its export at {} do not go together: that gives what is written \
                      through it a class of its own, whatever it is; take `class` out of that [[export]], or the \
                      [[evidence]] away",
-                    export.nbd
+                    export.door()
                 );
             }
         }

@@ -2,6 +2,7 @@
 
 use super::tls::Tls;
 use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
+use forebay_export::Listen;
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -128,8 +129,8 @@ impl Default for Memory {
 pub struct Export {
     /// The disk; may be left out where there is only one.
     pub disk: Option<String>,
-    /// Where to listen: `unix:/path` or `tcp:127.0.0.1:10809`.
-    pub nbd: String,
+    /// Where to listen for NBD: `unix:/path` or `tcp:127.0.0.1:10809`.
+    pub nbd: Option<String>,
     /// Name of the export; the disk's by default.
     pub name: Option<String>,
     /// Refuses writes.
@@ -286,6 +287,18 @@ impl Log {
             full: self.full.map_or(0.95, |share| share.0),
             slow_device_ns: self.slow_device.map_or(1_000_000_000, |time| time.0),
         }
+    }
+}
+
+impl Export {
+    /// Where it listens for NBD, where it does. A configuration that was loaded has addresses that can be read.
+    pub fn listen(&self) -> Option<Listen> {
+        self.nbd.as_deref()?.parse().ok()
+    }
+
+    /// Where its clients find it, for messages.
+    pub fn door(&self) -> &str {
+        self.nbd.as_deref().unwrap_or("no address")
     }
 }
 

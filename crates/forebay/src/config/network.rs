@@ -2,7 +2,7 @@
 
 use super::model::{Config, Export};
 use super::values::TlsWord;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use forebay_export::{Access, Listen, TlsNeed};
 
 /// Names in one `allow`.
@@ -12,9 +12,8 @@ impl Config {
     /// Who may see an export.
     pub fn access(&self, export: &Export) -> Access {
         let name = self.export_name(export);
-        let at_tcp = |other: &&Export| {
-            self.export_name(other) == name && matches!(other.nbd.parse::<Listen>(), Ok(Listen::Tcp(_)))
-        };
+        let at_tcp =
+            |other: &&Export| self.export_name(other) == name && matches!(other.listen(), Some(Listen::Tcp(_)));
         Access {
             network: self.export.iter().any(|other| at_tcp(&other)),
             tls: self.tls_need(export),
@@ -44,7 +43,7 @@ impl Config {
         }
         let mut remote = None;
         for export in &self.export {
-            let at = &export.nbd;
+            let at = export.door();
             ensure!(
                 self.tls.is_some() || (export.tls.is_none() && export.allow.is_none()),
                 "the export at {at} has `tls` or `allow`, but there is no [tls] section: add one with the certificates or \
@@ -63,8 +62,7 @@ impl Config {
                      that out"
                 );
             }
-            let address: Listen = at.parse().context("export.nbd")?;
-            if let Listen::Tcp(address) = &address
+            if let Some(Listen::Tcp(address)) = export.listen()
                 && !address.ip().is_loopback()
             {
                 ensure!(

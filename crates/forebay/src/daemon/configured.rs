@@ -29,7 +29,7 @@ pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> 
         bail!(
             "the export at {} is for disk {disk_name:?}, which the pool does not have (it has: {}); leave the export \
              out, start, and add it with `forebay disk CONFIG add`",
-            export.nbd,
+            export.door(),
             known.join(", ")
         );
     };

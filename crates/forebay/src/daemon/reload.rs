@@ -221,9 +221,9 @@ impl Reloader {
     ) {
         for export in &new.export {
             let name = new.export_name(export);
-            // A configuration that was loaded has addresses that can be read.
-            let Ok(address) = export.nbd.parse::<Listen>() else { continue };
-            if !self.addresses.iter().any(|(asked, _)| *asked == address) {
+            if let Some(address) = export.listen()
+                && !self.addresses.iter().any(|(asked, _)| *asked == address)
+            {
                 match server.listen(&address) {
                     Ok(bound) => {
                         if let Listen::Unix(path) = &bound
@@ -251,9 +251,7 @@ impl Reloader {
                 Err(why) => outcome.refused.push(format!("export {name:?} was not added: {}", chain(&why))),
             }
         }
-        let is_at =
-            |export: &Export, address: &Listen| export.nbd.parse::<Listen>().is_ok_and(|other| other == *address);
-        let configured = |address: &Listen| new.export.iter().any(|export| is_at(export, address));
+        let configured = |address: &Listen| new.export.iter().any(|export| export.listen().as_ref() == Some(address));
         let left = self.addresses.iter().filter(|(asked, _)| !configured(asked));
         outcome.refused.extend(left.map(|(_, bound)| format!("{bound} is listened at until the next start")));
     }

@@ -271,11 +271,12 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
     for export in &config.export {
         let name = config.export_name(export).to_owned();
         let made = new_export(config, export, engine)?;
-        let address: Listen = export.nbd.parse().context("export.nbd")?;
         if table.find(&name).is_none_or(|(_, known)| known.name != name) {
             table.add(made)?;
         }
-        listed.push((name, address));
+        if let Some(address) = export.listen() {
+            listed.push((name, address));
+        }
     }
     name_exports(table, engine);
     let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));

@@ -118,6 +118,7 @@ impl Watch {
                 "Look at the client's certificate or key, its clock, and its view of the server's; [tls] says what is let in"
             }
             CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
+            CloseReason::Frontend(_) => "Look at the process that used this export",
             CloseReason::Evicted => "Raise server.max_connections, or end clients that ask for nothing",
             CloseReason::Socket(_) => "Look at the network between, and at the limits of this process (ulimit -n)",
             CloseReason::Client | CloseReason::ExportRemoved | CloseReason::Stopped => {
@@ -371,6 +372,7 @@ fn cause_of(reason: &CloseReason) -> &str {
         CloseReason::Socket(_) => "socket",
         // Reasons are few; what a client claims beside them is not.
         CloseReason::Tls(TlsFailure::Handshake { why, .. } | TlsFailure::Broken(why)) => why,
+        CloseReason::Frontend(_) => "front end",
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",
