@@ -45,6 +45,7 @@ mod tests {
             read_only,
             tag: None,
             description: String::new(),
+            access: crate::access::Access::default(),
         };
         let request = FrontRequest { token: 0, offset_bytes, len_bytes, op, fua: false, hints: None };
         judge(&request, &export, 64 << 10)

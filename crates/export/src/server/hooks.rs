@@ -1,16 +1,20 @@
 //! How the daemon around the server takes part in its loop: descriptors of its own, and changes while it runs.
 
 use super::config::{ServerConfig, ServerError};
+use super::connection::Connection;
 use super::frontends::{Frontends, TooManyFrontends};
 use super::interest::Interest;
 use super::listener::Listener;
+use super::outcome::CloseReason;
+use super::peer::Peer;
 use super::poller::{Poller, Source};
-use crate::exports::{ExportError, Exports};
+use crate::access::Identity;
+use crate::exports::{Export, ExportError, Exports};
 use crate::frontend::Frontend;
 use crate::nbd::session::SessionStats;
 use crate::server::address::Listen;
-use crate::server::connection::{CloseReason, Connection, Peer};
 use crate::server::connections::Connections;
+use crate::tls::TlsContext;
 
 /// Takes part in the loop, on the server's thread; no method may block. `B` is the backend, so that a control
 /// request can reach the pool.
@@ -23,6 +27,11 @@ pub trait Hooks<B> {
 
     /// About every 50 ms, with a monotonic time in nanoseconds.
     fn tick(&mut self, now_ns: u64, backend: &mut B, server: &mut ServerControl<'_>);
+
+    /// A client in TLS has chosen an export; for the log.
+    fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
+        let _ = (identity, peer, export);
+    }
 
     /// The connection of this peer ended; for the log.
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {
@@ -68,6 +77,7 @@ pub struct ServerControl<'a> {
     pub(super) poller: &'a mut Poller,
     pub(super) listeners: &'a mut Vec<Listener>,
     pub(super) stats: ServerStats,
+    pub(super) tls: &'a mut Option<TlsContext>,
 }
 
 impl ServerControl<'_> {
@@ -119,6 +129,11 @@ impl ServerControl<'_> {
     /// Looks for new requests so long before it sleeps, in nanoseconds.
     pub fn set_poll_ns(&mut self, poll_ns: u64) {
         self.config.poll_ns = poll_ns;
+    }
+
+    /// Offers TLS to clients that connect from now on, or no longer; those that are there stay as they are.
+    pub fn set_tls(&mut self, tls: Option<TlsContext>) {
+        *self.tls = tls;
     }
 
     /// Who is connected to an export now.

@@ -4,11 +4,13 @@
 
 use super::address::Listen;
 use super::config::{ServerConfig, ServerError};
-use super::connection::{CloseReason, Connection, Received, peer};
+use super::connection::Connection;
 use super::connections::Connections;
 use super::frontends::{Frontends, TooManyFrontends};
 use super::hooks::{Hooks, ServerControl, ServerStats, listen};
 use super::listener::Listener;
+use super::outcome::{CloseReason, Received};
+use super::peer::peer;
 use super::poller::{DIRECT_MAX, Poller, Ready, Source};
 use super::shutdown::Shutdown;
 use super::spin::Spin;
@@ -16,6 +18,7 @@ use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::frontend::Frontend;
 use crate::nbd::session::SessionStats;
+use crate::tls::TlsContext;
 use forebay_volume::Completion;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -36,13 +39,15 @@ pub struct Reactor {
     pub(super) config: ServerConfig,
     pub(super) poller: Poller,
     pub(super) listeners: Vec<Listener>,
-    exports: Exports,
+    pub(super) exports: Exports,
     pub(super) connections: Connections,
     frontends: Frontends,
     pub(super) stats: ServerStats,
     /// Accepting waits for the next tick: out of descriptors.
     pub(super) accepting_paused: bool,
     pub(super) stop_asked: bool,
+    /// What TLS is begun with.
+    pub(super) tls: Option<TlsContext>,
 }
 
 /// What a run needs beside the server.
@@ -58,6 +63,8 @@ pub(super) struct Run<'a, B: Backend> {
     submitted_late: bool,
     /// Something came from a client in this iteration.
     busy: bool,
+    /// Connections with received bytes that wait within TLS, where the poller does not see them.
+    held: Vec<Ready>,
 }
 
 /// Monotonic time in nanoseconds.
@@ -84,7 +91,13 @@ impl Reactor {
             stats: ServerStats::default(),
             accepting_paused: false,
             stop_asked: false,
+            tls: None,
         })
+    }
+
+    /// Offers TLS to clients that connect from now on, or no longer.
+    pub fn set_tls(&mut self, tls: Option<TlsContext>) {
+        self.tls = tls;
     }
 
     /// The exports.
@@ -124,6 +137,7 @@ impl Reactor {
             now_ns: monotonic_ns(),
             submitted_late: false,
             busy: false,
+            held: Vec::new(),
         };
         self.stop_asked = false;
         let mut shutdown: Option<Shutdown> = None;
@@ -155,7 +169,7 @@ impl Reactor {
                     return Ok(());
                 }
             }
-            let hurry = run.submitted_late || run.backend.in_flight();
+            let hurry = run.submitted_late || !run.held.is_empty() || run.backend.in_flight();
             run.submitted_late = false;
             run.busy = false;
             let found = !hurry && self.look(&mut run, &mut spin, next_tick_ns);
@@ -171,6 +185,7 @@ impl Reactor {
                 slept_ns = if may_sleep { run.now_ns - before_ns } else { 0 };
                 self.frontends.awake();
             }
+            run.ready.append(&mut run.held);
             let mut ready = std::mem::take(&mut run.ready);
             for ready in ready.drain(..) {
                 self.handle(&mut run, ready);
@@ -209,7 +224,7 @@ impl Reactor {
                     connection.session.end();
                     list(connection, index, &mut run.listed);
                 }
-                _ => {}
+                _ => self.announce(run, index),
             }
         }
         self.sort_connections();
@@ -252,6 +267,7 @@ impl Reactor {
             poller: &mut self.poller,
             listeners: &mut self.listeners,
             stats: self.stats,
+            tls: &mut self.tls,
         }
     }
 
@@ -303,7 +319,7 @@ impl Reactor {
             let Some(connection) = self.connections.get_mut(index) else {
                 return heard;
             };
-            if !connection.session.wants_input() {
+            if !connection.wants_input() {
                 if hung_up {
                     self.close(run, index, CloseReason::Client);
                     return true;
@@ -419,18 +435,19 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
-        if connection.session.is_over() {
+        if connection.is_over() {
             let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());
             let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
             return self.close(run, index, reason);
         }
         let wanted = (
-            connection.session.wants_input(),
-            connection.send_blocked || {
-                // Replies that arose after the send of this turn (a held-back client that goes on with errors).
-                !connection.session.outgoing().is_empty()
-            },
+            connection.wants_input(),
+            // Also replies that arose after the send of this turn (a held-back client that goes on with errors).
+            connection.send_blocked || connection.has_unsent(),
         );
+        if wanted.0 && connection.holds_received() {
+            run.held.push(Ready { source, hung_up: false });
+        }
         if wanted != connection.watched
             && let Some(socket) = &connection.socket
         {
@@ -444,9 +461,11 @@ impl Reactor {
 
     pub(super) fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
         let source = Source::Connection { index, generation: self.connections.generation(index) };
+        self.announce(run, index);
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
+        connection.say_goodbye();
         let Some(socket) = connection.socket.take() else {
             return;
         };

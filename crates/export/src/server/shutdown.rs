@@ -77,8 +77,7 @@ impl Shutdown {
                     return Err(ServerError::FinalFlush { source });
                 }
                 // Answers that clients do not take are no reason to wait for ever.
-                let answered =
-                    connections.iter().all(|(_, c)| c.session.in_flight() == 0 && c.session.outgoing().is_empty());
+                let answered = connections.iter().all(|(_, c)| c.session.in_flight() == 0 && !c.has_unsent());
                 Ok(answered || late)
             }
             _ if late => Err(ServerError::StopTimedOut {

@@ -33,6 +33,7 @@ impl Config {
         );
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
+        self.check_network()?;
         self.check_evidence()?;
         let limits = self.log.limits();
         ensure!(
@@ -143,13 +144,7 @@ impl Config {
             let Some(nbd) = &export.nbd else {
                 bail!("an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`");
             };
-            if let Listen::Tcp(address) = nbd.parse().context("export.nbd")? {
-                ensure!(
-                    address.ip().is_loopback() || self.server.allow_remote,
-                    "export.nbd {nbd} can be reached by others, and NBD has no authentication here: use 127.0.0.1, or \
-                     set server.allow_remote = true if that is meant"
-                );
-            }
+            nbd.parse::<Listen>().context("export.nbd")?;
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {
@@ -159,7 +154,7 @@ impl Config {
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
-            let meaning = (disk, export.read_only, export.class.as_deref());
+            let meaning = (disk, export.read_only, export.class.as_deref(), export.tls, export.allow.as_ref());
             if *by_name.entry(name).or_insert(meaning) != meaning {
                 bail!("two exports are named {name:?} but differ: give one of them another `name`");
             }

@@ -1,6 +1,7 @@
 //! The sections and keys of the file.
 
-use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText};
+use super::tls::Tls;
+use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
@@ -43,6 +44,8 @@ pub struct Config {
     /// What the server logs, and from when on.
     #[serde(default)]
     pub log: Log,
+    /// TLS for exports.
+    pub tls: Option<Tls>,
 }
 
 /// `[pool]`
@@ -138,6 +141,12 @@ pub struct Export {
     /// Turns on polling for the whole server; see `server.poll`.
     #[schemars(with = "Option<bool>")]
     pub poll: Option<Poll>,
+    /// Which connections must be in TLS: "required" (all), "network" (those by TCP), "optional". By default, with [tls],
+    /// "network"; "required" where there is `allow`.
+    pub tls: Option<TlsWord>,
+    /// Clients that see the export, by a name of their certificate or the identity of their pre-shared key; by default all
+    /// that [tls] lets in.
+    pub allow: Option<Vec<String>>,
 }
 
 /// `[[evidence]]`: what the host that uses a disk says of its data, where that host is this machine.
@@ -228,9 +237,12 @@ pub struct Server {
     pub poll: Option<Poll>,
     /// Connections at a time, 1 to 16384; 64 by default.
     pub max_connections: Option<u16>,
-    /// Lets TCP exports listen beyond loopback. NBD has no authentication here.
+    /// Lets TCP exports listen beyond loopback, where [tls] protects them.
     #[serde(default)]
     pub allow_remote: bool,
+    /// Lets them listen there without TLS too: anybody who can reach the port can read and write, and so can who is on the way.
+    #[serde(default)]
+    pub allow_remote_without_tls: bool,
     /// Path of the control socket; by default derived, see the guide.
     pub control: Option<String>,
     /// Mode of all Unix sockets, such as "0660". By default exports are as the umask says, and the control socket is this

@@ -6,7 +6,7 @@ use super::reload::Reloader;
 use super::watch::Watch;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::server::{CloseReason, Interest, Peer};
-use forebay_export::{Hooks, ServerControl};
+use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -66,6 +66,10 @@ impl Hooks<PoolBackend> for Daemon {
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
         self.watch.tick(now_ns, backend, server.stats());
+    }
+
+    fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
+        self.watch.opened(now_ns(), identity, peer, export);
     }
 
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {

@@ -7,6 +7,7 @@ use super::configured::{compare_disks, name_exports, new_export, wanted};
 use super::hooks::Daemon;
 use super::reload::Reloader;
 use super::snapshot::Fixed;
+use super::tls;
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::{control_path, is_own_folder};
@@ -108,6 +109,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
     }
     let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(config))?;
+    reactor.set_tls(tls::load(config)?);
     let mut engine = engine;
     let (devices, watched) = watched(devices);
     let exports = exports(config, &mut engine, reactor.exports())?;
@@ -127,7 +129,8 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
                 bound
             }
         };
-        uris.push(bound.uri(&name));
+        let export = reactor.exports().find(&name).map(|(_, export)| export);
+        uris.extend(export.and_then(|export| bound.uri_of(export)));
     }
     let fixed = Fixed {
         superblock,
@@ -139,6 +142,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         left,
         limits: config.log.limits(),
         devices: watched.clone(),
+        access: config.access_by_default(),
     };
     let label = fixed.left.as_ref().map(|left| left.label.clone());
     let mut daemon = Daemon {
