@@ -98,7 +98,7 @@ fn a_door_takes_as_many_as_it_was_made_for() {
 }
 
 #[test]
-fn the_export_judges_and_its_size_is_told() {
+fn the_export_judges_and_its_size_is_passed_on() {
     let mut serving = Serving::start("door-judge", ServerConfig::default(), vec![export("e", 1, DISK_BYTES)], false);
     let mut side = attached(&mut serving, 8, 0);
     let beyond = request(3, Op::Read, DISK_BYTES, 4096);
@@ -132,7 +132,7 @@ fn a_removed_export_closes_its_doors_and_a_thread_that_ends_leaves_no_trace() {
 }
 
 #[test]
-fn a_stop_is_told_and_what_comes_then_is_refused() {
+fn a_stop_is_reported_and_what_comes_then_is_refused() {
     let mut serving = Serving::start("door-stop", ServerConfig::default(), vec![export("e", 1, DISK_BYTES)], false);
     let mut side = attached(&mut serving, 8, 0);
     let thread = std::thread::spawn(move || {

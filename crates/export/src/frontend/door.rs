@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Requests taken in one turn, so that one door does not keep the others waiting.
 const RECEIVE_MAX: usize = 256;
-/// No new size waits to be told. A size is a multiple of 512.
+/// No new size waits to be reported. A size is a multiple of 512.
 const NO_SIZE: u64 = u64::MAX;
 
 /// Rings where one side sleeps.
@@ -81,10 +81,10 @@ pub struct Refused(pub FrontRequest);
 struct Shared {
     server: Bell,
     front: Bell,
-    /// The server, or the thread, has let go. Beside what the rings tell, so that it is true before the bell rings.
+    /// The server, or the thread, has let go. Beside the rings, so that it is true before the bell rings.
     server_gone: AtomicBool,
     front_gone: AtomicBool,
-    /// The size to be told, or [`NO_SIZE`].
+    /// The size to be reported, or [`NO_SIZE`].
     size_bytes: AtomicU64,
     stopping: AtomicBool,
     peer: Mutex<Option<Peer>>,
@@ -140,7 +140,7 @@ impl Frontend for Door {
         for _ in 0..RECEIVE_MAX {
             match self.requests.pop() {
                 Ok(request) => requests.push(request),
-                // What was handed over before the end is looked at once more.
+                // What was submitted before the end is looked at once more.
                 Err(_) if self.shared.front_gone.load(Ordering::Acquire) && self.requests.is_empty() => {
                     return Err(FrontendError::Gone);
                 }
@@ -170,7 +170,7 @@ impl Frontend for Door {
     }
 
     fn awake(&mut self) {
-        // Spares a system call in each turn of a busy server.
+        // Spares a system call in each iteration of a busy server.
         if std::mem::take(&mut self.was_asleep) {
             self.shared.server.awake();
         }
@@ -199,7 +199,7 @@ impl Drop for Door {
 }
 
 impl DoorSide {
-    /// Hands a request over; [`DoorSide::knock`] after the last of several.
+    /// Submits a request; [`DoorSide::knock`] after the last of several.
     ///
     /// # Errors
     /// Gives it back where as many as the door takes are in flight.
@@ -240,7 +240,7 @@ impl DoorSide {
         self.shared.server_gone.load(Ordering::Acquire) && self.ends.is_empty()
     }
 
-    /// Requests handed over and not ended.
+    /// Requests submitted and not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
@@ -252,13 +252,13 @@ impl DoorSide {
         self.shared.front.fd.as_raw_fd()
     }
 
-    /// Whether nothing waits; if so, what comes from now on is told by the descriptor. Call [`DoorSide::awake`] afterwards.
+    /// Whether nothing waits; if so, what comes from now on is shown by the descriptor. Call [`DoorSide::awake`] afterwards.
     #[must_use]
     pub fn may_sleep(&self) -> bool {
         self.shared.front.sleeps();
-        let told =
+        let is_quiet =
             self.shared.size_bytes.load(Ordering::Relaxed) == NO_SIZE && !self.shared.stopping.load(Ordering::Relaxed);
-        told && self.ends.is_empty() && !self.shared.server_gone.load(Ordering::Acquire)
+        is_quiet && self.ends.is_empty() && !self.shared.server_gone.load(Ordering::Acquire)
     }
 
     /// The sleep has ended, or there was none.

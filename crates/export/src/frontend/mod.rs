@@ -1,5 +1,5 @@
 //! Front ends beside the sockets of NBD: whatever makes block requests of one export and wants them answered. One may run on
-//! the server's own thread, where its descriptors are watched and nothing is handed over; or on a thread of its own, behind a
+//! the server's own thread, where its descriptors are watched and nothing is passed on; or on a thread of its own, behind a
 //! [`Door`]. Either way the server judges each request by the export before the backend sees it.
 
 mod door;
@@ -70,7 +70,7 @@ pub trait Frontend: std::fmt::Debug + Send {
     /// As of [`Frontend::receive`].
     fn send(&mut self) -> Result<(), FrontendError>;
 
-    /// The server wants to sleep. Whether nothing waits to be received; if so, what comes from now on is told by the
+    /// The server wants to sleep. Whether nothing waits to be received; if so, what comes from now on is shown by the
     /// descriptors.
     fn may_sleep(&mut self) -> bool;
 

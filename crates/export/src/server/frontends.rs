@@ -1,7 +1,7 @@
 //! The front ends that are attached, beside the connections of NBD: their requests in, the ends of these out.
 
-use super::hooks::ServerStats;
 use super::outcome::CloseReason;
+use super::stats::ServerStats;
 use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::frontend::{FrontRequest, Frontend, FrontendError, judge};

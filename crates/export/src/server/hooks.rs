@@ -8,10 +8,10 @@ use super::listener::Listener;
 use super::outcome::CloseReason;
 use super::peer::Peer;
 use super::poller::{Poller, Source};
+use super::stats::ServerStats;
 use crate::access::Identity;
 use crate::exports::{Export, ExportError, Exports};
 use crate::frontend::Frontend;
-use crate::nbd::session::SessionStats;
 use crate::server::address::Listen;
 use crate::server::connections::Connections;
 use crate::tls::TlsContext;
@@ -47,23 +47,6 @@ impl<B> Hooks<B> for NoHooks {
     fn watch(&self, _fds: &mut Vec<Interest>) {}
     fn ready(&mut self, _fd: i32, _backend: &mut B, _server: &mut ServerControl<'_>) {}
     fn tick(&mut self, _now_ns: u64, _backend: &mut B, _server: &mut ServerControl<'_>) {}
-}
-
-/// Numbers of the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServerStats {
-    /// Connections now.
-    pub connections: usize,
-    /// Requests in flight now.
-    pub in_flight: usize,
-    /// Connections accepted since the start.
-    pub accepted: u64,
-    /// Connections refused for the limit since the start.
-    pub refused: u64,
-    /// Connections ended for a breach of the protocol since the start.
-    pub protocol_errors: u64,
-    /// What all sessions did since the start.
-    pub sessions: SessionStats,
 }
 
 /// What hooks may do to the running server.

@@ -17,11 +17,13 @@ mod reactor;
 mod secure;
 mod shutdown;
 mod spin;
+mod stats;
 
 pub use address::{AddressError, Listen};
 pub use config::{ServerConfig, ServerError};
-pub use hooks::{Hooks, NoHooks, ServerControl, ServerStats};
+pub use hooks::{Hooks, NoHooks, ServerControl};
 pub use interest::Interest;
 pub use outcome::CloseReason;
 pub use peer::Peer;
 pub use reactor::Reactor;
+pub use stats::ServerStats;

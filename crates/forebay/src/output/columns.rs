@@ -1,7 +1,7 @@
 //! Tables that fit the terminal: nothing is cut off. What is too wide is written over several lines of a row, and columns that
 //! find no room follow below, under the names of their rows.
 
-use super::width;
+use super::width::width;
 
 /// Between two columns.
 const GAP: usize = 2;

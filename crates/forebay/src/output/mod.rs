@@ -8,13 +8,10 @@ use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 mod columns;
+mod width;
 
 pub use columns::table;
-
-/// Columns of characters where nobody tells.
-const WIDTH_DEFAULT: usize = 80;
-/// Narrower is taken for a mistake.
-const WIDTH_MIN: usize = 40;
+use width::width;
 
 /// Version of the shape of all JSON output.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -74,13 +71,6 @@ pub fn clear() -> Result<()> {
     let mut out = std::io::stdout().lock();
     // ECMA-48: erase the display, cursor to the first line.
     out.write_all(b"\x1b[2J\x1b[H").and_then(|()| out.flush()).context("cannot write to standard output")
-}
-
-/// Columns of characters that results may take: as many as the terminal has, or as COLUMNS says; else 80.
-pub fn width() -> usize {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    said.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN)
 }
 
 fn wrapped(text: &str, width: usize) -> String {

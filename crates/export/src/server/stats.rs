@@ -1,0 +1,20 @@
+//! What the server counts.
+
+use crate::nbd::session::SessionStats;
+
+/// Numbers of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerStats {
+    /// Connections now.
+    pub connections: usize,
+    /// Requests in flight now.
+    pub in_flight: usize,
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Connections refused for the limit since the start.
+    pub refused: u64,
+    /// Connections ended for a breach of the protocol since the start.
+    pub protocol_errors: u64,
+    /// What all sessions did since the start.
+    pub sessions: SessionStats,
+}
