@@ -7,6 +7,7 @@ pub mod frontend;
 pub mod limits;
 pub mod nbd;
 pub mod server;
+pub mod ublk;
 
 pub use backend::{Backend, MemoryBackend, NullBackend};
 pub use exports::{Export, ExportError, Exports};
