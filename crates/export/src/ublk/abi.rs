@@ -116,7 +116,9 @@ pub fn describe(
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = *descriptor;
     let op_flags = u32::from_ne_bytes([a, b, c, d]);
     let sectors = u32::from_ne_bytes([e, f, g, h]);
-    let offset_bytes = u64::from_ne_bytes([i, j, k, l, m, n, o, p]).checked_mul(512)?;
+    // A flush is nowhere: the kernel says sector -1.
+    let start = if op_flags & 0xff == 2 { 0 } else { u64::from_ne_bytes([i, j, k, l, m, n, o, p]) };
+    let offset_bytes = start.checked_mul(512)?;
     let len_bytes = u64::from(sectors) * 512;
     let flag = |bit: u32| op_flags & 1 << bit != 0;
     let has_payload_room = len_bytes <= u64::from(io_bytes_max);
@@ -132,7 +134,7 @@ pub fn describe(
     let (meta, swap) = (flag(11), flag(16));
     let hints = (matches!(op, Op::Write(_)) && (meta || swap)).then(|| {
         let hints = HostHints { meta: meta.then_some(true), swap: swap.then_some(true), ..HostHints::default() };
-        let blocks = (offset_bytes + len_bytes).div_ceil(4096) - offset_bytes / 4096;
+        let blocks = offset_bytes.saturating_add(len_bytes).div_ceil(4096) - offset_bytes / 4096;
         Box::new(HintParts::from_iter([HintPart { blocks, hints }]))
     });
     Some(Described { offset_bytes, len_bytes, op, fua: flag(13), hints })
@@ -166,6 +168,7 @@ mod tests {
         assert!(told.fua && told.offset_bytes == 8192 && told.len_bytes == 4096);
         let hints = told.hints.unwrap();
         assert_eq!((hints[0].blocks, hints[0].hints.meta, hints[0].hints.swap), (1, Some(true), None));
+        assert!(matches!(describe(&descriptor(2, 0, u64::MAX), 65536, Buf::new).unwrap().op, Op::Flush));
         let kept = describe(&descriptor(5 | 1 << 15, 8, 0), 65536, Buf::new).unwrap();
         assert!(matches!(kept.op, Op::WriteZeroes { may_unmap: false }));
     }

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)]
 
+use super::UblkError;
 use super::abi::{self, DeviceInfo};
 use super::control::Control;
-use super::UblkError;
 use crate::frontend::{FrontRequest, Frontend, FrontendError};
 use crate::server::Peer;
 use forebay_block::Buf;
@@ -145,12 +145,13 @@ impl Ublk {
         // SAFETY: a new mapping at a place of the kernel's choice.
         let slots = unsafe { mmap_anonymous(ptr::null_mut(), len_bytes, both, private) }.map_err(system("mmap"))?;
         let slots = Mapping { pointer: slots.cast(), len_bytes };
-        // The thread that enables the ring is the one that uses it; the kernel's part of the work is done when it asks.
+        // The thread that enables the ring is the one that uses it. Not with deferred work: the driver adds requests without
+        // waking who polls such a ring's descriptor, and at depth 1 each would wait for a tick.
         let ring = IoUring::builder()
             .dontfork()
             .setup_submit_all()
             .setup_single_issuer()
-            .setup_defer_taskrun()
+            .setup_coop_taskrun()
             .setup_taskrun_flag()
             .setup_r_disabled()
             .build((tags as u32 + 1).next_power_of_two())

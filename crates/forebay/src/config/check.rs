@@ -126,6 +126,7 @@ impl Config {
     fn check_exports(&self, table: &ClassTable) -> Result<()> {
         let disks: Vec<&str> = self.disk.iter().map(|disk| disk.name.as_str()).collect();
         let mut by_name = BTreeMap::new();
+        let mut block_devices = Vec::new();
         for export in &self.export {
             let disk = match &export.disk {
                 Some(disk) => disk.as_str(),
@@ -140,10 +141,15 @@ impl Config {
                 let near = nearest(disk, &disks).unwrap_or("none");
                 bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.door());
             }
-            let Some(nbd) = &export.nbd else {
-                bail!("an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`");
-            };
-            if let Listen::Tcp(address) = nbd.parse().context("export.nbd")? {
+            if export.nbd.is_none() && export.ublk.is_none() {
+                bail!(
+                    "an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`, or \
+                     `ublk = \"auto\"` for a block device"
+                );
+            }
+            if let Some(nbd) = &export.nbd
+                && let Listen::Tcp(address) = nbd.parse().context("export.nbd")?
+            {
                 ensure!(
                     address.ip().is_loopback() || self.server.allow_remote,
                     "export.nbd {nbd} can be reached by others, and NBD has no authentication here: use 127.0.0.1, or \
@@ -159,6 +165,11 @@ impl Config {
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
+            ensure!(
+                export.ublk.is_none() || !block_devices.contains(&name),
+                "export {name:?} is two block devices: one is enough, take `ublk` out of one [[export]]"
+            );
+            block_devices.extend(export.ublk.map(|_| name));
             let meaning = (disk, export.read_only, export.class.as_deref());
             if *by_name.entry(name).or_insert(meaning) != meaning {
                 bail!("two exports are named {name:?} but differ: give one of them another `name`");

@@ -3,10 +3,12 @@
 mod check;
 mod load;
 mod model;
+mod ublk;
 mod values;
 
 pub use load::{load, load_real};
 pub use model::{Config, Evidence, Export, LogLimits, Server};
+pub use ublk::Ublk;
 pub use values::{Place, Size, parse_share, place_name};
 
 /// The JSON schema of the file.
