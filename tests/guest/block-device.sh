@@ -68,7 +68,8 @@ fio --name=verified --directory=mnt --size=24m --rw=randwrite --bs=4k --ioengine
     --verify=crc32c --verify_fatal=1 --do_verify=1 --output=fio.log &
 load=$!
 for round in 2 3; do
-    sleep 1.5
+    sleep 1
+    kill -0 $load 2>/dev/null || die "fio was over before the kill: make it longer"
     kill -9 $server
     wait $server || true
     sleep 0.5
