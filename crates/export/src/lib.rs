@@ -9,6 +9,7 @@ pub mod limits;
 pub mod nbd;
 pub mod server;
 pub mod tls;
+pub mod ublk;
 
 pub use access::{Access, Client, Identity, Security, TlsNeed};
 pub use backend::{Backend, MemoryBackend, NullBackend};

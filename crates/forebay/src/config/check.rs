@@ -127,6 +127,7 @@ impl Config {
     fn check_exports(&self, table: &ClassTable) -> Result<()> {
         let disks: Vec<&str> = self.disk.iter().map(|disk| disk.name.as_str()).collect();
         let mut by_name = BTreeMap::new();
+        let mut block_devices = Vec::new();
         for export in &self.export {
             let disk = match &export.disk {
                 Some(disk) => disk.as_str(),
@@ -141,10 +142,15 @@ impl Config {
                 let near = nearest(disk, &disks).unwrap_or("none");
                 bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.door());
             }
-            let Some(nbd) = &export.nbd else {
-                bail!("an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`");
-            };
-            nbd.parse::<Listen>().context("export.nbd")?;
+            if export.nbd.is_none() && export.ublk.is_none() {
+                bail!(
+                    "an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`, or \
+                     `ublk = \"auto\"` for a block device"
+                );
+            }
+            if let Some(nbd) = &export.nbd {
+                nbd.parse::<Listen>().context("export.nbd")?;
+            }
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {
@@ -154,6 +160,11 @@ impl Config {
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
+            ensure!(
+                export.ublk.is_none() || !block_devices.contains(&name),
+                "export {name:?} is two block devices: one is enough, take `ublk` out of one [[export]]"
+            );
+            block_devices.extend(export.ublk.map(|_| name));
             let meaning = (disk, export.read_only, export.class.as_deref(), export.tls, export.allow.as_ref());
             if *by_name.entry(name).or_insert(meaning) != meaning {
                 bail!("two exports are named {name:?} but differ: give one of them another `name`");

@@ -5,10 +5,12 @@ mod load;
 mod model;
 mod network;
 mod tls;
+mod ublk;
 mod values;
 
 pub use load::{load, load_real};
 pub use model::{Config, Evidence, Export, LogLimits, Server};
+pub use ublk::Ublk;
 pub use values::{Place, Size, parse_share, place_name};
 
 /// The JSON schema of the file.

@@ -1,6 +1,7 @@
 //! The sections and keys of the file.
 
 use super::tls::Tls;
+use super::ublk::{Ublk, UblkForms};
 use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
@@ -131,6 +132,9 @@ pub struct Export {
     pub disk: Option<String>,
     /// Where to listen for NBD: `unix:/path` or `tcp:127.0.0.1:10809`.
     pub nbd: Option<String>,
+    /// As a block device of this machine's kernel: "auto", or N for /dev/ublkbN.
+    #[schemars(with = "Option<UblkForms>")]
+    pub ublk: Option<Ublk>,
     /// Name of the export; the disk's by default.
     pub name: Option<String>,
     /// Refuses writes.
@@ -298,7 +302,8 @@ impl Export {
 
     /// Where its clients find it, for messages.
     pub fn door(&self) -> &str {
-        self.nbd.as_deref().unwrap_or("no address")
+        let other = if self.ublk.is_some() { "ublk" } else { "no address" };
+        self.nbd.as_deref().unwrap_or(other)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::answer::Answerer;
 use super::clients::Clients;
 use super::reload::Reloader;
+use super::ublk::BlockDevices;
 use super::watch::Watch;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::server::{CloseReason, Interest, Peer};
@@ -24,6 +25,8 @@ pub struct Daemon {
     pub hangups: UnixStream,
     /// The configuration as it is in force.
     pub reloader: Reloader,
+    /// Block devices of this server.
+    pub block_devices: BlockDevices,
     /// What notices things for the log.
     pub watch: Watch,
 }
@@ -65,6 +68,8 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
+        // Who would read that has gone; the server has not.
+        let _ = self.block_devices.tick();
         self.watch.tick(now_ns, backend, server.stats());
     }
 

@@ -10,6 +10,7 @@ mod reload;
 mod run;
 mod snapshot;
 mod tls;
+mod ublk;
 mod users;
 mod watch;
 

@@ -279,6 +279,7 @@ impl Reloader {
         let changed = [
             ("pool.name", old.pool.name != new.pool.name),
             ("pool.overcommit", old.pool.overcommit != new.pool.overcommit),
+            ("export.ublk", block_devices(old) != block_devices(new)),
             ("[[fast]]", old.fast != new.fast),
             ("[[capacity]]", old.capacity != new.capacity),
             ("memory.limit", old.memory.limit != new.memory.limit),
@@ -289,4 +290,9 @@ impl Reloader {
         ];
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
     }
+}
+
+/// Exports that are block devices, and which.
+fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
+    config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
 }

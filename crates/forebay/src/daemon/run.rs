@@ -8,6 +8,7 @@ use super::hooks::Daemon;
 use super::reload::Reloader;
 use super::snapshot::Fixed;
 use super::tls;
+use super::ublk::BlockDevices;
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::{control_path, is_own_folder};
@@ -114,6 +115,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let (devices, watched) = watched(devices);
     let exports = exports(config, &mut engine, reactor.exports())?;
     compare_disks(config, &engine);
+    let block_devices = BlockDevices::open(config, &superblock.pool, &mut reactor)?;
     let mut addresses = Vec::new();
     let mut uris = Vec::new();
     for (name, address) in exports {
@@ -150,6 +152,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         clients: Clients::new(listener),
         answerer: Answerer::new(fixed, config.pool.overcommit),
         hangups,
+        block_devices,
         reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
         watch: Watch::new(config.log.limits(), watched),
     };
@@ -167,7 +170,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         output::line(&format!("ready {uri}"))
             .map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
     }
-    if uris.is_empty() {
+    if uris.is_empty() && config.export.iter().all(|export| export.ublk.is_none()) {
         output::line(&format!("ready without exports, control socket {}", control.display()))
             .map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
         warn!(
@@ -176,12 +179,9 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
             "no disk is exported"
         );
     }
-    // Fails only where the socket that the service manager named is not there.
-    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-        warn!("the service manager could not be notified that the server is ready: {error}");
-    }
     let ended = reactor.run(&mut backend, &mut daemon);
     let clean = backend.pool.close();
+    daemon.block_devices.release();
     ended?;
     if !clean {
         let status = backend.pool.engine.status();

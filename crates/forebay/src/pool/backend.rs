@@ -104,7 +104,9 @@ impl Backend for PoolBackend {
         // The engine measures latencies by its clock, which stands still between ticks.
         self.pool.tick(now_ns());
         if matches!(request.op, Op::Write(_)) && !self.evidence.is_empty() {
-            request.hints = self.evidence.hints(request.disk, request.offset_bytes, request.len_bytes);
+            // It knows more than what came through the door, where it knows something.
+            let hints = self.evidence.hints(request.disk, request.offset_bytes, request.len_bytes);
+            request.hints = hints.or(request.hints);
         }
         self.pool.submit(request);
     }
