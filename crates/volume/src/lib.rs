@@ -14,6 +14,7 @@ mod space;
 pub mod verify;
 
 pub use engine::{AdminError, Engine, EngineOptions, Status};
+pub use forebay_prism::HostHints;
 pub use io::Devices;
 pub use pool::Pool;
 pub use request::{Completion, Extent, ExtentState, HintPart, HintParts, Op, Outcome, Request, RequestError};

@@ -1,8 +1,7 @@
 //! The words of the kernel's ublk driver: include/uapi/linux/ublk_cmd.h.
 
 use forebay_block::Buf;
-use forebay_prism::HostHints;
-use forebay_volume::{HintPart, HintParts, Op};
+use forebay_volume::{HintPart, HintParts, HostHints, Op};
 
 /// `UBLK_MAX_QUEUE_DEPTH`: descriptors of a queue begin that many behind those of the one before.
 pub const QUEUE_DEPTH_MAX: usize = 4096;
@@ -163,10 +162,10 @@ mod tests {
 
     #[test]
     fn flags_become_what_the_pool_knows() {
-        let told = describe(&descriptor(1 | 1 << 11 | 1 << 13, 8, 16), 65536, Buf::new).unwrap();
-        assert!(matches!(&told.op, Op::Write(data) if data.len() == 4096));
-        assert!(told.fua && told.offset_bytes == 8192 && told.len_bytes == 4096);
-        let hints = told.hints.unwrap();
+        let described = describe(&descriptor(1 | 1 << 11 | 1 << 13, 8, 16), 65536, Buf::new).unwrap();
+        assert!(matches!(&described.op, Op::Write(data) if data.len() == 4096));
+        assert!(described.fua && described.offset_bytes == 8192 && described.len_bytes == 4096);
+        let hints = described.hints.unwrap();
         assert_eq!((hints[0].blocks, hints[0].hints.meta, hints[0].hints.swap), (1, Some(true), None));
         assert!(matches!(describe(&descriptor(2, 0, u64::MAX), 65536, Buf::new).unwrap().op, Op::Flush));
         let kept = describe(&descriptor(5 | 1 << 15, 8, 0), 65536, Buf::new).unwrap();
@@ -186,9 +185,9 @@ mod tests {
             let mut bytes = bytes;
             bytes[0] %= 8;
             let mut asked = 0;
-            let told = describe(&bytes, 65536, |len| { asked = len; Buf::new(len) });
+            let described = describe(&bytes, 65536, |len| { asked = len; Buf::new(len) });
             prop_assert!(asked <= 65536);
-            if let Some(told) = told { prop_assert!(told.len_bytes <= u64::from(u32::MAX) * 512); }
+            if let Some(described) = described { prop_assert!(described.len_bytes <= u64::from(u32::MAX) * 512); }
         }
     }
 }

@@ -275,7 +275,7 @@ fn make(control: &mut Control, wanted: &Wanted) -> Result<DeviceInfo, UblkError>
     let info = control.add(info, wanted.number.unwrap_or(u32::MAX))?;
     let parameters = abi::parameters(wanted.size_bytes, info.io_bytes_max, wanted.read_only);
     if let Err(error) = control.set_parameters(info.number, &parameters) {
-        // What failed first is what is told.
+        // What failed first is what is reported.
         let _ = control.delete(info.number);
         return Err(error);
     }

@@ -19,7 +19,7 @@ pub struct BlockDevices {
 struct Device {
     export: String,
     state: UblkState,
-    told: bool,
+    reported: bool,
 }
 
 /// Tells an export of a pool from all others on this machine: the kernel keeps it with the device.
@@ -51,7 +51,7 @@ impl BlockDevices {
                 );
             }
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
-            devices.push(Device { export: name.to_owned(), state, told: false });
+            devices.push(Device { export: name.to_owned(), state, reported: false });
         }
         Ok(Self { devices, is_ready_told: false })
     }
@@ -64,7 +64,7 @@ impl BlockDevices {
         if self.is_ready_told {
             return Ok(());
         }
-        for device in self.devices.iter_mut().filter(|device| !device.told) {
+        for device in self.devices.iter_mut().filter(|device| !device.reported) {
             let UblkState { number, is_recovered, .. } = device.state;
             match device.state.is_live() {
                 None => continue,
@@ -80,9 +80,9 @@ impl BlockDevices {
                     device.export
                 ),
             }
-            device.told = true;
+            device.reported = true;
         }
-        if self.devices.iter().all(|device| device.told) {
+        if self.devices.iter().all(|device| device.reported) {
             self.is_ready_told = true;
             // Fails only where the socket that the service manager named is not there.
             if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
