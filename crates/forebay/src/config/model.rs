@@ -1,6 +1,6 @@
 //! The sections and keys of the file.
 
-use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText};
+use super::values::{Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText};
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,6 +42,9 @@ pub struct Config {
     /// What the server logs, and from when on.
     #[serde(default)]
     pub log: Log,
+    /// Metrics over HTTP.
+    #[serde(default)]
+    pub metrics: Metrics,
 }
 
 /// `[pool]`
@@ -238,6 +241,18 @@ pub struct Server {
     pub socket_mode: Option<SocketMode>,
     /// Group of all Unix sockets, by name or number.
     pub socket_group: Option<String>,
+}
+
+/// `[metrics]`: metrics for Prometheus, a live page and a health check over HTTP, to read only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// Where to listen, such as `127.0.0.1:9650`; nowhere by default.
+    #[schemars(with = "Option<String>")]
+    pub listen: Option<HttpAddress>,
+    /// Lets it listen beyond loopback. It has neither authentication nor encryption.
+    #[serde(default)]
+    pub allow_remote: bool,
 }
 
 /// `[log]`

@@ -3,7 +3,9 @@
 use super::answer::Answerer;
 use super::clients::Clients;
 use super::reload::Reloader;
+use super::snapshot::snapshot;
 use super::watch::Watch;
+use crate::metrics::Publisher;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{Hooks, ServerControl};
@@ -26,6 +28,8 @@ pub struct Daemon {
     pub reloader: Reloader,
     /// What notices things for the log.
     pub watch: Watch,
+    /// What takes a status to the metrics, where these are served.
+    pub publisher: Option<Publisher>,
 }
 
 impl Hooks<PoolBackend> for Daemon {
@@ -41,6 +45,7 @@ impl Hooks<PoolBackend> for Daemon {
             // The byte itself says nothing, and another one may come.
             if self.signals.read(&mut bytes).is_ok() {
                 info!("stopping: no new connections, then a last flush and a clean checkpoint");
+                self.publisher.iter().for_each(Publisher::stopping);
                 server.stop();
             }
             return;
@@ -66,6 +71,9 @@ impl Hooks<PoolBackend> for Daemon {
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
         self.watch.tick(now_ns, backend, server.stats());
+        if let Some(publisher) = &mut self.publisher {
+            publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));
+        }
     }
 
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {
