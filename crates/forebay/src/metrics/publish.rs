@@ -82,8 +82,7 @@ impl Source {
         self.wishes.asked.store(true, Ordering::Relaxed);
         // An error is a reactor that has ended.
         tokio::time::timeout(WAIT_MAX, latest.changed()).await.ok()?.ok()?;
-        let status = latest.borrow().as_ref().map(|published| Arc::clone(&published.status));
-        status
+        latest.borrow().as_ref().map(|published| Arc::clone(&published.status))
     }
 }
 

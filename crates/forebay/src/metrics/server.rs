@@ -21,9 +21,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
 /// Connections at a time; others wait until one of these ends.
-const CONNECTIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 64;
 /// A client has so long for a request's header, and between two requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(3);
 /// A connection ends after this, whatever its client does: it may read slowly, or not at all.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest header of a request, all lines together, and number of these lines.

@@ -229,6 +229,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn leaves_are_counted_as_they_come_and_go() {
+        let mut disk = Disk::new(DiskId(1), "d".to_owned(), 3 * INDEX_SPAN_BYTES);
+        let written = PageRef { location: 7, ..PageRef::default() };
+        disk.set_frame(0, 3);
+        disk.set_frame(0, 4);
+        disk.set_reference(0, written);
+        disk.set_reference(INDEX_ENTRIES as u64 + 5, written);
+        disk.set_frame(9, NO_FRAME);
+        let found =
+            |disk: &Disk| std::iter::successors(disk.next_leaf(0), |leaf| disk.next_leaf(leaf + 1)).count() as u64;
+        assert_eq!((disk.leaves(), found(&disk)), (2, 2));
+        disk.set_frame(0, NO_FRAME);
+        assert_eq!((disk.leaves(), found(&disk)), (2, 2));
+        disk.set_reference(0, PageRef::default());
+        assert_eq!((disk.leaves(), found(&disk)), (1, 1));
+        assert!(disk.pages[0].as_ref().unwrap().is_empty());
+        // As read back from the device.
+        let page = IndexPage::new(vec![PageRef::default(), written], PageRef::default());
+        assert_eq!(page.leaves, 1);
+    }
+
+    #[test]
     fn a_disk_that_shrinks_and_grows_is_served_as_far_as_every_root_in_progress_knows_it() {
         let mut disk = Disk::new(DiskId(1), "disk".into(), 100 << 20);
         assert_eq!(disk.served_bytes(), 0);
