@@ -6,7 +6,7 @@
 #![no_main]
 
 use forebay_block::DiskId;
-use forebay_export::{Backend, Export, Exports, MemoryBackend, Session, SessionLimits};
+use forebay_export::{Access, Backend, Export, Exports, MemoryBackend, Session, SessionLimits};
 use libfuzzer_sys::fuzz_target;
 
 const SIZE_BYTES: u64 = 1 << 20;
@@ -30,6 +30,7 @@ fuzz_target!(|input: &[u8]| {
             read_only,
             tag: None,
             description: "a disk".to_owned(),
+            access: Access::default(),
         };
         assert!(exports.add(export).is_ok());
     }

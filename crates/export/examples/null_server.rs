@@ -3,7 +3,7 @@
 //! `cargo run --release -p forebay-export --example null_server -- /tmp/null.sock [POLL_US]`
 
 use forebay_block::DiskId;
-use forebay_export::{Export, Listen, NoHooks, NullBackend, Reactor, ServerConfig};
+use forebay_export::{Access, Export, Listen, NoHooks, NullBackend, Reactor, ServerConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         read_only: false,
         tag: None,
         description: "completes at once, reads zeros".to_owned(),
+        access: Access::default(),
     })?;
     let address = server.listen(&Listen::Unix(path.into()))?;
     println!("ready {}", address.uri("null"));

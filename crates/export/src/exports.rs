@@ -3,6 +3,7 @@
 use forebay_block::{ClassId, DiskId};
 use thiserror::Error;
 
+use crate::access::{Access, Admission, Client};
 use crate::nbd::wire::STRING_BYTES_MAX;
 
 /// A disk under a name.
@@ -20,6 +21,8 @@ pub struct Export {
     pub tag: Option<ClassId>,
     /// For humans; at most 4096 bytes, no NUL. May be empty.
     pub description: String,
+    /// Who may see it.
+    pub access: Access,
 }
 
 /// Why the table cannot be changed so.
@@ -120,6 +123,16 @@ impl Exports {
         Ok(())
     }
 
+    /// Changes who may see an export; counts for clients that choose it from now on.
+    ///
+    /// # Errors
+    /// Where there is none of that name.
+    pub fn set_access(&mut self, name: &str, access: Access) -> Result<(), ExportError> {
+        let named = self.slots.iter_mut().flatten().find(|export| export.name == name);
+        named.ok_or_else(|| ExportError::Unknown(name.to_owned()))?.access = access;
+        Ok(())
+    }
+
     /// The export at `index`, where it still exists.
     #[must_use]
     pub fn get(&self, index: u16) -> Option<&Export> {
@@ -132,6 +145,24 @@ impl Exports {
     pub fn find(&self, name: &str) -> Option<(u16, &Export)> {
         let exact = self.iter().find(|(_, export)| export.name == name);
         if exact.is_none() && name.is_empty() { self.iter().next() } else { exact }
+    }
+
+    /// The export of that name where this client may use it, as [`Exports::find`] otherwise.
+    #[must_use]
+    pub fn find_for(&self, name: &str, client: &Client) -> Option<(u16, &Export)> {
+        let exact = self.seen_by(client).find(|(_, export)| export.name == name);
+        if exact.is_none() && name.is_empty() { self.seen_by(client).next() } else { exact }
+    }
+
+    /// The exports that this client may use.
+    pub fn seen_by(&self, client: &Client) -> impl Iterator<Item = (u16, &Export)> {
+        self.iter().filter(|(_, export)| export.access.admits(client) == Admission::Granted)
+    }
+
+    /// Whether this client, still in the clear, would see more in TLS.
+    #[must_use]
+    pub fn need_tls_of(&self, client: &Client) -> bool {
+        self.iter().any(|(_, export)| export.access.admits(client) == Admission::NeedsTls)
     }
 
     /// All exports with their indices.
@@ -160,6 +191,7 @@ mod tests {
             read_only: false,
             tag: None,
             description: String::new(),
+            access: Access::default(),
         }
     }
 

@@ -7,7 +7,7 @@ mod client;
 use client::*;
 use forebay_block::{ClassId, DiskId};
 use forebay_export::nbd::error::ProtocolError;
-use forebay_export::{Backend, Export, Exports, MemoryBackend, Session, SessionLimits};
+use forebay_export::{Access, Backend, Export, Exports, MemoryBackend, Session, SessionLimits};
 use forebay_volume::RequestError;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ fn export(name: &str, read_only: bool) -> Export {
         read_only,
         tag: Some(ClassId(3)),
         description: "words".into(),
+        access: Access::default(),
     }
 }
 

@@ -7,7 +7,7 @@ mod client;
 use client::*;
 use forebay_block::DiskId;
 use forebay_export::server::Interest;
-use forebay_export::{Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl};
+use forebay_export::{Access, Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl};
 use forebay_volume::{Completion, Request};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -94,6 +94,7 @@ fn completions_wake_the_server_and_nothing_else_does() {
             read_only: false,
             tag: None,
             description: String::new(),
+            access: Access::default(),
         };
         server.exports().add(export).unwrap();
         server.listen(&Listen::Unix(path.clone())).unwrap();

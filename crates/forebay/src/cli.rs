@@ -12,6 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(
     name = "forebay",
+    max_term_width = 80,
     version,
     about,
     propagate_version = true,

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 fn forebay(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).env("COLUMNS", "400").output().unwrap()
 }
 
 #[track_caller]

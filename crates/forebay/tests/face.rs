@@ -85,7 +85,31 @@ fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
 fn what_cannot_work_is_refused_before_a_device_is_touched() {
     for (more, parts) in [
         ("[[fast]]\ntarget = \"/x\"\n", &["mirrored fast devices are not supported yet"][..]),
-        ("[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n", &["no authentication", "allow_remote"]),
+        ("[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n", &["can be reached by others", "allow_remote", "[tls]"]),
+        // What allow_remote alone meant before TLS leads to both ways on.
+        (
+            "[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n[server]\nallow_remote = true\n",
+            &["tcp:0.0.0.0:10809", "[tls]", "allow_remote_without_tls"],
+        ),
+        (
+            "[[export]]\nname = \"db\"\nnbd = \"tcp:127.0.0.1:1\"\ntls = \"optional\"\n[[export]]\nname = \"x\"\n\
+             nbd = \"tcp:[::]:2\"\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+            &["two exports are named \"db\""],
+        ),
+        (
+            "[[export]]\nname = \"y\"\nnbd = \"tcp:127.0.0.1:1\"\ntls = \"optional\"\n[[export]]\nname = \"x\"\n\
+             nbd = \"tcp:[::]:2\"\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+            &["\"y\"", "optional", "tcp:[::]:2"],
+        ),
+        ("[[export]]\nname = \"x\"\nnbd = \"unix:/x\"\nallow = [\"a\"]\n", &["unix:/x", "no [tls] section"]),
+        (
+            "[[export]]\nname = \"x\"\nnbd = \"unix:/x\"\nallow = [\"a\"]\ntls = \"network\"\n[tls]\npsk_file = \"/k\"\n",
+            &["only in TLS", "\"required\""],
+        ),
+        ("[[export]]\nname = \"x\"\nnbd = \"unix:/x\"\nallow = []\n[tls]\npsk_file = \"/k\"\n", &["0 names"]),
+        ("[tls]\ncertificate = \"/c\"\nkey = \"/k\"\n", &["client_ca", "must prove"]),
+        ("[tls]\n", &["psk_file"]),
+        ("[tls]\npsk_file = \"keys\"\n", &["not an absolute path"]),
         ("[[class]]\nname = \"log\"\nplace = \"fast\"\nmatch = [\"fs.jurnal\"]\n", &["fs.journal", "log"]),
         ("[[class]]\nname = \"log\"\nplace = \"fats\"\n", &["`fats`", "`fast`"]),
         ("[[class]]\nname = \"log\"\nplace = \"fast\"\nshare = 1.5\n", &["share 1.5"]),
@@ -101,6 +125,19 @@ fn what_cannot_work_is_refused_before_a_device_is_touched() {
     ] {
         let scene = Scene::with(more);
         refused(&forebay(&["config", "check", scene.config()]), 1, parts);
+    }
+}
+
+#[test]
+fn addresses_for_other_machines_go_with_tls_or_with_two_words() {
+    let export = "[[export]]\nname = \"x\"\nnbd = \"tcp:0.0.0.0:10809\"\n";
+    for more in [
+        "[server]\nallow_remote = true\nallow_remote_without_tls = true\n",
+        "[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+        // The scene's own export is at a Unix socket alone, where others do not see it.
+        "tls = \"required\"\nallow = [\"a\"]\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+    ] {
+        good(&forebay(&["config", "check", Scene::with(&format!("{export}{more}")).config()]));
     }
 }
 

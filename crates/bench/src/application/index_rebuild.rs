@@ -4,7 +4,8 @@
 use super::files::{PIECE_BYTES, Workplace, add_since, failed, figures, forget};
 use super::photo_ingest::ingest;
 use super::{ApplicationError, Control, Options};
-use crate::experiment::{Report, Table};
+use crate::experiment::Report;
+use crate::output::table::Table;
 use crate::run::{Tally, per_second};
 use forebay_block::{Random, checksum};
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use super::files::{PIECE_BYTES, Workplace, add_since, content, failed, figures, size_of};
 use super::{ApplicationError, Control, Options};
-use crate::experiment::{Report, Table};
+use crate::experiment::Report;
+use crate::output::table::Table;
 use crate::run::{Tally, per_second};
 use serde_json::json;
 use std::fs::File;

@@ -4,11 +4,12 @@
 use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
 use super::figures::{Latency, failures};
-use super::report::{Report, Table};
+use super::report::Report;
 use super::session::Halt;
 use super::text;
 use crate::job::model::{Job, Plan};
 use crate::job::validate::validate;
+use crate::output::table::Table;
 use crate::run::{JobResult, Partial};
 use crate::stats::Confidence;
 use crate::stats::compare::{Better, Comparison, Metric, Verdict, compare as judge};

@@ -43,4 +43,4 @@ pub use driver::{Driver, DriverError};
 pub use error::ExperimentError;
 pub use list::{Experiment, UnknownExperiment};
 pub use options::{Options, Rate};
-pub use report::{Report, Table};
+pub use report::Report;

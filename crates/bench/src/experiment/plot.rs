@@ -1,7 +1,7 @@
 //! The throughput-latency curve as text: throughput to the right, latency upwards, depths on the line.
 
-use super::report::Table;
 use super::text;
+use crate::output::table::Table;
 use crate::stats::saturation::Point;
 
 /// Width of the drawing in characters.

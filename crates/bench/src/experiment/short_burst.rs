@@ -5,10 +5,11 @@ use super::error::ExperimentError;
 use super::figures::Figures;
 use super::options::Options;
 use super::prepare::prepare;
-use super::report::{Report, Table};
+use super::report::Report;
 use super::session::{Halt, Session, known};
 use super::text;
 use crate::job::model::{Burst, End, Job, Mix};
+use crate::output::table::Table;
 use crate::run::{BurstRow, JobResult};
 use serde_json::json;
 

@@ -1,10 +1,10 @@
 //! What the SNIA PTS tests share: the search for the steady state and its report.
 
-use super::report::Table;
 use super::session::{Halt, Session};
 use super::text;
 use crate::job::model::{End, Job, Mix};
 use crate::job::model::{Pattern, SizeMix, Sizes};
+use crate::output::table::Table;
 use crate::stats::steady::{EXCURSION_PERCENT, RANGE_PERCENT, Report, Tracked, Verdict};
 use serde_json::{Value, json};
 

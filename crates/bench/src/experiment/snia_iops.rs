@@ -5,10 +5,11 @@ use super::driver::Driver;
 use super::error::ExperimentError;
 use super::options::Options;
 use super::prepare::prepare;
-use super::report::{Report, Table};
+use super::report::Report;
 use super::session::{Halt, Session, known, load_text};
 use super::snia::{self, Cell};
 use super::text;
+use crate::output::table::Table;
 use crate::stats::steady::{Search, Verdict, WINDOW};
 use serde_json::json;
 

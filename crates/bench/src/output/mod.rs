@@ -3,3 +3,4 @@
 pub mod fio;
 pub mod fio_log;
 pub mod summary;
+pub mod table;

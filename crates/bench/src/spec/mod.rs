@@ -29,5 +29,5 @@ pub use measure::{Bound, Measure, Op, Unit};
 pub use parse::MAX_SHEET_BYTES;
 pub use report::{CheckReport, ConditionReport, LatencyCell, Outcome, PromiseReport, PublishedReport, RunReport};
 pub use sheet::{Before, Condition, Drive, Promise, PublishedFigures, PublishedRow, Spec};
-pub use table::table;
+pub use table::{Part, parts};
 pub use verdict::{Judgement, Verdict, judge};

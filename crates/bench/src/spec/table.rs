@@ -1,32 +1,39 @@
 //! A report for people, in the form of the published tables: promised beside measured, then the whole latency row of
-//! each run with what others measured below it. Tables are also valid Markdown.
+//! each run with what others measured below it.
 
 use super::report::{CheckReport, LatencyCell, PromiseReport, PublishedReport, RunReport};
 use super::verdict::Verdict;
 use super::words;
+use crate::output::table::Table;
 
-/// The report as text, without a line end at its end.
+/// A part of a report, without a line end at its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Lines.
+    Text(String),
+    /// A table.
+    Table(Table),
+}
+
+/// The report in parts.
 #[must_use]
-pub fn table(report: &CheckReport) -> String {
-    let mut parts = vec![format!(
+pub fn parts(report: &CheckReport) -> Vec<Part> {
+    let mut parts = vec![Part::Text(format!(
         "{}: {}{}",
         report.sheet,
         report.drive,
         report.kind.as_ref().map_or_else(String::new, |kind| format!(" ({kind})"))
-    )];
+    ))];
     if !report.warnings.is_empty() {
         let lines: Vec<String> = report.warnings.iter().map(|warning| format!("WARNING: {warning}")).collect();
-        parts.push(lines.join("\n"));
+        parts.push(Part::Text(lines.join("\n")));
     }
     if !report.promises.is_empty() {
-        parts.push(promises(report));
-        parts.push(reasons(report));
+        parts.push(Part::Table(promises(report)));
+        parts.push(Part::Text(reasons(report)));
     }
     if !report.runs.is_empty() {
-        parts.push(format!(
-            "Latencies in us. Rows of other lines are published, not measured here.\n{}",
-            runs(&report.runs)
-        ));
+        parts.push(Part::Table(runs(&report.runs)));
     }
     let mut ends: Vec<String> = report
         .conditions
@@ -44,16 +51,16 @@ pub fn table(report: &CheckReport) -> String {
         .collect();
     ends.extend(report.notes.iter().map(|note| format!("note: {note}")));
     if !ends.is_empty() {
-        parts.push(ends.join("\n"));
+        parts.push(Part::Text(ends.join("\n")));
     }
-    parts.push(format!("{}: {}", report.sheet, report.outcome.words()));
-    parts.join("\n\n")
+    parts.push(Part::Text(format!("{}: {}", report.sheet, report.outcome.words())));
+    parts
 }
 
-fn promises(report: &CheckReport) -> String {
+fn promises(report: &CheckReport) -> Table {
     let interval = format!("interval ({} %)", report.confidence_percent);
-    let mut rows =
-        vec![["promise", "promised", "measured", interval.as_str(), "samples", "verdict"].map(str::to_owned).to_vec()];
+    let head = ["promise", "promised", "verdict", "measured", interval.as_str(), "samples"];
+    let mut table = Table::new(String::new(), 3, &head);
     for promise in &report.promises {
         let figure = &promise.measured;
         let end = |end: Option<f64>| end.map_or_else(|| "?".to_owned(), |end| words::value(promise.unit, end));
@@ -62,16 +69,16 @@ fn promises(report: &CheckReport) -> String {
             (low, high) => format!("{} to {}", end(low), end(high)),
         };
         let memory = if promise.from_memory { " (from memory)" } else { "" };
-        rows.push(vec![
+        table.rows.push(vec![
             promise.name.clone(),
             format!("{}{memory}", words::promised(promise.unit, promise.promised)),
+            promise.verdict.words().to_owned(),
             figure.value.map_or_else(|| "-".to_owned(), |value| words::value(promise.unit, value)),
             interval,
             figure.samples.to_string(),
-            promise.verdict.words().to_owned(),
         ]);
     }
-    aligned(&rows)
+    table
 }
 
 /// Why a verdict is no pass, and where the promises come from.
@@ -101,11 +108,12 @@ fn source(promise: &PromiseReport) -> String {
     format!("source: {}{memory}", promise.source)
 }
 
-fn runs(runs: &[RunReport]) -> String {
-    let titles = ["test", "drive", "MB/s", "IOPS", "mean", "median", "p99", "p99.999"];
-    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+fn runs(runs: &[RunReport]) -> Table {
+    let title = "Latencies in us. Rows of other drives are published, not measured here.";
+    let head = ["test", "drive", "MB/s", "IOPS", "mean", "median", "p99", "p99.999"];
+    let mut table = Table::new(title, 2, &head);
     for run in runs {
-        rows.push(vec![
+        table.rows.push(vec![
             run.test.clone(),
             "this target".to_owned(),
             words::megabytes(run.bytes_per_second),
@@ -115,9 +123,9 @@ fn runs(runs: &[RunReport]) -> String {
             cell(&run.p99_ns),
             cell(&run.p99_999_ns),
         ]);
-        rows.extend(run.published.iter().map(published));
+        table.rows.extend(run.published.iter().map(published));
     }
-    aligned(&rows)
+    table
 }
 
 fn published(row: &PublishedReport) -> Vec<String> {
@@ -144,21 +152,4 @@ fn cell(cell: &LatencyCell) -> String {
         (None, Some(more)) => format!("({more} more)"),
         (None, None) => "-".to_owned(),
     }
-}
-
-/// Rows of the same length, the first being the titles, with columns of equal width.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let clean = |cell: &String| cell.replace('|', "/").replace(char::is_control, " ");
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(clean).collect()).collect();
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("| {} |", cells.join(" | "))
-    };
-    let rule = format!("|{}|", widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("|"));
-    let mut lines: Vec<String> = rows.iter().map(line).collect();
-    lines.insert(lines.len().min(1), rule);
-    lines.join("\n")
 }

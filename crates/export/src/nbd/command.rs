@@ -179,6 +179,7 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use crate::nbd::context::Context;
     use forebay_block::DiskId;
 
@@ -190,6 +191,7 @@ mod tests {
             read_only,
             tag: None,
             description: String::new(),
+            access: Access::default(),
         };
         let mut contexts = ContextSet::default();
         contexts.insert(Context::Allocation);
@@ -255,6 +257,7 @@ mod tests {
             read_only: false,
             tag: None,
             description: String::new(),
+            access: Access::default(),
         };
         let header = Header {
             flags: 0,

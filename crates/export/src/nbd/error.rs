@@ -26,6 +26,9 @@ pub enum ProtocolError {
     /// `NBD_OPT_EXPORT_NAME` with a name that is not served; that option has no error reply.
     #[error("no export named {0:?}")]
     NoSuchExport(String),
+    /// `NBD_OPT_EXPORT_NAME` before TLS, which is needed; that option has no error reply.
+    #[error("it asked for an export without TLS, which is required")]
+    NeedsTls,
     /// `NBD_OPT_EXPORT_NAME` after extended headers were agreed.
     #[error("NBD_OPT_EXPORT_NAME after extended headers were agreed")]
     ExportNameAfterExtended,

@@ -6,6 +6,7 @@ use super::inbound::Inbound;
 use super::options::{ContextRequest, InfoRequest, text};
 use super::outgoing::Outgoing;
 use super::wire::{self, info, option, reply, transmission, u32_at, u64_at};
+use crate::access::{Client, Security};
 use crate::exports::{Export, Exports};
 use crate::limits::{self, SessionLimits};
 
@@ -32,6 +33,8 @@ pub enum Step {
     Chosen(u16),
     /// The client ends the session.
     Aborted,
+    /// TLS was agreed: everything after this option is TLS.
+    StartTls,
 }
 
 /// State of the negotiation.
@@ -55,6 +58,13 @@ impl Handshake {
         Self::default()
     }
 
+    /// TLS has begun: "the server MUST NOT preserve any negotiation state" (`NBD_OPT_STARTTLS`), which anybody on the way
+    /// could have put there. How many options were sent goes on to count.
+    pub fn secured(&mut self) {
+        self.style = Style::Simple;
+        self.selected = None;
+    }
+
     /// The contexts that count for `export`: BLOCK_STATUS is only valid where the last SET_META_CONTEXT named the
     /// export that was chosen.
     #[must_use]
@@ -75,7 +85,7 @@ impl Handshake {
         out: &mut Outgoing,
         exports: &Exports,
         limits: &SessionLimits,
-        stopping: bool,
+        (client, stopping): (&Client, bool),
     ) -> Result<Step, ProtocolError> {
         if inbound.is_skipping() {
             return Ok(Step::Starved);
@@ -120,7 +130,7 @@ impl Handshake {
             put_reply(out, kind, reply::ERR_SHUTDOWN, &[]);
             Step::Advanced
         } else {
-            self.answer(kind, data, out, exports, limits)?
+            self.answer(kind, data, out, exports, limits, client)?
         };
         inbound.consume(wire::OPTION_HEADER_BYTES + len);
         Ok(step)
@@ -141,16 +151,24 @@ impl Handshake {
         out: &mut Outgoing,
         exports: &Exports,
         limits: &SessionLimits,
+        client: &Client,
     ) -> Result<Step, ProtocolError> {
         match kind {
-            option::EXPORT_NAME => return self.export_name(data, out, exports),
             option::ABORT => {
                 put_reply(out, kind, reply::ACK, &[]);
                 return Ok(Step::Aborted);
             }
-            option::INFO | option::GO => return Ok(self.describe(kind, data, out, exports, limits)),
+            option::STARTTLS => return Ok(start_tls(data, out, client)),
+            _ if is_tls_forced(exports, client) => {
+                if kind == option::EXPORT_NAME {
+                    return Err(ProtocolError::NeedsTls);
+                }
+                put_reply(out, kind, reply::ERR_TLS_REQD, &[b"TLS is required"]);
+            }
+            option::EXPORT_NAME => return self.export_name(data, out, exports, client),
+            option::INFO | option::GO => return Ok(self.describe(kind, data, out, exports, (limits, client))),
             option::LIST if data.is_empty() => {
-                for (_, export) in exports.iter() {
+                for (_, export) in exports.seen_by(client) {
                     let len = (export.name.len() as u32).to_be_bytes();
                     put_reply(out, kind, reply::SERVER, &[&len, export.name.as_bytes(), export.description.as_bytes()]);
                 }
@@ -171,19 +189,27 @@ impl Handshake {
             option::LIST | option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
                 put_reply(out, kind, reply::ERR_INVALID, &[b"the option takes no data"]);
             }
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports),
-            option::STARTTLS => put_reply(out, kind, reply::ERR_UNSUP, &[b"TLS is not supported"]),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports, client),
             _ => put_reply(out, kind, reply::ERR_UNSUP, &[]),
         }
         Ok(Step::Advanced)
     }
 
-    fn export_name(&self, data: &[u8], out: &mut Outgoing, exports: &Exports) -> Result<Step, ProtocolError> {
+    fn export_name(
+        &self,
+        data: &[u8],
+        out: &mut Outgoing,
+        exports: &Exports,
+        client: &Client,
+    ) -> Result<Step, ProtocolError> {
         if self.style == Style::Extended {
             return Err(ProtocolError::ExportNameAfterExtended);
         }
-        let found = text(data).ok().and_then(|name| exports.find(name));
+        let found = text(data).ok().and_then(|name| exports.find_for(name, client));
         let Some((index, export)) = found else {
+            if exports.need_tls_of(client) {
+                return Err(ProtocolError::NeedsTls);
+            }
             return Err(ProtocolError::NoSuchExport(String::from_utf8_lossy(data).into_owned()));
         };
         out.put(&export.size_bytes.to_be_bytes());
@@ -194,7 +220,14 @@ impl Handshake {
         Ok(Step::Chosen(index))
     }
 
-    fn describe(&self, kind: u32, data: &[u8], out: &mut Outgoing, exports: &Exports, limits: &SessionLimits) -> Step {
+    fn describe(
+        &self,
+        kind: u32,
+        data: &[u8],
+        out: &mut Outgoing,
+        exports: &Exports,
+        (limits, client): (&SessionLimits, &Client),
+    ) -> Step {
         let request = match InfoRequest::parse(data) {
             Ok(request) => request,
             Err(problem) => {
@@ -202,8 +235,13 @@ impl Handshake {
                 return Step::Advanced;
             }
         };
-        let Some((index, export)) = exports.find(request.name) else {
-            put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
+        let Some((index, export)) = exports.find_for(request.name, client) else {
+            // "MAY reply with NBD_REP_ERR_TLS_REQD if that export is non-existent": the answer does not tell which it is.
+            if exports.need_tls_of(client) {
+                put_reply(out, kind, reply::ERR_TLS_REQD, &[b"TLS is required"]);
+            } else {
+                put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
+            }
             return Step::Advanced;
         };
         let mut put_info = |info: u16, parts: [&[u8]; 3]| {
@@ -231,7 +269,7 @@ impl Handshake {
         if kind == option::GO { Step::Chosen(index) } else { Step::Advanced }
     }
 
-    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Outgoing, exports: &Exports) {
+    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Outgoing, exports: &Exports, client: &Client) {
         let selecting = kind == option::SET_META_CONTEXT;
         if selecting {
             // "replaces all previously-set metadata contexts (including when this command fails)".
@@ -248,7 +286,7 @@ impl Handshake {
                 return;
             }
         };
-        let Some((index, _)) = exports.find(request.name) else {
+        let Some((index, _)) = exports.find_for(request.name, client) else {
             put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
             return;
         };
@@ -288,6 +326,25 @@ impl Handshake {
         }
         flags
     }
+}
+
+/// "FORCEDTLS mode": without TLS there is nothing that this client may use, so it learns nothing either.
+fn is_tls_forced(exports: &Exports, client: &Client) -> bool {
+    client.security == Security::Offered && exports.need_tls_of(client) && exports.seen_by(client).next().is_none()
+}
+
+fn start_tls(data: &[u8], out: &mut Outgoing, client: &Client) -> Step {
+    let (kind, message): (u32, &[u8]) = match client.security {
+        Security::Plain => (reply::ERR_UNSUP, b"TLS is not configured"),
+        Security::Secured(_) => (reply::ERR_INVALID, b"this is TLS already"),
+        Security::Offered if !data.is_empty() => (reply::ERR_INVALID, b"the option takes no data"),
+        Security::Offered => {
+            put_reply(out, option::STARTTLS, reply::ACK, &[]);
+            return Step::StartTls;
+        }
+    };
+    put_reply(out, option::STARTTLS, kind, &[message]);
+    Step::Advanced
 }
 
 fn put_reply(out: &mut Outgoing, option: u32, kind: u32, parts: &[&[u8]]) {

@@ -13,6 +13,7 @@ use super::handshake::{Handshake, Step, Style};
 use super::inbound::Inbound;
 use super::outgoing::Outgoing;
 use super::replies::Answer;
+use crate::access::{Client, Identity, Security};
 use crate::exports::{Export, Exports};
 use crate::limits::{
     OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX, SessionLimits,
@@ -33,6 +34,8 @@ const _: () = assert!(RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX, "an option m
 #[derive(Debug)]
 enum Phase {
     Handshake(Box<Handshake>),
+    /// TLS was agreed; nothing is understood until it has begun.
+    StartingTls(Box<Handshake>),
     Transmission,
     /// The client asked for the end, or the export is gone: nothing more is read, what is in flight is answered.
     Ending,
@@ -70,11 +73,13 @@ pub struct SessionStats {
 #[derive(Debug)]
 pub struct Session {
     limits: SessionLimits,
+    client: Client,
     phase: Phase,
     stopping: bool,
     style: Style,
     contexts: ContextSet,
-    export: u16,
+    /// The export, once it is chosen.
+    export: Option<u16>,
     inbound: Inbound,
     out: Outgoing,
     slots: Vec<Option<InFlight>>,
@@ -91,18 +96,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that greets.
+    /// A session that greets a client of this machine, in the clear.
     #[must_use]
     pub fn new(limits: SessionLimits) -> Self {
+        Self::with(limits, Client::default())
+    }
+
+    /// A session that greets this client.
+    #[must_use]
+    pub fn with(limits: SessionLimits, client: Client) -> Self {
         let mut out = Outgoing::default();
         let handshake = Handshake::start(&mut out);
         Self {
             limits,
+            client,
             phase: Phase::Handshake(Box::new(handshake)),
             stopping: false,
             style: Style::Simple,
             contexts: ContextSet::default(),
-            export: 0,
+            export: None,
             inbound: Inbound::new(RECEIVE_BUFFER_BYTES),
             out,
             slots: Vec::new(),
@@ -121,7 +133,40 @@ impl Session {
     /// Whether bytes should be received: not while the client has too much in flight, nor after the end.
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        !matches!(self.phase, Phase::Ending) && !self.stalled
+        !matches!(self.phase, Phase::Ending | Phase::StartingTls(_)) && !self.stalled
+    }
+
+    /// Whether TLS was agreed and has not begun: once [`Session::outgoing`] is sent, nothing in the clear follows in either
+    /// direction. Begin with [`Session::take_unread`] and end with [`Session::secured`].
+    #[must_use]
+    pub fn is_starting_tls(&self) -> bool {
+        matches!(self.phase, Phase::StartingTls(_))
+    }
+
+    /// What was received after the option that agreed on TLS. It belongs to TLS, whatever it is: taken for options, somebody
+    /// on the way could have put them there.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        let unread = self.inbound.unread().to_vec();
+        self.inbound.consume(unread.len());
+        unread
+    }
+
+    /// TLS has begun, with this client.
+    pub fn secured(&mut self, identity: Identity) {
+        self.client.security = Security::Secured(identity);
+        match std::mem::replace(&mut self.phase, Phase::Ending) {
+            Phase::StartingTls(mut handshake) => {
+                handshake.secured();
+                self.phase = Phase::Handshake(handshake);
+            }
+            other => self.phase = other,
+        }
+    }
+
+    /// The client, as far as it is known.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Whether requests wait for others to finish: call [`Session::next`] after completions and sends.
@@ -133,13 +178,13 @@ impl Session {
     /// Whether no export was chosen yet.
     #[must_use]
     pub fn in_handshake(&self) -> bool {
-        matches!(self.phase, Phase::Handshake(_))
+        matches!(self.phase, Phase::Handshake(_) | Phase::StartingTls(_))
     }
 
     /// Index of the export, once chosen.
     #[must_use]
     pub fn export(&self) -> Option<u16> {
-        if self.in_handshake() { None } else { Some(self.export) }
+        self.export
     }
 
     /// Requests handed out by [`Session::next`] and not completed.
@@ -236,26 +281,31 @@ impl Session {
                 return Ok(None);
             }
             match &mut self.phase {
-                Phase::Ending => return Ok(None),
+                Phase::Ending | Phase::StartingTls(_) => return Ok(None),
                 Phase::Transmission => {
-                    let export = exports.get(self.export).ok_or(ProtocolError::ExportRemoved)?;
-                    match self.next_command(export)? {
+                    let index = self.export.ok_or(ProtocolError::ExportRemoved)?;
+                    let export = exports.get(index).ok_or(ProtocolError::ExportRemoved)?;
+                    match self.next_command(index, export)? {
                         Found::Request(request) => return Ok(Some(request)),
                         Found::Nothing => return Ok(None),
                         Found::Answered => {}
                     }
                 }
                 Phase::Handshake(handshake) => {
-                    let step =
-                        handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, self.stopping)?;
+                    let facts = (&self.client, self.stopping);
+                    let step = handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, facts)?;
                     match step {
                         Step::Starved => return Ok(None),
                         Step::Advanced => {}
                         Step::Aborted => self.end(),
+                        Step::StartTls => {
+                            let handshake = std::mem::take(handshake);
+                            self.phase = Phase::StartingTls(handshake);
+                        }
                         Step::Chosen(export) => {
                             self.style = handshake.style;
                             self.contexts = handshake.contexts_for(export);
-                            self.export = export;
+                            self.export = Some(export);
                             self.phase = Phase::Transmission;
                         }
                     }
@@ -264,7 +314,7 @@ impl Session {
         }
     }
 
-    fn next_command(&mut self, export: &Export) -> Result<Found, ProtocolError> {
+    fn next_command(&mut self, index: u16, export: &Export) -> Result<Found, ProtocolError> {
         if let Some(partial) = self.partial.take() {
             if partial.filled < partial.buf.len() {
                 self.partial = Some(partial);
@@ -276,7 +326,7 @@ impl Session {
                 self.answer_to(&partial.header).error(&mut self.out, Errno::Shutdown, SHUTTING_DOWN, None);
                 return Ok(Found::Answered);
             }
-            return Ok(self.start(partial.header, Kind::Write, Some(partial.buf), export));
+            return Ok(self.start(partial.header, Kind::Write, Some(partial.buf), (index, export)));
         }
         if self.inbound.is_skipping() {
             return Ok(Found::Nothing);
@@ -314,7 +364,7 @@ impl Session {
         self.inbound.consume(Header::wire_bytes(self.style));
         self.reserved_bytes += reserve;
         if kind != Kind::Write {
-            return Ok(self.start(header, kind, None, export));
+            return Ok(self.start(header, kind, None, (index, export)));
         }
         let len = header.payload_bytes as usize;
         self.expects_large = len >= DIRECT_BYTES_MIN;
@@ -327,7 +377,7 @@ impl Session {
             self.partial = Some(PartialWrite { header, buf, filled });
             return Ok(Found::Nothing);
         }
-        Ok(self.start(header, kind, Some(buf), export))
+        Ok(self.start(header, kind, Some(buf), (index, export)))
     }
 
     fn answer_to(&self, header: &Header) -> Answer {
@@ -342,7 +392,7 @@ impl Session {
         used_bytes > 0 && used_bytes + reserve_bytes > self.limits.in_flight_bytes_max
     }
 
-    fn start(&mut self, header: Header, kind: Kind, payload: Option<Buf>, export: &Export) -> Found {
+    fn start(&mut self, header: Header, kind: Kind, payload: Option<Buf>, (index, export): (u16, &Export)) -> Found {
         let entry = InFlight {
             cookie: header.cookie,
             offset_bytes: header.offset_bytes,
@@ -387,7 +437,7 @@ impl Session {
             len_bytes: header.len_bytes,
             op,
             fua: header.fua(),
-            export: self.export,
+            export: index,
             tag: export.tag,
             hints: None,
         })

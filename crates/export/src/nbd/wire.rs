@@ -97,6 +97,8 @@ pub mod reply {
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
     /// Malformed option.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
+    /// Not without TLS.
+    pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
     /// No such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
     /// The server is stopping.

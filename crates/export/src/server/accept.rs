@@ -1,8 +1,11 @@
 //! New connections: accepting, making room, and pausing while the system has no descriptors left.
 
-use super::connection::{CloseReason, Connection};
+use super::address::Listen;
+use super::connection::Connection;
+use super::outcome::CloseReason;
 use super::poller::Source;
 use super::reactor::{Reactor, Run, list};
+use crate::access::{Client, Security};
 use crate::backend::Backend;
 use crate::nbd::session::Session;
 
@@ -27,6 +30,7 @@ impl Reactor {
                     return;
                 }
             };
+            let network = matches!(open.address, Listen::Tcp(_));
             if self.connections.open() >= usize::from(self.config.connections_max) {
                 self.evict(run);
             }
@@ -35,8 +39,11 @@ impl Reactor {
                 continue;
             }
             self.stats.accepted += 1;
-            let session = Session::new(self.config.session);
-            let (index, generation) = self.connections.insert(Connection::new(socket, session, run.now_ns));
+            let security = if self.tls.is_some() { Security::Offered } else { Security::Plain };
+            let client = Client { network, security };
+            let session = Session::with(self.config.session, client);
+            let connection = Connection { offer: self.tls.clone(), ..Connection::new(socket, session, run.now_ns) };
+            let (index, generation) = self.connections.insert(connection);
             let Some(connection) = self.connections.get_mut(index) else {
                 return;
             };

@@ -1,5 +1,7 @@
 //! Where a server listens.
 
+use crate::access::{Admission, Client, Security};
+use crate::exports::Export;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -71,13 +73,29 @@ impl Listen {
     /// `nbd+unix:///EXPORT?socket=PATH` or `nbd://HOST:PORT/EXPORT`.
     #[must_use]
     pub fn uri(&self, export: &str) -> String {
+        self.uri_by("nbd", export)
+    }
+
+    /// URI of an export as clients of this address are to take it, `nbds` where they need TLS; `None` where it cannot be
+    /// reached here.
+    #[must_use]
+    pub fn uri_of(&self, export: &Export) -> Option<String> {
+        let client = Client { network: matches!(self, Self::Tcp(_)), security: Security::Offered };
+        match export.access.admits(&client) {
+            Admission::Granted => Some(self.uri_by("nbd", &export.name)),
+            Admission::NeedsTls => Some(self.uri_by("nbds", &export.name)),
+            Admission::Hidden => None,
+        }
+    }
+
+    fn uri_by(&self, scheme: &str, export: &str) -> String {
         let export = percent_encoded(export.as_bytes(), b"/");
         match self {
             Self::Unix(path) => {
                 let path = percent_encoded(path.as_os_str().as_encoded_bytes(), b"/");
-                format!("nbd+unix:///{export}?socket={path}")
+                format!("{scheme}+unix:///{export}?socket={path}")
             }
-            Self::Tcp(address) => format!("nbd://{address}/{export}"),
+            Self::Tcp(address) => format!("{scheme}://{address}/{export}"),
         }
     }
 }

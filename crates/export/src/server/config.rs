@@ -22,8 +22,7 @@ pub struct ServerConfig {
     /// of falling asleep and waking up on every request at low queue depth, for up to a whole core while clients
     /// are busy. Without requests for this long the server sleeps, and polls again once they come close together.
     pub poll_ns: u64,
-    /// Whether TCP addresses beyond loopback may be listened on. NBD has neither authentication nor, here,
-    /// encryption.
+    /// Whether TCP addresses beyond loopback may be listened on. What clients see there without TLS is up to the exports.
     pub allow_remote: bool,
 }
 
@@ -74,10 +73,7 @@ pub enum ServerError {
         address: Listen,
     },
     /// A TCP address beyond loopback, not asked for by name.
-    #[error(
-        "refusing to listen on {address}, which others can reach: NBD has no authentication here; \
-         allow it explicitly if that is meant"
-    )]
+    #[error("refusing to listen on {address}, which others can reach: allow it explicitly if that is meant")]
     Remote {
         /// Where.
         address: Listen,

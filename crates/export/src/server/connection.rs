@@ -1,68 +1,19 @@
 //! One connection: a socket and its session.
 
-use crate::nbd::error::ProtocolError;
+use super::outcome::{CloseReason, Received};
+use super::peer::{Peer, peer};
+use super::secure::{self, SENDS_MAX};
 use crate::nbd::session::Session;
+use crate::tls::{TlsContext, TlsStream};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, getpeername};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
-use std::net::SocketAddr;
-use thiserror::Error;
 
 /// Buffers gathered into one send.
 const SLICES_MAX: usize = 128;
-/// Sends per connection and turn, so that one fast reader does not keep the others waiting.
-const SENDS_MAX: usize = 8;
 /// Receives per connection and turn.
 const RECEIVES_MAX: usize = 4;
-
-/// Why a connection ended.
-#[derive(Debug, Error)]
-pub enum CloseReason {
-    /// The client closed it, with or without saying so.
-    #[error("closed by the client")]
-    Client,
-    /// The client broke the protocol.
-    #[error("the client broke the protocol: {0}")]
-    Protocol(#[from] ProtocolError),
-    /// The socket failed.
-    #[error("the socket failed: {0}")]
-    Socket(Errno),
-    /// No export was chosen in time.
-    #[error("no export was chosen in time")]
-    HandshakeTimeout,
-    /// Made room for a newer connection while it had not chosen an export.
-    #[error("gave way to a new connection, having chosen no export")]
-    Evicted,
-    /// The export was removed.
-    #[error("the export was removed")]
-    ExportRemoved,
-    /// The server stopped.
-    #[error("the server stopped")]
-    Stopped,
-}
-
-/// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// A process of this machine, by a Unix socket.
-    Process(i32),
-    /// An address.
-    Address(SocketAddr),
-    /// The system does not tell, or the connection has ended.
-    Unknown,
-}
-
-/// Who is at the other end of a socket.
-pub fn peer(socket: &OwnedFd) -> Peer {
-    let address = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
-    match (address, socket_peercred(socket)) {
-        (Some(address), _) => Peer::Address(address),
-        (None, Ok(credentials)) => Peer::Process(credentials.pid.as_raw_nonzero().get()),
-        (None, Err(_)) => Peer::Unknown,
-    }
-}
 
 /// A connection. After its socket is closed it stays until its last request came back from the backend, so that
 /// no token is ever taken for another's.
@@ -72,6 +23,12 @@ pub struct Connection {
     pub socket: Option<OwnedFd>,
     /// The session.
     pub session: Session,
+    /// What TLS is begun with where the client asks for it.
+    pub offer: Option<TlsContext>,
+    /// Between socket and session, once the client asked for it.
+    pub tls: Option<Box<TlsStream>>,
+    /// The hooks know of this client.
+    pub announced: bool,
     /// When it was accepted, monotonic.
     pub accepted_ns: u64,
     /// What epoll watches for: read, write.
@@ -84,23 +41,15 @@ pub struct Connection {
     pub heard: bool,
 }
 
-/// What came of receiving.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// Bytes, and perhaps more wait.
-    Bytes,
-    /// Bytes, and the socket is empty now.
-    Last,
-    /// Nothing there.
-    Nothing,
-}
-
 impl Connection {
     /// A new connection.
     pub fn new(socket: OwnedFd, session: Session, accepted_ns: u64) -> Self {
         Self {
             socket: Some(socket),
             session,
+            offer: None,
+            tls: None,
+            announced: false,
             accepted_ns,
             watched: (true, false),
             listed: false,
@@ -125,6 +74,9 @@ impl Connection {
         let Some(socket) = &self.socket else {
             return Ok(Received::Nothing);
         };
+        if let Some(tls) = &mut self.tls {
+            return secure::receive(tls, socket, &mut self.session);
+        }
         let (payload, staging) = self.session.receive_into();
         let wanted = payload.len() + staging.len();
         if wanted == 0 {
@@ -156,13 +108,17 @@ impl Connection {
         let Some(socket) = &self.socket else {
             return Ok(());
         };
+        if let Some(tls) = &mut self.tls {
+            self.send_blocked = secure::send(tls, socket, &mut self.session)?;
+            return Ok(());
+        }
         for _ in 0..SENDS_MAX {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let used = self.session.outgoing().gather(&mut slices);
             let slices = &slices[..used];
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let result = match slices {
-                [] => return Ok(()),
+                [] => return self.begin_tls(),
                 [one] => rustix::net::send(socket, one, flags),
                 many => rustix::net::sendmsg(socket, many, &mut SendAncillaryBuffer::default(), flags),
             };
@@ -179,6 +135,44 @@ impl Connection {
         }
         // More waits although the socket takes it: epoll says at once that it can be written, after the others' turn.
         self.send_blocked = !self.session.outgoing().is_empty();
+        if self.send_blocked { Ok(()) } else { self.begin_tls() }
+    }
+
+    /// Begins TLS where that was agreed; all before it has been sent.
+    fn begin_tls(&mut self) -> Result<(), CloseReason> {
+        if self.session.is_starting_tls()
+            && let Some(context) = &self.offer
+        {
+            let unread = self.session.take_unread();
+            self.tls = Some(Box::new(TlsStream::accept(context, &unread)?));
+        }
         Ok(())
+    }
+
+    /// Whether bytes of the socket should be received.
+    pub fn wants_input(&self) -> bool {
+        self.session.wants_input() || self.tls.is_some() && self.session.is_starting_tls()
+    }
+
+    /// Whether received bytes wait within TLS.
+    pub fn holds_received(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.holds_received())
+    }
+
+    /// Whether something waits to be sent.
+    pub fn has_unsent(&self) -> bool {
+        !self.session.outgoing().is_empty() || self.tls.as_ref().is_some_and(|tls| !tls.outbound().is_empty())
+    }
+
+    /// Whether the session is over, and its last answer is sent.
+    pub fn is_over(&self) -> bool {
+        self.session.is_over() && !self.has_unsent()
+    }
+
+    /// Says in TLS that the connection ends, and why where it failed; not waiting for anything.
+    pub fn say_goodbye(&mut self) {
+        if let (Some(tls), Some(socket)) = (&mut self.tls, &self.socket) {
+            secure::say_goodbye(tls, socket);
+        }
     }
 }

@@ -1,14 +1,20 @@
 //! How the daemon around the server takes part in its loop: descriptors of its own, and changes while it runs.
 
 use super::config::{ServerConfig, ServerError};
+use super::connection::Connection;
+use super::frontends::{Frontends, TooManyFrontends};
 use super::interest::Interest;
 use super::listener::Listener;
+use super::outcome::CloseReason;
+use super::peer::Peer;
 use super::poller::{Poller, Source};
-use crate::exports::Exports;
+use crate::access::Identity;
+use crate::exports::{Export, ExportError, Exports};
+use crate::frontend::Frontend;
 use crate::nbd::session::SessionStats;
 use crate::server::address::Listen;
-use crate::server::connection::{CloseReason, Peer};
 use crate::server::connections::Connections;
+use crate::tls::TlsContext;
 
 /// Takes part in the loop, on the server's thread; no method may block. `B` is the backend, so that a control
 /// request can reach the pool.
@@ -21,6 +27,11 @@ pub trait Hooks<B> {
 
     /// About every 50 ms, with a monotonic time in nanoseconds.
     fn tick(&mut self, now_ns: u64, backend: &mut B, server: &mut ServerControl<'_>);
+
+    /// A client in TLS has chosen an export; for the log.
+    fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
+        let _ = (identity, peer, export);
+    }
 
     /// The connection of this peer ended; for the log.
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {
@@ -61,10 +72,12 @@ pub struct ServerControl<'a> {
     pub(super) exports: &'a mut Exports,
     pub(super) stop: &'a mut bool,
     pub(super) connections: &'a Connections,
+    pub(super) frontends: &'a mut Frontends,
     pub(super) config: &'a mut ServerConfig,
     pub(super) poller: &'a mut Poller,
     pub(super) listeners: &'a mut Vec<Listener>,
     pub(super) stats: ServerStats,
+    pub(super) tls: &'a mut Option<TlsContext>,
 }
 
 impl ServerControl<'_> {
@@ -79,6 +92,27 @@ impl ServerControl<'_> {
     /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         listen(self.config, self.poller, self.listeners, address)
+    }
+
+    /// Attaches a front end to the export at an index; it is detached when it ends or the export is removed.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
+        self.frontends.attach(frontend, export)
+    }
+
+    /// Changes the size of an export, and tells the front ends that can pass it on. Clients of NBD learn it when they
+    /// connect anew.
+    ///
+    /// # Errors
+    /// As of [`Exports::resize`].
+    pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<(), ExportError> {
+        self.exports.resize(name, size_bytes)?;
+        if let Some((export, _)) = self.exports.find(name) {
+            self.frontends.resized(export, size_bytes);
+        }
+        Ok(())
     }
 
     /// Takes so many connections at a time from now on; those that are there stay.
@@ -97,10 +131,16 @@ impl ServerControl<'_> {
         self.config.poll_ns = poll_ns;
     }
 
+    /// Offers TLS to clients that connect from now on, or no longer; those that are there stay as they are.
+    pub fn set_tls(&mut self, tls: Option<TlsContext>) {
+        *self.tls = tls;
+    }
+
     /// Who is connected to an export now.
     pub fn clients(&self, export: u16) -> impl Iterator<Item = Peer> {
         let all = self.connections.iter().map(|(_, connection)| connection);
-        all.filter(move |c| c.socket.is_some() && c.session.export() == Some(export)).map(|c| c.peer())
+        let connected = all.filter(move |c| c.socket.is_some() && c.session.export() == Some(export));
+        connected.map(Connection::peer).chain(self.frontends.peers(export))
     }
 
     /// Stops the server cleanly: no new connections, what is in flight is answered, a flush, end.

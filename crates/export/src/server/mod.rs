@@ -2,20 +2,26 @@
 
 mod accept;
 mod address;
+mod announce;
 mod config;
 mod connection;
 mod connections;
+mod frontends;
 mod hooks;
 mod interest;
 mod listener;
+mod outcome;
+mod peer;
 mod poller;
 mod reactor;
+mod secure;
 mod shutdown;
 mod spin;
 
 pub use address::{AddressError, Listen};
 pub use config::{ServerConfig, ServerError};
-pub use connection::{CloseReason, Peer};
 pub use hooks::{Hooks, NoHooks, ServerControl, ServerStats};
 pub use interest::Interest;
+pub use outcome::CloseReason;
+pub use peer::Peer;
 pub use reactor::Reactor;

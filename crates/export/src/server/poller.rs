@@ -35,6 +35,8 @@ pub enum Source {
     Listener(u16),
     /// The backend: completions wait.
     Backend,
+    /// A front end beside the connections: requests wait.
+    Frontend,
     /// A descriptor of the hooks.
     Hook(i32),
 }
@@ -45,6 +47,7 @@ impl Source {
             Self::Connection { index, generation } => u64::from(generation) << 16 | u64::from(index),
             Self::Listener(index) => 1 << 60 | u64::from(index),
             Self::Backend => 2 << 60,
+            Self::Frontend => 4 << 60,
             Self::Hook(fd) => 3 << 60 | u64::from(fd.cast_unsigned()),
         })
     }
@@ -54,6 +57,7 @@ impl Source {
             0 => Self::Connection { index: data as u16, generation: (data >> 16) as u32 },
             1 => Self::Listener(data as u16),
             2 => Self::Backend,
+            4 => Self::Frontend,
             _ => Self::Hook((data as u32).cast_signed()),
         }
     }
@@ -161,12 +165,15 @@ impl Poller {
         }
     }
 
-    /// Watches exactly these descriptors of backend and hooks, beside our own. Ones that cannot be watched (closed,
+    /// Watches exactly these descriptors of backend, front ends and hooks, beside our own. Ones that cannot be watched (closed,
     /// or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
-    pub fn set_foreign(&mut self, backend: &[i32], hooks: &[Interest]) {
+    pub fn set_foreign(&mut self, backend: &[i32], frontends: &[i32], hooks: &[Interest]) {
         let mut wanted = BTreeMap::new();
         for &fd in backend {
             wanted.insert(fd, (Source::Backend, EventFlags::IN));
+        }
+        for &fd in frontends {
+            wanted.insert(fd, (Source::Frontend, EventFlags::IN));
         }
         for interest in hooks {
             wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
@@ -248,6 +255,7 @@ mod tests {
             Source::Connection { index: 0, generation: 0 },
             Source::Listener(3),
             Source::Backend,
+            Source::Frontend,
             Source::Hook(1_000_000),
         ] {
             assert_eq!(Source::from_data(source.to_data().u64()), source);

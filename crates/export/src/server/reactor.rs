@@ -4,16 +4,21 @@
 
 use super::address::Listen;
 use super::config::{ServerConfig, ServerError};
-use super::connection::{CloseReason, Connection, Received, peer};
+use super::connection::Connection;
 use super::connections::Connections;
+use super::frontends::{Frontends, TooManyFrontends};
 use super::hooks::{Hooks, ServerControl, ServerStats, listen};
 use super::listener::Listener;
+use super::outcome::{CloseReason, Received};
+use super::peer::peer;
 use super::poller::{DIRECT_MAX, Poller, Ready, Source};
 use super::shutdown::Shutdown;
 use super::spin::Spin;
 use crate::backend::Backend;
 use crate::exports::Exports;
+use crate::frontend::Frontend;
 use crate::nbd::session::SessionStats;
+use crate::tls::TlsContext;
 use forebay_volume::Completion;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -34,12 +39,15 @@ pub struct Reactor {
     pub(super) config: ServerConfig,
     pub(super) poller: Poller,
     pub(super) listeners: Vec<Listener>,
-    exports: Exports,
+    pub(super) exports: Exports,
     pub(super) connections: Connections,
+    frontends: Frontends,
     pub(super) stats: ServerStats,
     /// Accepting waits for the next tick: out of descriptors.
     pub(super) accepting_paused: bool,
     pub(super) stop_asked: bool,
+    /// What TLS is begun with.
+    pub(super) tls: Option<TlsContext>,
 }
 
 /// What a run needs beside the server.
@@ -55,6 +63,8 @@ pub(super) struct Run<'a, B: Backend> {
     submitted_late: bool,
     /// Something came from a client in this iteration.
     busy: bool,
+    /// Connections with received bytes that wait within TLS, where the poller does not see them.
+    held: Vec<Ready>,
 }
 
 /// Monotonic time in nanoseconds.
@@ -77,10 +87,17 @@ impl Reactor {
             listeners: Vec::new(),
             exports: Exports::new(),
             connections: Connections::default(),
+            frontends: Frontends::default(),
             stats: ServerStats::default(),
             accepting_paused: false,
             stop_asked: false,
+            tls: None,
         })
+    }
+
+    /// Offers TLS to clients that connect from now on, or no longer.
+    pub fn set_tls(&mut self, tls: Option<TlsContext>) {
+        self.tls = tls;
     }
 
     /// The exports.
@@ -95,6 +112,14 @@ impl Reactor {
     /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         listen(&self.config, &mut self.poller, &mut self.listeners, address)
+    }
+
+    /// Attaches a front end to the export at an index; it is served once [`Reactor::run`] runs.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
+        self.frontends.attach(frontend, export)
     }
 
     /// Serves until a hook asks to stop; then stops accepting, finishes what is in flight, flushes every disk that
@@ -112,6 +137,7 @@ impl Reactor {
             now_ns: monotonic_ns(),
             submitted_late: false,
             busy: false,
+            held: Vec::new(),
         };
         self.stop_asked = false;
         let mut shutdown: Option<Shutdown> = None;
@@ -124,19 +150,26 @@ impl Reactor {
                 next_tick_ns = run.now_ns + TICK_NS;
             }
             if self.stop_asked && shutdown.is_none() {
-                shutdown = Some(Shutdown::begin(&mut self.connections, run.now_ns, self.config.stop_timeout_ns));
+                shutdown = Some(Shutdown::begin(
+                    &mut self.connections,
+                    &mut self.frontends,
+                    run.now_ns,
+                    self.config.stop_timeout_ns,
+                ));
                 self.stop_listening();
             }
             if let Some(shutdown) = &mut shutdown {
-                let over = shutdown.advance(&self.connections, &self.exports, run.backend, run.now_ns)?;
+                let over =
+                    shutdown.advance(&self.connections, &self.frontends, &self.exports, run.backend, run.now_ns)?;
                 if over {
                     for index in self.connections.indices() {
                         self.close(&mut run, index, CloseReason::Stopped);
                     }
+                    self.frontends.close(|reason, peer| run.hooks.closed(&reason, peer));
                     return Ok(());
                 }
             }
-            let hurry = run.submitted_late || run.backend.in_flight();
+            let hurry = run.submitted_late || !run.held.is_empty() || run.backend.in_flight();
             run.submitted_late = false;
             run.busy = false;
             let found = !hurry && self.look(&mut run, &mut spin, next_tick_ns);
@@ -144,18 +177,23 @@ impl Reactor {
             let mut slept_ns = 0;
             if !found || iterations_without_epoll >= ITERATIONS_WITHOUT_EPOLL_MAX {
                 iterations_without_epoll = 0;
-                let may_sleep = !hurry && !found;
+                let may_sleep = !hurry && !found && (self.frontends.is_empty() || self.frontends.may_sleep());
                 let limit_ns = if shutdown.is_some() { STOPPING_SLEEP_NS } else { TICK_NS };
                 let timeout_ns = if may_sleep { next_tick_ns.saturating_sub(run.now_ns).min(limit_ns) } else { 0 };
                 self.poller.wait(timeout_ns, &mut run.ready)?;
                 let before_ns = std::mem::replace(&mut run.now_ns, monotonic_ns());
                 slept_ns = if may_sleep { run.now_ns - before_ns } else { 0 };
+                self.frontends.awake();
             }
+            run.ready.append(&mut run.held);
             let mut ready = std::mem::take(&mut run.ready);
             for ready in ready.drain(..) {
                 self.handle(&mut run, ready);
             }
             run.ready = ready;
+            if !self.frontends.is_empty() {
+                run.busy |= self.receive(&mut run, shutdown.is_some());
+            }
             self.poll_backend(&mut run, &mut shutdown);
             self.finish_turn(&mut run);
             if run.busy {
@@ -186,7 +224,7 @@ impl Reactor {
                     connection.session.end();
                     list(connection, index, &mut run.listed);
                 }
-                _ => {}
+                _ => self.announce(run, index),
             }
         }
         self.sort_connections();
@@ -224,24 +262,29 @@ impl Reactor {
             exports: &mut self.exports,
             stop: &mut self.stop_asked,
             connections: &self.connections,
+            frontends: &mut self.frontends,
             config: &mut self.config,
             poller: &mut self.poller,
             listeners: &mut self.listeners,
             stats: self.stats,
+            tls: &mut self.tls,
         }
     }
 
     fn refresh_stats(&mut self) {
         self.stats.connections = self.connections.open();
-        self.stats.in_flight = self.connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        self.stats.in_flight =
+            self.connections.iter().map(|(_, c)| c.session.in_flight()).sum::<usize>() + self.frontends.in_flight();
     }
 
     fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
         let mut backend = Vec::new();
         run.backend.wake_fds(&mut backend);
+        let mut frontends = Vec::new();
+        self.frontends.wake_fds(&mut frontends);
         let mut hooks = Vec::new();
         run.hooks.watch(&mut hooks);
-        self.poller.set_foreign(&backend, &hooks);
+        self.poller.set_foreign(&backend, &frontends, &hooks);
     }
 
     fn handle<B: Backend>(&mut self, run: &mut Run<'_, B>, ready: Ready) {
@@ -252,7 +295,8 @@ impl Reactor {
                 }
             }
             Source::Listener(index) => self.accept(run, index),
-            Source::Backend => {}
+            // Looked at in every turn.
+            Source::Backend | Source::Frontend => {}
             Source::Hook(fd) => {
                 self.refresh_stats();
                 let mut control = self.control();
@@ -262,6 +306,12 @@ impl Reactor {
         }
     }
 
+    /// Submits what front ends beside the connections ask for.
+    fn receive<B: Backend>(&mut self, run: &mut Run<'_, B>, is_stopping: bool) -> bool {
+        let payload_bytes_max = self.config.session.payload_bytes_max;
+        self.frontends.receive(&self.exports, payload_bytes_max, is_stopping, &mut self.stats, run.backend)
+    }
+
     /// Receives from a connection and submits what it asks for.
     fn serve<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, hung_up: bool) -> bool {
         let mut heard = false;
@@ -269,7 +319,7 @@ impl Reactor {
             let Some(connection) = self.connections.get_mut(index) else {
                 return heard;
             };
-            if !connection.session.wants_input() {
+            if !connection.wants_input() {
                 if hung_up {
                     self.close(run, index, CloseReason::Client);
                     return true;
@@ -332,6 +382,10 @@ impl Reactor {
                 }
                 continue;
             }
+            if Frontends::is_theirs(completion.token) {
+                self.frontends.complete(completion);
+                continue;
+            }
             let Some((index, token, connection)) = self.connections.resolve(completion.token) else {
                 continue;
             };
@@ -367,6 +421,12 @@ impl Reactor {
         // Keeps the allocation; closing lists nobody.
         listed.append(&mut run.listed);
         run.listed = listed;
+        if !self.frontends.is_empty() {
+            self.frontends.send(|reason, peer| run.hooks.closed(&reason, peer));
+            if self.frontends.take_changed() {
+                self.watch_foreign(run);
+            }
+        }
     }
 
     /// Closes a connection that is over, or watches for what it needs next.
@@ -375,18 +435,19 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
-        if connection.session.is_over() {
+        if connection.is_over() {
             let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());
             let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
             return self.close(run, index, reason);
         }
         let wanted = (
-            connection.session.wants_input(),
-            connection.send_blocked || {
-                // Replies that arose after the send of this turn (a held-back client that goes on with errors).
-                !connection.session.outgoing().is_empty()
-            },
+            connection.wants_input(),
+            // Also replies that arose after the send of this turn (a held-back client that goes on with errors).
+            connection.send_blocked || connection.has_unsent(),
         );
+        if wanted.0 && connection.holds_received() {
+            run.held.push(Ready { source, hung_up: false });
+        }
         if wanted != connection.watched
             && let Some(socket) = &connection.socket
         {
@@ -400,9 +461,11 @@ impl Reactor {
 
     pub(super) fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
         let source = Source::Connection { index, generation: self.connections.generation(index) };
+        self.announce(run, index);
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
+        connection.say_goodbye();
         let Some(socket) = connection.socket.take() else {
             return;
         };
@@ -457,6 +520,9 @@ impl Reactor {
                 if self.connections.get_same(index, generation).is_some() {
                     found |= self.serve(run, index, false);
                 }
+            }
+            if !self.frontends.is_empty() {
+                found |= self.receive(run, self.stop_asked);
             }
             run.backend.poll(&mut run.done);
             found |= !run.done.is_empty();

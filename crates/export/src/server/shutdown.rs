@@ -2,6 +2,7 @@
 
 use super::config::ServerError;
 use super::connections::Connections;
+use super::frontends::Frontends;
 use crate::backend::Backend;
 use crate::exports::Exports;
 use forebay_volume::{Completion, Op, Request, RequestError};
@@ -19,12 +20,13 @@ pub struct Shutdown {
 
 impl Shutdown {
     /// Starts to stop: from now on clients get an error that says so.
-    pub fn begin(connections: &mut Connections, now_ns: u64, timeout_ns: u64) -> Self {
+    pub fn begin(connections: &mut Connections, frontends: &mut Frontends, now_ns: u64, timeout_ns: u64) -> Self {
         for index in connections.indices() {
             if let Some(connection) = connections.get_mut(index) {
                 connection.session.begin_shutdown();
             }
         }
+        frontends.begin_shutdown();
         Self { deadline_ns: now_ns.saturating_add(timeout_ns), timeout_ns, flushes: None, failure: None }
     }
 
@@ -35,11 +37,13 @@ impl Shutdown {
     pub fn advance<B: Backend>(
         &mut self,
         connections: &Connections,
+        frontends: &Frontends,
         exports: &Exports,
         backend: &mut B,
         now_ns: u64,
     ) -> Result<bool, ServerError> {
-        let in_flight: usize = connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        let of_connections: usize = connections.iter().map(|(_, c)| c.session.in_flight()).sum();
+        let in_flight = of_connections + frontends.in_flight();
         let late = now_ns >= self.deadline_ns;
         match self.flushes {
             None if in_flight == 0 => {
@@ -73,8 +77,7 @@ impl Shutdown {
                     return Err(ServerError::FinalFlush { source });
                 }
                 // Answers that clients do not take are no reason to wait for ever.
-                let answered =
-                    connections.iter().all(|(_, c)| c.session.in_flight() == 0 && c.session.outgoing().is_empty());
+                let answered = connections.iter().all(|(_, c)| c.session.in_flight() == 0 && !c.has_unsent());
                 Ok(answered || late)
             }
             _ if late => Err(ServerError::StopTimedOut {

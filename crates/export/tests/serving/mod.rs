@@ -2,9 +2,9 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use forebay_block::DiskId;
-use forebay_export::server::Interest;
+use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{
-    Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl, ServerError,
+    Access, Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl, ServerError,
 };
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -20,6 +20,7 @@ pub type Errand = Box<dyn FnOnce(&mut MemoryBackend, &mut ServerControl<'_>) + S
 struct Errands {
     bell: UnixStream,
     errands: mpsc::Receiver<Errand>,
+    ends: mpsc::Sender<String>,
 }
 
 impl Hooks<MemoryBackend> for Errands {
@@ -37,6 +38,11 @@ impl Hooks<MemoryBackend> for Errands {
     }
 
     fn tick(&mut self, _now_ns: u64, _backend: &mut MemoryBackend, _server: &mut ServerControl<'_>) {}
+
+    fn closed(&mut self, reason: &CloseReason, _peer: Peer) {
+        // Most tests do not ask.
+        let _ = self.ends.send(reason.to_string());
+    }
 }
 
 /// A running server.
@@ -45,6 +51,7 @@ pub struct Serving {
     dir: PathBuf,
     bell: UnixStream,
     errands: mpsc::Sender<Errand>,
+    ends: mpsc::Receiver<String>,
     thread: Option<JoinHandle<(Result<(), ServerError>, MemoryBackend)>>,
 }
 
@@ -56,6 +63,7 @@ pub fn export(name: &str, disk: u16, size_bytes: u64) -> Export {
         read_only: false,
         tag: None,
         description: String::new(),
+        access: Access::default(),
     }
 }
 
@@ -73,6 +81,7 @@ impl Serving {
         let (bell, ear) = UnixStream::pair().unwrap();
         let (errands, receiver) = mpsc::channel();
         let (bound, address_of) = mpsc::channel();
+        let (ended, ends) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut server = Reactor::new(config).unwrap();
             let mut backend = MemoryBackend::new();
@@ -81,12 +90,12 @@ impl Serving {
                 server.exports().add(export).unwrap();
             }
             bound.send(server.listen(&address).unwrap()).unwrap();
-            let mut hooks = Errands { bell: ear, errands: receiver };
+            let mut hooks = Errands { bell: ear, errands: receiver, ends: ended };
             let result = server.run(&mut backend, &mut hooks);
             (result, backend)
         });
         let address = address_of.recv().unwrap();
-        Self { address, dir, bell, errands, thread: Some(thread) }
+        Self { address, dir, bell, errands, ends, thread: Some(thread) }
     }
 
     pub fn uri(&self, export: &str) -> String {
@@ -108,6 +117,11 @@ impl Serving {
         let socket = UnixStream::connect(self.socket()).unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         socket
+    }
+
+    /// Why the next connection ended that has.
+    pub fn end(&self) -> String {
+        self.ends.recv_timeout(std::time::Duration::from_secs(20)).expect("no connection ended")
     }
 
     /// Has the server run something and returns what it returns.

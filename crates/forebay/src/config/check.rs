@@ -33,6 +33,7 @@ impl Config {
         );
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
+        self.check_network()?;
         self.check_evidence()?;
         let limits = self.log.limits();
         ensure!(
@@ -139,33 +140,28 @@ impl Config {
                 None if disks.len() == 1 => disks[0],
                 None => bail!(
                     "the export at {} does not say which disk: add `disk = \"...\"`, one of {}",
-                    export.nbd,
+                    export.door(),
                     disks.join(", ")
                 ),
             };
             if !disks.contains(&disk) {
                 let near = nearest(disk, &disks).unwrap_or("none");
-                bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.nbd);
+                bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.door());
             }
-            let address: Listen = export.nbd.parse().context("export.nbd")?;
-            if let Listen::Tcp(address) = &address {
-                ensure!(
-                    address.ip().is_loopback() || self.server.allow_remote,
-                    "export.nbd {} can be reached by others, and NBD has no authentication here: use 127.0.0.1, or \
-                     set server.allow_remote = true if that is meant",
-                    export.nbd
-                );
-            }
+            let Some(nbd) = &export.nbd else {
+                bail!("an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`");
+            };
+            nbd.parse::<Listen>().context("export.nbd")?;
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {
                 let known: Vec<&str> = table.classes().iter().map(|c| c.name.as_str()).collect();
                 let near = nearest(class, &known).unwrap_or("none");
-                bail!("export.class {class:?} at {} is no class; the nearest one is {near:?}", export.nbd);
+                bail!("export.class {class:?} at {} is no class; the nearest one is {near:?}", export.door());
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
-            let meaning = (disk, export.read_only, export.class.as_deref());
+            let meaning = (disk, export.read_only, export.class.as_deref(), export.tls, export.allow.as_ref());
             if *by_name.entry(name).or_insert(meaning) != meaning {
                 bail!("two exports are named {name:?} but differ: give one of them another `name`");
             }
@@ -205,7 +201,7 @@ impl Config {
                     "[[evidence]] of disk {disk:?} and its export at {} do not go together: that gives what is written \
                      through it a class of its own, whatever it is; take `class` out of that [[export]], or the \
                      [[evidence]] away",
-                    export.nbd
+                    export.door()
                 );
             }
         }

@@ -3,6 +3,8 @@
 mod check;
 mod load;
 mod model;
+mod network;
+mod tls;
 mod values;
 
 pub use load::{load, load_real};

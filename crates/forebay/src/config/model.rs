@@ -1,6 +1,8 @@
 //! The sections and keys of the file.
 
-use super::values::{Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText};
+use super::tls::Tls;
+use super::values::{Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
+use forebay_export::Listen;
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,6 +47,8 @@ pub struct Config {
     /// Metrics over HTTP.
     #[serde(default)]
     pub metrics: Metrics,
+    /// TLS for exports.
+    pub tls: Option<Tls>,
 }
 
 /// `[pool]`
@@ -128,8 +132,8 @@ impl Default for Memory {
 pub struct Export {
     /// The disk; may be left out where there is only one.
     pub disk: Option<String>,
-    /// Where to listen: `unix:/path` or `tcp:127.0.0.1:10809`.
-    pub nbd: String,
+    /// Where to listen for NBD: `unix:/path` or `tcp:127.0.0.1:10809`.
+    pub nbd: Option<String>,
     /// Name of the export; the disk's by default.
     pub name: Option<String>,
     /// Refuses writes.
@@ -140,6 +144,12 @@ pub struct Export {
     /// Turns on polling for the whole server; see `server.poll`.
     #[schemars(with = "Option<bool>")]
     pub poll: Option<Poll>,
+    /// Which connections must be in TLS: "required" (all), "network" (those by TCP), "optional". By default, with [tls],
+    /// "network"; "required" where there is `allow`.
+    pub tls: Option<TlsWord>,
+    /// Clients that see the export, by a name of their certificate or the identity of their pre-shared key; by default all
+    /// that [tls] lets in.
+    pub allow: Option<Vec<String>>,
 }
 
 /// `[[evidence]]`: what the host that uses a disk says of its data, where that host is this machine.
@@ -230,9 +240,12 @@ pub struct Server {
     pub poll: Option<Poll>,
     /// Connections at a time, 1 to 16384; 64 by default.
     pub max_connections: Option<u16>,
-    /// Lets TCP exports listen beyond loopback. NBD has no authentication here.
+    /// Lets TCP exports listen beyond loopback, where [tls] protects them.
     #[serde(default)]
     pub allow_remote: bool,
+    /// Lets them listen there without TLS too: anybody who can reach the port can read and write, and so can who is on the way.
+    #[serde(default)]
+    pub allow_remote_without_tls: bool,
     /// Path of the control socket; by default derived, see the guide.
     pub control: Option<String>,
     /// Mode of all Unix sockets, such as "0660". By default exports are as the umask says, and the control socket is this
@@ -289,6 +302,18 @@ impl Log {
             full: self.full.map_or(0.95, |share| share.0),
             slow_device_ns: self.slow_device.map_or(1_000_000_000, |time| time.0),
         }
+    }
+}
+
+impl Export {
+    /// Where it listens for NBD, where it does. A configuration that was loaded has addresses that can be read.
+    pub fn listen(&self) -> Option<Listen> {
+        self.nbd.as_deref()?.parse().ok()
+    }
+
+    /// Where its clients find it, for messages.
+    pub fn door(&self) -> &str {
+        self.nbd.as_deref().unwrap_or("no address")
     }
 }
 

@@ -186,6 +186,18 @@ impl From<Place> for forebay_prism::Place {
     }
 }
 
+/// Which connections to an export must be in TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsWord {
+    /// All.
+    Required,
+    /// Those by TCP, not those by Unix sockets.
+    Network,
+    /// None.
+    Optional,
+}
+
 /// How data of the capacity tier is grouped, by the name of the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grouping(pub GroupingKind);

@@ -19,8 +19,8 @@ pub fn control_path(config: &Config, file: &Path) -> Result<PathBuf> {
         );
         return Ok(PathBuf::from(path));
     }
-    let beside = config.export.iter().find_map(|export| match export.nbd.parse() {
-        Ok(Listen::Unix(path)) => {
+    let beside = config.export.iter().find_map(|export| match export.listen() {
+        Some(Listen::Unix(path)) => {
             let mut path = path.into_os_string();
             path.push(".control");
             (path.len() <= SOCKET_PATH_MAX).then(|| PathBuf::from(path))

@@ -161,6 +161,7 @@ impl Answerer {
                 }
                 let disk = engine.add_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
                 info!("disk {name} was added");
+                let access = self.fixed.access.clone();
                 publish = export.then(|| {
                     Publish::Add(Export {
                         name: name.clone(),
@@ -169,6 +170,7 @@ impl Answerer {
                         read_only: false,
                         tag: None,
                         description: String::new(),
+                        access,
                     })
                 });
                 json!({ "disks": disks(backend) })

@@ -29,7 +29,7 @@ pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> 
         bail!(
             "the export at {} is for disk {disk_name:?}, which the pool does not have (it has: {}); leave the export \
              out, start, and add it with `forebay disk CONFIG add`",
-            export.nbd,
+            export.door(),
             known.join(", ")
         );
     };
@@ -40,6 +40,7 @@ pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> 
         read_only: export.read_only || engine.read_only_reason().is_some(),
         tag: export.class.as_deref().and_then(|class| engine.prism().table().id_of(class)),
         description: format!("disk {disk_name} of pool {}", config.pool.name),
+        access: config.access(export),
     })
 }
 

@@ -8,7 +8,7 @@ use super::watch::Watch;
 use crate::metrics::Publisher;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::server::{CloseReason, Interest, Peer};
-use forebay_export::{Hooks, ServerControl};
+use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -74,6 +74,10 @@ impl Hooks<PoolBackend> for Daemon {
         if let Some(publisher) = &mut self.publisher {
             publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));
         }
+    }
+
+    fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
+        self.watch.opened(now_ns(), identity, peer, export);
     }
 
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {

@@ -85,7 +85,7 @@ impl Publish {
                 let names: Vec<String> =
                     all.filter(|(_, export)| export.disk == disk).map(|(_, export)| export.name.clone()).collect();
                 for export in names {
-                    server.exports().resize(&export, size_bytes).map_err(|error| error.to_string())?;
+                    server.resize(&export, size_bytes).map_err(|error| error.to_string())?;
                 }
                 backend.evidence.resized(disk, size_bytes);
             }

@@ -9,6 +9,7 @@ mod jobs;
 mod reload;
 mod run;
 mod snapshot;
+mod tls;
 mod users;
 mod watch;
 

@@ -5,12 +5,14 @@ use super::access::SocketAccess;
 use super::answer::attach_evidence;
 use super::configured::{compare_disks, name_exports, new_export, wanted};
 use super::snapshot::Fixed;
+use super::tls;
 use super::users;
 use super::watch::Watch;
 use crate::config::{self, Config, Export, Server};
 use crate::output::chain;
 use crate::pool::PoolBackend;
-use forebay_export::{Listen, ServerControl};
+use anyhow::{Context, Result};
+use forebay_export::{Listen, ServerControl, TlsContext};
 use std::path::PathBuf;
 use tracing::{error, info, warn};
 
@@ -43,8 +45,11 @@ impl Reloader {
         // Fails only where the socket that the service manager named is not there.
         let notify = |state| drop(sd_notify::notify(&[state]));
         notify(sd_notify::NotifyState::Reloading);
-        match config::load_real(&self.file) {
-            Ok(new) => self.change_to(new, backend, server, fixed, watch),
+        match self.read() {
+            Ok((new, tls)) => {
+                server.set_tls(tls);
+                self.change_to(new, backend, server, fixed, watch);
+            }
             Err(why) => error!(
                 cause = "reload",
                 advice = "Correct it (`forebay config check CONFIG`) and send SIGHUP again",
@@ -53,6 +58,18 @@ impl Reloader {
             ),
         }
         notify(sd_notify::NotifyState::Ready);
+    }
+
+    /// Reads the file, and those of TLS, which may have changed although their names have not.
+    fn read(&self) -> Result<(Config, Option<TlsContext>)> {
+        let new = config::load_real(&self.file)?;
+        // An address is listened at until the next start, whatever the new file says.
+        let remote = |(_, bound): &&(Listen, Listen)| matches!(bound, Listen::Tcp(at) if !at.ip().is_loopback());
+        if let Some((_, bound)) = self.addresses.iter().find(remote) {
+            new.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
+        }
+        let tls = tls::load(&new)?;
+        Ok((new, tls))
     }
 
     fn change_to(
@@ -66,6 +83,7 @@ impl Reloader {
         let mut outcome = Outcome::default();
         self.classes(&new, backend, &mut outcome);
         self.limits(&new, server, (fixed, watch), &mut outcome);
+        self.tls(&new, server, fixed, &mut outcome);
         self.end_exports(&new, server, &mut outcome);
         self.begin_exports(&new, backend, server, fixed, &mut outcome);
         self.evidence(&new, backend, server, &mut outcome);
@@ -146,6 +164,23 @@ impl Reloader {
         }
     }
 
+    /// Who may see which export; counts for clients that connect from now on, as TLS does.
+    fn tls(&self, new: &Config, server: &mut ServerControl<'_>, fixed: &mut Fixed, outcome: &mut Outcome) {
+        match (&self.config.tls, &new.tls) {
+            (None, None) => {}
+            (Some(_), None) => outcome.done.push("TLS is not offered any more".to_owned()),
+            _ => outcome.done.push("certificates and keys of TLS were read".to_owned()),
+        }
+        fixed.access = new.access_by_default();
+        for export in &new.export {
+            let (name, access) = (new.export_name(export), new.access(export));
+            let differs = server.exports().iter().any(|(_, known)| known.name == name && known.access != access);
+            if differs && server.exports().set_access(name, access).is_ok() {
+                outcome.done.push(format!("who may see export {name} was changed"));
+            }
+        }
+    }
+
     /// Takes exports away that are not configured any more, or not so; those with clients stay.
     fn end_exports(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
         let meaning = |config: &Config, export: &Export| {
@@ -187,9 +222,9 @@ impl Reloader {
     ) {
         for export in &new.export {
             let name = new.export_name(export);
-            // A configuration that was loaded has addresses that can be read.
-            let Ok(address) = export.nbd.parse::<Listen>() else { continue };
-            if !self.addresses.iter().any(|(asked, _)| *asked == address) {
+            if let Some(address) = export.listen()
+                && !self.addresses.iter().any(|(asked, _)| *asked == address)
+            {
                 match server.listen(&address) {
                     Ok(bound) => {
                         if let Listen::Unix(path) = &bound
@@ -217,9 +252,7 @@ impl Reloader {
                 Err(why) => outcome.refused.push(format!("export {name:?} was not added: {}", chain(&why))),
             }
         }
-        let is_at =
-            |export: &Export, address: &Listen| export.nbd.parse::<Listen>().is_ok_and(|other| other == *address);
-        let configured = |address: &Listen| new.export.iter().any(|export| is_at(export, address));
+        let configured = |address: &Listen| new.export.iter().any(|export| export.listen().as_ref() == Some(address));
         let left = self.addresses.iter().filter(|(asked, _)| !configured(asked));
         outcome.refused.extend(left.map(|(_, bound)| format!("{bound} is listened at until the next start")));
     }

@@ -7,6 +7,7 @@ use super::configured::{compare_disks, name_exports, new_export, wanted};
 use super::hooks::Daemon;
 use super::reload::Reloader;
 use super::snapshot::Fixed;
+use super::tls;
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::{control_path, is_own_folder};
@@ -109,6 +110,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
     }
     let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(config))?;
+    reactor.set_tls(tls::load(config)?);
     let mut engine = engine;
     let (devices, watched) = watched(devices);
     let exports = exports(config, &mut engine, reactor.exports())?;
@@ -128,7 +130,8 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
                 bound
             }
         };
-        uris.push(bound.uri(&name));
+        let export = reactor.exports().find(&name).map(|(_, export)| export);
+        uris.extend(export.and_then(|export| bound.uri_of(export)));
     }
     let (publisher, metrics_server) = serve_metrics(config)?.unzip();
     let fixed = Fixed {
@@ -142,6 +145,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         limits: config.log.limits(),
         devices: watched.clone(),
         metrics: metrics_server.as_ref().map(metrics::Server::address),
+        access: config.access_by_default(),
     };
     let label = fixed.left.as_ref().map(|left| left.label.clone());
     let mut daemon = Daemon {
@@ -280,11 +284,12 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
     for export in &config.export {
         let name = config.export_name(export).to_owned();
         let made = new_export(config, export, engine)?;
-        let address: Listen = export.nbd.parse().context("export.nbd")?;
         if table.find(&name).is_none_or(|(_, known)| known.name != name) {
             table.add(made)?;
         }
-        listed.push((name, address));
+        if let Some(address) = export.listen() {
+            listed.push((name, address));
+        }
     }
     name_exports(table, engine);
     let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));

@@ -3,7 +3,7 @@
 use crate::config::LogLimits;
 use crate::pool::{Left, PoolBackend, classes, lifetimes, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
-use forebay_export::{Listen, ServerControl};
+use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestKind, TierStatus};
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
@@ -41,6 +41,8 @@ pub struct Fixed {
     pub devices: Vec<(String, WatchedCounts)>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Who may see disks that are exported with nothing said of them; SIGHUP changes it.
+    pub access: Access,
 }
 
 impl Fixed {
@@ -251,7 +253,7 @@ fn exports(fixed: &Fixed, server: &mut ServerControl<'_>) -> Value {
     let indices: Vec<u16> = server.exports().iter().map(|(index, _)| index).collect();
     let clients: Vec<usize> = indices.into_iter().map(|index| server.clients(index).count()).collect();
     let each = server.exports().iter().zip(clients).map(|((index, export), connections)| {
-        let uris: Vec<String> = fixed.addresses.iter().map(|address| address.uri(&export.name)).collect();
+        let uris: Vec<String> = fixed.addresses.iter().filter_map(|address| address.uri_of(export)).collect();
         json!({
             "index": index,
             "name": export.name,

@@ -44,6 +44,7 @@ pub fn peer_name(peer: &Peer) -> String {
             if name.is_empty() { format!("process {pid}") } else { format!("process {pid}, {name}") }
         }
         Peer::Address(address) => address.to_string(),
+        Peer::Ublk(number) => format!("/dev/ublkb{number}"),
         Peer::Unknown => "unknown".to_owned(),
     }
 }

@@ -8,6 +8,8 @@ use crate::output;
 use crate::pool::PoolBackend;
 use forebay_device::WatchedCounts;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
+use forebay_export::tls::TlsFailure;
+use forebay_export::{Export, Identity};
 use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, Status};
 use std::time::Duration;
@@ -20,6 +22,8 @@ const WAITING_LOOKS: u32 = 5;
 const FLOWING_LOOKS: u32 = 30;
 /// A device is well again after so many looks without a slow request.
 const QUICK_LOOKS: u32 = 30;
+/// Names of a client that are logged.
+const NAMES_MAX: usize = 4;
 /// A pool that was full is not full any more this far below the threshold.
 const HYSTERESIS: f64 = 0.02;
 
@@ -93,13 +97,28 @@ impl Watch {
         self.counters = status.counters;
     }
 
+    /// A client in TLS uses an export.
+    pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) {
+        let by = if identity.by_key { "pre-shared key" } else { "certificate" };
+        let names: Vec<String> = identity.names.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
+        let who = if names.is_empty() { "without a name".to_owned() } else { names.join(", ") };
+        let message = format!("client {who} ({by}) from {} uses export {:?}", peer_name(&peer), export.name);
+        let about = format!("{who} {}", export.name);
+        let cause = "client connected";
+        self.causes.happened(now_ns, &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" });
+    }
+
     /// A connection has ended.
     pub fn closed(&mut self, now_ns: u64, reason: &CloseReason, peer: Peer) {
         let advice = match reason {
             CloseReason::Protocol(_) => {
                 "Look at the client: it may be no NBD client, or name an export that is not there"
             }
+            CloseReason::Tls(_) => {
+                "Look at the client's certificate or key, its clock, and its view of the server's; [tls] says what is let in"
+            }
             CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
+            CloseReason::Frontend(_) => "Look at the process that used this export",
             CloseReason::Evicted => "Raise server.max_connections, or end clients that ask for nothing",
             CloseReason::Socket(_) => "Look at the network between, and at the limits of this process (ulimit -n)",
             CloseReason::Client | CloseReason::ExportRemoved | CloseReason::Stopped => {
@@ -347,10 +366,13 @@ impl Watch {
 }
 
 /// Which way of ending it was, for telling causes apart.
-fn cause_of(reason: &CloseReason) -> &'static str {
+fn cause_of(reason: &CloseReason) -> &str {
     match reason {
         CloseReason::Protocol(_) => "protocol",
         CloseReason::Socket(_) => "socket",
+        // Reasons are few; what a client claims beside them is not.
+        CloseReason::Tls(TlsFailure::Handshake { why, .. } | TlsFailure::Broken(why)) => why,
+        CloseReason::Frontend(_) => "front end",
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",

@@ -34,7 +34,7 @@ impl Report<'_> {
     pub fn print(&self, lines: &mut [Line], format: Format) -> Result<()> {
         match format {
             Format::Json => output::json(self.value(lines)),
-            Format::Table => output::line(&self.text(lines)),
+            Format::Table => output::text(&self.text(lines)),
         }
     }
 

@@ -16,6 +16,8 @@ pub enum Severity {
     Error,
     /// Somebody should look.
     Warning,
+    /// Somebody may want to know.
+    Notice,
 }
 
 struct Known {
@@ -97,6 +99,7 @@ impl Causes {
         match severity {
             Severity::Error => error!(cause, about, more, advice, "{message}"),
             Severity::Warning => warn!(cause, about, more, advice, "{message}"),
+            Severity::Notice => info!(cause, about, more, "{message}"),
         }
         true
     }

@@ -138,9 +138,7 @@ pub fn report_table(report: &Report) -> String {
     }
     lines.extend(report.conditions.iter().map(|condition| format!("  {condition}")));
     for table in &report.tables {
-        let head: Vec<&str> = table.head.iter().map(String::as_str).collect();
-        lines.push(format!("\n{}", table.title));
-        lines.push(output::table(&head, table.left, &table.rows));
+        lines.push(format!("\n{}", output::titled(table)));
     }
     if !report.notes.is_empty() {
         lines.push(String::new());

@@ -249,11 +249,11 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
                 "left_out": bad.iter().map(left_out).collect::<Vec<_>>(),
             }))
         }
-        (Format::Table, [one]) if !is_fleet => output::line(&text::whole(&one.name, &one.read, &one.report)),
+        (Format::Table, [one]) if !is_fleet => output::text(&text::whole(&one.name, &one.read, &one.report)),
         (Format::Table, list) => {
             let rows: Vec<(&str, &Report)> =
                 list.iter().map(|analysed| (analysed.name.as_str(), &analysed.report)).collect();
-            output::line(&text::fleet(&rows))
+            output::text(&text::fleet(&rows))
         }
     }
 }

@@ -154,15 +154,15 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .zip(&own_costs)
                 .map(|(result, own_cost)| job_table(&name, result, *own_cost, &reporting))
                 .collect();
-            output::line(&tables.join("\n\n"))?;
+            output::text(&tables.join("\n\n"))?;
             if !not_started.is_empty() {
-                output::line(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
+                output::text(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
             }
             if let Some(table) = counters.as_ref().and_then(counters_table) {
-                output::line(&table)?;
+                output::text(&table)?;
             }
             if let Some(table) = wear.as_ref().and_then(Wear::table) {
-                output::line(&format!("\n{table}"))?;
+                output::text(&format!("\n{table}"))?;
             }
             Ok(())
         }
@@ -222,7 +222,7 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             "is_whole": summary.is_whole(),
             "has_footer": summary.footer.is_some(),
         })),
-        Format::Table => output::line(&format!(
+        Format::Table => output::text(&format!(
             "{} records of {} segments written to {}; {} were dropped by the run, {} bytes at the end and {} in the middle \
              could not be used",
             summary.records,
@@ -255,7 +255,7 @@ fn show_list(format: Format) -> Result<()> {
         }
         Format::Table => {
             let rows: Vec<Vec<String>> = names.into_iter().map(|(name, what)| vec![name, what.to_owned()]).collect();
-            output::line(&output::table(&["name", "what it shows"], 2, &rows))
+            output::text(&output::table(&["name", "what it shows"], 2, &rows))
         }
     }
 }
@@ -273,7 +273,7 @@ fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
             "notes": report.notes,
             "result": report.json,
         }))?,
-        Format::Table => output::line(&report_table(report))?,
+        Format::Table => output::text(&report_table(report))?,
     }
     if report.failures == 0 {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::finding::finding;
 use crate::measure::{Session, SessionOptions, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
-use forebay_bench::spec::{self, CheckError, Conditioning, Outcome, Spec};
+use forebay_bench::spec::{self, CheckError, Conditioning, Outcome, Part, Spec};
 use serde_json::json;
 
 /// Intervals of the shortest run: clustering of stalls is seen between intervals, not within.
@@ -22,7 +22,7 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
         let names = Spec::builtin();
         return match format {
             Format::Json => output::json(json!({ "sheets": names })),
-            Format::Table => output::line(&names.join("\n")),
+            Format::Table => output::text(&names.join("\n")),
         };
     }
     let name = options.spec.as_deref().context("SPEC is missing")?;
@@ -73,11 +73,20 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
     };
     match format {
         Format::Json => output::json(serde_json::to_value(&report)?)?,
-        Format::Table => output::line(&spec::table(&report))?,
+        Format::Table => output::text(&report_text(&report))?,
     }
     session.close()?;
     match report.outcome {
         Outcome::Fail => Err(finding(format!("{target} breaks a promise of {name}"))),
         Outcome::Pass | Outcome::NotShown => Ok(()),
     }
+}
+
+/// A report for people.
+fn report_text(report: &spec::CheckReport) -> String {
+    let parts = spec::parts(report).into_iter().map(|part| match part {
+        Part::Text(text) => text,
+        Part::Table(table) => output::titled(&table),
+    });
+    parts.collect::<Vec<_>>().join("\n\n")
 }

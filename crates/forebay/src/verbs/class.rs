@@ -61,12 +61,12 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
             ]
         })
         .collect();
-    output::line(&output::table(&["CLASS", "PLACE", "MATCH", "SHARE", "PRIORITY"], 3, &rows))?;
+    output::text(&output::table(&["CLASS", "PLACE", "MATCH", "SHARE", "PRIORITY"], 3, &rows))?;
     for note in list("notes") {
-        output::line(&format!("note: line {}: {}", note["line"], text(&note, "text")))?;
+        output::text(&format!("note: line {}: {}", note["line"], text(&note, "text")))?;
     }
     for pending in list("pending") {
-        output::line(&format!(
+        output::text(&format!(
             "note: class {}: {} cannot be known now and matches nothing: see `forebay evidence`",
             text(&pending, "class"),
             text(&pending, "predicate")

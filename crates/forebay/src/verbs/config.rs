@@ -34,11 +34,11 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 })),
                 Format::Table => {
                     for (class, predicate) in pending {
-                        output::line(&format!(
+                        output::text(&format!(
                             "note: class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing"
                         ))?;
                     }
-                    output::line(&format!(
+                    output::text(&format!(
                         "{}: good; pool {:?}, {} disks, {} exports, control socket {}",
                         file.display(),
                         config.pool.name,

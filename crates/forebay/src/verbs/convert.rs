@@ -161,17 +161,17 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
             "refused": faults_json(&refused),
         })),
         Format::Table => {
-            super::analyze::faults(&read.faults).iter().try_for_each(|line| output::line(line))?;
+            super::analyze::faults(&read.faults).iter().try_for_each(|line| output::text(line))?;
             if refused.count > 0 {
-                output::line(&format!(
+                output::text(&format!(
                     "{} requests have values that the format cannot hold, and were left out; the first:",
                     refused.count
                 ))?;
                 for fault in &refused.first {
-                    output::line(&format!("  request {}: {}", fault.place, fault.what))?;
+                    output::text(&format!("  request {}: {}", fault.place, fault.what))?;
                 }
             }
-            output::line(&format!("{} requests written to {}", written - refused.count.min(written), about()))
+            output::text(&format!("{} requests written to {}", written - refused.count.min(written), about()))
         }
     }
 }

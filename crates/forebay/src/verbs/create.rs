@@ -51,7 +51,7 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             "pool": { "name": superblock.name, "id": id, "band_bytes": superblock.band_bytes },
             "disks": config.disk.iter().map(|disk| json!({ "name": disk.name, "size_bytes": disk.size.0 })).collect::<Vec<_>>(),
         })),
-        Format::Table => output::line(&format!(
+        Format::Table => output::text(&format!(
             "created pool {:?} ({id}): {} devices, bands of {}, {} disks; serve it with `forebay serve {}`",
             superblock.name,
             superblock.members.len(),

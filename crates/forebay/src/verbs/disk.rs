@@ -59,5 +59,5 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
             vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max")]
         })
         .collect();
-    output::line(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST"], 1, &rows))
+    output::text(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST"], 1, &rows))
 }

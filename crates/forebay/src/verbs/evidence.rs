@@ -61,7 +61,7 @@ pub fn run(file: &Path, action: EvidenceAction, format: Format) -> Result<()> {
     let answer = ask(&config, file, &question)?;
     match format {
         Format::Json => output::json(answer),
-        Format::Table => output::line(&table(&answer)),
+        Format::Table => output::text(&table(&answer)),
     }
 }
 

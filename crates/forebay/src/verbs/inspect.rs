@@ -33,7 +33,7 @@ pub fn run(path: &str, format: Format) -> Result<()> {
     let looked = look(&mut devices, &signatures);
     match format {
         Format::Json => output::json(looked.value)?,
-        Format::Table => output::line(&looked.text.join("\n"))?,
+        Format::Table => output::text(&looked.text.join("\n"))?,
     }
     if looked.damage.is_empty() {
         Ok(())

@@ -32,9 +32,9 @@ pub fn list(format: Format) -> Result<()> {
                 pairs.into_iter().map(|(name, about)| vec![name.to_owned(), about]).collect()
             };
             let drives = preset::NAMES.iter().map(|&(name, about)| (name, about.to_owned())).collect();
-            output::line(&output::table(&["drive", "what it is"], 2, &rows(drives)))?;
-            output::line(&output::table(&["host", "what it is"], 2, &rows(hosts)))?;
-            output::line("model:DRIVE[?size=SIZE&fill=PERCENT&host=HOST], emulated:DRIVE?size=SIZE[&store=/path]")
+            output::text(&output::table(&["drive", "what it is"], 2, &rows(drives)))?;
+            output::text(&output::table(&["host", "what it is"], 2, &rows(hosts)))?;
+            output::text("model:DRIVE[?size=SIZE&fill=PERCENT&host=HOST], emulated:DRIVE?size=SIZE[&store=/path]")
         }
     }
 }
@@ -145,7 +145,7 @@ fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format
     let found = use_cases::run(plan, |what| eprintln!("forebay: {what}"))?;
     match format {
         Format::Json => output::json(use_cases::json(&found)),
-        Format::Table => output::line(&use_cases::text(&found)),
+        Format::Table => output::text(&use_cases::text(&found)),
     }
 }
 
@@ -164,7 +164,7 @@ fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<(
     let found = write_amplification::run(&plan, |what| eprintln!("forebay: {what}"))?;
     match format {
         Format::Json => output::json(write_amplification::json(&found)),
-        Format::Table => output::line(&write_amplification::text(&found)),
+        Format::Table => output::text(&write_amplification::text(&found)),
     }
 }
 
@@ -177,34 +177,43 @@ fn scores(rows: &[Row]) -> [(&'static str, (usize, usize)); 3] {
 
 fn show(rows: &[Row], ran: &[(Experiment, bool, Found)]) -> Result<()> {
     for (experiment, _, found) in ran.iter().filter(|(_, named, _)| *named) {
-        output::line(&format!("{}: {}", experiment.name(), experiment.about()))?;
+        output::text(&format!("{}: {}", experiment.name(), experiment.about()))?;
         for data in &found.data {
             let columns: Vec<&str> = data.columns.iter().map(String::as_str).collect();
             let cells: Vec<Vec<String>> = data.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
             let left = data.rows.first().map_or(0, |row| row.iter().take_while(|cell| is_text(cell)).count());
-            output::line(&format!("\n{}", data.title))?;
-            output::line(&output::table(&columns, left, &cells))?;
+            output::text(&format!("\n{}", data.title))?;
+            output::text(&output::table(&columns, left, &cells))?;
         }
-        output::line("")?;
+        output::text("")?;
     }
-    output::line(&output::table(
-        &["drive", "test", "host", "rows", "figure", "published", "modelled", "error", "within"],
-        5,
-        &rows.iter().map(line).collect::<Vec<_>>(),
-    ))?;
+    let lines: Vec<Vec<String>> = rows.iter().map(line).collect();
+    let table = output::table(&["figure", "published", "modelled", "error", "within"], 1, &lines);
+    let mut lines = table.lines();
+    let mut text: Vec<String> = lines.next().into_iter().map(str::to_owned).collect();
+    let mut test = String::new();
+    for (row, line) in rows.iter().zip(lines) {
+        let now = format!("\n{}, {}, host {} ({})", row.drive, row.test, row.host, used(row.used));
+        if now != test {
+            text.push(now.clone());
+            test = now;
+        }
+        text.push(line.to_owned());
+    }
+    output::text(&text.join("\n"))?;
     for (name, (within, judged)) in scores(rows) {
         if judged > 0 {
-            output::line(&format!("{name}: {within} of {judged} figures within their limits"))?;
+            output::text(&format!("{name}: {within} of {judged} figures within their limits"))?;
         }
     }
-    output::line(
+    output::text(
         "fit: parameters were fitted to the row; held out: never looked at by the fit; calibrated: the host's profile was \
          fitted to the row, the drive was not",
     )?;
     let unseen: Vec<&str> =
         ran.iter().filter(|(_, named, _)| !named).map(|(experiment, _, _)| experiment.name()).collect();
     if !unseen.is_empty() {
-        output::line(&format!("curves and surfaces behind the figures: forebay conformance {}", unseen.join(" | ")))?;
+        output::text(&format!("curves and surfaces behind the figures: forebay conformance {}", unseen.join(" | ")))?;
     }
     Ok(())
 }
@@ -235,10 +244,6 @@ fn data_json(data: &Data) -> serde_json::Value {
 fn line(row: &Row) -> Vec<String> {
     let digits = |value: f64| if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") };
     vec![
-        row.drive.clone(),
-        row.test.clone(),
-        row.host.clone(),
-        used(row.used).to_owned(),
         format!("{:?}", row.measure),
         format!("{}{}", relation(row.relation), digits(row.published)),
         row.modelled.map_or_else(|| "too few".to_owned(), digits),

@@ -154,14 +154,14 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
         })),
         Format::Table => {
             for result in &results {
-                output::line(&job_table(session.name(), result, None, &reporting))?;
+                output::text(&job_table(session.name(), result, None, &reporting))?;
             }
-            output::line(&replay_table(&known, drift))?;
+            output::text(&replay_table(&known, drift))?;
             if let Some(table) = counters.as_ref().and_then(counters_table) {
-                output::line(&table)?;
+                output::text(&table)?;
             }
             if let Some(table) = wear.as_ref().and_then(Wear::table) {
-                output::line(&format!("\n{table}"))?;
+                output::text(&format!("\n{table}"))?;
             }
             Ok(())
         }

@@ -123,17 +123,17 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
         }))?,
         Format::Table => {
             for (what, count) in &counts {
-                output::line(&format!("{count:>12}  {what}"))?;
+                output::text(&format!("{count:>12}  {what}"))?;
             }
             let missing = coverage.missing();
             if !missing.is_empty() {
-                output::line(&format!(
+                output::text(&format!(
                     "never met, of {} marks and faults: {}",
                     MARKS.len() + FaultKind::ALL.len(),
                     missing.join(", ")
                 ))?;
             }
-            output::line(&format!(
+            output::text(&format!(
                 "{} lives from number {}, {} power cuts, {} recoveries in {:.1} s: {}",
                 found.lives,
                 options.from,
@@ -160,7 +160,7 @@ fn replay(seed: u64, format: Format) -> Result<()> {
         let met: Vec<String> = lived.coverage.iter().map(|(what, count)| format!("{count} {what}")).collect();
         return match format {
             Format::Json => output::json(json!({ "seed": seed, "failure": Value::Null, "met": met })),
-            Format::Table => output::line(&format!("seed {seed}: every promise was kept; {}", met.join(", "))),
+            Format::Table => output::text(&format!("seed {seed}: every promise was kept; {}", met.join(", "))),
         };
     };
     let whole = scenario.steps();
@@ -177,13 +177,13 @@ fn replay(seed: u64, format: Format) -> Result<()> {
             "log": tail,
         }))?,
         Format::Table => {
-            output::line(&format!("shrunk from {whole} steps to {}", small.steps()))?;
-            output::line(&format!("{:?}", small.shape))?;
+            output::text(&format!("shrunk from {whole} steps to {}", small.steps()))?;
+            output::text(&format!("{:?}", small.shape))?;
             for round in &small.rounds {
-                output::line(&format!("{round:?}"))?;
+                output::text(&format!("{round:?}"))?;
             }
             for line in tail {
-                output::line(line)?;
+                output::text(line)?;
             }
         }
     }

@@ -125,7 +125,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "fast": options.fast,
             "capacity": options.capacity,
         })),
-        Format::Table => output::line(&text(options, &sizes, &report, &offers, knee)),
+        Format::Table => output::text(&text(options, &sizes, &report, &offers, knee)),
     }?;
     match (&options.config, knee) {
         (Some(path), Some(knee)) => write_config(path, &how, &sizes, &report, knee),

@@ -17,7 +17,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     let status = ask(&config, file, &Question::Status)?;
     match format {
         Format::Json => output::json(status),
-        Format::Table => output::line(&render(&status)),
+        Format::Table => output::text(&render(&status)),
     }
 }
 

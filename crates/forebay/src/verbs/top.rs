@@ -27,15 +27,14 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
     while left != Some(0) {
         let status = ask(&config, file, &Question::Status)?;
         if clear {
-            // ECMA-48: erase the display, cursor to the first line.
-            output::line("\x1b[2J\x1b[H")?;
+            output::clear()?;
         }
         match format {
             Format::Json => output::json(status)?,
             Format::Table => {
                 let rates = [rates::head(&before, &status)].into_iter().chain(rates::tables(&before, &status));
                 let all: Vec<String> = [render(&status)].into_iter().chain(rates).collect();
-                output::line(&all.join("\n\n"))?;
+                output::text(&all.join("\n\n"))?;
                 before = status;
             }
         }

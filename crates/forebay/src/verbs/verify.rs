@@ -53,9 +53,9 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
         }))?,
         Format::Table => {
             for found in &shown {
-                output::line(&format!("{}: {}", found.place, found.what))?;
+                output::text(&format!("{}: {}", found.place, found.what))?;
             }
-            output::line(&format!(
+            output::text(&format!(
                 "{} map leaves, {} data blocks, {} band summaries and {} journal records checked in {seconds:.1} s: {}",
                 summary.leaves,
                 summary.blocks,

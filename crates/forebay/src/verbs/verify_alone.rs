@@ -51,12 +51,12 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
         }))?,
         Format::Table => {
             for found in &shown {
-                output::line(&format!("{}: {}", found.place, found.what))?;
+                output::text(&format!("{}: {}", found.place, found.what))?;
             }
             for line in report.disks.iter().flat_map(pool::disk_lines) {
-                output::line(&line)?;
+                output::text(&line)?;
             }
-            output::line(&format!(
+            output::text(&format!(
                 "checkpoint {} of epoch {}: {} band summaries and {blocks} data blocks checked in {seconds:.1} s: {}",
                 report.checkpoint,
                 report.epoch,

@@ -13,6 +13,8 @@ pub fn forebay(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay"))
         .args(arguments)
         .env("NO_COLOR", "1")
+        // So that sentences stand in one line; what fits where is the test `width`'s.
+        .env("COLUMNS", "400")
         .stdin(Stdio::null())
         .output()
         .unwrap()

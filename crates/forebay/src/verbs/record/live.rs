@@ -193,8 +193,7 @@ impl View {
 
     fn table(&self, seconds: f64, dropped: u64) -> Result<()> {
         if std::io::stdout().is_terminal() {
-            // ECMA-48: erase the display, cursor to the first line.
-            output::line("\x1b[2J\x1b[H")?;
+            output::clear()?;
         }
         let mut rows = Vec::new();
         for (name, totals) in self.names.iter().zip(&self.volumes) {
@@ -214,7 +213,7 @@ impl View {
             }
         }
         let head = ["device", "operation", "requests/s", "bytes/s", "mean", "depth", "p50", "p99", "longest"];
-        output::line(&output::table(&head, 2, &rows))?;
+        output::text(&output::table(&head, 2, &rows))?;
         let rate = |bytes: u64| output::size((bytes as f64 / seconds) as u64);
         let p99 = |class: &Class<'_>, op| class.p99_ns(op).map_or_else(|| "-".to_owned(), output::time);
         let classes = self.classes();
@@ -235,9 +234,9 @@ impl View {
                 ]
             })
             .collect();
-        output::line("")?;
+        output::text("")?;
         let head = ["class", "requests/s", "written/s", "alpha", "read/s", "depth", "read p99", "write p99"];
-        output::line(&output::table(&head, 1, &rows))?;
+        output::text(&output::table(&head, 1, &rows))?;
         let mut processes: Vec<_> = self.processes.iter().collect();
         processes.sort_by(|(a, x), (b, y)| y.bytes.cmp(&x.bytes).then_with(|| a.cmp(b)));
         let rows: Vec<Vec<String>> = processes
@@ -252,9 +251,9 @@ impl View {
                 ]
             })
             .collect();
-        output::line("")?;
-        output::line(&output::table(&["process", "requests/s", "bytes/s", "depth"], 1, &rows))?;
-        output::line(&format!("\ndropped: {dropped}"))
+        output::text("")?;
+        output::text(&output::table(&["process", "requests/s", "bytes/s", "depth"], 1, &rows))?;
+        output::text(&format!("\ndropped: {dropped}"))
     }
 
     fn json(&self, seconds: f64, dropped: u64) -> Result<()> {

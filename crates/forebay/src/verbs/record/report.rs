@@ -52,7 +52,7 @@ fn table(summary: &Summary) -> Result<()> {
     for volume in &summary.volumes {
         let seconds = summary.elapsed.as_secs_f64();
         let requests = volume.totals.requests();
-        output::line(&format!(
+        output::text(&format!(
             "{}: {requests} requests in {seconds:.1} s, mean depth {:.2}",
             volume.target.name,
             volume.totals.mean_depth()
@@ -62,12 +62,12 @@ fn table(summary: &Summary) -> Result<()> {
         }
         let head =
             ["operation", "requests", "bytes", "mean", "failed", "queued p50", "p50", "p90", "p99", "p99.9", "longest"];
-        output::line(&output::table(
+        output::text(&output::table(
             &head,
             1,
             &volume.totals.ops().map(|(op, sums)| row(op, sums)).collect::<Vec<_>>(),
         ))?;
-        output::line(&format!("depth at issue: {}", depths(&volume.totals)))?;
+        output::text(&format!("depth at issue: {}", depths(&volume.totals)))?;
         if summary.is_unfiltered {
             let differ: Vec<String> = beside(volume)
                 .iter()
@@ -75,9 +75,9 @@ fn table(summary: &Summary) -> Result<()> {
                 .map(|beside| format!("{} {} recorded, {} by the kernel", beside.what, beside.recorded, beside.kernel))
                 .collect();
             if differ.is_empty() {
-                output::line("agrees with /proc/diskstats in requests and sectors")?;
+                output::text("agrees with /proc/diskstats in requests and sectors")?;
             } else {
-                output::line(&format!(
+                output::text(&format!(
                     "differs from /proc/diskstats (requests in flight at begin and end do): {}",
                     differ.join("; ")
                 ))?;
@@ -85,7 +85,7 @@ fn table(summary: &Summary) -> Result<()> {
         }
     }
     let counts = &summary.counts;
-    output::line(&format!(
+    output::text(&format!(
         "dropped: {} requests, {} completions; missed by busy probes: {}; completions lost: {}; requeues: {}",
         summary.dropped_requests,
         summary.dropped_completions,
@@ -94,18 +94,18 @@ fn table(summary: &Summary) -> Result<()> {
         counts.requeues
     ))?;
     if let Some((probe_ns, share)) = cost(summary) {
-        output::line(&format!(
+        output::text(&format!(
             "cost: {probe_ns:.0} ns of probes for each request; {:.1} % of a CPU for this process",
             share * 100.0
         ))?;
     }
     for (mount, state) in &summary.watches {
         if let Some(why) = unnamed(state) {
-            output::line(&format!("names of files on {}: {why}", mount.display()))?;
+            output::text(&format!("names of files on {}: {why}", mount.display()))?;
         }
     }
     for file in &summary.files {
-        output::line(&format!("written: {}", file.display()))?;
+        output::text(&format!("written: {}", file.display()))?;
     }
     Ok(())
 }

@@ -2,9 +2,19 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use forebay_bench::output::table::Table;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+
+mod columns;
+
+pub use columns::table;
+
+/// Columns of characters where nobody tells.
+const WIDTH_DEFAULT: usize = 80;
+/// Narrower is taken for a mistake.
+const WIDTH_MIN: usize = 40;
 
 /// Version of the shape of all JSON output.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -52,28 +62,52 @@ pub fn versioned(value: Value) -> Value {
     Value::Object(object)
 }
 
-/// A table whose columns, but for the first `left` ones, are numbers.
-pub fn table(head: &[&str], left: usize, rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for (column, (cell, width)) in cells.zip(&widths).enumerate() {
-            let pad = " ".repeat(width - cell.chars().count().min(*width));
-            let gap = if column == 0 { "" } else { "  " };
-            if column < left {
-                line.push_str(&format!("{gap}{cell}{pad}"));
-            } else {
-                line.push_str(&format!("{gap}{pad}{cell}"));
+/// A table below its title, where it has one.
+pub fn titled(table: &Table) -> String {
+    let head: Vec<&str> = table.head.iter().map(String::as_str).collect();
+    let title = if table.title.is_empty() { String::new() } else { format!("{}\n", table.title) };
+    format!("{title}{}", self::table(&head, table.left, &table.rows))
+}
+
+/// Writes what is for people: lines that are wider than the terminal go on below, parted at spaces.
+pub fn text(text: &str) -> Result<()> {
+    line(&wrapped(text, width()))
+}
+
+/// Empties the terminal, for what is shown again and again.
+pub fn clear() -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    // ECMA-48: erase the display, cursor to the first line.
+    out.write_all(b"\x1b[2J\x1b[H").and_then(|()| out.flush()).context("cannot write to standard output")
+}
+
+/// Columns of characters that results may take: as many as the terminal has, or as COLUMNS says; else 80.
+pub fn width() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    said.or_else(terminal).filter(|&columns| columns > 0).unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN)
+}
+
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let indent: String = line.chars().take_while(|&c| c == ' ').take(width / 2).chain("  ".chars()).collect();
+        let mut rest = line.to_owned();
+        while rest.chars().count() > width {
+            // The space that parts two lines may stand just behind the first.
+            let end = rest.char_indices().nth(width + 1).map_or(rest.len(), |(end, _)| end);
+            let from = rest.len() - rest.trim_start().len();
+            if from >= end {
+                break;
             }
+            // A word that finds no room in any line stays whole, as a path or an address is copied.
+            let inside = rest[from..end].rfind(' ').or_else(|| rest[end..].find(' ').map(|at| end - from + at));
+            let Some(at) = inside.map(|at| from + at) else { break };
+            lines.push(rest[..at].trim_end().to_owned());
+            rest = format!("{indent}{}", rest[at..].trim_start());
         }
-        line.trim_end().to_owned()
-    };
-    let mut lines = vec![line(&mut head.iter().copied())];
-    lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
+        lines.push(rest);
+    }
     lines.join("\n")
 }
 
@@ -156,9 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_aligned() {
-        let text = table(&["name", "n"], 1, &[vec!["a".into(), "10".into()], vec!["bb".into(), "9".into()]]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines, ["name   n", "a     10", "bb     9"], "{text}");
+    fn long_lines_go_on_below_and_long_words_stay_whole() {
+        assert_eq!(wrapped("short\n\nlines", 40), "short\n\nlines");
+        let text = "  a sentence of some words that is wider than forty columns";
+        assert_eq!(wrapped(text, 40), "  a sentence of some words that is wider\n    than forty columns");
+        let path = format!("written: /{}", "x".repeat(60));
+        assert_eq!(wrapped(&path, 40), format!("written:\n  /{}", "x".repeat(60)));
+        assert_eq!(wrapped(&"y".repeat(60), 40), "y".repeat(60));
+        assert_eq!(wrapped(&format!("{} and more", "z".repeat(50)), 40), format!("{}\n  and more", "z".repeat(50)));
     }
 }

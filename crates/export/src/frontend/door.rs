@@ -1,0 +1,280 @@
+//! A door between the server and a front end on a thread of its own: a ring each way, and a bell each way for who sleeps.
+//!
+//! Neither side waits for the other. Who has put something into a ring rings the other's bell only if the other said that it
+//! goes to sleep. That is the store-then-look of both sides with a full fence between (Dekker): of "I sleep, is there
+//! something?" and "here is something, do you sleep?" at least one sees the other.
+
+use super::{FrontRequest, Frontend, FrontendError};
+use crate::server::Peer;
+use forebay_volume::{Outcome, RequestError};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Requests taken in one turn, so that one door does not keep the others waiting.
+const RECEIVE_MAX: usize = 256;
+/// No new size waits to be told. A size is a multiple of 512.
+const NO_SIZE: u64 = u64::MAX;
+
+/// Rings where one side sleeps.
+#[derive(Debug)]
+struct Bell {
+    fd: OwnedFd,
+    asleep: AtomicBool,
+}
+
+impl Bell {
+    fn new() -> Result<Self, FrontendError> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|source| FrontendError::System { operation: "eventfd", source })?;
+        Ok(Self { fd, asleep: AtomicBool::new(false) })
+    }
+
+    /// Something was put where the owner looks.
+    fn ring_if_asleep(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        // Fails only where the counter is full, and then it is readable.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// The owner is about to sleep; it has to look once more after this.
+    fn sleeps(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        let mut count = [0; 8];
+        // Nothing there: it was not rung.
+        let _ = rustix::io::read(&self.fd, &mut count);
+    }
+}
+
+/// A request's token, and what came of it.
+type End = (u16, Result<Outcome, RequestError>);
+
+/// What the server tells the thread.
+#[derive(Debug)]
+pub enum Event {
+    /// A request has ended.
+    Done(u16, Result<Outcome, RequestError>),
+    /// The export has this size in bytes now.
+    Resized(u64),
+    /// The server stops: requests that come now are refused.
+    Stopping,
+}
+
+/// A request that did not fit: as many as the door takes are in flight.
+#[derive(Debug)]
+pub struct Refused(pub FrontRequest);
+
+#[derive(Debug)]
+struct Shared {
+    server: Bell,
+    front: Bell,
+    /// The server, or the thread, has let go. Beside what the rings tell, so that it is true before the bell rings.
+    server_gone: AtomicBool,
+    front_gone: AtomicBool,
+    /// The size to be told, or [`NO_SIZE`].
+    size_bytes: AtomicU64,
+    stopping: AtomicBool,
+    peer: Mutex<Option<Peer>>,
+}
+
+/// The server's side.
+#[derive(Debug)]
+pub struct Door {
+    requests: Consumer<FrontRequest>,
+    ends: Producer<End>,
+    shared: Arc<Shared>,
+    has_sent: bool,
+    was_asleep: bool,
+}
+
+/// The side of the front end's thread.
+#[derive(Debug)]
+pub struct DoorSide {
+    requests: Producer<FrontRequest>,
+    ends: Consumer<End>,
+    shared: Arc<Shared>,
+    in_flight: usize,
+    in_flight_max: usize,
+}
+
+/// A door for at most so many requests in flight, 1 to 65,535.
+///
+/// # Errors
+/// Where the system gives no descriptors.
+pub fn open_door(in_flight_max: u16) -> Result<(Door, DoorSide), FrontendError> {
+    let in_flight_max = usize::from(in_flight_max.max(1));
+    let shared = Arc::new(Shared {
+        server: Bell::new()?,
+        front: Bell::new()?,
+        server_gone: AtomicBool::new(false),
+        front_gone: AtomicBool::new(false),
+        size_bytes: AtomicU64::new(NO_SIZE),
+        stopping: AtomicBool::new(false),
+        peer: Mutex::new(None),
+    });
+    let (to_server, requests) = RingBuffer::new(in_flight_max);
+    let (to_front, ends) = RingBuffer::new(in_flight_max);
+    let door = Door { requests, ends: to_front, shared: Arc::clone(&shared), has_sent: false, was_asleep: false };
+    Ok((door, DoorSide { requests: to_server, ends, shared, in_flight: 0, in_flight_max }))
+}
+
+impl Frontend for Door {
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        out.push(self.shared.server.fd.as_raw_fd());
+    }
+
+    fn receive(&mut self, requests: &mut Vec<FrontRequest>) -> Result<(), FrontendError> {
+        for _ in 0..RECEIVE_MAX {
+            match self.requests.pop() {
+                Ok(request) => requests.push(request),
+                // What was handed over before the end is looked at once more.
+                Err(_) if self.shared.front_gone.load(Ordering::Acquire) && self.requests.is_empty() => {
+                    return Err(FrontendError::Gone);
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, token: u16, result: Result<Outcome, RequestError>) {
+        self.has_sent = true;
+        // The ring holds as many as may be in flight: full it can only be where the thread broke that promise.
+        let _ = self.ends.push((token, result));
+    }
+
+    fn send(&mut self) -> Result<(), FrontendError> {
+        if std::mem::take(&mut self.has_sent) {
+            self.shared.front.ring_if_asleep();
+        }
+        Ok(())
+    }
+
+    fn may_sleep(&mut self) -> bool {
+        self.was_asleep = true;
+        self.shared.server.sleeps();
+        self.requests.is_empty() && !self.shared.front_gone.load(Ordering::Acquire)
+    }
+
+    fn awake(&mut self) {
+        // Spares a system call in each turn of a busy server.
+        if std::mem::take(&mut self.was_asleep) {
+            self.shared.server.awake();
+        }
+    }
+
+    fn resized(&mut self, size_bytes: u64) {
+        self.shared.size_bytes.store(size_bytes, Ordering::Release);
+        self.shared.front.ring_if_asleep();
+    }
+
+    fn begin_shutdown(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.front.ring_if_asleep();
+    }
+
+    fn peer(&self) -> Option<Peer> {
+        *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.shared.server_gone.store(true, Ordering::Release);
+        self.shared.front.ring();
+    }
+}
+
+impl DoorSide {
+    /// Hands a request over; [`DoorSide::knock`] after the last of several.
+    ///
+    /// # Errors
+    /// Gives it back where as many as the door takes are in flight.
+    pub fn push(&mut self, request: FrontRequest) -> Result<(), Refused> {
+        if self.in_flight >= self.in_flight_max {
+            return Err(Refused(request));
+        }
+        match self.requests.push(request) {
+            Ok(()) => {
+                self.in_flight += 1;
+                Ok(())
+            }
+            Err(PushError::Full(request)) => Err(Refused(request)),
+        }
+    }
+
+    /// Wakes the server, if it sleeps.
+    pub fn knock(&self) {
+        self.shared.server.ring_if_asleep();
+    }
+
+    /// The next thing that the server says.
+    pub fn pop(&mut self) -> Option<Event> {
+        if self.shared.size_bytes.load(Ordering::Relaxed) != NO_SIZE {
+            return Some(Event::Resized(self.shared.size_bytes.swap(NO_SIZE, Ordering::Acquire)));
+        }
+        if self.shared.stopping.load(Ordering::Relaxed) && self.shared.stopping.swap(false, Ordering::Acquire) {
+            return Some(Event::Stopping);
+        }
+        let (token, result) = self.ends.pop().ok()?;
+        self.in_flight -= 1;
+        Some(Event::Done(token, result))
+    }
+
+    /// Whether the server has let go of the front end: nothing more will be answered.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.server_gone.load(Ordering::Acquire) && self.ends.is_empty()
+    }
+
+    /// Requests handed over and not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Readable when something waits in [`DoorSide::pop`], once [`DoorSide::may_sleep`] was asked.
+    #[must_use]
+    pub fn fd(&self) -> i32 {
+        self.shared.front.fd.as_raw_fd()
+    }
+
+    /// Whether nothing waits; if so, what comes from now on is told by the descriptor. Call [`DoorSide::awake`] afterwards.
+    #[must_use]
+    pub fn may_sleep(&self) -> bool {
+        self.shared.front.sleeps();
+        let told =
+            self.shared.size_bytes.load(Ordering::Relaxed) == NO_SIZE && !self.shared.stopping.load(Ordering::Relaxed);
+        told && self.ends.is_empty() && !self.shared.server_gone.load(Ordering::Acquire)
+    }
+
+    /// The sleep has ended, or there was none.
+    pub fn awake(&self) {
+        self.shared.front.awake();
+    }
+
+    /// Says who uses the export now.
+    pub fn set_peer(&self, peer: Option<Peer>) {
+        *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+    }
+}
+
+impl Drop for DoorSide {
+    fn drop(&mut self) {
+        self.shared.front_gone.store(true, Ordering::Release);
+        self.shared.server.ring();
+    }
+}

@@ -1,0 +1,87 @@
+//! TLS between the socket of a connection and its session.
+
+use super::outcome::{CloseReason, Received};
+use crate::nbd::session::Session;
+use crate::tls::{TlsFailure, TlsStream};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+/// Sends per connection and turn, so that one fast reader does not keep the others waiting.
+pub const SENDS_MAX: usize = 8;
+
+/// Receives what is there, at most one call of the socket, and decrypts it into the session.
+pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Result<Received, CloseReason> {
+    let mut more = true;
+    if !tls.holds_received() {
+        let space = tls.space();
+        let wanted = space.len();
+        match rustix::net::recv(socket, space, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) | Err(Errno::CONNRESET | Errno::PIPE) if !tls.is_established() => {
+                return Err(TlsFailure::handshake("the client closed the connection in the middle of it").into());
+            }
+            Ok((_, 0)) => return Err(CloseReason::Client),
+            Ok((_, count)) => {
+                tls.filled(count);
+                more = count == wanted;
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+            Err(Errno::CONNRESET | Errno::PIPE) => return Err(CloseReason::Client),
+            Err(error) => return Err(CloseReason::Socket(error)),
+        }
+    }
+    if !tls.is_established() {
+        match tls.handshake()? {
+            Some(identity) => session.secured(identity),
+            None => return Ok(if more { Received::Bytes } else { Received::Last }),
+        }
+    }
+    // As much as the session offers for the common buffer now: where it expects a long payload that is little, and the rest
+    // goes straight where it belongs once the session has understood the header.
+    let mut room = session.receive_into().1.len();
+    loop {
+        let (payload, staging) = session.receive_into();
+        let (is_payload, staging_bytes) = (!payload.is_empty(), staging.len());
+        let into = if is_payload { payload } else { &mut staging[..room.min(staging_bytes)] };
+        if into.is_empty() {
+            return Ok(Received::Bytes);
+        }
+        match tls.read(into)? {
+            Some(count) => {
+                room -= if is_payload { 0 } else { count };
+                session.received(count);
+            }
+            None => return Ok(if more { Received::Bytes } else { Received::Last }),
+        }
+    }
+}
+
+/// Encrypts and sends what waits. Returns whether the socket took no more, or may take more at the next turn.
+pub fn send(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Result<bool, CloseReason> {
+    for _ in 0..SENDS_MAX {
+        if tls.is_established() {
+            let taken = tls.write(session.outgoing())?;
+            session.sent(taken);
+        }
+        if tls.outbound().is_empty() {
+            return Ok(false);
+        }
+        match rustix::net::send(socket, tls.outbound(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => tls.sent(count),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(true),
+            Err(Errno::CONNRESET | Errno::PIPE) => return Err(CloseReason::Client),
+            Err(error) => return Err(CloseReason::Socket(error)),
+        }
+    }
+    Ok(!tls.outbound().is_empty() || !session.outgoing().is_empty())
+}
+
+/// Says that nothing more comes, and why where that is a failure; not waiting for anything.
+pub fn say_goodbye(tls: &mut TlsStream, socket: &OwnedFd) {
+    tls.close();
+    if !tls.outbound().is_empty() {
+        // A client that does not take it learns of the end when the connection is gone.
+        let _ = rustix::net::send(socket, tls.outbound(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}

@@ -1,0 +1,57 @@
+//! Whom a client has proved to be, once its handshake is over.
+
+use crate::access::Identity;
+use openssl::ex_data::Index;
+use openssl::nid::Nid;
+use openssl::ssl::{Ssl, SslRef, SslVersion};
+use openssl::x509::X509Ref;
+
+/// Names taken of one certificate.
+const NAMES_MAX: usize = 64;
+
+/// What a client said of its pre-shared key, beside the TLS session.
+#[derive(Clone, Debug, Default)]
+pub struct Offered {
+    /// The identity it named last, as far as it is text.
+    pub identity: String,
+    /// Whether there is a key of that identity.
+    pub known: bool,
+}
+
+/// The identity; `None` where it proved none.
+///
+/// A pre-shared key counts only where the session was made from it: a client may name an identity whose key it lacks, and
+/// then go on with a certificate. Sessions are neither cached nor resumed by tickets here, so one that is "reused" comes
+/// from a pre-shared key.
+pub fn proven(ssl: &SslRef, index: Index<Ssl, Offered>) -> Option<Identity> {
+    if ssl.version2() != Some(SslVersion::TLS1_3) {
+        return None;
+    }
+    if ssl.session_reused() {
+        let offered = ssl.ex_data(index).filter(|offered| offered.known)?;
+        return Some(Identity { names: vec![offered.identity.clone()], by_key: true });
+    }
+    let certificate = ssl.peer_certificate()?;
+    Some(Identity { names: names_of(&certificate), by_key: false })
+}
+
+/// The names of a certificate that was verified.
+fn names_of(certificate: &X509Ref) -> Vec<String> {
+    let common = certificate.subject_name().entries_by_nid(Nid::COMMONNAME).filter_map(|entry| {
+        let bytes = entry.data().as_slice();
+        // OpenSSL's text would end at a NUL: "alice\0.example" is not alice.
+        if bytes.contains(&0) { None } else { std::str::from_utf8(bytes).ok().map(str::to_owned) }
+    });
+    let mut names: Vec<String> = common.take(NAMES_MAX).collect();
+    for alternative in certificate.subject_alt_names().iter().flatten() {
+        let name = [alternative.dnsname(), alternative.email(), alternative.uri()].into_iter().flatten().next();
+        if let Some(name) = name
+            && names.len() < NAMES_MAX
+            && !names.iter().any(|known| known == name)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.retain(|name| !name.is_empty() && !name.contains(char::is_control));
+    names
+}

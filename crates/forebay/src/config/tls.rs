@@ -1,0 +1,56 @@
+//! `[tls]`: the files that TLS needs.
+
+use anyhow::{Result, ensure};
+use forebay_export::TlsFiles;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// `[tls]`: TLS 1.3 for exports, by certificates of both sides, by pre-shared keys, or by either.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The server's certificate, with those that lead to its authority; PEM.
+    pub certificate: Option<PathBuf>,
+    /// The private key of `certificate`; PEM.
+    pub key: Option<PathBuf>,
+    /// Authorities (PEM) whose certificates clients must show; needed beside `certificate`.
+    pub client_ca: Option<PathBuf>,
+    /// Pre-shared keys of clients: lines of identity:key, as psktool writes them.
+    pub psk_file: Option<PathBuf>,
+}
+
+impl Tls {
+    /// The files, as the server takes them.
+    pub fn files(&self) -> TlsFiles {
+        TlsFiles {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            client_ca: self.client_ca.clone(),
+            psk_file: self.psk_file.clone(),
+        }
+    }
+
+    /// Files with secrets, and their keys in the configuration.
+    pub fn secrets(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let key = self.key.iter().map(|path| ("tls.key", path));
+        key.chain(self.psk_file.iter().map(|path| ("tls.psk_file", path)))
+    }
+
+    /// Checks that the files make sense together.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check(&self) -> Result<()> {
+        let parts = [&self.certificate, &self.key, &self.client_ca];
+        let count = parts.iter().filter(|path| path.is_some()).count();
+        ensure!(
+            count == 3 || count == 0 && self.psk_file.is_some(),
+            "[tls] needs `certificate`, `key` and `client_ca` together, or `psk_file`, or all four: a client must prove who it is"
+        );
+        for path in parts.into_iter().chain([&self.psk_file]).flatten() {
+            ensure!(path.is_absolute(), "in [tls] {} is not an absolute path", path.display());
+        }
+        Ok(())
+    }
+}
