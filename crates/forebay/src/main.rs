@@ -13,6 +13,7 @@ mod evidence;
 mod finding;
 mod log;
 mod measure;
+mod metrics;
 mod output;
 mod pool;
 mod traces;

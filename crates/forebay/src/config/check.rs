@@ -48,6 +48,13 @@ impl Config {
                 "server.max_connections is {connections}; it goes from 1 to 16384"
             );
         }
+        if let Some(address) = self.metrics.listen.map(|listen| listen.0) {
+            ensure!(
+                address.ip().is_loopback() || self.metrics.allow_remote,
+                "metrics.listen {address} can be reached by others, and it has neither authentication nor encryption: use 127.0.0.1, \
+                 or set metrics.allow_remote = true if that is meant"
+            );
+        }
         Ok(())
     }
 

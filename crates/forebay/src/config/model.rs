@@ -2,7 +2,7 @@
 
 use super::tls::Tls;
 use super::ublk::{Ublk, UblkForms};
-use super::values::{Grouping, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
+use super::values::{Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
@@ -45,6 +45,9 @@ pub struct Config {
     /// What the server logs, and from when on.
     #[serde(default)]
     pub log: Log,
+    /// Metrics over HTTP.
+    #[serde(default)]
+    pub metrics: Metrics,
     /// TLS for exports.
     pub tls: Option<Tls>,
 }
@@ -255,6 +258,18 @@ pub struct Server {
     pub socket_mode: Option<SocketMode>,
     /// Group of all Unix sockets, by name or number.
     pub socket_group: Option<String>,
+}
+
+/// `[metrics]`: metrics for Prometheus, a live page and a health check over HTTP, to read only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// Where to listen, such as `127.0.0.1:9650`; nowhere by default.
+    #[schemars(with = "Option<String>")]
+    pub listen: Option<HttpAddress>,
+    /// Lets it listen beyond loopback. It has neither authentication nor encryption.
+    #[serde(default)]
+    pub allow_remote: bool,
 }
 
 /// `[log]`

@@ -5,6 +5,7 @@ use forebay_device::Target;
 use forebay_placement::grouping::Kind as GroupingKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::net::SocketAddr;
 
 /// A size in bytes, written as a number or as `64MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,18 @@ impl<'de> Deserialize<'de> for SocketMode {
         let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
         let mode = u32::from_str_radix(&text, 8).ok().filter(|&mode| mode <= 0o777);
         mode.map(Self).ok_or_else(|| serde::de::Error::custom(wrong))
+    }
+}
+
+/// An address and port to answer HTTP at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpAddress(pub SocketAddr);
+
+impl<'de> Deserialize<'de> for HttpAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = "metrics are served at an address and a port, such as \"127.0.0.1:9650\" or \"[::1]:9650\"";
+        let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        text.parse().map(Self).map_err(|_| serde::de::Error::custom(wrong))
     }
 }
 

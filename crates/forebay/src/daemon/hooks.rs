@@ -3,8 +3,10 @@
 use super::answer::Answerer;
 use super::clients::Clients;
 use super::reload::Reloader;
+use super::snapshot::snapshot;
 use super::ublk::BlockDevices;
 use super::watch::Watch;
+use crate::metrics::Publisher;
 use crate::pool::{PoolBackend, now_ns};
 use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{Export, Hooks, Identity, ServerControl};
@@ -29,6 +31,8 @@ pub struct Daemon {
     pub block_devices: BlockDevices,
     /// What notices things for the log.
     pub watch: Watch,
+    /// What takes a status to the metrics, where these are served.
+    pub publisher: Option<Publisher>,
 }
 
 impl Hooks<PoolBackend> for Daemon {
@@ -44,6 +48,7 @@ impl Hooks<PoolBackend> for Daemon {
             // The byte itself says nothing, and another one may come.
             if self.signals.read(&mut bytes).is_ok() {
                 info!("stopping: no new connections, then a last flush and a clean checkpoint");
+                self.publisher.iter().for_each(Publisher::stopping);
                 server.stop();
             }
             return;
@@ -71,6 +76,9 @@ impl Hooks<PoolBackend> for Daemon {
         // Who would read that has gone; the server has not.
         let _ = self.block_devices.tick();
         self.watch.tick(now_ns, backend, server.stats());
+        if let Some(publisher) = &mut self.publisher {
+            publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));
+        }
     }
 
     fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {

@@ -105,15 +105,16 @@ impl Reloader {
         let done = if outcome.done.is_empty() { "nothing has changed".to_owned() } else { outcome.done.join("; ") };
         info!(cause = "reload", "reloaded {}: {done}", self.file.display());
         // What needs a restart is said again at the next reload.
-        let (pool, fast, capacity, memory) = (
+        let (pool, fast, capacity, memory, metrics) = (
             self.config.pool.clone(),
             self.config.fast.clone(),
             self.config.capacity.clone(),
             self.config.memory.clone(),
+            self.config.metrics.clone(),
         );
         let server =
             Server { poll: new.server.poll, max_connections: new.server.max_connections, ..self.config.server.clone() };
-        self.config = Config { pool, fast, capacity, memory, server, ..new };
+        self.config = Config { pool, fast, capacity, memory, server, metrics, ..new };
     }
 
     fn classes(&self, new: &Config, backend: &mut PoolBackend, outcome: &mut Outcome) {
@@ -287,6 +288,7 @@ impl Reloader {
             ("server.socket_mode", old.server.socket_mode != new.server.socket_mode),
             ("server.socket_group", old.server.socket_group != new.server.socket_group),
             ("server.allow_remote", old.server.allow_remote != new.server.allow_remote),
+            ("[metrics]", old.metrics != new.metrics),
         ];
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
     }

@@ -13,6 +13,7 @@ use super::watch::Watch;
 use crate::config::Config;
 use crate::control::{control_path, is_own_folder};
 use crate::evidence::{Evidence, unknown};
+use crate::metrics;
 use crate::output;
 use crate::pool::{self, Budget, Opened, Opening, PoolBackend};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -134,6 +135,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         let export = reactor.exports().find(&name).map(|(_, export)| export);
         uris.extend(export.and_then(|export| bound.uri_of(export)));
     }
+    let (publisher, metrics_server) = serve_metrics(config)?.unzip();
     let fixed = Fixed {
         superblock,
         recovery: report,
@@ -144,6 +146,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         left,
         limits: config.log.limits(),
         devices: watched.clone(),
+        metrics: metrics_server.as_ref().map(metrics::Server::address),
         access: config.access_by_default(),
     };
     let label = fixed.left.as_ref().map(|left| left.label.clone());
@@ -155,6 +158,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         block_devices,
         reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
         watch: Watch::new(config.log.limits(), watched),
+        publisher,
     };
     let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
     let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);
@@ -193,6 +197,15 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     }
     info!("stopped cleanly");
     Ok(())
+}
+
+/// Begins to serve metrics, where that is configured.
+fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics::Server)>> {
+    let Some(listen) = config.metrics.listen else { return Ok(None) };
+    let (publisher, source) = metrics::channel();
+    let server = metrics::Server::start(listen.0, source)?;
+    info!("metrics, health and a live page at http://{}/", server.address());
+    Ok(Some((publisher, server)))
 }
 
 /// A socket that becomes readable when one of these signals comes.

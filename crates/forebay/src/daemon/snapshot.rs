@@ -4,16 +4,20 @@ use crate::config::LogLimits;
 use crate::pool::{Left, PoolBackend, classes, lifetimes, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
-use forebay_volume::engine::{Counters, TierStatus};
+use forebay_volume::engine::{Counters, LatencyHistogram, RequestKind, TierStatus};
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::RecoveryReport;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Bytes of a disk that one leaf of the map maps (docs/format.md).
 const LEAF_BYTES: u64 = 400 * 4096;
+/// Latencies are told by powers of two of nanoseconds, from 4 us to 17 s.
+const LATENCY_POWERS: RangeInclusive<u32> = 12..=34;
 
 /// What does not change while the server runs.
 pub struct Fixed {
@@ -35,6 +39,8 @@ pub struct Fixed {
     pub limits: LogLimits,
     /// What the devices were asked, by name.
     pub devices: Vec<(String, WatchedCounts)>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// Who may see disks that are exported with nothing said of them; SIGHUP changes it.
     pub access: Access,
 }
@@ -94,7 +100,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
     let stats = server.stats();
     let live_bytes = status.fast.live_bytes + status.capacity.live_bytes;
     let fill = live_bytes as f64 / engine.usable_bytes().max(1) as f64;
-    let latency = |quantile| counters.latency_ns.quantile_ns(quantile);
+    let kinds = RequestKind::ALL.map(|kind| latency_of_kind(kind, counters.latency_ns.of(kind)));
     json!({
         "pool": {
             "name": fixed.superblock.name,
@@ -115,7 +121,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
         "devices": fixed.devices.iter().map(|(name, counts)| device(name, &counts.now())).collect::<Vec<_>>(),
         "bands": { "free": status.free_bands, "total": status.bands },
-        "classes": classes::json(&backend.pool.engine),
+        "classes": classes::list(engine.prism().table().classes(), &status.classes),
         "stays": stays::json(engine),
         "lifetimes": lifetimes::json(engine),
         "wear": stays::wear(engine, now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9),
@@ -153,15 +159,32 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "capacity_checkpoint_error": status.capacity_checkpoint_error,
         "evidence": backend.evidence.describe(),
         "requests_in_flight": status.in_flight,
-        "latency_ns": {
-            "count": counters.latency_ns.count(),
-            "p50": latency(0.5),
-            "p90": latency(0.9),
-            "p99": latency(0.99),
-            "p999": latency(0.999),
-        },
+        "latency_ns": latency(&counters.latency_ns.all()),
+        "latency_by_kind": kinds,
+        "metrics": fixed.metrics.map(|address| address.to_string()),
         "counters": counters_json(counters),
     })
+}
+
+/// A distribution of latencies, in nanoseconds.
+fn latency(histogram: &LatencyHistogram) -> Value {
+    json!({
+        "count": histogram.count(),
+        "p50": histogram.quantile_ns(0.5),
+        "p90": histogram.quantile_ns(0.9),
+        "p99": histogram.quantile_ns(0.99),
+        "p999": histogram.quantile_ns(0.999),
+    })
+}
+
+/// The same with all that a histogram of it needs: how many are below each bound and not below the one before.
+fn latency_of_kind(kind: RequestKind, histogram: &LatencyHistogram) -> Value {
+    let mut value = latency(histogram);
+    value["kind"] = kind.name().into();
+    value["sum_ns"] = histogram.sum_ns().into();
+    let counts = histogram.octaves(LATENCY_POWERS).map(|(below_ns, count)| json!([below_ns, count]));
+    value["below_ns"] = counts.collect();
+    value
 }
 
 /// What was counted since the start.
@@ -206,14 +229,21 @@ fn tier(name: &str, tier: &TierStatus) -> Value {
 /// Names and sizes of all disks, and what they hold.
 pub fn disks(backend: &PoolBackend) -> Value {
     let each = backend.pool.engine.disks().map(|disk| {
-        let next = |&leaf: &u64| disk.next_leaf(leaf + 1);
-        let leaves = std::iter::successors(disk.next_leaf(0), next).count() as u64;
+        let counts = backend.pool.engine.requests_of(disk.id);
+        let kind = |kind| {
+            let (requests, bytes) = counts.of(kind);
+            json!({ "requests": requests, "bytes": bytes })
+        };
         json!({
             "id": disk.id.0,
             "name": disk.name,
             "size_bytes": disk.size_bytes,
             // Leaves of the map that exist: what they map is known only to those in memory.
-            "mapped_bytes_max": (leaves * LEAF_BYTES).min(disk.size_bytes),
+            "mapped_bytes_max": (disk.leaves() * LEAF_BYTES).min(disk.size_bytes),
+            "reads": kind(RequestKind::Read),
+            "writes": kind(RequestKind::Write),
+            "flushes": kind(RequestKind::Flush),
+            "discards": kind(RequestKind::Discard),
         })
     });
     Value::Array(each.collect())

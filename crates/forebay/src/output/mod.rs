@@ -43,6 +43,11 @@ pub fn line(text: &str) -> Result<()> {
 
 /// Writes a JSON object with the schema version first.
 pub fn json(value: Value) -> Result<()> {
+    line(&serde_json::to_string_pretty(&versioned(value))?)
+}
+
+/// A JSON object with the schema version first.
+pub fn versioned(value: Value) -> Value {
     let mut object = serde_json::Map::new();
     object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
     match value {
@@ -51,7 +56,7 @@ pub fn json(value: Value) -> Result<()> {
             object.insert("result".to_owned(), other);
         }
     }
-    line(&serde_json::to_string_pretty(&Value::Object(object))?)
+    Value::Object(object)
 }
 
 /// A table below its title, where it has one.

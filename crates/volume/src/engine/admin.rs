@@ -209,6 +209,7 @@ impl Engine {
         // Its index pages may still lie on the device, with nothing in them.
         let pages = self.map.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
         pages.into_iter().flatten().for_each(|page| self.checkpoint.pages.supersede(page.reference));
+        self.stats.disks.remove(&id.0);
         self.disks_changed();
         Ok(())
     }

@@ -8,11 +8,12 @@ const SUB_BUCKETS: usize = 16;
 pub struct LatencyHistogram {
     counts: Vec<u64>,
     total: u64,
+    sum_ns: u64,
 }
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        Self { counts: vec![0; 64 * SUB_BUCKETS], total: 0 }
+        Self { counts: vec![0; 64 * SUB_BUCKETS], total: 0, sum_ns: 0 }
     }
 }
 
@@ -28,6 +29,14 @@ impl LatencyHistogram {
         let at = Self::bucket(value_ns);
         self.counts[at] += 1;
         self.total += 1;
+        self.sum_ns = self.sum_ns.saturating_add(value_ns);
+    }
+
+    /// Counts what another has counted, too.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.total += other.total;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
     fn bucket(value: u64) -> usize {
@@ -51,6 +60,24 @@ impl LatencyHistogram {
     #[must_use]
     pub fn count(&self) -> u64 {
         self.total
+    }
+
+    /// Sum of the values in nanoseconds.
+    #[must_use]
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// How many values lie below each power of two of nanoseconds in `powers` and not below the one before it: the first
+    /// counts all that is smaller, too. Each power with its count. Powers of two are bounds of buckets, so this is exact.
+    pub fn octaves(&self, powers: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut from = 0;
+        powers.map(move |power| {
+            let bound_ns = 1u64 << power;
+            let to = Self::bucket(bound_ns);
+            let count = self.counts[std::mem::replace(&mut from, to)..to].iter().sum();
+            (bound_ns, count)
+        })
     }
 
     /// Lower bound of the bucket in which the quantile lies, in nanoseconds; `None` where nothing was counted.
@@ -85,5 +112,18 @@ mod tests {
             let low = LatencyHistogram::lower_bound(bucket);
             assert!(low <= value && value - low <= value / 16, "{value} in bucket from {low}");
         }
+    }
+
+    #[test]
+    fn octaves_count_exactly_what_lies_below_each_power_of_two() {
+        let mut histogram = LatencyHistogram::default();
+        let values = [0, 7, 1023, 1024, 1025, 4095, 4096, 1 << 20];
+        values.iter().for_each(|&value| histogram.record(value));
+        let octaves: Vec<(u64, u64)> = histogram.octaves(10..=12).collect();
+        assert_eq!(octaves, [(1024, 3), (2048, 2), (4096, 1)]);
+        assert_eq!((histogram.count(), histogram.sum_ns()), (8, values.iter().sum()));
+        let mut twice = histogram.clone();
+        twice.add(&histogram);
+        assert_eq!((twice.count(), twice.sum_ns(), twice.quantile_ns(0.5)), (16, 2 * histogram.sum_ns(), Some(1024)));
     }
 }

@@ -29,6 +29,7 @@ mod place;
 mod release;
 mod requests;
 mod rewrite;
+mod served;
 mod setup;
 mod share_out;
 mod space;
@@ -44,10 +45,12 @@ pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
 pub use forebay_placement::grouping::Kind as GroupingKind;
 pub(crate) use freed::{Freed, FreedQueue};
+pub use latency::LatencyHistogram;
 pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
+pub use served::{DiskRequests, Latencies, RequestKind};
 pub(crate) use setup::Setup;
 pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
@@ -361,6 +364,12 @@ impl Engine {
     #[must_use]
     pub fn describe(&self) -> String {
         self.look().describe()
+    }
+
+    /// What was answered to hosts of a disk since the start.
+    #[must_use]
+    pub fn requests_of(&self, disk: DiskId) -> DiskRequests {
+        self.stats.disks.get(&disk.0).copied().unwrap_or_default()
     }
 
     /// A snapshot.

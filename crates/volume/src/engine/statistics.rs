@@ -1,9 +1,10 @@
 //! What the engine counts: by class over the life of the pool, and events since the start.
 
-use super::latency::LatencyHistogram;
+use super::served::{DiskRequests, Latencies};
 use crate::layout::page::Entry;
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
+use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
 
@@ -59,7 +60,7 @@ pub struct Counters {
     /// Destage or collection jobs that failed.
     pub migration_errors: u64,
     /// Latency of host requests.
-    pub latency_ns: LatencyHistogram,
+    pub latency_ns: Latencies,
 }
 
 /// All of it.
@@ -67,6 +68,8 @@ pub struct Counters {
 pub(crate) struct Statistics {
     pub classes: Vec<ClassStats>,
     pub counters: Counters,
+    /// Requests answered, by disk.
+    pub disks: BTreeMap<u16, DiskRequests>,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
     /// Blocks in bands, of all classes.

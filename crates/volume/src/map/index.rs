@@ -15,6 +15,8 @@ pub struct IndexPage {
     pub dirty: bool,
     /// Counts of what may be destaged are not as they were written: the next checkpoint takes them along.
     counted: bool,
+    /// Leaves that are on the device or resident.
+    leaves: u16,
     /// Where it was last written.
     pub reference: PageRef,
 }
@@ -24,7 +26,8 @@ impl IndexPage {
     #[must_use]
     pub fn new(mut references: Vec<PageRef>, reference: PageRef) -> Self {
         references.resize(INDEX_ENTRIES, PageRef::default());
-        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, counted: false, reference }
+        let leaves = references.iter().filter(|reference| reference.location != 0).count() as u16;
+        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, counted: false, leaves, reference }
     }
 
     /// The references, for writing the page.
@@ -36,7 +39,18 @@ impl IndexPage {
     /// Whether nothing is mapped through this page, on the device or in memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.references.iter().all(|r| r.location == 0) && self.frames.iter().all(|&f| f == NO_FRAME)
+        self.leaves == 0
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.references[at].location != 0 || self.frames[at] != NO_FRAME
+    }
+
+    /// Changes one leaf's entries, and keeps the count in step.
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut PageRef, &mut u32)) {
+        let before = u16::from(self.has(at));
+        change(&mut self.references[at], &mut self.frames[at]);
+        self.leaves = self.leaves - before + u16::from(self.has(at));
     }
 }
 
@@ -102,6 +116,12 @@ impl Disk {
         self.blocks().div_ceil(LEAF_ENTRIES as u64).saturating_sub(stored)
     }
 
+    /// Leaves that are on the device or resident: counted as they come and go, because who shows this asks each second.
+    #[must_use]
+    pub fn leaves(&self) -> u64 {
+        self.pages.iter().flatten().map(|page| u64::from(page.leaves)).sum()
+    }
+
     /// Number of 4 KiB blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
@@ -146,13 +166,13 @@ impl Disk {
     /// Notes where a leaf is resident.
     pub fn set_frame(&mut self, leaf: u64, frame: u32) {
         let (page, at) = self.page_mut(leaf);
-        page.frames[at] = frame;
+        page.change(at, |_, resident| *resident = frame);
     }
 
     /// Notes where a leaf was written; the index page becomes dirty.
     pub fn set_reference(&mut self, leaf: u64, reference: PageRef) {
         let (page, at) = self.page_mut(leaf);
-        page.references[at] = reference;
+        page.change(at, |written, _| *written = reference);
         page.dirty = true;
     }
 
@@ -179,7 +199,7 @@ impl Disk {
         while page < self.pages.len() {
             if let Some(index) = &self.pages[page] {
                 while at < INDEX_ENTRIES {
-                    if index.references[at].location != 0 || index.frames[at] != NO_FRAME {
+                    if index.has(at) {
                         return Some((page * INDEX_ENTRIES + at) as u64);
                     }
                     at += 1;
@@ -207,6 +227,28 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leaves_are_counted_as_they_come_and_go() {
+        let mut disk = Disk::new(DiskId(1), "d".to_owned(), 3 * INDEX_SPAN_BYTES);
+        let written = PageRef { location: 7, ..PageRef::default() };
+        disk.set_frame(0, 3);
+        disk.set_frame(0, 4);
+        disk.set_reference(0, written);
+        disk.set_reference(INDEX_ENTRIES as u64 + 5, written);
+        disk.set_frame(9, NO_FRAME);
+        let found =
+            |disk: &Disk| std::iter::successors(disk.next_leaf(0), |leaf| disk.next_leaf(leaf + 1)).count() as u64;
+        assert_eq!((disk.leaves(), found(&disk)), (2, 2));
+        disk.set_frame(0, NO_FRAME);
+        assert_eq!((disk.leaves(), found(&disk)), (2, 2));
+        disk.set_reference(0, PageRef::default());
+        assert_eq!((disk.leaves(), found(&disk)), (1, 1));
+        assert!(disk.pages[0].as_ref().unwrap().is_empty());
+        // As read back from the device.
+        let page = IndexPage::new(vec![PageRef::default(), written], PageRef::default());
+        assert_eq!(page.leaves, 1);
+    }
 
     #[test]
     fn a_disk_that_shrinks_and_grows_is_served_as_far_as_every_root_in_progress_knows_it() {

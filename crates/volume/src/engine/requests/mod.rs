@@ -21,13 +21,15 @@ mod wants;
 mod write;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use client::{ClientKind, Sweep};
 pub(crate) use piece::{Fill, Piece};
 pub(crate) use state::Requests;
 pub(crate) use wants::Wants;
 
 use super::Engine;
+use super::served::RequestKind;
 use crate::request::{Completion, Outcome, RequestError};
-use client::{Client, ClientKind};
+use client::Client;
 use forebay_block::{Buf, DiskId};
 use piece::{PieceKind, within_leaf};
 use smallvec::SmallVec;
@@ -162,7 +164,11 @@ impl Engine {
         if matches!(client.kind, ClientKind::Sweep { .. }) {
             self.unlock(id | CLIENT);
         }
-        let Client { token, kind, offset_bytes, len_bytes, error, started_ns, .. } = client;
+        let Client { token, kind, disk, offset_bytes, len_bytes, error, started_ns, .. } = client;
+        let counted_as = RequestKind::of(&kind);
+        if error.is_none() {
+            self.stats.disks.entry(disk.0).or_default().count(counted_as, len_bytes);
+        }
         let result = match (error, kind) {
             (Some(error), _) => {
                 self.stats.counters.request_errors += 1;
@@ -175,7 +181,7 @@ impl Engine {
             }
             (None, _) => Ok(Outcome::Done),
         };
-        self.stats.counters.latency_ns.record(self.clock.now_ns().saturating_sub(started_ns));
+        self.stats.counters.latency_ns.record(counted_as, self.clock.now_ns().saturating_sub(started_ns));
         self.requests.completions.push_back(Completion { token, result });
     }
 }

@@ -1,0 +1,34 @@
+//! Whether a pool serves as it should, in one line.
+
+use serde_json::Value;
+
+/// Why it does not.
+pub fn trouble(status: &Value) -> Option<String> {
+    let pool = &status["pool"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if let Some(label) = text(&status["left"]["label"]) {
+        return Some(format!("degraded: {label}"));
+    }
+    if pool["read_only"] == true {
+        return Some(format!("read-only: {}", text(&pool["read_only_reason"]).unwrap_or_default()));
+    }
+    let rewriting = "degraded: a device flush failed, and what it covered is being written again";
+    (pool["flush_failed"] == true).then(|| rewriting.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_trouble_is_named_and_a_sound_pool_has_none() {
+        let pool = json!({ "read_only": false, "read_only_reason": null, "flush_failed": false });
+        assert_eq!(trouble(&json!({ "pool": pool, "left": null })), None);
+        let left = json!({ "pool": pool, "left": { "label": "without its fast tier" } });
+        assert_eq!(trouble(&left).unwrap(), "degraded: without its fast tier");
+        let refused = json!({ "pool": { "read_only": true, "read_only_reason": "journal full" } });
+        assert_eq!(trouble(&refused).unwrap(), "read-only: journal full");
+        assert!(trouble(&json!({ "pool": { "flush_failed": true } })).unwrap().contains("flush failed"));
+    }
+}

@@ -1,0 +1,129 @@
+//! The way of a status from the reactor to whoever asks for it on another thread.
+
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// A status is made no more often, and one that is no older is good enough for who asks.
+const FRESH_FOR: Duration = Duration::from_millis(500);
+/// Most that anybody waits for one: the reactor looks every 50 ms.
+const WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// A status, as `forebay status --output json` shows it, and when it was made.
+struct Published {
+    status: Arc<Value>,
+    made: Instant,
+}
+
+#[derive(Default)]
+struct Wishes {
+    asked: AtomicBool,
+    stopping: AtomicBool,
+}
+
+/// The reactor's end.
+pub struct Publisher {
+    wishes: Arc<Wishes>,
+    latest: watch::Sender<Option<Published>>,
+    made: Option<Instant>,
+}
+
+/// The other end.
+#[derive(Clone)]
+pub struct Source {
+    wishes: Arc<Wishes>,
+    latest: watch::Receiver<Option<Published>>,
+}
+
+/// Both ends.
+pub fn channel() -> (Publisher, Source) {
+    let wishes = Arc::new(Wishes::default());
+    let (sender, receiver) = watch::channel(None);
+    (Publisher { wishes: wishes.clone(), latest: sender, made: None }, Source { wishes, latest: receiver })
+}
+
+impl Publisher {
+    /// Publishes a status, where somebody has asked for one and the last one is not fresh.
+    pub fn tick(&mut self, make: impl FnOnce() -> Value) {
+        let now = Instant::now();
+        let is_fresh = self.made.is_some_and(|made| now.duration_since(made) < FRESH_FOR);
+        if is_fresh || !self.wishes.asked.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        self.made = Some(now);
+        // What was there goes only when nobody reads it any more: the lock behind this is held for moving a pointer.
+        self.latest.send_replace(Some(Published { status: Arc::new(make()), made: now }));
+    }
+
+    /// The server stops.
+    pub fn stopping(&self) {
+        self.wishes.stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Source {
+    /// Whether the server stops.
+    pub fn is_stopping(&self) -> bool {
+        self.wishes.stopping.load(Ordering::Relaxed)
+    }
+
+    /// A fresh status; none where the reactor does not answer.
+    pub async fn status(&self) -> Option<Arc<Value>> {
+        let mut latest = self.latest.clone();
+        let fresh = |published: &Option<Published>| {
+            let published = published.as_ref().filter(|published| published.made.elapsed() < FRESH_FOR)?;
+            Some(Arc::clone(&published.status))
+        };
+        if let Some(status) = fresh(&latest.borrow_and_update()) {
+            return Some(status);
+        }
+        self.wishes.asked.store(true, Ordering::Relaxed);
+        // An error is a reactor that has ended.
+        tokio::time::timeout(WAIT_MAX, latest.changed()).await.ok()?.ok()?;
+        latest.borrow().as_ref().map(|published| Arc::clone(&published.status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_status_is_made_only_for_who_asks_and_serves_all_who_ask_meanwhile() {
+        let (mut publisher, source) = channel();
+        publisher.tick(|| panic!("nobody has asked"));
+        let asking = {
+            let source = source.clone();
+            std::thread::spawn(move || block_on(source.status()))
+        };
+        let mut made = 0;
+        while !asking.is_finished() {
+            publisher.tick(|| {
+                made += 1;
+                json!({ "made": made })
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(*asking.join().unwrap().unwrap(), json!({ "made": 1 }));
+        // Fresh: nothing is asked of the reactor.
+        assert_eq!(*block_on(source.status()).unwrap(), json!({ "made": 1 }));
+        publisher.tick(|| panic!("the last one is fresh"));
+        assert!(!source.is_stopping());
+        publisher.stopping();
+        assert!(source.is_stopping());
+    }
+
+    #[test]
+    fn who_asks_a_reactor_that_has_ended_gets_nothing() {
+        let (publisher, source) = channel();
+        drop(publisher);
+        assert!(block_on(source.status()).is_none());
+    }
+}

@@ -1,0 +1,92 @@
+//! What became of hosts' requests: how long they took by kind, and how many there were by disk.
+
+use super::latency::LatencyHistogram;
+use super::requests::{ClientKind, Sweep};
+
+/// Kinds of host requests, as they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Reads.
+    Read,
+    /// Writes that carry data.
+    Write,
+    /// Flushes.
+    Flush,
+    /// Discards, and writes of zeroes.
+    Discard,
+    /// Questions for the state of blocks, and corrections of classes.
+    Other,
+}
+
+impl RequestKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::Other];
+
+    /// As it is shown.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+            Self::Other => "other",
+        }
+    }
+
+    pub(crate) fn of(kind: &ClientKind) -> Self {
+        match kind {
+            ClientKind::Read { .. } => Self::Read,
+            ClientKind::Write => Self::Write,
+            ClientKind::Flush => Self::Flush,
+            ClientKind::Sweep { what: Sweep::Unmap | Sweep::Zero, .. } => Self::Discard,
+            ClientKind::Sweep { what: Sweep::Reclass, .. } | ClientKind::Status { .. } => Self::Other,
+        }
+    }
+}
+
+/// Latencies of host requests.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    kinds: [LatencyHistogram; RequestKind::ALL.len()],
+}
+
+impl Latencies {
+    /// Those of one kind.
+    #[must_use]
+    pub fn of(&self, kind: RequestKind) -> &LatencyHistogram {
+        &self.kinds[kind as usize]
+    }
+
+    pub(crate) fn record(&mut self, kind: RequestKind, value_ns: u64) {
+        self.kinds[kind as usize].record(value_ns);
+    }
+
+    /// Those of all kinds together.
+    #[must_use]
+    pub fn all(&self) -> LatencyHistogram {
+        let mut all = LatencyHistogram::default();
+        self.kinds.iter().for_each(|kind| all.add(kind));
+        all
+    }
+}
+
+/// Requests of one disk that were answered without an error, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskRequests {
+    requests: [u64; RequestKind::ALL.len()],
+    bytes: [u64; RequestKind::ALL.len()],
+}
+
+impl DiskRequests {
+    /// How many of a kind, and their bytes.
+    #[must_use]
+    pub fn of(&self, kind: RequestKind) -> (u64, u64) {
+        (self.requests[kind as usize], self.bytes[kind as usize])
+    }
+
+    pub(crate) fn count(&mut self, kind: RequestKind, len_bytes: u64) {
+        self.requests[kind as usize] += 1;
+        self.bytes[kind as usize] += len_bytes;
+    }
+}
