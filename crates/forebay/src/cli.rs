@@ -6,6 +6,7 @@ use crate::measure::BenchOptions;
 use crate::output::Format;
 use crate::verbs::{AnalyzeOptions, ConvertOptions, EvidenceAction, SizeOptions};
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use std::path::PathBuf;
 
 /// A tiered block device: a small fast SSD in front of a large cheap one, the right data on the right tier.
@@ -270,6 +271,20 @@ Exit 0: recorded; 1: requests are missing, or the command failed; 2: it could no
     Config {
         #[command(subcommand)]
         action: ConfigAction,
+    },
+    /// Prints completions for a shell
+    #[command(after_help = "Example:
+  forebay completions bash > /usr/share/bash-completion/completions/forebay")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Writes manual pages, one for each verb
+    #[command(after_help = "Example:
+  forebay man /usr/local/share/man/man1 && man forebay-serve")]
+    Man {
+        /// Folder, made where it is not there
+        folder: PathBuf,
     },
 }
 

@@ -133,3 +133,21 @@ fn convert_follows_the_extension_and_knows_plain_csv() {
     let text = std::fs::read_to_string(path("t.csv")).unwrap();
     assert!(text.contains("1500,read,4096,512"), "{text}");
 }
+
+#[test]
+fn completions_and_manual_pages_come_from_the_same_source_as_help() {
+    let script = good(&forebay(&["completions", "bash"]));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forebay.bash");
+    std::fs::write(&path, script).unwrap();
+    // bash(1): -n reads commands and does not execute them.
+    assert!(Command::new("bash").arg("-n").arg(&path).status().unwrap().success());
+    let pages = folder.path().join("man");
+    good(&forebay(&["man", pages.to_str().unwrap()]));
+    for page in ["forebay.1", "forebay-serve.1", "forebay-bench.1", "forebay-disk-add.1"] {
+        let text = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(text.contains(".TH") && text.contains("Example") || page == "forebay-disk-add.1", "{page}: {text}");
+    }
+    refused(&forebay(&["man", "/dev/null/man"]), 2, &["cannot make the folder /dev/null/man"]);
+    refused(&forebay(&["completions", "cmd"]), 2, &["bash", "zsh", "fish"]);
+}

@@ -41,6 +41,12 @@ pub fn line(text: &str) -> Result<()> {
     writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
+/// Writes bytes as they are.
+pub fn raw(bytes: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).context("cannot write to standard output")
+}
+
 /// Writes a JSON object with the schema version first.
 pub fn json(value: Value) -> Result<()> {
     line(&serde_json::to_string_pretty(&versioned(value))?)
@@ -73,9 +79,8 @@ pub fn text(text: &str) -> Result<()> {
 
 /// Empties the terminal, for what is shown again and again.
 pub fn clear() -> Result<()> {
-    let mut out = std::io::stdout().lock();
     // ECMA-48: erase the display, cursor to the first line.
-    out.write_all(b"\x1b[2J\x1b[H").and_then(|()| out.flush()).context("cannot write to standard output")
+    raw(b"\x1b[2J\x1b[H")
 }
 
 fn wrapped(text: &str, width: usize) -> String {

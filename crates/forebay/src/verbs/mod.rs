@@ -10,6 +10,7 @@ mod create;
 mod disk;
 mod evidence;
 mod inspect;
+mod manual;
 mod models;
 mod rates;
 mod record;
@@ -61,5 +62,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Convert(options) => convert::run(&options, format),
         Verb::Record(options) => record::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man { folder } => manual::man(&folder),
     }
 }

@@ -1,4 +1,4 @@
-//! What happened between two looks at a server, by the second: devices, classes, and what the pool moved itself.
+//! What happened between two looks at a server, by the second: requests, disks, devices, classes, and what the pool moved itself.
 
 use crate::output;
 use serde_json::Value;
@@ -33,7 +33,22 @@ fn bytes_per_s(bytes: u64, seconds: f64) -> String {
     output::size((bytes as f64 / seconds) as u64)
 }
 
-/// Two tables: devices, and classes that did anything; with what the pool moved itself. `before` may be empty: then all that
+/// Below which power of two of nanoseconds so many percent of the requests of a kind stayed between two looks.
+fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
+    let counts = |look: &Value| -> Vec<(u64, u64)> {
+        let pairs = look["below_ns"].as_array().into_iter().flatten();
+        pairs.filter_map(|pair| Some((pair[0].as_u64()?, pair[1].as_u64()?))).collect()
+    };
+    let earlier = counts(old);
+    let count = number(new, "count").saturating_sub(number(old, "count"));
+    let mut below = 0;
+    counts(new).into_iter().enumerate().find_map(|(at, (bound_ns, now))| {
+        below += now.saturating_sub(earlier.get(at).map_or(0, |&(_, before)| before));
+        (below * 100 >= count * percent).then_some(bound_ns)
+    })
+}
+
+/// Tables of requests by kind, of disks, of devices, and of classes that did anything with what the pool moved itself. `before` may be empty: then all that
 /// happened since the server's start counts.
 pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);
@@ -71,7 +86,45 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
             moved.iter().any(|&bytes| bytes > 0).then(|| std::iter::once(name).chain(cells).collect())
         })
         .collect();
+    let disks: Vec<Vec<String>> = list(now, "disks")
+        .filter_map(|disk| {
+            let old = same(before, "disks", &disk["name"]);
+            let kind = |kind: &str, key: &str| more(&old[kind], &disk[kind], key);
+            let rate = |name: &str| format!("{:.0}", kind(name, "requests") as f64 / seconds);
+            let is_busy = ["reads", "writes", "flushes", "discards"].iter().any(|name| kind(name, "requests") > 0);
+            is_busy.then(|| {
+                vec![
+                    disk["name"].as_str().unwrap_or("-").to_owned(),
+                    rate("reads"),
+                    bytes_per_s(kind("reads", "bytes"), seconds),
+                    rate("writes"),
+                    bytes_per_s(kind("writes", "bytes"), seconds),
+                    rate("flushes"),
+                    rate("discards"),
+                ]
+            })
+        })
+        .collect();
+    let kinds: Vec<Vec<String>> = list(now, "latency_by_kind")
+        .filter_map(|kind| {
+            let old =
+                list(before, "latency_by_kind").find(|other| other["kind"] == kind["kind"]).unwrap_or(&Value::Null);
+            let count = more(old, kind, "count");
+            let bound = |percent| below_ns(old, kind, percent).map_or_else(|| "-".to_owned(), output::time);
+            (count > 0).then(|| {
+                vec![
+                    kind["kind"].as_str().unwrap_or("-").to_owned(),
+                    format!("{:.0}", count as f64 / seconds),
+                    output::time(more(old, kind, "sum_ns") / count),
+                    bound(50),
+                    bound(99),
+                ]
+            })
+        })
+        .collect();
     let heads = [
+        (&["REQUESTS", "PER S", "MEAN", "HALF BELOW", "99 % BELOW"][..], kinds),
+        (&["DISK", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS"][..], disks),
         (&["DEVICE", "READS", "READ", "MEAN", "WRITES", "WRITTEN", "MEAN", "FLUSHES"][..], devices),
         (&["CLASS", "READ", "WRITTEN", "PAST FAST", "DESTAGED", "COLLECTED"][..], classes),
     ];
@@ -81,7 +134,9 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
         let text = |key: &str| device[key].as_str().unwrap_or("-");
         format!("{}: {} requests have failed, the last: {}", text("name"), device["errors"], text("last_error"))
     });
-    tables.chain(failed).collect()
+    let stalls = more(&before["counters"], &now["counters"], "stalls");
+    let held_back = (stalls > 0).then(|| format!("writes waited for space or for the journal {stalls} times"));
+    tables.chain(failed).chain(held_back).collect()
 }
 
 /// How long the rates are of, as a line.
@@ -109,6 +164,15 @@ mod tests {
                     "name": "/dev/disk/by-id/nvme-INTEL_SSDPED1K375GA_PHKS7481001U375AGN", "reads": kind, "writes": kind,
                     "flushes": kind, "errors": 0,
                 }],
+                "disks": [
+                    { "name": "db", "reads": kind, "writes": kind, "flushes": kind, "discards": { "requests": 0 } },
+                    { "name": "quiet", "reads": { "requests": 0, "bytes": 0 } },
+                ],
+                "latency_by_kind": [{
+                    "kind": "write", "count": 100 * times, "sum_ns": 50_000 * 100 * times,
+                    "below_ns": [[4096, 0], [8192, 60 * times], [16384, 38 * times], [1 << 20, times], [1u64 << 34, times]],
+                }],
+                "counters": { "stalls": 2 * times },
                 "classes": [
                     { "name": "log", "host_written_bytes": (1u64 << 30) * times, "destaged_bytes": (1u64 << 20) * times },
                     { "name": "idle", "host_written_bytes": 7 },
@@ -118,6 +182,14 @@ mod tests {
         let tables = tables(&look(10.0, 1), &look(12.0, 3)).join("\n");
         assert!(tables.contains("1000") && tables.contains("1.00 GiB"), "{tables}");
         assert!(tables.contains("250.0 us") && !tables.contains("idle"), "{tables}");
+        assert!(tables.contains("db") && !tables.contains("quiet"), "{tables}");
+        let write = tables.lines().find(|line| line.starts_with("write ")).unwrap();
+        assert_eq!(
+            write.split_whitespace().collect::<Vec<_>>().join(" "),
+            "write 100 50.0 us 8.2 us 1.05 ms",
+            "{tables}"
+        );
+        assert!(tables.contains("waited for space or for the journal 4 times"), "{tables}");
         let widest = tables.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{widest:?}\n{tables}");
         assert!(head(&Value::Null, &look(10.0, 1)).contains("since the start 10 s"));
