@@ -74,7 +74,7 @@ pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
 
 /// Free bands below which collection is due.
 fn low_bands(rooms: &Moving<'_>) -> usize {
-    (rooms.space.bands.count() / 16).max(3)
+    rooms.space.bands.low(rooms.setup.limits.blocks_in_jobs())
 }
 
 /// Tells the pace of hosts how much room there is.
