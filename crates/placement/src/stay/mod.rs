@@ -21,8 +21,8 @@ use lives::Lives;
 use regions::{BYTES_PER_REGION, Regions};
 
 use group::{Group, State};
-use pass::Pass;
 pub use group::{GroupLook, Stay, Traits};
+use pass::Pass;
 pub use regions::History;
 use sample::{BYTES_PER_BLOCK, Sample};
 use share::Share;
@@ -39,14 +39,8 @@ pub const LARGE_BLOCKS: u64 = 16;
 const WRITES_AFTER_READ: u32 = 2;
 /// The tier is shared out anew whenever so many tiers' worth were written.
 const PLANS_PER_TIER: u64 = 4;
-/// Blocks written between two plans at least.
-const PLAN_MIN_BLOCKS: u64 = 256;
-/// What the past counts for, from one plan to the next: half after some three tiers' worth of writes.
-const FADE: f32 = 0.95;
 /// Part of the room that is shared out: at first, at least, at most. It moves so that hardly anything leaves before its time.
 const ROOM_PARTS: (f64, f64, f64) = (0.95, 0.75, 1.0);
-/// Share of what is written that may leave before its time.
-const EARLY_MAX: f64 = 0.002;
 
 /// Version of what is kept over a restart.
 const SAVED_VERSION: u8 = 1;

@@ -5,8 +5,15 @@
 use super::group::State;
 use super::lives::{Lives, Point};
 use super::share::{self, Fill, Segment, Share};
-use super::{EARLY_MAX, FADE, PLAN_MIN_BLOCKS, PLANS_PER_TIER, ROOM_PARTS, Stays, ages};
+use super::{PLANS_PER_TIER, ROOM_PARTS, Stays, ages};
 use std::collections::BTreeMap;
+
+/// Blocks written between two plans at least.
+const PLAN_MIN_BLOCKS: u64 = 256;
+/// What the past counts for, from one plan to the next: half after some three tiers' worth of writes.
+const FADE: f32 = 0.95;
+/// Share of what is written that may leave before its time.
+const EARLY_MAX: f64 = 0.002;
 
 /// What a piece looks at, at most: a few tens of microseconds each.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const DUE_MAX: usize = 256;
 /// No band is taken to be older: a damaged clock must not overflow.
 const AGE_MAX_BANDS: u64 = 1 << 24;
-/// Fewest free bands below which collection is due, and how many more than its jobs need at most.
-const LOW_MIN: usize = 3;
-const LOW_BANDS: usize = 16;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX + OPEN_ALL_MAX) as u64 * 64 * size_of::<SummaryEntry>() as u64;
 
@@ -124,14 +121,6 @@ impl Bands {
     /// Bands that may be opened.
     pub fn free_count(&self) -> usize {
         self.free.len()
-    }
-
-    /// Free bands below which collection is due, where its jobs move so many blocks at once. What is kept free is spare space that nothing
-    /// can die in, so that of a pool of many bands these are few: what hosts take while a band is emptied, and what waits for a checkpoint.
-    #[must_use]
-    pub fn low(&self, blocks_in_jobs: u64) -> usize {
-        let for_jobs = (4 * blocks_in_jobs).div_ceil(u64::from(self.data_blocks().max(1))) as usize;
-        (self.table.len() / 16).clamp(LOW_MIN, LOW_BANDS + for_jobs)
     }
 
     /// Number of bands.
