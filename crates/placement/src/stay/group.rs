@@ -27,14 +27,33 @@ pub enum Stay {
     PassBy,
 }
 
+/// Whether a group is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is.
+    Known,
+    /// It was given up, and some of its blocks may still be followed.
+    Leaving,
+    /// Its number may be another group's.
+    Gone,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Group {
+    pub state: State,
     pub traits: Traits,
     /// Blocks written lately.
     pub written: f64,
     pub share: Share,
     /// Error diffusion instead of chance: what the part that stays long is owed.
     pub owed: f64,
+}
+
+impl Group {
+    /// One that nothing was written to.
+    pub fn new(traits: Traits) -> Self {
+        Self { state: State::Known, traits, written: 0.0, share: Share::default(), owed: 0.0 }
+    }
 }
 
 /// What is known of a group, for who looks at it.

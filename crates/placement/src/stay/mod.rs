@@ -10,17 +10,19 @@ pub mod ages;
 mod codec;
 mod group;
 pub mod lives;
+mod pass;
 mod regions;
 mod sample;
 pub mod share;
 
 use ages::Ages;
 use codec::Reader;
-use lives::{Lives, Point};
+use lives::Lives;
 use regions::{BYTES_PER_REGION, Regions};
 
-use group::Group;
+use group::{Group, State};
 pub use group::{GroupLook, Stay, Traits};
+use pass::Pass;
 pub use regions::History;
 use sample::{BYTES_PER_BLOCK, Sample};
 use share::Share;
@@ -37,14 +39,8 @@ pub const LARGE_BLOCKS: u64 = 16;
 const WRITES_AFTER_READ: u32 = 2;
 /// The tier is shared out anew whenever so many tiers' worth were written.
 const PLANS_PER_TIER: u64 = 4;
-/// Blocks written between two plans at least.
-const PLAN_MIN_BLOCKS: u64 = 256;
-/// What the past counts for, from one plan to the next: half after some three tiers' worth of writes.
-const FADE: f32 = 0.95;
 /// Part of the room that is shared out: at first, at least, at most. It moves so that hardly anything leaves before its time.
 const ROOM_PARTS: (f64, f64, f64) = (0.95, 0.75, 1.0);
-/// Share of what is written that may leave before its time.
-const EARLY_MAX: f64 = 0.002;
 
 /// Version of what is kept over a restart.
 const SAVED_VERSION: u8 = 1;
@@ -64,6 +60,8 @@ pub struct Stays {
     groups: Vec<Group>,
     lives: Vec<Lives>,
     groups_max: usize,
+    /// Numbers of groups that were given up.
+    free_numbers: Vec<u16>,
     /// Octaves of the ages of what was read in the last two large requests, from 1, the younger first; 0: nothing was. Two, for
     /// several merges may be at work at once.
     read_ages: [u8; 2],
@@ -80,6 +78,8 @@ pub struct Stays {
     is_planned: bool,
     room_part: f64,
     price: f64,
+    /// The tier is being shared out.
+    pass: Option<Box<Pass>>,
 }
 
 /// The middle of a range: at its ends a region may be a neighbour's as well.
@@ -109,6 +109,7 @@ impl Stays {
             groups: Vec::new(),
             lives: Vec::new(),
             groups_max,
+            free_numbers: Vec::new(),
             read_ages: [0; 2],
             last_read_age: 0,
             writes_since_read: 0,
@@ -119,6 +120,7 @@ impl Stays {
             is_planned: false,
             room_part: ROOM_PARTS.0,
             price: 0.0,
+            pass: None,
         }
     }
 
@@ -141,13 +143,16 @@ impl Stays {
             return number;
         }
         // Where there are as many groups as may be, what is new is what is known least of: one of its class, else of any.
-        let number = if self.groups.len() < self.groups_max {
-            self.groups.push(Group { traits, written: 0.0, share: Share::default(), owed: 0.0 });
+        let number = if let Some(number) = self.free_numbers.pop() {
+            self.groups[usize::from(number)] = Group::new(traits);
+            number
+        } else if self.groups.len() < self.groups_max {
+            self.groups.push(Group::new(traits));
             self.lives.push(Lives::default());
             (self.groups.len() - 1) as u16
         } else {
-            let of_class = self.groups.iter().position(|group| group.traits.class == class);
-            return of_class.unwrap_or(0) as u16;
+            let is_like = |group: &Group| group.state == State::Known && group.traits.class == class;
+            return self.groups.iter().position(is_like).unwrap_or(0) as u16;
         };
         self.numbers.insert(traits, number);
         number
@@ -184,9 +189,10 @@ impl Stays {
         let count = blocks.end - blocks.start;
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
         self.regions.written(disk, blocks.clone(), now, self.ages);
-        self.sample.written(disk, blocks, now, group);
-        if let Some(group) = self.groups.get_mut(usize::from(group)) {
-            group.written += count as f64;
+        // A write that took its time may be of a group that was given up meanwhile.
+        if let Some(of) = self.groups.get_mut(usize::from(group)).filter(|group| group.state == State::Known) {
+            of.written += count as f64;
+            self.sample.written(disk, blocks, now, group);
         }
     }
 
@@ -229,71 +235,7 @@ impl Stays {
     /// Whether it is time to share the tier out anew.
     #[must_use]
     pub fn is_due(&self, now: u64) -> bool {
-        now >= self.plan_at
-    }
-
-    /// Shares `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should. Looks at all groups
-    /// and at the whole sample, and allocates: once for a quarter of a tier's worth of writes, not for each.
-    pub fn plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
-        let passed = now.saturating_sub(self.planned_at);
-        self.planned_at = now;
-        // Sooner while all is new.
-        self.plan_at =
-            now + (self.tier_blocks / PLANS_PER_TIER).min(now / 2).max(self.tier_blocks / 64).max(PLAN_MIN_BLOCKS);
-        self.sample.count(now, self.ages, &mut self.lives);
-        if now > 2 * self.tier_blocks && passed > 0 {
-            let is_early = early_blocks as f64 > EARLY_MAX * passed as f64;
-            let factor = if is_early { 0.985 } else { 1.004 };
-            self.room_part = (self.room_part * factor).clamp(ROOM_PARTS.1, ROOM_PARTS.2);
-        }
-        self.sample.refresh(now.saturating_sub(self.ages.begin(ages::BINS)));
-        self.give_up_groups();
-        let of_classes = self.of_classes();
-        let all: f64 = self.groups.iter().map(|group| group.written).sum();
-        let (mut segments, mut hull, mut curve) = (Vec::new(), Vec::new(), Vec::<Point>::new());
-        for (number, (group, lives)) in (0u16..).zip(self.groups.iter().zip(&self.lives)) {
-            if group.written <= 0.0 {
-                continue;
-            }
-            let Some(prior) = of_classes.get(&group.traits.class) else { continue };
-            curve.clear();
-            lives.curve(prior, self.ages, |point| curve.push(point));
-            share::cut(number, group.written / all, self.price, &curve, &mut hull, &mut segments);
-        }
-        self.groups.iter_mut().for_each(|group| group.share = Share::default());
-        let groups = &mut self.groups;
-        let left = share::fill(room_blocks as f64 * self.room_part, &mut segments, |number, share| {
-            groups[usize::from(number)].share = share;
-        });
-        self.has_room = left > 0.0;
-        self.is_planned = now >= self.began_at.get_or_insert(now).saturating_add(self.tier_blocks);
-        self.groups.iter_mut().for_each(|group| group.written *= f64::from(FADE));
-        self.lives.iter_mut().for_each(|lives| lives.fade(FADE));
-    }
-
-    /// Where there are as many groups as may be, those that hardly anything is written to make room for others.
-    fn give_up_groups(&mut self) {
-        if self.groups.len() < self.groups_max {
-            return;
-        }
-        let is_idle: Vec<bool> = self.groups.iter().map(|group| group.written < 1.0).collect();
-        self.sample.forget_groups(|group| is_idle.get(usize::from(group)).copied().unwrap_or(true));
-        let mut new_number = 0;
-        let new_numbers: Vec<u16> = is_idle
-            .iter()
-            .map(|&is_idle| {
-                let number = new_number;
-                new_number += u16::from(!is_idle);
-                number
-            })
-            .collect();
-        self.sample.renumber_groups(|group| new_numbers[usize::from(group)]);
-        let mut keep = is_idle.iter().map(|is_idle| !is_idle);
-        self.groups.retain(|_| keep.next().unwrap_or(false));
-        let mut keep = is_idle.iter().map(|is_idle| !is_idle);
-        self.lives.retain(|_| keep.next().unwrap_or(false));
-        self.numbers.retain(|_, number| !is_idle[usize::from(*number)]);
-        self.numbers.values_mut().for_each(|number| *number = new_numbers[usize::from(*number)]);
+        now >= self.plan_at && !self.is_planning()
     }
 
     /// Sets what staging a block costs, as a share of a write to the capacity tier saved, from 0 to below 1: where the fast
@@ -310,9 +252,9 @@ impl Stays {
 
     /// The lives of all groups of a class together.
     fn of_classes(&self) -> BTreeMap<u8, Lives> {
-        let mut of_classes = BTreeMap::new();
+        let mut of_classes: BTreeMap<u8, Lives> = BTreeMap::new();
         for (group, lives) in self.groups.iter().zip(&self.lives) {
-            of_classes.entry(group.traits.class).or_insert_with(Lives::default).add(lives);
+            of_classes.entry(group.traits.class).or_default().add(lives);
         }
         of_classes
     }
@@ -337,7 +279,8 @@ impl Stays {
         let began_ago = self.began_at.map_or(u64::MAX, |began_at| now.saturating_sub(began_at));
         out.extend(began_ago.to_le_bytes());
         out.extend(self.plan_at.saturating_sub(now).to_le_bytes());
-        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        let is_known = |number: &usize| self.groups[*number].state == State::Known;
+        let mut order: Vec<usize> = (0..self.groups.len()).filter(is_known).collect();
         order.sort_by(|&a, &b| self.groups[b].written.total_cmp(&self.groups[a].written).then(a.cmp(&b)));
         let count_at = out.len();
         out.extend([0; 2]);
@@ -368,6 +311,7 @@ impl Stays {
     pub fn restore(&mut self, saved: &[u8], now: u64) -> bool {
         let mut restored = self.clone();
         (restored.groups, restored.lives, restored.numbers) = Default::default();
+        (restored.free_numbers, restored.pass) = Default::default();
         let is_good = restored.take(&mut Reader::new(saved), now).is_some();
         if is_good {
             *self = restored;
@@ -399,7 +343,7 @@ impl Stays {
             // With less memory than before there may be fewer groups: those with the most writes come first.
             if self.groups.len() < self.groups_max && !self.numbers.contains_key(&traits) {
                 self.numbers.insert(traits, self.groups.len() as u16);
-                self.groups.push(Group { traits, written, share, owed: 0.0 });
+                self.groups.push(Group { written, share, ..Group::new(traits) });
                 self.lives.push(lives);
             }
         }

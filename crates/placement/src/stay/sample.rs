@@ -4,7 +4,7 @@
 use super::ages::Ages;
 use super::lives::Lives;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 /// Memory of one block that is followed, in bytes: key and value in a B-tree whose nodes are two thirds full.
 pub const BYTES_PER_BLOCK: u64 = 60;
@@ -24,6 +24,8 @@ pub struct Sample {
     blocks_max: usize,
     /// Blocks whose hash has so many zeros at its end are followed.
     zeros: u32,
+    /// Scratch space.
+    forgotten: Vec<(u16, u64)>,
 }
 
 /// Spreads addresses evenly (the finalizer of SplitMix64, Steele and others, 2014).
@@ -38,7 +40,7 @@ impl Sample {
     /// Of at most so many blocks.
     #[must_use]
     pub fn new(blocks_max: usize) -> Self {
-        Self { blocks: BTreeMap::new(), blocks_max: blocks_max.max(1), zeros: 0 }
+        Self { blocks: BTreeMap::new(), blocks_max: blocks_max.max(1), zeros: 0, forgotten: Vec::new() }
     }
 
     /// Blocks of which one is followed on average.
@@ -73,33 +75,44 @@ impl Sample {
         }
     }
 
-    /// Counts the lives that go on up to now.
-    pub fn count(&mut self, now: u64, ages: Ages, lives: &mut [Lives]) {
-        for followed in self.blocks.values_mut() {
-            if let Some(lives) = lives.get_mut(usize::from(followed.group)) {
+    /// Counts the lives that go on up to `now` of at most so many blocks after one, and forgets those written before `oldest`, which
+    /// nothing is learned from any more, and those of groups that are not known. Returns the last block that it came to; `None` where
+    /// no other follows it.
+    pub fn count_some(
+        &mut self,
+        after: Option<(u16, u64)>,
+        most: usize,
+        (now, oldest, ages): (u64, u64, Ages),
+        is_known: impl Fn(u16) -> bool,
+        lives: &mut [Lives],
+    ) -> Option<(u16, u64)> {
+        let (mut last, mut seen) = (None, 0);
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut forgotten = std::mem::take(&mut self.forgotten);
+        for (&key, followed) in self.blocks.range_mut((begin, Bound::Unbounded)).take(most) {
+            let of = lives.get_mut(usize::from(followed.group));
+            if let Some(of) = of.filter(|_| now > followed.counted_to) {
                 let from = followed.counted_to.saturating_sub(followed.written_at);
-                lives.observed(ages, from, now.saturating_sub(followed.written_at));
+                of.observed(ages, from, now.saturating_sub(followed.written_at));
                 followed.counted_to = now;
             }
+            if followed.written_at < oldest || !is_known(followed.group) {
+                forgotten.push(key);
+            }
+            (last, seen) = (Some(key), seen + 1);
         }
+        for key in forgotten.drain(..) {
+            self.blocks.remove(&key);
+        }
+        self.forgotten = forgotten;
+        last.filter(|_| seen == most)
     }
 
-    /// Forgets what was written before a time, which nothing is learned from any more, and follows more where that leaves much room.
-    pub fn refresh(&mut self, oldest: u64) {
-        self.blocks.retain(|_, followed| followed.written_at >= oldest);
+    /// Follows more where there is much room.
+    pub fn follow_more(&mut self) {
         if self.zeros > 0 && self.blocks.len() < self.blocks_max / 4 {
             self.zeros -= 1;
         }
-    }
-
-    /// Forgets the blocks of some groups.
-    pub fn forget_groups(&mut self, is_forgotten: impl Fn(u16) -> bool) {
-        self.blocks.retain(|_, followed| !is_forgotten(followed.group));
-    }
-
-    /// Groups have other numbers from now on.
-    pub fn renumber_groups(&mut self, number: impl Fn(u16) -> u16) {
-        self.blocks.values_mut().for_each(|followed| followed.group = number(followed.group));
     }
 
     /// Blocks followed of each group.
@@ -141,6 +154,7 @@ mod tests {
             let mut lives = vec![Lives::default(); 3];
             let (mut sample, mut model) = (Sample::new(1000), BTreeMap::new());
             let mut expected = vec![Lives::default(); 3];
+            let mut after = None;
             for (now, (block, blocks, group, what)) in (0u64..).step_by(5).zip(steps) {
                 let range = block..block + blocks;
                 sample.died(7, range.clone(), now, ages, &mut lives);
@@ -155,12 +169,13 @@ mod tests {
                     model.extend(range.map(|block| (block, (now, group))));
                 }
                 if what == 3 {
-                    sample.count(now, ages, &mut lives);
+                    // A piece of a pass, whatever has come and gone since the one before.
+                    after = sample.count_some(after, 4, (now, 0, ages), |_| true, &mut lives);
                 }
                 prop_assert_eq!(sample.len(), model.len());
             }
             let now = 10_000;
-            sample.count(now, ages, &mut lives);
+            sample.count_some(None, usize::MAX, (now, 0, ages), |_| true, &mut lives);
             for (born, group) in model.into_values() {
                 expected[usize::from(group)].observed(ages, 0, now - born);
             }

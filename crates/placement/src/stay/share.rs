@@ -7,6 +7,8 @@
 //! written in turns longer than the tier, a part is kept, where an order by age would keep nothing.
 
 use super::lives::Point;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 /// How long the blocks of a group stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,9 +69,83 @@ pub fn cut(group: u16, rate: f64, price: f64, curve: &[Point], hull: &mut Vec<Po
     }
 }
 
-/// Shares `room_blocks` of the tier out; returns what is left of it. Groups that get nothing keep the share that they have.
-pub fn fill(room_blocks: f64, segments: &mut [Segment], mut give: impl FnMut(u16, Share)) -> f64 {
-    segments.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age)));
+/// The best segment of a group that was not taken yet, and where the group's end.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    gain: f64,
+    group: u16,
+    at: usize,
+    end: usize,
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.gain.total_cmp(&other.gain).then(other.group.cmp(&self.group))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Head {}
+
+/// Takes segments, the best first, until the tier is full. Those of one group are in order already: its hull is concave.
+#[derive(Clone, Debug, Default)]
+pub struct Fill {
+    heads: BinaryHeap<Head>,
+    /// Blocks of the tier that are left.
+    pub left: f64,
+}
+
+impl Fill {
+    /// Adds a group's segments: those from `first` on.
+    pub fn add(&mut self, first: usize, segments: &[Segment]) {
+        if let Some(&Segment { gain, group, .. }) = segments.get(first) {
+            self.heads.push(Head { gain, group, at: first, end: segments.len() });
+        }
+    }
+
+    /// Takes at most so many; true where there may be others. Groups that get nothing keep the share that they have.
+    pub fn take(&mut self, most: usize, segments: &[Segment], mut give: impl FnMut(u16, Share)) -> bool {
+        for _ in 0..most {
+            let Some(head) = self.heads.pop() else { return false };
+            let Segment { group, takes_blocks, from_age, to_age, dead: saved_long, .. } = segments[head.at];
+            if takes_blocks > self.left {
+                let part_long = (self.left / takes_blocks).max(0.0);
+                give(group, Share { short_blocks: from_age, long_blocks: to_age, part_long, saved_long });
+                self.left = 0.0;
+                return false;
+            }
+            give(group, Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0, saved_long });
+            self.left -= takes_blocks;
+            if let Some(next) = segments[..head.end].get(head.at + 1) {
+                self.heads.push(Head { gain: next.gain, at: head.at + 1, ..head });
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+impl Segment {
+    /// What saves most for each block of the tier comes first.
+    pub fn order(a: &Self, b: &Self) -> Ordering {
+        b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age))
+    }
+}
+
+/// The same as [`Fill`], of segments that are in order; returns what is left of the room.
+#[cfg(test)]
+pub fn fill_in_order(room_blocks: f64, segments: &[Segment], mut give: impl FnMut(u16, Share)) -> f64 {
     let mut left = room_blocks;
     for segment in segments {
         let Segment { group, takes_blocks, from_age, to_age, dead: saved_long, .. } = *segment;
@@ -98,13 +174,16 @@ mod tests {
 
     fn shared(room: f64, price: f64, groups: &[(f64, Vec<Point>)]) -> (BTreeMap<u16, Share>, f64) {
         let (mut segments, mut hull, mut shares) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut fill = Fill { left: room, ..Fill::default() };
         for (group, (rate, curve)) in (0..).zip(groups) {
+            let first = segments.len();
             cut(group, *rate, price, curve, &mut hull, &mut segments);
+            fill.add(first, &segments);
         }
-        let left = fill(room, &mut segments, |group, share| {
+        while fill.take(3, &segments, |group, share| {
             shares.insert(group, share);
-        });
-        (shares, left)
+        }) {}
+        (shares, fill.left)
     }
 
     #[test]

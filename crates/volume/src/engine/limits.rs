@@ -75,6 +75,11 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Blocks that all jobs together may move at once.
+    pub fn blocks_in_jobs(&self) -> u64 {
+        (self.jobs * self.blocks_per_job) as u64
+    }
+
     /// Of an engine whose jobs may name so many leaves, and with a journal of this length.
     pub fn new(options: &EngineOptions, leaves: &LeafLimits, journal_len_bytes: u64) -> Self {
         let jobs = (leaves.in_jobs / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);

@@ -144,6 +144,8 @@ impl Engine {
             self.seal_batch(false);
         }
         self.flush_step();
+        // After what others wait for.
+        self.staying.plan_on();
     }
 
     /// Host requests not yet answered.

@@ -9,7 +9,7 @@ use forebay_placement::grouping::Kind;
 use forebay_placement::stay::GroupLook;
 
 impl Engine {
-    /// Shares the fast tier out anew, where it is time to.
+    /// Begins to share the fast tier out anew, where it is time to; rounds go on with it.
     pub(super) fn share_out_fast_tier(&mut self) {
         let now = self.stats.written_blocks();
         self.space.lifetimes.mark((self.journal.next_sequence(), self.space.bands.clock()), now);
@@ -19,7 +19,7 @@ impl Engine {
                 self.staying.look_at_wear(written, endurance_bytes);
             }
             let room = self.room_to_stay();
-            self.staying.plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
+            self.staying.stays.begin_plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
         }
     }
 

@@ -9,6 +9,7 @@ use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::stream::{Lifetime, Stream};
 use crate::space::bands::Bands;
+use crate::space::open_bands::low;
 use crate::space::slots::Slots;
 use forebay_block::ClassId;
 use smallvec::SmallVec;
@@ -89,6 +90,11 @@ impl Space {
     /// Slots that data may still take: less those that the map may grow into, too.
     pub fn data_slots_free(&self) -> u64 {
         self.page_slots_free().saturating_sub(self.growth.saturating_sub(self.new_leaves))
+    }
+
+    /// Free bands below which collection is due.
+    pub fn low_bands(&self) -> usize {
+        low(self.bands.count(), self.bands.data_blocks(), self.setup.limits.blocks_in_jobs())
     }
 
     /// Blocks of data that there is space for now, on both tiers; in bands none where they are left to collection.

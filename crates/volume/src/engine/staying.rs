@@ -93,10 +93,9 @@ impl Staying {
         Self { stays, at_start: [0; 2], written: [0; 2], is_unsaved: false }
     }
 
-    /// Shares the tier out. See [`Stays::plan`].
-    pub fn plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
-        self.stays.plan(now, room_blocks, early_blocks);
-        self.is_unsaved = true;
+    /// Goes on with sharing the tier out, where that is in progress. See [`Stays::plan_on`].
+    pub fn plan_on(&mut self) {
+        self.is_unsaved |= self.stays.plan_on();
     }
 
     /// What is to be written with a checkpoint of what was learned: nothing where hardly anything is new since the last time, unless

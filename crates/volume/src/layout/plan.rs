@@ -63,10 +63,11 @@ pub enum PlanError {
     TooLarge,
 }
 
-/// Default band for a capacity tier of `total_bytes`: 1/64 of it, a power of two from 1 to 64 MiB.
+/// Default band for a capacity tier of `total_bytes`: about 1/1024 of it, a power of two from 1 to 64 MiB. Bands that are open, free or
+/// in collection are space that nothing can die in: with a dozen of them, 1/64 each would be most of what is spare.
 #[must_use]
 pub fn default_band_bytes(total_bytes: u64) -> u64 {
-    (total_bytes / 64).max(1).next_power_of_two().clamp(1 << 20, 64 << 20)
+    (total_bytes / 1024).max(1).next_power_of_two().clamp(1 << 20, 64 << 20)
 }
 
 /// Lays a pool out over `fast` and `capacity` devices. `ids` are the pool's and then each device's.

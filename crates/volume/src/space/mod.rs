@@ -3,5 +3,5 @@
 pub mod bands;
 pub mod extents;
 pub mod groups;
-mod open_bands;
+pub(crate) mod open_bands;
 pub mod slots;

@@ -14,6 +14,17 @@ pub(super) fn open_max(bands: usize, collecting: bool) -> usize {
     (bands / if collecting { 16 } else { 8 }).clamp(1, OPEN_MAX[usize::from(collecting)])
 }
 
+/// Fewest free bands below which collection is due, and how many more than its jobs need at most.
+const LOW: [usize; 2] = [3, 16];
+
+/// Free bands below which collection is due, of a pool of so many of so many blocks, where jobs move so many blocks at once. What is kept
+/// free is spare space that nothing can die in, so that of many bands these are few: what hosts take while a band is emptied, and
+/// what waits for a checkpoint.
+pub(crate) fn low(bands: usize, band_blocks: u32, blocks_in_jobs: u64) -> usize {
+    let for_jobs = (4 * blocks_in_jobs).div_ceil(u64::from(band_blocks.max(1))) as usize;
+    (bands / 16).clamp(LOW[0], LOW[1] + for_jobs)
+}
+
 /// Open bands by stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenBands {
@@ -54,6 +65,13 @@ impl OpenBands {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sixteenth_is_kept_free_and_of_many_bands_few() {
+        assert_eq!([16, 63, 128, 1008, 60_000].map(|bands| low(bands, 1016, 2048)), [3, 3, 8, 25, 25]);
+        assert_eq!(low(60_000, 16_000, 2048), 17, "large ones hold what jobs move");
+        assert_eq!(low(60_000, 0, u64::from(u32::MAX)), 3750, "never more than a sixteenth");
+    }
     use forebay_block::ClassId;
 
     #[test]

@@ -74,7 +74,7 @@ impl Checkpointing<'_> {
     /// Whether bands wait for a checkpoint and are needed: few others are free, a write waits for space, or many wait, or one
     /// for long, and the drive below could use what they hold as spare area.
     fn pinned_bands_due(&self) -> bool {
-        let few = (self.space.bands.count() / 32).max(1);
+        let few = (self.space.low_bands() / 2).max(1);
         let free = self.space.bands.free_count() + self.summaries.trimming().len();
         let pinned = self.checkpoint.capacity.pinned();
         pinned > 0

@@ -65,23 +65,18 @@ pub(super) fn pause(rooms: &mut Moving<'_>) {
 }
 
 pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
-    let low = low_bands(rooms);
+    let low = rooms.space.low_bands();
     let free = rooms.space.bands.free_count() + bands_to_be_free(rooms);
     // A request larger than what is kept free needs more.
     free < low
         || rooms.requests.space_wanted() > free.saturating_sub(low) as u64 * u64::from(rooms.space.bands.data_blocks())
 }
 
-/// Free bands below which collection is due.
-fn low_bands(rooms: &Moving<'_>) -> usize {
-    (rooms.space.bands.count() / 16).max(3)
-}
-
 /// Tells the pace of hosts how much room there is.
 pub(super) fn look_at_pace(rooms: &mut Moving<'_>) {
     let band_blocks = u64::from(rooms.space.bands.data_blocks());
     let room_blocks = rooms.space.bands.room(false) + bands_to_be_free(rooms) as u64 * band_blocks;
-    let enough_blocks = low_bands(rooms).min(PACED_BANDS) as u64 * band_blocks;
+    let enough_blocks = rooms.space.low_bands().min(PACED_BANDS) as u64 * band_blocks;
     let is_collecting = rooms.migrate.in_progress().1;
     rooms.space.pace.look(room_blocks, enough_blocks, is_collecting, rooms.now_ns);
 }
