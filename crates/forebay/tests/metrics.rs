@@ -43,7 +43,7 @@ fn an_address_that_others_reach_is_refused_unless_that_is_meant() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_told_and_nothing_is_served() {
+fn an_address_that_is_taken_is_named_and_nothing_is_served() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let scene = Scene::with(&format!("\n[metrics]\nlisten = \"{address}\"\n")).created();

@@ -211,7 +211,7 @@ impl Ublk {
         pushed.map_err(|_| FrontendError::System { operation: "io_uring", source: Errno::AGAIN })
     }
 
-    /// Hands over what was pushed, and with `events` lets the kernel do its part.
+    /// Passes on what was pushed, and with `events` lets the kernel do its part.
     fn enter(&mut self, events: bool) -> Result<(), FrontendError> {
         loop {
             let waiting = self.ring.submission().len() as u32;

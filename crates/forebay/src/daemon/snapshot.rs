@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Bytes of a disk that one leaf of the map maps (docs/format.md).
 const LEAF_BYTES: u64 = 400 * 4096;
-/// Latencies are told by powers of two of nanoseconds, from 4 us to 17 s.
+/// Latencies are counted by powers of two of nanoseconds, from 4 us to 17 s.
 const LATENCY_POWERS: RangeInclusive<u32> = 12..=34;
 
 /// What does not change while the server runs.

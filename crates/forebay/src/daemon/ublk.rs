@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 #[derive(Default)]
 pub struct BlockDevices {
     devices: Vec<Device>,
-    is_ready_told: bool,
+    is_ready_said: bool,
 }
 
 struct Device {
@@ -53,7 +53,7 @@ impl BlockDevices {
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
             devices.push(Device { export: name.to_owned(), state, reported: false });
         }
-        Ok(Self { devices, is_ready_told: false })
+        Ok(Self { devices, is_ready_said: false })
     }
 
     /// Says of each device once when it can be used, and when all can; then the service manager may go on.
@@ -61,7 +61,7 @@ impl BlockDevices {
     /// # Errors
     /// Where that cannot be said.
     pub fn tick(&mut self) -> Result<()> {
-        if self.is_ready_told {
+        if self.is_ready_said {
             return Ok(());
         }
         for device in self.devices.iter_mut().filter(|device| !device.reported) {
@@ -83,7 +83,7 @@ impl BlockDevices {
             device.reported = true;
         }
         if self.devices.iter().all(|device| device.reported) {
-            self.is_ready_told = true;
+            self.is_ready_said = true;
             // Fails only where the socket that the service manager named is not there.
             if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
                 warn!("the service manager could not be notified that the server is ready: {error}");

@@ -33,7 +33,7 @@ pub struct Metric {
     pub scale: Scale,
 }
 
-/// Metrics of one part of a status: of the whole, or of each entry of a list, told apart by a label.
+/// Metrics of one part of a status: of the whole, or of each entry of a list, distinguished by a label.
 pub struct Section {
     /// The list, and the label that has the names of its entries.
     pub each: Option<(&'static str, &'static str)>,

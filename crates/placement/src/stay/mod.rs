@@ -22,7 +22,7 @@ use regions::{BYTES_PER_REGION, Regions};
 
 use group::{Group, State};
 pub use group::{GroupLook, Stay, Traits};
-use pass::Pass;
+use pass::{Known, PIECE, Pass, Piece};
 pub use regions::History;
 use sample::{BYTES_PER_BLOCK, Sample};
 use share::Share;
@@ -41,6 +41,11 @@ const WRITES_AFTER_READ: u32 = 2;
 const PLANS_PER_TIER: u64 = 4;
 /// Part of the room that is shared out: at first, at least, at most. It moves so that hardly anything leaves before its time.
 const ROOM_PARTS: (f64, f64, f64) = (0.95, 0.75, 1.0);
+
+/// Blocks written between two plans at least.
+const PLAN_MIN_BLOCKS: u64 = 256;
+/// Share of what is written that may leave before its time.
+const EARLY_MAX: f64 = 0.002;
 
 /// Version of what is kept over a restart.
 const SAVED_VERSION: u8 = 1;
@@ -248,6 +253,68 @@ impl Stays {
     #[must_use]
     pub fn price(&self) -> f64 {
         self.price
+    }
+
+    /// Begins to share `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should.
+    pub fn begin_plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
+        let passed = now.saturating_sub(self.planned_at);
+        self.planned_at = now;
+        // Sooner while all is new.
+        self.plan_at =
+            now + (self.tier_blocks / PLANS_PER_TIER).min(now / 2).max(self.tier_blocks / 64).max(PLAN_MIN_BLOCKS);
+        if now > 2 * self.tier_blocks && passed > 0 {
+            let is_early = early_blocks as f64 > EARLY_MAX * passed as f64;
+            let factor = if is_early { 0.985 } else { 1.004 };
+            self.room_part = (self.room_part * factor).clamp(ROOM_PARTS.1, ROOM_PARTS.2);
+        }
+        self.give_up_groups();
+        let room_blocks = room_blocks as f64 * self.room_part;
+        self.pass = Some(Box::new(Pass::begin(now, room_blocks)));
+    }
+
+    /// Whether the tier is being shared out.
+    #[must_use]
+    pub fn is_planning(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// Goes on with that; true where it came to its end.
+    pub fn plan_on(&mut self) -> bool {
+        self.plan_piece(PIECE)
+    }
+
+    fn plan_piece(&mut self, piece: Piece) -> bool {
+        let Some(pass) = &mut self.pass else { return false };
+        let mut known = Known {
+            groups: &mut self.groups,
+            lives: &mut self.lives,
+            sample: &mut self.sample,
+            free_numbers: &mut self.free_numbers,
+            ages: self.ages,
+            price: self.price,
+        };
+        if !pass.go_on(&mut known, piece) {
+            return false;
+        }
+        let shares = pass.shares().iter().copied().chain(std::iter::repeat(Share::default()));
+        self.groups.iter_mut().zip(shares).for_each(|(group, share)| group.share = share);
+        self.has_room = pass.has_room();
+        let began_at = *self.began_at.get_or_insert(pass.now());
+        self.is_planned = pass.now() >= began_at.saturating_add(self.tier_blocks);
+        self.pass = None;
+        true
+    }
+
+    /// Where there are as many groups as may be, those that hardly anything is written to make room for others: they are not
+    /// written to any more, and gone once no block is followed that is theirs.
+    fn give_up_groups(&mut self) {
+        if self.groups.len() < self.groups_max || !self.free_numbers.is_empty() {
+            return;
+        }
+        for group in self.groups.iter_mut().filter(|group| group.state == State::Known && group.written < 1.0) {
+            group.state = State::Leaving;
+        }
+        self.numbers.retain(|_, number| self.groups[usize::from(*number)].state == State::Known);
     }
 
     /// The lives of all groups of a class together.
