@@ -176,7 +176,8 @@ fn is_this_machine(host: &str) -> bool {
         _ => host,
     };
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    name.eq_ignore_ascii_case("localhost") || is_address(bare) || is_address(host)
 }
 
 fn silent() -> Response<Full<Bytes>> {
