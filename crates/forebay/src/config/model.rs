@@ -148,11 +148,11 @@ pub struct Export {
     /// Turns on polling for the whole server; see `server.poll`.
     #[schemars(with = "Option<bool>")]
     pub poll: Option<Poll>,
-    /// Which connections must be in TLS: "required" (all), "network" (those by TCP), "optional". By default, with [tls],
+    /// Which connections must be in TLS: "required" (all), "network" (those by TCP), "optional". By default, with `[tls]`,
     /// "network"; "required" where there is `allow`.
     pub tls: Option<TlsWord>,
     /// Clients that see the export, by a name of their certificate or the identity of their pre-shared key; by default all
-    /// that [tls] lets in.
+    /// that `[tls]` lets in.
     pub allow: Option<Vec<String>>,
 }
 
@@ -244,7 +244,7 @@ pub struct Server {
     pub poll: Option<Poll>,
     /// Connections at a time, 1 to 16384; 64 by default.
     pub max_connections: Option<u16>,
-    /// Lets TCP exports listen beyond loopback, where [tls] protects them.
+    /// Lets TCP exports listen beyond loopback, where `[tls]` protects them.
     #[serde(default)]
     pub allow_remote: bool,
     /// Lets them listen there without TLS too: anybody who can reach the port can read and write, and so can who is on the way.
