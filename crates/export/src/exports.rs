@@ -3,7 +3,7 @@
 use forebay_block::{ClassId, DiskId};
 use thiserror::Error;
 
-use crate::access::{Access, Admission, Client};
+use crate::access::{Access, Admission, Client, Security};
 use crate::nbd::wire::STRING_BYTES_MAX;
 
 /// A disk under a name.
@@ -109,18 +109,15 @@ impl Exports {
     /// Changes the size. Connected clients learn it when they connect anew (the protocol has no message for it);
     /// requests beyond a smaller size fail at once.
     ///
+    /// Returns its index.
+    ///
     /// # Errors
     /// Where there is none of that name or the size is not a multiple of 512.
-    pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<(), ExportError> {
+    pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<u16, ExportError> {
         check_size(name, size_bytes)?;
-        let export = self
-            .slots
-            .iter_mut()
-            .flatten()
-            .find(|export| export.name == name)
-            .ok_or_else(|| ExportError::Unknown(name.to_owned()))?;
+        let (index, export) = self.named(name)?;
         export.size_bytes = size_bytes;
-        Ok(())
+        Ok(index)
     }
 
     /// Changes who may see an export; counts for clients that choose it from now on.
@@ -128,9 +125,13 @@ impl Exports {
     /// # Errors
     /// Where there is none of that name.
     pub fn set_access(&mut self, name: &str, access: Access) -> Result<(), ExportError> {
-        let named = self.slots.iter_mut().flatten().find(|export| export.name == name);
-        named.ok_or_else(|| ExportError::Unknown(name.to_owned()))?.access = access;
+        self.named(name)?.1.access = access;
         Ok(())
+    }
+
+    fn named(&mut self, name: &str) -> Result<(u16, &mut Export), ExportError> {
+        let mut there = (0u16..).zip(&mut self.slots).filter_map(|(index, slot)| Some((index, slot.as_mut()?)));
+        there.find(|(_, export)| export.name == name).ok_or_else(|| ExportError::Unknown(name.to_owned()))
     }
 
     /// The export at `index`, where it still exists.
@@ -139,35 +140,55 @@ impl Exports {
         self.slots.get(usize::from(index))?.as_ref()
     }
 
-    /// The export of that name. The empty name means the export called so or else the first one
-    /// (`NBD_OPT_EXPORT_NAME`: "reserved for a default export").
+    /// The export of that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(u16, &Export)> {
-        let exact = self.iter().find(|(_, export)| export.name == name);
-        if exact.is_none() && name.is_empty() { self.iter().next() } else { exact }
+        self.iter().find(|(_, export)| export.name == name)
     }
 
-    /// The export of that name where this client may use it, as [`Exports::find`] otherwise.
+    /// What a client sees of the table.
     #[must_use]
-    pub fn find_for(&self, name: &str, client: &Client) -> Option<(u16, &Export)> {
-        let exact = self.seen_by(client).find(|(_, export)| export.name == name);
-        if exact.is_none() && name.is_empty() { self.seen_by(client).next() } else { exact }
-    }
-
-    /// The exports that this client may use.
-    pub fn seen_by(&self, client: &Client) -> impl Iterator<Item = (u16, &Export)> {
-        self.iter().filter(|(_, export)| export.access.admits(client) == Admission::Granted)
-    }
-
-    /// Whether this client, still in the clear, would see more in TLS.
-    #[must_use]
-    pub fn need_tls_of(&self, client: &Client) -> bool {
-        self.iter().any(|(_, export)| export.access.admits(client) == Admission::NeedsTls)
+    pub fn seen_by<'a>(&'a self, client: &'a Client) -> Seen<'a> {
+        Seen { exports: self, client }
     }
 
     /// All exports with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Export)> {
         (0u16..).zip(&self.slots).filter_map(|(index, slot)| slot.as_ref().map(|export| (index, export)))
+    }
+}
+
+/// The table as one client sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    exports: &'a Exports,
+    client: &'a Client,
+}
+
+impl<'a> Seen<'a> {
+    /// The exports that the client may use, with their indices.
+    pub fn iter(self) -> impl Iterator<Item = (u16, &'a Export)> {
+        self.exports.iter().filter(move |(_, export)| export.access.admits(self.client) == Admission::Granted)
+    }
+
+    /// One of them. The empty name means the export called so or else the first one (`NBD_OPT_EXPORT_NAME`: "reserved for a
+    /// default export").
+    #[must_use]
+    pub fn find(self, name: &str) -> Option<(u16, &'a Export)> {
+        let exact = self.iter().find(|(_, export)| export.name == name);
+        if exact.is_none() && name.is_empty() { self.iter().next() } else { exact }
+    }
+
+    /// Whether the client, still in the clear, would see more in TLS.
+    #[must_use]
+    pub fn needs_tls(self) -> bool {
+        self.exports.iter().any(|(_, export)| export.access.admits(self.client) == Admission::NeedsTls)
+    }
+
+    /// How the client is connected.
+    #[must_use]
+    pub fn security(self) -> &'a Security {
+        &self.client.security
     }
 }
 
@@ -210,10 +231,11 @@ mod tests {
         let mut exports = Exports::new();
         exports.add(export("a")).unwrap();
         exports.add(export("b")).unwrap();
-        assert_eq!(exports.find("").unwrap().1.name, "a");
+        let client = Client::default();
+        assert_eq!(exports.seen_by(&client).find("").unwrap().1.name, "a");
         exports.add(export("")).unwrap();
-        assert_eq!(exports.find("").unwrap().1.name, "");
-        assert!(exports.find("c").is_none());
+        assert_eq!(exports.seen_by(&client).find("").unwrap().1.name, "");
+        assert!(exports.find("c").is_none() && exports.seen_by(&client).find("c").is_none());
     }
 
     #[test]

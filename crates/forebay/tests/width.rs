@@ -40,12 +40,12 @@ fn everything_for_people_fits_80_columns() {
             "--rows",
         ],
         ["bench", "--target", model, "--set", "rw=randrw", "--set", "ios=5000", "--destroy-data"],
-        ["replay", "zipf:?size=4MiB", "--target", model, "--destroy-data", "--limit", "1000"],
+        ["replay", "zipf:?size=4MiB", "--target", model, "--destroy-data"],
     );
     let said: [&[&str]; 14] = [
         &check,
         &bench,
-        &replay[..5],
+        &replay,
         &["analyze", "zipf:?size=4MiB"],
         &["analyze", "zipf:?size=4MiB", "--by", "process"],
         &["size", "zipf:?size=4MiB"],

@@ -2,7 +2,7 @@
 //! into a pass.
 //!
 //! A sheet ([`Spec`]) is read by [`Spec::load`] from a TOML file or from the sheets that are built in; [`check`] runs
-//! what it asks and judges each promise; [`table`] writes the [`CheckReport`] for people, serde for programs.
+//! what it asks and judges each promise; `table` writes the [`CheckReport`] for people, serde for programs.
 //! [`mod@format`] is the reference of a sheet's keys, `docs/check.md` the guide.
 
 mod check;

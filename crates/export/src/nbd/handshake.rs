@@ -6,8 +6,8 @@ use super::inbound::Inbound;
 use super::options::{ContextRequest, InfoRequest, text};
 use super::outgoing::Outgoing;
 use super::wire::{self, info, option, reply, transmission, u32_at, u64_at};
-use crate::access::{Client, Security};
-use crate::exports::{Export, Exports};
+use crate::access::Security;
+use crate::exports::{Export, Seen};
 use crate::limits::{self, SessionLimits};
 
 /// Shape of replies, as negotiated.
@@ -83,9 +83,9 @@ impl Handshake {
         &mut self,
         inbound: &mut Inbound,
         out: &mut Outgoing,
-        exports: &Exports,
+        exports: Seen<'_>,
         limits: &SessionLimits,
-        (client, stopping): (&Client, bool),
+        stopping: bool,
     ) -> Result<Step, ProtocolError> {
         if inbound.is_skipping() {
             return Ok(Step::Starved);
@@ -130,7 +130,7 @@ impl Handshake {
             put_reply(out, kind, reply::ERR_SHUTDOWN, &[]);
             Step::Advanced
         } else {
-            self.answer(kind, data, out, exports, limits, client)?
+            self.answer(kind, data, out, exports, limits)?
         };
         inbound.consume(wire::OPTION_HEADER_BYTES + len);
         Ok(step)
@@ -149,26 +149,25 @@ impl Handshake {
         kind: u32,
         data: &[u8],
         out: &mut Outgoing,
-        exports: &Exports,
+        exports: Seen<'_>,
         limits: &SessionLimits,
-        client: &Client,
     ) -> Result<Step, ProtocolError> {
         match kind {
             option::ABORT => {
                 put_reply(out, kind, reply::ACK, &[]);
                 return Ok(Step::Aborted);
             }
-            option::STARTTLS => return Ok(start_tls(data, out, client)),
-            _ if is_tls_forced(exports, client) => {
+            option::STARTTLS => return Ok(start_tls(data, out, exports.security())),
+            _ if is_tls_forced(exports) => {
                 if kind == option::EXPORT_NAME {
                     return Err(ProtocolError::NeedsTls);
                 }
                 put_reply(out, kind, reply::ERR_TLS_REQD, &[b"TLS is required"]);
             }
-            option::EXPORT_NAME => return self.export_name(data, out, exports, client),
-            option::INFO | option::GO => return Ok(self.describe(kind, data, out, exports, (limits, client))),
+            option::EXPORT_NAME => return self.export_name(data, out, exports),
+            option::INFO | option::GO => return Ok(self.describe(kind, data, out, exports, limits)),
             option::LIST if data.is_empty() => {
-                for (_, export) in exports.seen_by(client) {
+                for (_, export) in exports.iter() {
                     let len = (export.name.len() as u32).to_be_bytes();
                     put_reply(out, kind, reply::SERVER, &[&len, export.name.as_bytes(), export.description.as_bytes()]);
                 }
@@ -189,25 +188,19 @@ impl Handshake {
             option::LIST | option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
                 put_reply(out, kind, reply::ERR_INVALID, &[b"the option takes no data"]);
             }
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports, client),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports),
             _ => put_reply(out, kind, reply::ERR_UNSUP, &[]),
         }
         Ok(Step::Advanced)
     }
 
-    fn export_name(
-        &self,
-        data: &[u8],
-        out: &mut Outgoing,
-        exports: &Exports,
-        client: &Client,
-    ) -> Result<Step, ProtocolError> {
+    fn export_name(&self, data: &[u8], out: &mut Outgoing, exports: Seen<'_>) -> Result<Step, ProtocolError> {
         if self.style == Style::Extended {
             return Err(ProtocolError::ExportNameAfterExtended);
         }
-        let found = text(data).ok().and_then(|name| exports.find_for(name, client));
+        let found = text(data).ok().and_then(|name| exports.find(name));
         let Some((index, export)) = found else {
-            if exports.need_tls_of(client) {
+            if exports.needs_tls() {
                 return Err(ProtocolError::NeedsTls);
             }
             return Err(ProtocolError::NoSuchExport(String::from_utf8_lossy(data).into_owned()));
@@ -220,14 +213,7 @@ impl Handshake {
         Ok(Step::Chosen(index))
     }
 
-    fn describe(
-        &self,
-        kind: u32,
-        data: &[u8],
-        out: &mut Outgoing,
-        exports: &Exports,
-        (limits, client): (&SessionLimits, &Client),
-    ) -> Step {
+    fn describe(&self, kind: u32, data: &[u8], out: &mut Outgoing, exports: Seen<'_>, limits: &SessionLimits) -> Step {
         let request = match InfoRequest::parse(data) {
             Ok(request) => request,
             Err(problem) => {
@@ -235,9 +221,9 @@ impl Handshake {
                 return Step::Advanced;
             }
         };
-        let Some((index, export)) = exports.find_for(request.name, client) else {
+        let Some((index, export)) = exports.find(request.name) else {
             // "MAY reply with NBD_REP_ERR_TLS_REQD if that export is non-existent": the answer does not tell which it is.
-            if exports.need_tls_of(client) {
+            if exports.needs_tls() {
                 put_reply(out, kind, reply::ERR_TLS_REQD, &[b"TLS is required"]);
             } else {
                 put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
@@ -269,7 +255,7 @@ impl Handshake {
         if kind == option::GO { Step::Chosen(index) } else { Step::Advanced }
     }
 
-    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Outgoing, exports: &Exports, client: &Client) {
+    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Outgoing, exports: Seen<'_>) {
         let selecting = kind == option::SET_META_CONTEXT;
         if selecting {
             // "replaces all previously-set metadata contexts (including when this command fails)".
@@ -286,7 +272,7 @@ impl Handshake {
                 return;
             }
         };
-        let Some((index, _)) = exports.find_for(request.name, client) else {
+        let Some((index, _)) = exports.find(request.name) else {
             put_reply(out, kind, reply::ERR_UNKNOWN, &[b"there is no export of that name"]);
             return;
         };
@@ -329,12 +315,12 @@ impl Handshake {
 }
 
 /// "FORCEDTLS mode": without TLS there is nothing that this client may use, so it learns nothing either.
-fn is_tls_forced(exports: &Exports, client: &Client) -> bool {
-    client.security == Security::Offered && exports.need_tls_of(client) && exports.seen_by(client).next().is_none()
+fn is_tls_forced(exports: Seen<'_>) -> bool {
+    *exports.security() == Security::Offered && exports.needs_tls() && exports.iter().next().is_none()
 }
 
-fn start_tls(data: &[u8], out: &mut Outgoing, client: &Client) -> Step {
-    let (kind, message): (u32, &[u8]) = match client.security {
+fn start_tls(data: &[u8], out: &mut Outgoing, security: &Security) -> Step {
+    let (kind, message): (u32, &[u8]) = match security {
         Security::Plain => (reply::ERR_UNSUP, b"TLS is not configured"),
         Security::Secured(_) => (reply::ERR_INVALID, b"this is TLS already"),
         Security::Offered if !data.is_empty() => (reply::ERR_INVALID, b"the option takes no data"),

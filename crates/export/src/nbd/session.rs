@@ -292,8 +292,8 @@ impl Session {
                     }
                 }
                 Phase::Handshake(handshake) => {
-                    let facts = (&self.client, self.stopping);
-                    let step = handshake.step(&mut self.inbound, &mut self.out, exports, &self.limits, facts)?;
+                    let seen = exports.seen_by(&self.client);
+                    let step = handshake.step(&mut self.inbound, &mut self.out, seen, &self.limits, self.stopping)?;
                     match step {
                         Step::Starved => return Ok(None),
                         Step::Advanced => {}

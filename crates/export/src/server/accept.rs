@@ -4,7 +4,7 @@ use super::address::Listen;
 use super::connection::Connection;
 use super::outcome::CloseReason;
 use super::poller::Source;
-use super::reactor::{Reactor, Run, list};
+use super::reactor::{Reactor, Run};
 use crate::access::{Client, Security};
 use crate::backend::Backend;
 use crate::nbd::session::Session;
@@ -50,7 +50,7 @@ impl Reactor {
             let source = Source::Connection { index, generation };
             let watched = connection.socket.as_ref().map(|socket| self.poller.add(socket, source, true, false));
             if let Some(Ok(())) = watched {
-                list(connection, index, &mut run.listed);
+                connection.list(index, &mut run.listed);
             } else {
                 self.close(run, index, CloseReason::Socket(rustix::io::Errno::NOMEM));
             }

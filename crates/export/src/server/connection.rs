@@ -58,6 +58,13 @@ impl Connection {
         }
     }
 
+    /// Has it looked after at the end of this turn.
+    pub fn list(&mut self, index: u16, listed: &mut Vec<u16>) {
+        if !std::mem::replace(&mut self.listed, true) {
+            listed.push(index);
+        }
+    }
+
     /// Who is at the other end.
     pub fn peer(&self) -> Peer {
         self.socket.as_ref().map_or(Peer::Unknown, peer)

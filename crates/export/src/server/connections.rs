@@ -1,6 +1,7 @@
 //! All connections, and the tokens that lead completions back to them.
 
 use super::connection::Connection;
+use super::poller::{DIRECT_MAX, Poller, Source};
 
 /// A place for a connection. The generation tells its tenants apart.
 #[derive(Debug, Default)]
@@ -82,6 +83,54 @@ impl Connections {
     /// All connections.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Connection)> {
         (0u16..).zip(&self.places).filter_map(|(index, place)| place.connection.as_ref().map(|c| (index, c)))
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.iter().map(|(_, connection)| connection.session.in_flight()).sum()
+    }
+
+    /// With more connections than poll(2) waits for, those that spoke since the last tick have precedence.
+    pub fn sort(&mut self, poller: &mut Poller) {
+        let crowded = self.open > DIRECT_MAX;
+        for promoting in [false, true] {
+            for (index, place) in (0u16..).zip(&mut self.places) {
+                let source = Source::Connection { index, generation: place.generation };
+                let Some(connection) = &mut place.connection else {
+                    continue;
+                };
+                let Some(socket) = &connection.socket else {
+                    continue;
+                };
+                let (read, write) = connection.watched;
+                if promoting {
+                    if std::mem::take(&mut connection.heard) || !crowded {
+                        poller.promote(socket, source, read, write);
+                    }
+                } else if crowded && !connection.heard {
+                    poller.demote(socket, source, read, write);
+                }
+            }
+        }
+    }
+
+    /// Connections that have chosen an export and are waited for to say something, in so many places; how many these are, and
+    /// whether they are all that have chosen one.
+    pub fn only_reading(&self, places: &mut [(u16, u32)]) -> (usize, bool) {
+        let (mut used, mut are_all) = (0, true);
+        for (index, connection) in self.iter() {
+            if connection.socket.is_none() || connection.session.in_handshake() {
+                continue;
+            }
+            match places.get_mut(used) {
+                Some(place) if connection.watched == (true, false) => {
+                    *place = (index, self.generation(index));
+                    used += 1;
+                }
+                _ => are_all = false,
+            }
+        }
+        (used, are_all)
     }
 
     /// Token for the backend: whose request, and which of theirs.

@@ -1,10 +1,10 @@
 //! The front ends that are attached, beside the connections of NBD: their requests in, the ends of these out.
 
 use super::outcome::CloseReason;
-use super::stats::ServerStats;
 use crate::backend::Backend;
 use crate::exports::Exports;
-use crate::frontend::{FrontRequest, Frontend, FrontendError, judge};
+use crate::frontend::{FrontRequest, Frontend, judge};
+use crate::nbd::session::SessionStats;
 use crate::server::Peer;
 use forebay_volume::{Completion, Op, Request, RequestError};
 use thiserror::Error;
@@ -98,7 +98,7 @@ impl Frontends {
         exports: &Exports,
         payload_bytes_max: u32,
         is_stopping: bool,
-        stats: &mut ServerStats,
+        stats: &mut SessionStats,
         backend: &mut B,
     ) -> bool {
         let mut any = false;
@@ -122,10 +122,10 @@ impl Frontends {
                     continue;
                 }
                 attached.in_flight += 1;
-                stats.sessions.requests += 1;
+                stats.requests += 1;
                 match &request.op {
-                    Op::Read => stats.sessions.read_bytes += request.len_bytes,
-                    Op::Write(_) => stats.sessions.written_bytes += request.len_bytes,
+                    Op::Read => stats.read_bytes += request.len_bytes,
+                    Op::Write(_) => stats.written_bytes += request.len_bytes,
                     _ => {}
                 }
                 backend.submit(Request {
@@ -223,11 +223,5 @@ impl Frontends {
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut Attached> {
         self.places.iter_mut().filter_map(|place| place.attached.as_mut())
-    }
-}
-
-impl From<FrontendError> for CloseReason {
-    fn from(error: FrontendError) -> Self {
-        Self::Frontend(error)
     }
 }

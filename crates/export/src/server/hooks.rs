@@ -91,10 +91,8 @@ impl ServerControl<'_> {
     /// # Errors
     /// As of [`Exports::resize`].
     pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<(), ExportError> {
-        self.exports.resize(name, size_bytes)?;
-        if let Some((export, _)) = self.exports.find(name) {
-            self.frontends.resized(export, size_bytes);
-        }
+        let export = self.exports.resize(name, size_bytes)?;
+        self.frontends.resized(export, size_bytes);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod accept;
 mod address;
 mod announce;
+mod clock;
 mod config;
 mod connection;
 mod connections;
@@ -20,6 +21,7 @@ mod spin;
 mod stats;
 
 pub use address::{AddressError, Listen};
+pub use clock::monotonic_ns;
 pub use config::{ServerConfig, ServerError};
 pub use hooks::{Hooks, NoHooks, ServerControl};
 pub use interest::Interest;

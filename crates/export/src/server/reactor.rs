@@ -3,6 +3,7 @@
 //! without a change of threads.
 
 use super::address::Listen;
+use super::clock::monotonic_ns;
 use super::config::{ServerConfig, ServerError};
 use super::connection::Connection;
 use super::connections::Connections;
@@ -11,17 +12,15 @@ use super::hooks::{Hooks, ServerControl, listen};
 use super::listener::Listener;
 use super::outcome::{CloseReason, Received};
 use super::peer::peer;
-use super::poller::{DIRECT_MAX, Poller, Ready, Source};
+use super::poller::{Poller, Ready, Source};
 use super::shutdown::Shutdown;
 use super::spin::Spin;
 use super::stats::ServerStats;
 use crate::backend::Backend;
 use crate::exports::Exports;
 use crate::frontend::Frontend;
-use crate::nbd::session::SessionStats;
 use crate::tls::TlsContext;
 use forebay_volume::Completion;
-use rustix::time::{ClockId, clock_gettime};
 
 /// Between two ticks.
 const TICK_NS: u64 = 50_000_000;
@@ -66,13 +65,6 @@ pub(super) struct Run<'a, B: Backend> {
     busy: bool,
     /// Connections with received bytes that wait within TLS, where the poller does not see them.
     held: Vec<Ready>,
-}
-
-/// Monotonic time in nanoseconds.
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // Since boot: never negative, and 64 bits last 584 years.
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl Reactor {
@@ -157,7 +149,8 @@ impl Reactor {
                     run.now_ns,
                     self.config.stop_timeout_ns,
                 ));
-                self.stop_listening();
+                // Closing takes them out of epoll and removes the socket files.
+                self.listeners.clear();
             }
             if let Some(shutdown) = &mut shutdown {
                 let over =
@@ -193,7 +186,7 @@ impl Reactor {
             }
             run.ready = ready;
             if !self.frontends.is_empty() {
-                run.busy |= self.receive(&mut run, shutdown.is_some());
+                run.busy |= self.receive(&mut run);
             }
             self.poll_backend(&mut run, &mut shutdown);
             self.finish_turn(&mut run);
@@ -223,38 +216,14 @@ impl Reactor {
                 }
                 Some(export) if self.exports.get(export).is_none() => {
                     connection.session.end();
-                    list(connection, index, &mut run.listed);
+                    connection.list(index, &mut run.listed);
                 }
                 _ => self.announce(run, index),
             }
         }
-        self.sort_connections();
+        self.connections.sort(&mut self.poller);
         if self.accepting_paused && !self.stop_asked {
             self.resume_accepting();
-        }
-    }
-
-    /// With more connections than poll(2) waits for, those that spoke since the last tick have precedence.
-    fn sort_connections(&mut self) {
-        let crowded = self.connections.open() > DIRECT_MAX;
-        for promoting in [false, true] {
-            for index in self.connections.indices() {
-                let source = Source::Connection { index, generation: self.connections.generation(index) };
-                let Some(connection) = self.connections.get_mut(index) else {
-                    continue;
-                };
-                let Some(socket) = &connection.socket else {
-                    continue;
-                };
-                let (read, write) = connection.watched;
-                if promoting {
-                    if std::mem::take(&mut connection.heard) || !crowded {
-                        self.poller.promote(socket, source, read, write);
-                    }
-                } else if crowded && !connection.heard {
-                    self.poller.demote(socket, source, read, write);
-                }
-            }
         }
     }
 
@@ -274,8 +243,7 @@ impl Reactor {
 
     fn refresh_stats(&mut self) {
         self.stats.connections = self.connections.open();
-        self.stats.in_flight =
-            self.connections.iter().map(|(_, c)| c.session.in_flight()).sum::<usize>() + self.frontends.in_flight();
+        self.stats.in_flight = self.connections.in_flight() + self.frontends.in_flight();
     }
 
     fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
@@ -308,9 +276,9 @@ impl Reactor {
     }
 
     /// Submits what front ends beside the connections ask for.
-    fn receive<B: Backend>(&mut self, run: &mut Run<'_, B>, is_stopping: bool) -> bool {
+    fn receive<B: Backend>(&mut self, run: &mut Run<'_, B>) -> bool {
         let payload_bytes_max = self.config.session.payload_bytes_max;
-        self.frontends.receive(&self.exports, payload_bytes_max, is_stopping, &mut self.stats, run.backend)
+        self.frontends.receive(&self.exports, payload_bytes_max, self.stop_asked, &mut self.stats.sessions, run.backend)
     }
 
     /// Receives from a connection and submits what it asks for.
@@ -345,7 +313,7 @@ impl Reactor {
             }
         }
         if let Some(connection) = self.connections.get_mut(index) {
-            list(connection, index, &mut run.listed);
+            connection.list(index, &mut run.listed);
         }
         run.busy |= heard;
         heard
@@ -396,7 +364,7 @@ impl Reactor {
                     self.connections.vacate(index);
                 }
             } else {
-                list(connection, index, &mut run.listed);
+                connection.list(index, &mut run.listed);
             }
         }
         run.done = done;
@@ -476,21 +444,12 @@ impl Reactor {
         drop(socket);
         connection.session.abandon();
         let in_flight = connection.session.in_flight();
-        let SessionStats { requests, read_bytes, written_bytes } = connection.session.stats();
-        self.stats.sessions.requests += requests;
-        self.stats.sessions.read_bytes += read_bytes;
-        self.stats.sessions.written_bytes += written_bytes;
-        self.stats.protocol_errors += u64::from(matches!(reason, CloseReason::Protocol(_)));
+        self.stats.ended(connection.session.stats(), matches!(reason, CloseReason::Protocol(_)));
         self.connections.closed_one();
         if in_flight == 0 {
             self.connections.vacate(index);
         }
         run.hooks.closed(&reason, peer);
-    }
-
-    fn stop_listening(&mut self) {
-        // Closing takes them out of epoll and removes the socket files.
-        self.listeners.clear();
     }
 
     /// Looks for requests and completions without sleeping, for as long as that pays. Returns whether something was
@@ -501,20 +460,7 @@ impl Reactor {
         };
         let deadline_ns = deadline_ns.min(next_tick_ns);
         let mut direct = [(0u16, 0u32); SPIN_CONNECTIONS_MAX];
-        let mut used = 0;
-        let mut all_direct = true;
-        for (index, connection) in self.connections.iter() {
-            if connection.socket.is_none() || connection.session.in_handshake() {
-                continue;
-            }
-            match direct.get_mut(used) {
-                Some(place) if connection.watched == (true, false) => {
-                    *place = (index, self.connections.generation(index));
-                    used += 1;
-                }
-                _ => all_direct = false,
-            }
-        }
+        let (used, all_direct) = self.connections.only_reading(&mut direct);
         for round in 1u32.. {
             let mut found = false;
             for &(index, generation) in &direct[..used] {
@@ -523,7 +469,7 @@ impl Reactor {
                 }
             }
             if !self.frontends.is_empty() {
-                found |= self.receive(run, self.stop_asked);
+                found |= self.receive(run);
             }
             run.backend.poll(&mut run.done);
             found |= !run.done.is_empty();
@@ -545,12 +491,5 @@ impl Reactor {
             spin.in_vain();
         }
         false
-    }
-}
-
-pub(super) fn list(connection: &mut Connection, index: u16, listed: &mut Vec<u16>) {
-    if !connection.listed {
-        connection.listed = true;
-        listed.push(index);
     }
 }

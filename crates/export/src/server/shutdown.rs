@@ -42,8 +42,7 @@ impl Shutdown {
         backend: &mut B,
         now_ns: u64,
     ) -> Result<bool, ServerError> {
-        let of_connections: usize = connections.iter().map(|(_, c)| c.session.in_flight()).sum();
-        let in_flight = of_connections + frontends.in_flight();
+        let in_flight = connections.in_flight() + frontends.in_flight();
         let late = now_ns >= self.deadline_ns;
         match self.flushes {
             None if in_flight == 0 => {

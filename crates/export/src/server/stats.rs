@@ -18,3 +18,13 @@ pub struct ServerStats {
     /// What all sessions did since the start.
     pub sessions: SessionStats,
 }
+
+impl ServerStats {
+    /// A session has ended.
+    pub(super) fn ended(&mut self, session: SessionStats, by_breach: bool) {
+        self.sessions.requests += session.requests;
+        self.sessions.read_bytes += session.read_bytes;
+        self.sessions.written_bytes += session.written_bytes;
+        self.protocol_errors += u64::from(by_breach);
+    }
+}

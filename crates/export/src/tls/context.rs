@@ -32,11 +32,29 @@ pub struct TlsFiles {
     pub psk_file: Option<PathBuf>,
 }
 
+impl TlsFiles {
+    /// Whether they make sense together.
+    ///
+    /// # Errors
+    /// Where they do not.
+    pub fn check(&self) -> Result<(), TlsError> {
+        let count = [&self.certificate, &self.key, &self.client_ca].iter().filter(|path| path.is_some()).count();
+        if count == 3 || count == 0 && self.psk_file.is_some() { Ok(()) } else { Err(TlsError::Incomplete) }
+    }
+
+    /// Those that are there.
+    pub fn iter(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.certificate, &self.key, &self.client_ca, &self.psk_file].into_iter().flatten()
+    }
+}
+
 /// Why TLS cannot be had with these files.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// Files that do not make sense together.
-    #[error("TLS needs certificate, key and client_ca together, or psk_file, or all four")]
+    #[error(
+        "[tls] needs `certificate`, `key` and `client_ca` together, or `psk_file`, or all four: a client must prove who it is"
+    )]
     Incomplete,
     /// A file cannot be read.
     #[error("cannot read {}", .path.display())]
@@ -94,6 +112,7 @@ impl TlsContext {
     /// # Errors
     /// Where a file is missing or does not hold what it should.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
+        files.check()?;
         let offered = offered_index()?;
         let mut builder = SslContext::builder(SslMethod::tls_server())?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_3))?;
@@ -111,12 +130,8 @@ impl TlsContext {
         builder.set_ciphersuites(SUITES)?;
         // Needed where clients are verified, although nothing is resumed.
         builder.set_session_id_context(b"forebay")?;
-        match (&files.certificate, &files.key, &files.client_ca) {
-            (Some(certificate), Some(key), Some(client_ca)) => {
-                certificates(&mut builder, certificate, key, client_ca)?;
-            }
-            (None, None, None) if files.psk_file.is_some() => {}
-            _ => return Err(TlsError::Incomplete),
+        if let (Some(certificate), Some(key), Some(client_ca)) = (&files.certificate, &files.key, &files.client_ca) {
+            certificates(&mut builder, certificate, key, client_ca)?;
         }
         if let Some(path) = &files.psk_file {
             let keys = Keys::parse(&read(path)?).map_err(|source| TlsError::Keys { path: path.clone(), source })?;

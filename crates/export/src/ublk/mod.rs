@@ -8,7 +8,6 @@ mod abi;
 mod control;
 mod device;
 
-pub use control::Control;
 pub use device::{Ublk, UblkState, Wanted, release};
 
 use rustix::io::Errno;

@@ -42,13 +42,9 @@ impl Tls {
     /// # Errors
     /// What is missing.
     pub fn check(&self) -> Result<()> {
-        let parts = [&self.certificate, &self.key, &self.client_ca];
-        let count = parts.iter().filter(|path| path.is_some()).count();
-        ensure!(
-            count == 3 || count == 0 && self.psk_file.is_some(),
-            "[tls] needs `certificate`, `key` and `client_ca` together, or `psk_file`, or all four: a client must prove who it is"
-        );
-        for path in parts.into_iter().chain([&self.psk_file]).flatten() {
+        let files = self.files();
+        files.check()?;
+        for path in files.iter() {
             ensure!(path.is_absolute(), "in [tls] {} is not an absolute path", path.display());
         }
         Ok(())

@@ -13,7 +13,7 @@ use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use tracing::info;
+use tracing::{info, warn};
 
 /// The daemon's part of the loop.
 pub struct Daemon {
@@ -29,6 +29,8 @@ pub struct Daemon {
     pub reloader: Reloader,
     /// Block devices of this server.
     pub block_devices: BlockDevices,
+    /// The service manager knows that all exports can be used.
+    pub is_ready: bool,
     /// What notices things for the log.
     pub watch: Watch,
     /// What takes a status to the metrics, where these are served.
@@ -73,10 +75,15 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
-        // Who would read that has gone; the server has not.
-        let _ = self.block_devices.tick();
+        if !self.is_ready && self.block_devices.are_reported() {
+            self.is_ready = true;
+            // Fails only where the socket that the service manager named is not there.
+            if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+                warn!("the service manager could not be notified that the server is ready: {error}");
+            }
+        }
         self.watch.tick(now_ns, backend, server.stats());
-        if let Some(publisher) = &mut self.publisher {
+        if let Some(publisher) = &self.publisher {
             publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));
         }
     }

@@ -156,6 +156,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         answerer: Answerer::new(fixed, config.pool.overcommit),
         hangups,
         block_devices,
+        is_ready: false,
         reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
         watch: Watch::new(config.log.limits(), watched),
         publisher,

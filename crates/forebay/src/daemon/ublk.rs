@@ -13,7 +13,6 @@ use tracing::{error, info, warn};
 #[derive(Default)]
 pub struct BlockDevices {
     devices: Vec<Device>,
-    is_ready_said: bool,
 }
 
 struct Device {
@@ -53,17 +52,11 @@ impl BlockDevices {
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
             devices.push(Device { export: name.to_owned(), state, reported: false });
         }
-        Ok(Self { devices, is_ready_said: false })
+        Ok(Self { devices })
     }
 
-    /// Says of each device once when it can be used, and when all can; then the service manager may go on.
-    ///
-    /// # Errors
-    /// Where that cannot be said.
-    pub fn tick(&mut self) -> Result<()> {
-        if self.is_ready_said {
-            return Ok(());
-        }
+    /// Says of each device once when it can be used; whether that is said of all.
+    pub fn are_reported(&mut self) -> bool {
         for device in self.devices.iter_mut().filter(|device| !device.reported) {
             let UblkState { number, is_recovered, .. } = device.state;
             match device.state.is_live() {
@@ -71,7 +64,8 @@ impl BlockDevices {
                 Some(true) => {
                     let how = if is_recovered { "goes on where the server before was" } else { "is new" };
                     info!("export {:?} is /dev/ublkb{number}, which {how}", device.export);
-                    output::line(&format!("ready /dev/ublkb{number}"))?;
+                    // Who would read that has gone; the server has not.
+                    let _ = output::line(&format!("ready /dev/ublkb{number}"));
                 }
                 Some(false) => error!(
                     cause = "ublk",
@@ -82,14 +76,7 @@ impl BlockDevices {
             }
             device.reported = true;
         }
-        if self.devices.iter().all(|device| device.reported) {
-            self.is_ready_said = true;
-            // Fails only where the socket that the service manager named is not there.
-            if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-                warn!("the service manager could not be notified that the server is ready: {error}");
-            }
-        }
-        Ok(())
+        self.devices.iter().all(|device| device.reported)
     }
 
     /// The server has stopped: devices that nobody uses go, the others wait for the next server.

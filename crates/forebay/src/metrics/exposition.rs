@@ -1,6 +1,7 @@
 //! A status in Prometheus's text format, by the client library.
 
 use super::table::{Kind, Metric, SECTIONS, Scale};
+use forebay_block::BLOCK_BYTES;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -15,7 +16,6 @@ use std::sync::Arc;
 /// What the text is, for the header of that name.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
 
-const BLOCK_BYTES: u64 = 4096;
 const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ fn number(metric: &Metric, entry: &Value) -> Option<Number> {
         (Scale::One, Some(whole), _) => Number::Whole(whole),
         (Scale::One, None, Some(flag)) => Number::Whole(flag.into()),
         (Scale::One, None, None) => Number::Real(value.as_f64()?),
-        (Scale::Blocks, whole, _) => Number::Whole(whole?.saturating_mul(BLOCK_BYTES)),
+        (Scale::Blocks, whole, _) => Number::Whole(whole?.saturating_mul(BLOCK_BYTES as u64)),
         (Scale::Nanoseconds, whole, _) => Number::Real(whole? as f64 / 1e9),
         (Scale::Years, ..) => Number::Real(value.as_f64()? * YEAR_SECONDS),
     })

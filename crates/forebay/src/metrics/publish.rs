@@ -17,6 +17,12 @@ struct Published {
     made: Instant,
 }
 
+impl Published {
+    fn is_fresh(&self) -> bool {
+        self.made.elapsed() < FRESH_FOR
+    }
+}
+
 #[derive(Default)]
 struct Wishes {
     asked: AtomicBool,
@@ -27,7 +33,6 @@ struct Wishes {
 pub struct Publisher {
     wishes: Arc<Wishes>,
     latest: watch::Sender<Option<Published>>,
-    made: Option<Instant>,
 }
 
 /// The other end.
@@ -41,20 +46,20 @@ pub struct Source {
 pub fn channel() -> (Publisher, Source) {
     let wishes = Arc::new(Wishes::default());
     let (sender, receiver) = watch::channel(None);
-    (Publisher { wishes: wishes.clone(), latest: sender, made: None }, Source { wishes, latest: receiver })
+    (Publisher { wishes: wishes.clone(), latest: sender }, Source { wishes, latest: receiver })
 }
 
 impl Publisher {
     /// Publishes a status, where somebody has asked for one and the last one is not fresh.
-    pub fn tick(&mut self, make: impl FnOnce() -> Value) {
-        let now = Instant::now();
-        let is_fresh = self.made.is_some_and(|made| now.duration_since(made) < FRESH_FOR);
-        if is_fresh || !self.wishes.asked.swap(false, Ordering::Relaxed) {
+    pub fn tick(&self, make: impl FnOnce() -> Value) {
+        if self.latest.borrow().as_ref().is_some_and(Published::is_fresh)
+            || !self.wishes.asked.swap(false, Ordering::Relaxed)
+        {
             return;
         }
-        self.made = Some(now);
+        let made = Instant::now();
         // What was there goes only when nobody reads it any more: the lock behind this is held for moving a pointer.
-        self.latest.send_replace(Some(Published { status: Arc::new(make()), made: now }));
+        self.latest.send_replace(Some(Published { status: Arc::new(make()), made }));
     }
 
     /// The server stops.
@@ -73,7 +78,7 @@ impl Source {
     pub async fn status(&self) -> Option<Arc<Value>> {
         let mut latest = self.latest.clone();
         let fresh = |published: &Option<Published>| {
-            let published = published.as_ref().filter(|published| published.made.elapsed() < FRESH_FOR)?;
+            let published = published.as_ref().filter(|published| published.is_fresh())?;
             Some(Arc::clone(&published.status))
         };
         if let Some(status) = fresh(&latest.borrow_and_update()) {
@@ -97,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_status_is_made_only_for_who_asks_and_serves_all_who_ask_meanwhile() {
-        let (mut publisher, source) = channel();
+        let (publisher, source) = channel();
         publisher.tick(|| panic!("nobody has asked"));
         let asking = {
             let source = source.clone();

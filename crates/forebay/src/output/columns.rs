@@ -10,17 +10,30 @@ const TEXT_CHARS_MIN: usize = 24;
 
 /// A table whose columns, but for the first `left` ones, are numbers.
 pub fn table(head: &[&str], left: usize, rows: &[Vec<String>]) -> String {
-    fitted(head, left, rows, width())
+    fitted(head, left, &[(None, rows)], width())
 }
+
+/// Rows below a title of theirs.
+pub type Section = (String, Vec<Vec<String>>);
+
+/// One table of several sections, each below its title.
+pub fn sections(head: &[&str], left: usize, sections: &[Section]) -> String {
+    let parts: Vec<Part<'_>> = sections.iter().map(|(title, rows)| (Some(title.as_str()), rows.as_slice())).collect();
+    fitted(head, left, &parts, width())
+}
+
+/// A title, where there is one, and rows.
+type Part<'a> = (Option<&'a str>, &'a [Vec<String>]);
 
 fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
 /// The table in so many columns of characters, where that is possible.
-fn fitted(head: &[&str], left: usize, rows: &[Vec<String>], width: usize) -> String {
+fn fitted(head: &[&str], left: usize, parts: &[Part<'_>], width: usize) -> String {
     let natural = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| chars(cell));
+        let rows = parts.iter().flat_map(|(_, rows)| rows.iter());
+        let cells = rows.filter_map(|row| row.get(column)).map(|cell| chars(cell));
         cells.chain([chars(head[column])]).max().unwrap_or(0)
     };
     let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
@@ -33,57 +46,56 @@ fn fitted(head: &[&str], left: usize, rows: &[Vec<String>], width: usize) -> Str
     }
     let all: Vec<usize> = (0..widths.len()).collect();
     if total(&widths) <= width || widths.len() < 2 {
-        return block(head, left, rows, &widths, &all);
+        return block(head, left, parts, &widths, &all);
     }
     // Below there is room for longer texts.
     let text_max = |column: usize| if column < left { (width / 2).max(chars(head[column])) } else { usize::MAX };
     let widths: Vec<usize> = (0..head.len()).map(|column| natural(column).min(text_max(column))).collect();
     // The first column says what a row is about, so it stands in each part.
-    let mut parts = vec![vec![0]];
+    let mut blocks = vec![vec![0]];
     let mut used = widths[0];
     for column in 1..widths.len() {
-        if used + GAP + widths[column] > width && parts.last().is_some_and(|part| part.len() > 1) {
-            parts.push(vec![0]);
+        if used + GAP + widths[column] > width && blocks.last().is_some_and(|block| block.len() > 1) {
+            blocks.push(vec![0]);
             used = widths[0];
         }
         used += GAP + widths[column];
-        if let Some(part) = parts.last_mut() {
-            part.push(column);
+        if let Some(block) = blocks.last_mut() {
+            block.push(column);
         }
     }
-    parts.iter().map(|part| block(head, left, rows, &widths, part)).collect::<Vec<_>>().join("\n\n")
+    blocks.iter().map(|columns| block(head, left, parts, &widths, columns)).collect::<Vec<_>>().join("\n\n")
 }
 
 /// These columns, in these widths.
-fn block(head: &[&str], left: usize, rows: &[Vec<String>], widths: &[usize], columns: &[usize]) -> String {
-    let mut lines = Vec::new();
+fn block(head: &[&str], left: usize, parts: &[Part<'_>], widths: &[usize], columns: &[usize]) -> String {
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
-    for row in [&head].into_iter().chain(rows) {
-        let cell = |column: usize| row.get(column).map_or("", String::as_str);
-        let cells: Vec<Vec<String>> = columns
-            .iter()
-            .map(
-                |&column| {
-                    if column < left { pieces(cell(column), widths[column]) } else { vec![cell(column).to_owned()] }
-                },
-            )
-            .collect();
-        for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
-            let mut line = String::new();
-            for (number, (&column, cell)) in columns.iter().zip(&cells).enumerate() {
-                let cell = cell.get(at).map_or("", String::as_str);
-                let pad = " ".repeat(widths[column].saturating_sub(chars(cell)));
-                line.push_str(&" ".repeat(if number == 0 { 0 } else { GAP }));
-                if column < left {
-                    line.push_str(&format!("{cell}{pad}"));
-                } else {
-                    line.push_str(&format!("{pad}{cell}"));
-                }
-            }
-            lines.push(line.trim_end().to_owned());
-        }
+    let mut lines = row_lines(&head, left, widths, columns);
+    for (title, rows) in parts {
+        lines.extend(title.iter().flat_map(|title| [String::new(), (*title).to_owned()]));
+        lines.extend(rows.iter().flat_map(|row| row_lines(row, left, widths, columns)));
     }
     lines.join("\n")
+}
+
+/// A row, which takes as many lines as its longest text.
+fn row_lines(row: &[String], left: usize, widths: &[usize], columns: &[usize]) -> Vec<String> {
+    let cells = columns.iter().map(|&column| {
+        let cell = row.get(column).map_or("", String::as_str);
+        if column < left { pieces(cell, widths[column]) } else { vec![cell.to_owned()] }
+    });
+    let cells: Vec<Vec<String>> = cells.collect();
+    let line = |at: usize| {
+        let mut line = String::new();
+        for (number, (&column, cell)) in columns.iter().zip(&cells).enumerate() {
+            let cell = cell.get(at).map_or("", String::as_str);
+            let pad = " ".repeat(widths[column].saturating_sub(chars(cell)));
+            line.push_str(&" ".repeat(if number == 0 { 0 } else { GAP }));
+            line.push_str(&if column < left { format!("{cell}{pad}") } else { format!("{pad}{cell}") });
+        }
+        line.trim_end().to_owned()
+    };
+    (0..cells.iter().map(Vec::len).max().unwrap_or(0)).map(line).collect()
 }
 
 /// A cell in pieces of at most so many characters, at spaces or where a path or a list may be parted.
@@ -115,20 +127,20 @@ mod tests {
 
     #[test]
     fn tables_are_aligned() {
-        let text = fitted(&["name", "n"], 1, &rows(&[&["a", "10"], &["bb", "9"]]), 80);
+        let text = fitted(&["name", "n"], 1, &[(None, &rows(&[&["a", "10"], &["bb", "9"]]))], 80);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines, ["name   n", "a     10", "bb     9"], "{text}");
     }
 
     #[test]
     fn long_texts_take_several_lines_of_their_row() {
-        let text = fitted(&["what", "n"], 1, &rows(&[&["one two three four five", "10"]]), 18);
+        let text = fitted(&["what", "n"], 1, &[(None, &rows(&[&["one two three four five", "10"]]))], 18);
         assert_eq!(
             text.lines().collect::<Vec<_>>(),
             ["what             n", "one two three   10", "four five"],
             "{text}"
         );
-        let text = fitted(&["path", "n"], 1, &rows(&[&["/dev/disk/by-id/nvme-long", "1"]]), 20);
+        let text = fitted(&["path", "n"], 1, &[(None, &rows(&[&["/dev/disk/by-id/nvme-long", "1"]]))], 20);
         assert_eq!(
             text.lines().collect::<Vec<_>>(),
             ["path               n", "/dev/disk/by-id/   1", "nvme-long"],
@@ -141,7 +153,7 @@ mod tests {
         let text = fitted(
             &["row", "aaaaaa", "bbbbbb", "cccccc"],
             1,
-            &rows(&[&["x", "1", "2", "3"], &["y", "4", "5", "6"]]),
+            &[(None, &rows(&[&["x", "1", "2", "3"], &["y", "4", "5", "6"]]))],
             20,
         );
         let expected = [
@@ -152,6 +164,30 @@ mod tests {
             "row  cccccc",
             "x         3",
             "y         6",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn titles_stand_above_their_rows_in_each_part_of_a_table() {
+        let (one, two) = (rows(&[&["x", "1", "2"]]), rows(&[&["y", "3", "4"]]));
+        let text = fitted(&["row", "aaaaaa", "bbbbbb"], 1, &[(Some("One"), &one), (Some("Two"), &two)], 12);
+        let expected = [
+            "row  aaaaaa",
+            "",
+            "One",
+            "x         1",
+            "",
+            "Two",
+            "y         3",
+            "",
+            "row  bbbbbb",
+            "",
+            "One",
+            "x         2",
+            "",
+            "Two",
+            "y         4",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
     }
@@ -168,7 +204,7 @@ mod tests {
             let head: Vec<String> = (0..columns).map(|at| format!("c{at}")).collect();
             let head: Vec<&str> = head.iter().map(String::as_str).collect();
             let rows: Vec<Vec<String>> = (0..4).map(|_| (0..columns).map(|_| cell(&mut random)).collect()).collect();
-            let text = fitted(&head, left, &rows, 44);
+            let text = fitted(&head, left, &[(None, &rows)], 44);
             assert!(text.lines().all(|line| chars(line) <= 44), "{text}");
             let signs = |text: &str| text.chars().filter(|&c| c == 'a' || c == '/').count();
             let all: usize = rows.iter().flatten().map(|cell| signs(cell)).sum();

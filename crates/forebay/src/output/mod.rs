@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 mod columns;
 mod width;
 
-pub use columns::table;
+pub use columns::{Section, sections, table};
 use width::width;
 
 /// Version of the shape of all JSON output.

@@ -2,9 +2,9 @@
 
 use crate::evidence::Evidence;
 use forebay_export::Backend;
+use forebay_export::server::monotonic_ns as now_ns;
 use forebay_prism::HostHints;
 use forebay_volume::{Completion, HintPart, HintParts, Op, Pool, Request};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Tokens from here on belong to the daemon; the server's end far below.
 const OWN_TOKENS: u64 = 1 << 63;
@@ -26,13 +26,6 @@ pub struct PoolBackend {
     own_unpolled: bool,
     next_own: u64,
     own_done: Vec<Completion>,
-}
-
-/// Monotonic time in nanoseconds.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // Since boot: never negative.
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl PoolBackend {

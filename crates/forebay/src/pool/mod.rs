@@ -12,9 +12,10 @@ mod missing;
 mod open;
 pub mod stays;
 
-pub use backend::{PoolBackend, now_ns};
+pub use backend::PoolBackend;
 pub use backing::notes as backing_notes;
 pub use devices::{is_absent, open_devices, open_target};
+pub use forebay_export::server::monotonic_ns as now_ns;
 pub use format::{Ids, format};
 pub use memory::Budget;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as};

@@ -187,20 +187,15 @@ fn show(rows: &[Row], ran: &[(Experiment, bool, Found)]) -> Result<()> {
         }
         output::text("")?;
     }
-    let lines: Vec<Vec<String>> = rows.iter().map(line).collect();
-    let table = output::table(&["figure", "published", "modelled", "error", "within"], 1, &lines);
-    let mut lines = table.lines();
-    let mut text: Vec<String> = lines.next().into_iter().map(str::to_owned).collect();
-    let mut test = String::new();
-    for (row, line) in rows.iter().zip(lines) {
-        let now = format!("\n{}, {}, host {} ({})", row.drive, row.test, row.host, used(row.used));
-        if now != test {
-            text.push(now.clone());
-            test = now;
+    let mut tests: Vec<output::Section> = Vec::new();
+    for row in rows {
+        let title = format!("{}, {}, host {} ({})", row.drive, row.test, row.host, used(row.used));
+        match tests.last_mut().filter(|(last, _)| *last == title) {
+            Some((_, lines)) => lines.push(line(row)),
+            None => tests.push((title, vec![line(row)])),
         }
-        text.push(line.to_owned());
     }
-    output::text(&text.join("\n"))?;
+    output::text(&output::sections(&["figure", "published", "modelled", "error", "within"], 1, &tests))?;
     for (name, (within, judged)) in scores(rows) {
         if judged > 0 {
             output::text(&format!("{name}: {within} of {judged} figures within their limits"))?;

@@ -33,6 +33,37 @@ fn bytes_per_s(bytes: u64, seconds: f64) -> String {
     output::size((bytes as f64 / seconds) as u64)
 }
 
+/// By how much a number has grown.
+fn more(old: &Value, new: &Value, key: &str) -> u64 {
+    number(new, key).saturating_sub(number(old, key))
+}
+
+/// What a device or a disk was asked between two looks, by kind.
+struct Asked<'a> {
+    old: &'a Value,
+    now: &'a Value,
+    seconds: f64,
+}
+
+impl Asked<'_> {
+    fn more(&self, kind: &str, key: &str) -> u64 {
+        more(&self.old[kind], &self.now[kind], key)
+    }
+
+    fn rate(&self, kind: &str) -> String {
+        format!("{:.0}", self.more(kind, "requests") as f64 / self.seconds)
+    }
+
+    fn bytes(&self, kind: &str) -> String {
+        bytes_per_s(self.more(kind, "bytes"), self.seconds)
+    }
+
+    fn mean(&self, kind: &str) -> String {
+        let mean = self.more(kind, "busy_ns").checked_div(self.more(kind, "requests"));
+        mean.map_or_else(|| "-".to_owned(), output::time)
+    }
+}
+
 /// Below which power of two of nanoseconds so many percent of the requests of a kind stayed between two looks.
 fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
     let counts = |look: &Value| -> Vec<(u64, u64)> {
@@ -40,7 +71,7 @@ fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
         pairs.filter_map(|pair| Some((pair[0].as_u64()?, pair[1].as_u64()?))).collect()
     };
     let earlier = counts(old);
-    let count = number(new, "count").saturating_sub(number(old, "count"));
+    let count = more(old, new, "count");
     let mut below = 0;
     counts(new).into_iter().enumerate().find_map(|(at, (bound_ns, now))| {
         below += now.saturating_sub(earlier.get(at).map_or(0, |&(_, before)| before));
@@ -53,25 +84,18 @@ fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
 pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);
     let seconds = (now["uptime_seconds"].as_f64().unwrap_or(0.0) - since).max(1e-3);
-    let more = |old: &Value, new: &Value, key: &str| number(new, key).saturating_sub(number(old, key));
     let devices: Vec<Vec<String>> = list(now, "devices")
         .map(|device| {
-            let old = same(before, "devices", &device["name"]);
-            let kind = |kind: &str, key: &str| more(&old[kind], &device[kind], key);
-            let rate = |name: &str| format!("{:.0}", kind(name, "requests") as f64 / seconds);
-            let mean = |name: &str| {
-                let mean = kind(name, "busy_ns").checked_div(kind(name, "requests"));
-                mean.map_or_else(|| "-".to_owned(), output::time)
-            };
+            let asked = Asked { old: same(before, "devices", &device["name"]), now: device, seconds };
             vec![
                 short(device["name"].as_str().unwrap_or("-")),
-                rate("reads"),
-                bytes_per_s(kind("reads", "bytes"), seconds),
-                mean("reads"),
-                rate("writes"),
-                bytes_per_s(kind("writes", "bytes"), seconds),
-                mean("writes"),
-                rate("flushes"),
+                asked.rate("reads"),
+                asked.bytes("reads"),
+                asked.mean("reads"),
+                asked.rate("writes"),
+                asked.bytes("writes"),
+                asked.mean("writes"),
+                asked.rate("flushes"),
             ]
         })
         .collect();
@@ -88,19 +112,18 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
         .collect();
     let disks: Vec<Vec<String>> = list(now, "disks")
         .filter_map(|disk| {
-            let old = same(before, "disks", &disk["name"]);
-            let kind = |kind: &str, key: &str| more(&old[kind], &disk[kind], key);
-            let rate = |name: &str| format!("{:.0}", kind(name, "requests") as f64 / seconds);
-            let is_busy = ["reads", "writes", "flushes", "discards"].iter().any(|name| kind(name, "requests") > 0);
+            let asked = Asked { old: same(before, "disks", &disk["name"]), now: disk, seconds };
+            let is_busy =
+                ["reads", "writes", "flushes", "discards"].iter().any(|kind| asked.more(kind, "requests") > 0);
             is_busy.then(|| {
                 vec![
                     disk["name"].as_str().unwrap_or("-").to_owned(),
-                    rate("reads"),
-                    bytes_per_s(kind("reads", "bytes"), seconds),
-                    rate("writes"),
-                    bytes_per_s(kind("writes", "bytes"), seconds),
-                    rate("flushes"),
-                    rate("discards"),
+                    asked.rate("reads"),
+                    asked.bytes("reads"),
+                    asked.rate("writes"),
+                    asked.bytes("writes"),
+                    asked.rate("flushes"),
+                    asked.rate("discards"),
                 ]
             })
         })

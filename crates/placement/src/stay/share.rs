@@ -29,13 +29,13 @@ pub struct Segment {
     /// The group.
     pub group: u16,
     /// Writes saved for each block of the tier and block written.
-    gain: f64,
+    pub(super) gain: f64,
     /// Blocks of the tier that it takes.
-    takes_blocks: f64,
-    from_age: u64,
-    to_age: u64,
+    pub(super) takes_blocks: f64,
+    pub(super) from_age: u64,
+    pub(super) to_age: u64,
     /// Dead by its end, as a share.
-    dead: f64,
+    pub(super) dead: f64,
 }
 
 /// What staging costs where it is cheap, as a share of a write saved: journal, map, and a read when it is destaged.
@@ -133,31 +133,6 @@ impl Fill {
         }
         true
     }
-}
-
-#[cfg(test)]
-impl Segment {
-    /// What saves most for each block of the tier comes first.
-    pub fn order(a: &Self, b: &Self) -> Ordering {
-        b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age))
-    }
-}
-
-/// The same as [`Fill`], of segments that are in order; returns what is left of the room.
-#[cfg(test)]
-pub fn fill_in_order(room_blocks: f64, segments: &[Segment], mut give: impl FnMut(u16, Share)) -> f64 {
-    let mut left = room_blocks;
-    for segment in segments {
-        let Segment { group, takes_blocks, from_age, to_age, dead: saved_long, .. } = *segment;
-        if takes_blocks > left {
-            let part_long = (left / takes_blocks).max(0.0);
-            give(group, Share { short_blocks: from_age, long_blocks: to_age, part_long, saved_long });
-            return 0.0;
-        }
-        give(group, Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0, saved_long });
-        left -= takes_blocks;
-    }
-    left
 }
 
 #[cfg(test)]

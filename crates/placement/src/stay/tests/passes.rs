@@ -2,6 +2,7 @@
 
 use super::super::*;
 use proptest::prelude::*;
+use share::Segment;
 
 /// What a pass comes to, found all at once: all blocks, all groups, and all segments in the order of their gain.
 fn shares_at_once(stays: &Stays, now: u64, room_blocks: u64) -> Vec<(Traits, Share)> {
@@ -24,8 +25,22 @@ fn shares_at_once(stays: &Stays, now: u64, room_blocks: u64) -> Vec<(Traits, Sha
         share::cut(at as u16, group.written / all, stays.price, &curve, &mut hull, &mut segments);
     }
     let mut shares = vec![Share::default(); stays.groups.len()];
-    segments.sort_by(share::Segment::order);
-    share::fill_in_order(room_blocks as f64 * stays.room_part, &segments, |at, share| shares[usize::from(at)] = share);
+    // What saves most for each block of the tier comes first.
+    let order = |a: &Segment, b: &Segment| {
+        b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age))
+    };
+    segments.sort_by(order);
+    let mut left = room_blocks as f64 * stays.room_part;
+    for Segment { group, takes_blocks, from_age, to_age, dead: saved_long, .. } in segments {
+        let share = &mut shares[usize::from(group)];
+        if takes_blocks > left {
+            let part_long = (left / takes_blocks).max(0.0);
+            *share = Share { short_blocks: from_age, long_blocks: to_age, part_long, saved_long };
+            break;
+        }
+        *share = Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0, saved_long };
+        left -= takes_blocks;
+    }
     known.iter().map(|&at| (stays.groups[at].traits, shares[at])).collect()
 }
 
