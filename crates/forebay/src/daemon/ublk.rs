@@ -2,16 +2,17 @@
 
 use crate::config::Config;
 use crate::output;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use forebay_block::checksum::crc32c;
-use forebay_export::Reactor;
-use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, release};
+use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release};
+use forebay_export::{Export, Reactor, ServerControl};
 use std::io::ErrorKind;
 use tracing::{error, info, warn};
 
 /// The devices of this server.
-#[derive(Default)]
 pub struct BlockDevices {
+    /// The pool's name on its devices.
+    pool: Vec<u8>,
     devices: Vec<Device>,
 }
 
@@ -28,31 +29,72 @@ fn marker(pool: &[u8], export: &str) -> u64 {
 }
 
 impl BlockDevices {
-    /// Makes those that are configured, or takes them over from the server before.
+    /// Makes those that are configured, or takes them over from the server before; and those that `forebay attach` made, as
+    /// far as they still wait.
     ///
     /// # Errors
     /// Where the kernel has no ublk, or refuses.
     pub fn open(config: &Config, pool: &[u8], reactor: &mut Reactor) -> Result<Self> {
-        let mut devices = Vec::new();
-        for export in &config.export {
-            let Some(asked) = export.ublk else { continue };
-            let name = config.export_name(export);
-            let Some((index, served)) = reactor.exports().find(name) else { continue };
-            let (size_bytes, read_only) = (served.size_bytes, served.read_only);
-            let wanted = Wanted { number: asked.number(), marker: marker(pool, name), size_bytes, read_only };
-            let ublk = Ublk::open(wanted).map_err(|why| explained(why, name))?;
-            let state = ublk.state();
-            if asked.number().is_some_and(|number| number != state.number) {
+        let mut devices = Self { pool: pool.to_vec(), devices: Vec::new() };
+        let asked = |name: &str| config.export.iter().find(|export| config.export_name(export) == name)?.ublk;
+        let exports: Vec<(u16, Export)> =
+            reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
+        for (index, export) in exports {
+            let Some(asked) = asked(&export.name) else {
+                if is_waiting(marker(pool, &export.name)) {
+                    let ublk = devices.make(&export, None)?;
+                    reactor.attach(Box::new(ublk), index).context("too many devices")?;
+                }
+                continue;
+            };
+            let ublk = devices.make(&export, asked.number())?;
+            let number = ublk.state().number;
+            if asked.number().is_some_and(|asked| asked != number) {
                 warn!(
-                    "export {name:?} keeps /dev/ublkb{}, under which it is in use, until that is unmounted and the server has \
+                    "export {:?} keeps /dev/ublkb{number}, under which it is in use, until that is unmounted and the server has \
                      been restarted",
-                    state.number
+                    export.name
                 );
             }
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
-            devices.push(Device { export: name.to_owned(), state, reported: false });
         }
-        Ok(Self { devices })
+        Ok(devices)
+    }
+
+    /// Makes one for an export of the running server; it is there when its state says so.
+    ///
+    /// # Errors
+    /// Where the kernel refuses. That it has no ublk is [`UblkError::NoDriver`].
+    pub fn attach(&mut self, export: &Export, index: u16, server: &mut ServerControl<'_>) -> Result<()> {
+        let ublk = self.make(export, None)?;
+        let number = ublk.state().number;
+        if let Err(why) = server.attach(Box::new(ublk), index) {
+            self.forget(number);
+            // Nobody has opened it: it was never live.
+            let _ = release(number);
+            return Err(why.into());
+        }
+        Ok(())
+    }
+
+    /// The device of an export: `/dev/ublkbN`, and whether it can be used; not yet where that is left out.
+    pub fn of(&self, export: &str) -> Option<(String, Option<bool>)> {
+        let device = self.devices.iter().find(|device| device.export == export)?;
+        Some((format!("/dev/ublkb{}", device.state.number), device.state.is_live()))
+    }
+
+    /// A device was taken away.
+    pub fn forget(&mut self, number: u32) {
+        self.devices.retain(|device| device.state.number != number);
+    }
+
+    fn make(&mut self, export: &Export, number: Option<u32>) -> Result<Ublk> {
+        let Export { name, size_bytes, read_only, .. } = export;
+        let marker = marker(&self.pool, name);
+        let wanted = Wanted { number, marker, size_bytes: *size_bytes, read_only: *read_only };
+        let ublk = Ublk::open(wanted).map_err(|why| explained(why, name))?;
+        self.devices.push(Device { export: name.clone(), state: ublk.state(), reported: false });
+        Ok(ublk)
     }
 
     /// Says of each device once when it can be used; whether that is said of all.
@@ -109,7 +151,8 @@ fn explained(why: UblkError, export: &str) -> anyhow::Error {
             "; unmount what is on that device, `disk resize` the disk back, or take `ublk` out of the [[export]]"
         }
     };
-    anyhow!("export {export:?}: {}{advice}", output::chain(&why.into()))
+    let text = format!("export {export:?}: {}{advice}", output::chain(&why.clone().into()));
+    anyhow::Error::new(why).context(text)
 }
 
 #[cfg(test)]
