@@ -5,7 +5,7 @@ FOREBAY=$1
 cd /root
 modprobe ublk_drv
 modprobe xfs
-say() { echo "guest: $*"; }
+say() { echo "guest: $* ($SECONDS s)"; }
 die() { say "FAILED: $*"; tail -n 5 serve.log; dmesg | tail -n 5; exit 1; }
 
 truncate -s 256M fast.img
@@ -86,14 +86,15 @@ $FOREBAY detach pool.toml db > /dev/null || die detach
 gone "$device"
 say "attached, killed while mounted, back, detached"
 
-for _ in 1 2 3 4 5; do
+for _ in 1 2 3; do
     device=$($FOREBAY attach pool.toml db) || die "attach again"
-    dd if="$device" of=/dev/null bs=1M count=8 iflag=direct status=none
-    dd if=pattern of="$device" bs=1M seek=256 conv=notrunc status=none
+    # What lies there of the file system is written once more, through the page cache.
+    dd if="$device" of=some bs=1M count=8 status=none
+    dd if=some of="$device" bs=1M conv=notrunc status=none
     $FOREBAY detach pool.toml db > /dev/null || die "detach again"
     gone "$device"
 done
-say "five times more"
+say "three times more"
 $FOREBAY attach pool.toml db > /dev/null
 kill $server
 wait $server || die "no clean stop"
