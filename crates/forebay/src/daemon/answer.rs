@@ -118,7 +118,7 @@ impl Answerer {
         }
     }
 
-    /// Makes a disk a block device, if it is none.
+    /// Begins to make a disk a block device, if it is none.
     fn attach_device(
         &self,
         disk: &str,
@@ -127,17 +127,17 @@ impl Answerer {
         block_devices: &mut BlockDevices,
     ) -> Result<Value, String> {
         let exports = exports_of(disk, backend, server.exports());
-        let Some((index, export)) = exports.first() else {
+        let Some(export) = exports.first() else {
             return Err(format!(
                 "disk {disk:?} is not exported: add an [[export]] with `disk = {disk:?}` and `ublk = \"auto\"` to the \
                  configuration and restart the server, or one with `nbd` and send SIGHUP"
             ));
         };
         let state = device_state(disk, &exports, block_devices);
-        if !state["device"].is_null() {
+        if !state["state"].is_null() {
             return Ok(state);
         }
-        match block_devices.attach(export, *index, server) {
+        match block_devices.attach(export) {
             Ok(()) => Ok(device_state(disk, &exports, block_devices)),
             Err(why) if matches!(why.downcast_ref(), Some(UblkError::NoDriver { .. })) => {
                 let mut state = device_state(disk, &exports, block_devices);
@@ -274,24 +274,20 @@ impl Answerer {
 }
 
 /// The exports of a disk, the one that is called like it first.
-fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<(u16, Export)> {
+fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Export> {
     let id = backend.pool.engine.disk_named(disk).map(|disk| disk.id);
-    let of_disk = exports.iter().filter(|(_, export)| Some(export.disk) == id);
-    let mut all: Vec<(u16, Export)> = of_disk.map(|(index, export)| (index, export.clone())).collect();
-    all.sort_by_key(|(_, export)| export.name != disk);
+    let of_disk = exports.iter().map(|(_, export)| export).filter(|export| Some(export.disk) == id);
+    let mut all: Vec<Export> = of_disk.cloned().collect();
+    all.sort_by_key(|export| export.name != disk);
     all
 }
 
 /// The block device of a disk, as it is answered.
-fn device_state(disk: &str, exports: &[(u16, Export)], block_devices: &BlockDevices) -> Value {
-    let device = exports.iter().find_map(|(_, export)| block_devices.of(&export.name));
-    let state = device.as_ref().map(|(_, is_live)| match is_live {
-        None => "starting",
-        Some(true) => "live",
-        Some(false) => "failed",
-    });
-    let names: Vec<&str> = exports.iter().map(|(_, export)| export.name.as_str()).collect();
-    json!({ "disk": disk, "exports": names, "device": device.map(|(path, _)| path), "state": state })
+fn device_state(disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
+    let device = exports.iter().find_map(|export| block_devices.of(&export.name));
+    let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
+    let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+    json!({ "disk": disk, "exports": names, "device": device, "state": state })
 }
 
 /// The disk that is meant: the named one, or the only one.

@@ -76,6 +76,7 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
+        self.block_devices.serve_opened(server);
         // Also of those that were attached since.
         let are_reported = self.block_devices.are_reported();
         if !self.is_ready && are_reported {

@@ -3,12 +3,13 @@
 use crate::config::{self, Config};
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use forebay_export::Listen;
 use forebay_export::ublk::release;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +54,8 @@ pub fn detach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
     let (answer, by_nbd) = by_nbd(&config, file, disk)?;
     let device = match (answer["device"].as_str(), by_nbd) {
         (Some(device), _) => {
+            // What only the page cache has is written now: the kernel makes no other device while it removes one.
+            claim(Path::new(device))?.sync_all().with_context(|| format!("cannot write all to {device}"))?;
             let number = device.strip_prefix("/dev/ublkb").and_then(|number| number.parse().ok());
             let number = number.with_context(|| format!("{device} is no ublk device"))?;
             let is_gone = release(number).with_context(|| {
@@ -64,9 +67,12 @@ pub fn detach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
             device.to_owned()
         }
         (None, Some(device)) => {
-            claim(&device)?;
+            claim(&device)?.sync_all().with_context(|| format!("cannot write all to {}", device.display()))?;
             run("nbd-client", &["-d".into(), device.clone().into()])?;
             device.display().to_string()
+        }
+        (None, None) if answer["state"] == "starting" => {
+            bail!("the device of disk {} is starting: try again", answer["disk"])
         }
         (None, None) => bail!("disk {} has no block device", answer["disk"]),
     };
@@ -93,7 +99,10 @@ fn in_use(device: &Path) -> String {
 fn claim(device: &Path) -> Result<File> {
     // O_EXCL on a block device: not while it is mounted or otherwise claimed (open(2)).
     let opened = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::EXCL.bits().cast_signed()).open(device);
-    opened.with_context(|| in_use(device))
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::ResourceBusy => anyhow!("{}", in_use(device)),
+        _ => anyhow!("cannot open {}: {error}; it needs root", device.display()),
+    })
 }
 
 /// What the server says of the disk, and the device that nbd-client made of it.
