@@ -21,6 +21,9 @@ target = "/root/capacity.img"
 [[disk]]
 name = "db"
 size = "512MiB"
+# Regression: the section with `ublk` was not found behind another one of the same name.
+[[export]]
+nbd = "unix:/run/db.sock"
 [[export]]
 ublk = "auto"
 [memory]
