@@ -109,7 +109,7 @@ fn claim(device: &Path) -> Result<File> {
 fn by_nbd(config: &Config, file: &Path, disk: Option<String>) -> Result<(Value, Option<PathBuf>)> {
     let answer = ask(config, file, &Question::Device { disk })?;
     let exports: Vec<&str> = answer["exports"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let addresses: Vec<Vec<OsString>> = config.export.iter().filter_map(|export| place(export.nbd.as_ref()?)).collect();
+    let addresses: Vec<Vec<OsString>> = places(&answer).collect();
     let is_ours = |words: &[OsString]| {
         words.first().is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "nbd-client"))
             && addresses.iter().any(|address| words.windows(address.len()).any(|some| some == address))
@@ -135,20 +135,20 @@ fn words_of_server(device: &str) -> Vec<OsString> {
     line.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
-/// An address as nbd-client takes it.
-fn place(address: &str) -> Option<Vec<OsString>> {
-    match address.parse().ok()? {
+/// Where the server listens, as nbd-client takes it.
+fn places(answer: &Value) -> impl Iterator<Item = Vec<OsString>> {
+    let addresses = answer["addresses"].as_array().into_iter().flatten();
+    addresses.filter_map(|address| match address.as_str()?.parse().ok()? {
         Listen::Unix(path) => Some(vec!["-unix".into(), path.into()]),
         Listen::Tcp(address) => Some(vec![address.ip().to_string().into(), address.port().to_string().into()]),
-    }
+    })
 }
 
 fn attach_by_nbd(answer: &Value) -> Result<PathBuf> {
     let without_ublk = answer["without_ublk"].as_str().unwrap_or("the kernel has no ublk");
     let how = "load ublk (`modprobe ublk_drv`, Linux 6.12 or later), or nbd (`modprobe nbd`) and install nbd-client";
     let export = answer["exports"][0].as_str().context("the disk is not exported")?;
-    let addresses = answer["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let Some(place) = addresses.filter_map(place).next() else {
+    let Some(place) = places(answer).next() else {
         bail!("{without_ublk}; and no [[export]] has `nbd` for nbd-client: {how}");
     };
     let free = nbd_devices().into_iter().find(|(device, words)| words.is_empty() && claim(device).is_ok());
