@@ -67,7 +67,12 @@ kill $server
 wait $server || die "no clean stop"
 gone "$device"
 
-modprobe -r ublk_drv
+# The kernel lets go of a dead server's rings some time after its end.
+for _ in $(seq 50); do
+    if modprobe -r ublk_drv 2> said; then break; fi
+    sleep 0.1
+done
+[ ! -d /sys/module/ublk_drv ] || die "ublk_drv stays: $(cat said)"
 serve
 ready nbd 3
 refused 'modprobe nbd' attach pool.toml db
