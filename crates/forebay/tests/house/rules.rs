@@ -4,7 +4,7 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 13] = [
+pub const FLOORS: [(&str, &[&str]); 14] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
@@ -17,6 +17,7 @@ pub const FLOORS: [(&str, &[&str]); 13] = [
     ("sim", &["block", "model", "prism", "proof", "volume"]),
     ("export", &["block", "volume"]),
     ("harness", &["block", "proof", "device"]),
+    ("hostile", &["block", "prism", "trace", "volume", "export"]),
     (
         "forebay",
         &["block", "model", "proof", "device", "placement", "prism", "trace", "bench", "volume", "sim", "export"],

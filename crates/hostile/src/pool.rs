@@ -1,6 +1,5 @@
 //! A tiny pool in memory with a life behind it, for targets that put hostile structures into it. Checksums are made right
 //! again, so that what is inside gets through.
-#![allow(dead_code, reason = "each target uses a part of it")]
 
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Op, Request};
@@ -14,9 +13,9 @@ use forebay_volume::recovery::{OpenError, format, open, open_alone};
 use forebay_volume::{Devices, EngineOptions, Outcome, Pool};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub const POOL: [u8; 16] = [7; 16];
+pub(crate) const POOL: [u8; 16] = [7; 16];
 /// Two groups in a band: 64 blocks and 16.
-pub const BAND_BYTES: u64 = 80 * 4096;
+pub(crate) const BAND_BYTES: u64 = 80 * 4096;
 const FAST_BYTES: usize = 1664 << 10;
 const CAPACITY_BYTES: usize = 2752 << 10;
 const DISK_BYTES: u64 = 8 << 20;
@@ -25,7 +24,7 @@ const BULK: ClassId = ClassId(5);
 const REQUESTS_MAX: u64 = 50_000;
 
 /// The two devices' bytes.
-pub type Images = [Vec<u8>; 2];
+pub(crate) type Images = [Vec<u8>; 2];
 
 /// A device in memory that does everything at once.
 struct Ram {
@@ -126,7 +125,7 @@ fn classes() -> Vec<ClassSpec> {
 }
 
 /// An open pool, with a clock that ticks while it is asked for something.
-pub struct Served {
+pub(crate) struct Served {
     pub pool: Pool,
     shared: Shared,
     now_ns: u64,
@@ -153,14 +152,20 @@ fn request(
 }
 
 impl Served {
-    pub fn open(images: Images) -> Result<Self, OpenError> {
+    pub(crate) fn open(images: Images) -> Result<Self, OpenError> {
         let (mut devices, shared) = devices(images);
         let (engine, _) = open(&mut devices, 1, &classes(), options())?;
         Ok(Self { pool: Pool::new(engine, devices), shared, now_ns: 0 })
     }
 
     /// One request, to its end; `None` where it was refused.
-    pub fn ask(&mut self, op: forebay_volume::Op, block: u64, blocks: u64, tag: Option<ClassId>) -> Option<Outcome> {
+    pub(crate) fn ask(
+        &mut self,
+        op: forebay_volume::Op,
+        block: u64,
+        blocks: u64,
+        tag: Option<ClassId>,
+    ) -> Option<Outcome> {
         let request = request(op, DiskId(1), (block, blocks), tag);
         self.pool.submit(request);
         let mut done = Vec::new();
@@ -175,14 +180,14 @@ impl Served {
         panic!("a request without end");
     }
 
-    pub fn write(&mut self, block: u64, blocks: u64, byte: u8, bulk: bool) {
+    pub(crate) fn write(&mut self, block: u64, blocks: u64, byte: u8, bulk: bool) {
         let mut buf = Buf::zeroed((blocks * 4096) as usize);
         buf.fill(byte);
         self.ask(forebay_volume::Op::Write(buf), block, blocks, bulk.then_some(BULK));
     }
 
     /// One block, as far as it can be read.
-    pub fn read(&mut self, block: u64) -> Option<Vec<u8>> {
+    pub(crate) fn read(&mut self, block: u64) -> Option<Vec<u8>> {
         match self.ask(forebay_volume::Op::Read, block, 1, None)? {
             Outcome::Data(data) => Some(data.to_vec()),
             _ => None,
@@ -190,7 +195,7 @@ impl Served {
     }
 
     /// What a life after this needs: everything is read, a part is written again and again, so that bands are collected.
-    pub fn live(&mut self, rounds: u64) {
+    pub(crate) fn live(&mut self, rounds: u64) {
         for block in (0..DISK_BYTES / 4096).step_by(16) {
             self.ask(forebay_volume::Op::Read, block, 16, None);
         }
@@ -200,13 +205,13 @@ impl Served {
         self.pool.close();
     }
 
-    pub fn images(&self) -> Images {
+    pub(crate) fn images(&self) -> Images {
         bytes_of(&self.shared)
     }
 }
 
 /// Opens the capacity tier alone and reads all of it, as far as it can be read.
-pub fn read_alone(images: &Images) {
+pub(crate) fn read_alone(images: &Images) {
     let (mut devices, _) = devices(images.clone());
     devices.list.remove(0);
     if let Ok((engine, _)) = open_alone(&mut devices, &classes(), options(), &mut |_, _| {}) {
@@ -226,7 +231,7 @@ pub fn read_alone(images: &Images) {
 }
 
 /// A pool that was cut off: it has open and closed bands, pages, and a journal beyond its last checkpoint.
-pub fn aged() -> Images {
+pub(crate) fn aged() -> Images {
     static AGED: OnceLock<Images> = OnceLock::new();
     AGED.get_or_init(|| {
         let (mut devices, shared) = devices([vec![0; FAST_BYTES], vec![0; CAPACITY_BYTES]]);
@@ -257,12 +262,12 @@ pub fn aged() -> Images {
     .clone()
 }
 
-pub fn superblock(images: &Images) -> Superblock {
+pub(crate) fn superblock(images: &Images) -> Superblock {
     Superblock::decode(&images[0][..4096]).unwrap()
 }
 
 /// The newest root header, where its area begins, and the root.
-pub fn root(images: &Images) -> (RootHeader, usize, Root) {
+pub(crate) fn root(images: &Images) -> (RootHeader, usize, Root) {
     let superblock = superblock(images);
     let newest = superblock.root_offsets_bytes.iter().filter_map(|&at| {
         let bytes = &images[0][at as usize..at as usize + HEADER_BYTES];
@@ -274,7 +279,7 @@ pub fn root(images: &Images) -> (RootHeader, usize, Root) {
 }
 
 /// Puts a blob in the place of the newest root's.
-pub fn set_blob(images: &mut Images, blob: &[u8]) {
+pub(crate) fn set_blob(images: &mut Images, blob: &[u8]) {
     let (header, area, _) = root(images);
     let len = superblock(images).root_len_bytes as usize;
     if blob.len() + 2 * 4096 > len {
@@ -288,7 +293,7 @@ pub fn set_blob(images: &mut Images, blob: &[u8]) {
 }
 
 /// Changes bytes by the input: each step is two bytes of place, one of length (1 to 8), then what to put there.
-pub fn patch(bytes: &mut [u8], mut input: &[u8]) {
+pub(crate) fn patch(bytes: &mut [u8], mut input: &[u8]) {
     while let [low, high, len, rest @ ..] = input {
         let len = (usize::from(*len) % 8 + 1).min(rest.len());
         let at = usize::from(u16::from_le_bytes([*low, *high]));
