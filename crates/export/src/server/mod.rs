@@ -26,6 +26,8 @@ pub use config::{ServerConfig, ServerError};
 pub use hooks::{Hooks, NoHooks, ServerControl};
 pub use interest::Interest;
 pub use outcome::CloseReason;
+pub(crate) use listener::Listener;
 pub use peer::Peer;
+pub(crate) use peer::peer;
 pub use reactor::Reactor;
 pub use stats::ServerStats;

@@ -11,6 +11,7 @@ mod run;
 mod snapshot;
 mod tls;
 mod ublk;
+mod vhost;
 mod users;
 mod watch;
 
