@@ -93,6 +93,18 @@ impl Device {
         accepted & !features(self.read_only) == 0
     }
 
+    /// Other memory: rings that are served must lie in it, too.
+    ///
+    /// # Errors
+    /// Where one does not.
+    pub fn set_memory(&mut self, memory: Memory) -> Result<(), RingError> {
+        for ring in self.rings.iter().filter(|ring| ring.is_started()) {
+            ring.check_place(&memory)?;
+        }
+        self.memory = memory;
+        Ok(())
+    }
+
     /// Begins to serve a ring.
     pub fn start(&mut self, index: usize) -> Result<(), RingError> {
         self.rings[index].start(&self.memory, self.inflight.as_ref(), self.accepted & EVENT_IDX != 0)
@@ -177,7 +189,9 @@ impl Device {
             self.has_moved = true;
             let Parsed { asked, answer } = parse(self.memory.map(), chain)?;
             match asked {
-                Asked::Of { offset_bytes, len_bytes, op } => self.submit(index, head, answer, offset_bytes, len_bytes, op)?,
+                Asked::Of { offset_bytes, len_bytes, op } => {
+                    self.submit(index, head, answer, offset_bytes, len_bytes, op)?
+                }
                 Asked::Id => {
                     let id = self.id;
                     self.answer(index, head, &answer, &id, Status::Ok)?;
@@ -275,4 +289,3 @@ pub fn wait(fds: &[(RawFd, PollFlags)], limit: Option<&Timespec>) -> Result<Vec<
         Err(why) => Err(why),
     }
 }
-

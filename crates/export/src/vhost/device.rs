@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_write_is_told_so() {
+    fn a_disk_for_reading_says_so() {
         assert_ne!(features(true) & RO, 0);
         assert_eq!(features(true) & (DISCARD | WRITE_ZEROES), 0);
         assert_eq!(features(false) & RO, 0);

@@ -33,19 +33,8 @@ fn place(region: &VhostUserMemoryRegion) -> Place {
     }
 }
 
-impl Device {
-    fn ring(&mut self, index: u32) -> Result<&mut Ring> {
-        self.rings.get_mut(index as usize).ok_or(Error::InvalidParam)
-    }
-
-    /// Other memory: rings that are served must lie in it, too.
-    fn set_memory(&mut self, memory: Memory) -> Result<()> {
-        for ring in self.rings.iter().filter(|ring| ring.is_started()) {
-            ring.check_place(&memory).map_err(refused)?;
-        }
-        self.memory = memory;
-        Ok(())
-    }
+fn ring(device: &mut Device, index: u32) -> Result<&mut Ring> {
+    device.rings.get_mut(index as usize).ok_or(Error::InvalidParam)
 }
 
 impl VhostUserBackendReqHandlerMut for Device {
@@ -81,12 +70,12 @@ impl VhostUserBackendReqHandlerMut for Device {
         for (region, file) in regions.iter().zip(files) {
             memory.add(place(region), file).map_err(refused)?;
         }
-        self.set_memory(memory)?;
+        self.set_memory(memory).map_err(refused)?;
         Ok(None)
     }
 
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
-        self.ring(index)?.set_size(num).map_err(refused)
+        ring(self, index)?.set_size(num).map_err(refused)
     }
 
     fn set_vring_addr(
@@ -98,33 +87,33 @@ impl VhostUserBackendReqHandlerMut for Device {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        self.ring(index)?.set_addresses(Addresses { table: descriptor, available, used }).map_err(refused)
+        ring(self, index)?.set_addresses(Addresses { table: descriptor, available, used }).map_err(refused)
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        self.ring(index)?.set_base(base).map_err(refused)
+        ring(self, index)?.set_base(base).map_err(refused)
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        self.ring(index)?;
+        ring(self, index)?;
         self.drain(Some(index as usize)).map_err(refused)?;
-        let base = self.ring(index)?.stop();
+        let base = ring(self, index)?.stop();
         Ok(VhostUserVringState::new(index, u32::from(base)))
     }
 
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        let ring = self.ring(u32::from(index))?;
-        ring.set_kick(fd.ok_or_else(|| refused("rings without a kick are not served"))?).map_err(refused)?;
-        if ring.is_started() { Ok(()) } else { self.start(usize::from(index)).map_err(refused) }
+        let served = ring(self, u32::from(index))?;
+        served.set_kick(fd.ok_or_else(|| refused("rings without a kick are not served"))?).map_err(refused)?;
+        if served.is_started() { Ok(()) } else { self.start(usize::from(index)).map_err(refused) }
     }
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        self.ring(u32::from(index))?.set_call(fd).map_err(refused)
+        ring(self, u32::from(index))?.set_call(fd).map_err(refused)
     }
 
     fn set_vring_err(&mut self, index: u8, _fd: Option<File>) -> Result<()> {
         // Errors end the connection.
-        self.ring(u32::from(index)).map(|_| ())
+        ring(self, u32::from(index)).map(|_| ())
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
@@ -145,7 +134,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         if self.accepted & PROTOCOL_FEATURES == 0 {
             return not_offered("rings are enabled by their kick");
         }
-        self.ring(index)?.set_enabled(enable);
+        ring(self, index)?.set_enabled(enable);
         Ok(())
     }
 
@@ -193,7 +182,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     ) -> Result<Option<VhostUserMemoryRegionBase>> {
         let mut memory = self.memory.clone();
         memory.add(place(region), fd).map_err(refused)?;
-        self.set_memory(memory)?;
+        self.set_memory(memory).map_err(refused)?;
         Ok(None)
     }
 
@@ -204,7 +193,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         if !memory.remove(guest, user, len_bytes).map_err(refused)? {
             return Err(Error::InvalidParam);
         }
-        self.set_memory(memory)
+        self.set_memory(memory).map_err(refused)
     }
 
     fn set_device_state_fd(

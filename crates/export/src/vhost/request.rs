@@ -117,12 +117,7 @@ pub fn parse(memory: &GuestMemoryMmap, chain: Chain) -> Result<Parsed, ChainErro
     Ok(Parsed { asked, answer: Answer { data: writable, status_at } })
 }
 
-fn transfer(
-    memory: &GuestMemoryMmap,
-    data: &[Segment],
-    sector: u64,
-    op: impl FnOnce() -> Option<Op>,
-) -> Asked {
+fn transfer(memory: &GuestMemoryMmap, data: &[Segment], sector: u64, op: impl FnOnce() -> Option<Op>) -> Asked {
     let len_bytes = len_bytes(data);
     let fits = len_bytes <= PAYLOAD_BYTES_MAX && len_bytes > 0 && len_bytes.is_multiple_of(SECTOR_BYTES);
     let offset = sector.checked_mul(SECTOR_BYTES).filter(|_| fits && data.iter().all(|part| part.is_mapped(memory)));
@@ -310,7 +305,9 @@ mod tests {
         assert_eq!(read(0), Err(ChainError::Order));
         assert_eq!(read_chain(&memory, 1 << 40, 8, 0), Err(ChainError::TableNotMapped));
         assert_eq!(read_chain(&memory, u64::MAX - 8, 8, 1), Err(ChainError::TableNotMapped));
-        for malformed in [(INDIRECT_TABLE, 24, INDIRECT), (INDIRECT_TABLE, 0, INDIRECT), (INDIRECT_TABLE, 16, INDIRECT | NEXT)] {
+        for malformed in
+            [(INDIRECT_TABLE, 24, INDIRECT), (INDIRECT_TABLE, 0, INDIRECT), (INDIRECT_TABLE, 16, INDIRECT | NEXT)]
+        {
             put(&memory, TABLE, 0, (malformed.0, malformed.1, malformed.2, 1));
             assert_eq!(read(0), Err(ChainError::Indirect), "{malformed:?}");
         }

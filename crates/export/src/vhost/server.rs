@@ -211,7 +211,7 @@ impl Server {
         }
     }
 
-    /// A turn of everything, and a wait where there was nothing.
+    /// Does what there is to do, and waits where there was nothing.
     fn step(&self, stream: &UnixStream, messages: &mut BackendReqHandler<Mutex<Device>>) -> Result<(), End> {
         let mut device = self.device();
         let has_moved = device.turn().map_err(|why| End::Refused(why.to_string()))?;
@@ -223,7 +223,8 @@ impl Server {
             (stream.as_raw_fd(), PollFlags::IN),
             (self.listener.socket.as_raw_fd(), PollFlags::IN),
         ];
-        let kicks: Vec<usize> = (0..device.rings.len()).filter(|&index| device.rings[index].kick_fd().is_some()).collect();
+        let kicks: Vec<usize> =
+            (0..device.rings.len()).filter(|&index| device.rings[index].kick_fd().is_some()).collect();
         fds.extend(kicks.iter().filter_map(|&index| Some((device.rings[index].kick_fd()?, PollFlags::IN))));
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_quiet = !has_moved && device.side().may_sleep();

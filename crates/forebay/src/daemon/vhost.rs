@@ -25,12 +25,7 @@ impl MachineDevices {
     ///
     /// # Errors
     /// Where a socket is in use, or the system refuses.
-    pub fn open(
-        config: &Config,
-        access: &SocketAccess,
-        reactor: &mut Reactor,
-        uris: &mut Vec<String>,
-    ) -> Result<Self> {
+    pub fn open(config: &Config, access: &SocketAccess, reactor: &mut Reactor, uris: &mut Vec<String>) -> Result<Self> {
         let mut devices = Vec::new();
         for export in &config.export {
             let Some(path) = export.vhost_path() else { continue };
