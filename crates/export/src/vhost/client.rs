@@ -289,3 +289,182 @@ pub fn wait(fds: &[(RawFd, PollFlags)], limit: Option<&Timespec>) -> Result<Vec<
         Err(why) => Err(why),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::inflight;
+    use super::super::memory::Place;
+    use super::super::ring::Addresses;
+    use super::*;
+    use crate::frontend::{Door, Frontend, open_door};
+    use forebay_block::Buf;
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::fs::File;
+    use vm_memory::{Bytes, GuestAddress};
+
+    const USER: u64 = 0x7000_0000;
+    const TABLE: u64 = 0;
+    const AVAILABLE: u64 = 0x1000;
+    const USED: u64 = 0x2000;
+    const HEADER: u64 = 0x3000;
+    const STATUS: u64 = 0x3100;
+    const DATA: u64 = 0x4000;
+    const ENTRIES: u16 = 8;
+
+    /// A machine: its memory, and the file in which what is in flight is noted.
+    struct Machine {
+        memory: File,
+        inflight: File,
+        inflight_bytes: u64,
+        call: File,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let memory = File::from(memfd_create("memory", MemfdFlags::ALLOW_SEALING).unwrap());
+            ftruncate(&memory, 0x10000).unwrap();
+            let (inflight, inflight_bytes) = inflight::create(1, ENTRIES).unwrap().unwrap();
+            let call = File::from(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+            Self { memory, inflight, inflight_bytes, call }
+        }
+
+        /// A device that this machine uses, and the server's side of it.
+        fn connect(&self) -> (Device, Door) {
+            let (door, side) = open_door(IN_FLIGHT_MAX).unwrap();
+            let mut device = Device::new(side, "db", 1 << 20, false);
+            let place = Place { guest: 0, user: USER, len_bytes: 0x10000, offset_bytes: 0 };
+            let file = |file: &File| file.try_clone().unwrap();
+            device.memory.add(place, file(&self.memory)).unwrap();
+            let inflight = Inflight::open(file(&self.inflight), 0, self.inflight_bytes, 1, ENTRIES).unwrap();
+            device.inflight = Some(inflight);
+            assert!(device.accept(FLUSH));
+            let ring = &mut device.rings[0];
+            ring.set_size(u32::from(ENTRIES)).unwrap();
+            let at = |guest| USER + guest;
+            ring.set_addresses(Addresses { table: at(TABLE), available: at(AVAILABLE), used: at(USED) }).unwrap();
+            ring.set_kick(File::from(eventfd(0, EventfdFlags::NONBLOCK).unwrap())).unwrap();
+            device.start(0).unwrap();
+            device.rings[0].set_call(Some(file(&self.call))).unwrap();
+            assert!(self.was_called(), "the server before may not have called");
+            (device, door)
+        }
+
+        fn was_called(&self) -> bool {
+            rustix::io::read(&self.call, &mut [0; 8]).is_ok()
+        }
+    }
+
+    fn put(device: &Device, at: u64, bytes: &[u8]) {
+        device.memory.map().write_slice(bytes, GuestAddress(at)).unwrap();
+    }
+
+    fn descriptor(device: &Device, index: u64, address: u64, len: u32, flags: u16, next: u16) {
+        put(device, TABLE + index * 16, &address.to_le_bytes());
+        put(device, TABLE + index * 16 + 8, &len.to_le_bytes());
+        put(device, TABLE + index * 16 + 12, &flags.to_le_bytes());
+        put(device, TABLE + index * 16 + 14, &next.to_le_bytes());
+    }
+
+    /// A read of one sector, as the request of that number.
+    fn offer_read(device: &Device, number: u16) {
+        put(device, HEADER, &[0; 16]);
+        descriptor(device, 0, HEADER, 16, 1, 1);
+        descriptor(device, 1, DATA, 512, 3, 2);
+        descriptor(device, 2, STATUS, 1, 2, 0);
+        put(device, AVAILABLE + 4 + u64::from(number % ENTRIES) * 2, &0u16.to_le_bytes());
+        put(device, AVAILABLE + 2, &(number + 1).to_le_bytes());
+    }
+
+    fn used(device: &Device) -> u16 {
+        device.memory.map().read_obj(GuestAddress(USED + 2)).unwrap()
+    }
+
+    fn received(door: &mut Door) -> Vec<FrontRequest> {
+        let mut requests = Vec::new();
+        door.receive(&mut requests).unwrap();
+        requests
+    }
+
+    #[test]
+    fn a_read_comes_back_with_its_data() {
+        let machine = Machine::new();
+        let (mut device, mut door) = machine.connect();
+        offer_read(&device, 0);
+        assert!(device.turn().unwrap());
+        let requests = received(&mut door);
+        assert!(matches!(requests[..], [FrontRequest { offset_bytes: 0, len_bytes: 512, op: Op::Read, .. }]));
+        assert_eq!((used(&device), device.side().in_flight()), (0, 1));
+        door.complete(requests[0].token, Ok(Outcome::Data(Buf::copy_of(&[5; 512]))));
+        assert!(device.turn().unwrap());
+        assert_eq!(used(&device), 1);
+        assert_eq!(device.memory.map().read_obj::<[u8; 512]>(GuestAddress(DATA)).unwrap(), [5; 512]);
+        assert_eq!(device.memory.map().read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 0);
+        assert!(machine.was_called());
+        assert!(!device.turn().unwrap());
+    }
+
+    #[test]
+    fn the_next_server_does_again_what_the_one_before_did_not_answer() {
+        let machine = Machine::new();
+        let (mut device, mut door) = machine.connect();
+        offer_read(&device, 0);
+        device.turn().unwrap();
+        assert_eq!(received(&mut door).len(), 1);
+        drop((device, door));
+        for _ in 0..2 {
+            let (mut device, mut door) = machine.connect();
+            device.turn().unwrap();
+            let requests = received(&mut door);
+            assert_eq!(requests.len(), 1, "once, and no more");
+            // It is stopping, too.
+            door.complete(requests[0].token, Err(RequestError::ShuttingDown));
+            device.turn().unwrap();
+            assert!(device.is_stopping() && used(&device) == 0);
+        }
+        let (mut device, mut door) = machine.connect();
+        device.turn().unwrap();
+        let token = received(&mut door)[0].token;
+        door.complete(token, Err(RequestError::OutOfRange));
+        device.turn().unwrap();
+        assert_eq!(used(&device), 1);
+        assert_eq!(device.memory.map().read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 1);
+        offer_read(&device, 1);
+        device.rings[0].is_pending = true;
+        device.turn().unwrap();
+        assert_eq!(received(&mut door).len(), 1);
+    }
+
+    #[test]
+    fn what_a_client_that_has_gone_had_in_flight_is_not_written_anywhere() {
+        let machine = Machine::new();
+        let (mut device, mut door) = machine.connect();
+        offer_read(&device, 0);
+        device.turn().unwrap();
+        let token = received(&mut door)[0].token;
+        let memory = device.memory.clone();
+        device.forget_client();
+        door.complete(token, Ok(Outcome::Data(Buf::copy_of(&[5; 512]))));
+        device.drain(None).unwrap();
+        assert_eq!(memory.map().read_obj::<u16>(GuestAddress(USED + 2)).unwrap(), 0);
+        assert_eq!(memory.map().read_obj::<[u8; 512]>(GuestAddress(DATA)).unwrap(), [0; 512]);
+    }
+
+    #[test]
+    fn broken_rings_are_errors() {
+        let machine = Machine::new();
+        let (mut device, _door) = machine.connect();
+        put(&device, AVAILABLE + 2, &9u16.to_le_bytes());
+        assert!(matches!(device.turn(), Err(RingError::Queue(_))), "more than there can be");
+        let machine = Machine::new();
+        let (mut device, _door) = machine.connect();
+        offer_read(&device, 0);
+        offer_read(&device, 1);
+        assert!(matches!(device.turn(), Err(RingError::Head(0))), "the same request twice");
+        let machine = Machine::new();
+        let (mut device, _door) = machine.connect();
+        put(&device, AVAILABLE + 4, &200u16.to_le_bytes());
+        put(&device, AVAILABLE + 2, &1u16.to_le_bytes());
+        assert!(matches!(device.turn(), Err(RingError::Head(200))));
+    }
+}
