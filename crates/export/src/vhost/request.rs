@@ -226,7 +226,7 @@ mod tests {
         let memory = memory();
         let answer = parsed(IN, 3, (DATA, 512, WRITE)).unwrap().answer;
         assert_eq!(answer.write(&memory, &[9; 512], Status::Ok), Ok(513));
-        assert_eq!(memory.read_obj::<[u8; 512]>(GuestAddress(DATA)).unwrap(), [9; 512]);
+        assert_eq!(memory.read_obj::<[u8; 16]>(GuestAddress(DATA)).unwrap(), [9; 16]);
         assert_eq!(answer.write(&memory, &[], Status::IoError), Ok(1));
         assert_eq!(memory.read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 1);
         let lost = Answer { data: vec![Segment { address: 1 << 40, len: 512 }], status_at: STATUS };
