@@ -13,12 +13,27 @@ const ACTIONS: [(&str, &[&str]); 3] = [
     ("evidence", &["list", "attach", "detach"]),
 ];
 
-/// Puts CONFIG in front of the action of such a verb. Other command lines are left alone.
+/// Verbs with a disk behind CONFIG.
+const OF_A_DISK: [&str; 2] = ["attach", "detach"];
+
+/// Puts CONFIG in front of the action, or the disk, of such a verb. Other command lines are left alone.
 pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is_flag = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
     // Global options may stand before the verb.
     let verb = (1..arguments.len()).find(|&at| !is_flag(&arguments[at]) && arguments[at - 1] != "--output");
     let Some(verb) = verb else { return arguments };
+    if OF_A_DISK.iter().any(|name| arguments[verb] == *name) {
+        let words = arguments.get(verb + 1).filter(|word| !is_flag(word)).zip(arguments.get(verb + 2));
+        match (arguments.get(verb + 1), words) {
+            (Some(first), _) if is_config(first) => {}
+            (_, Some((_, second))) if is_config(second) => arguments.swap(verb + 1, verb + 2),
+            // A file of any name, and the disk.
+            (_, Some((_, second))) if !is_flag(second) => {}
+            (Some(flag), _) if is_flag(flag) => {}
+            _ => arguments.insert(verb + 1, DEFAULT_CONFIG.into()),
+        }
+        return arguments;
+    }
     let actions = ACTIONS.iter().find(|(name, _)| arguments[verb] == *name).map(|(_, actions)| *actions);
     let Some(actions) = actions else { return arguments };
     let is_action = |argument: &OsString| actions.iter().any(|action| argument == action);
@@ -50,6 +65,13 @@ mod tests {
             ("forebay disk list", "forebay disk /etc/forebay/pool.toml list"),
             ("forebay disk add logs 4GiB", "forebay disk /etc/forebay/pool.toml add logs 4GiB"),
             ("forebay evidence detach --disk db", "forebay evidence /etc/forebay/pool.toml detach --disk db"),
+            ("forebay attach pool.toml db", "forebay attach pool.toml db"),
+            ("forebay attach db pool.toml", "forebay attach pool.toml db"),
+            ("forebay attach db", "forebay attach /etc/forebay/pool.toml db"),
+            ("forebay detach pool.toml", "forebay detach pool.toml"),
+            ("forebay detach pool.conf db", "forebay detach pool.conf db"),
+            ("forebay attach", "forebay attach /etc/forebay/pool.toml"),
+            ("forebay attach --help", "forebay attach --help"),
             ("forebay disk list list", "forebay disk list list"),
             ("forebay disk --help", "forebay disk --help"),
             ("forebay status pool.toml", "forebay status pool.toml"),

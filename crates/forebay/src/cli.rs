@@ -146,6 +146,29 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
         #[command(subcommand)]
         action: DiskAction,
     },
+    /// Makes a disk of a running pool a block device of this machine, and prints its path; needs root
+    #[command(after_help = "Example:
+  forebay attach pool.toml db
+  mkfs.xfs $(forebay attach db)
+
+The device is /dev/ublkbN where the kernel has ublk, else /dev/nbdN by nbd-client. It is there until it is detached or the server
+is stopped while nobody uses it; a server that is started again goes on with the ublk device that is in use. For a device at
+every start, write `ublk = \"auto\"` into the [[export]].")]
+    Attach {
+        /// Configuration file
+        config: PathBuf,
+        /// The disk; the only one where left out
+        disk: Option<String>,
+    },
+    /// Takes the block device of a disk away, unless it is in use; needs root
+    #[command(after_help = "Example:
+  umount /srv/db && forebay detach pool.toml db")]
+    Detach {
+        /// Configuration file
+        config: PathBuf,
+        /// The disk; the only one where left out
+        disk: Option<String>,
+    },
     /// What is on a device: superblock, geometry, state, or a foreign signature
     #[command(after_help = "Example:
   forebay inspect /dev/nvme0n1")]

@@ -26,6 +26,8 @@ fn every_verb_has_help_with_an_example() {
         &["disk", "x", "resize"],
         &["inspect"],
         &["verify"],
+        &["attach"],
+        &["detach"],
         &["config"],
         &["config", "check"],
         &["config", "schema"],

@@ -31,8 +31,22 @@ fn config_may_stand_before_or_behind_the_action() {
 }
 
 #[test]
+fn what_cannot_be_a_block_device_is_said() {
+    let scene = Scene::new().created();
+    let config = scene.config();
+    refused(&forebay(&["attach", config]), 2, &["no server answers", "forebay serve"]);
+    let server = scene.serve();
+    refused(&forebay(&["attach", config, "other"]), 2, &["there is no disk \"other\"; the pool has "]);
+    refused(&forebay(&["detach", config]), 2, &["has no block device"]);
+    good(&forebay(&["disk", "add", config, "bare", "4MiB"]));
+    refused(&forebay(&["attach", config]), 2, &["say which disk", "bare"]);
+    refused(&forebay(&["attach", "bare", config]), 2, &["is not exported: add an [[export]]", "SIGHUP"]);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
 fn without_config_the_usual_file_is_meant() {
-    for verb in [&["serve"][..], &["status"], &["verify"], &["disk", "list"]] {
+    for verb in [&["serve"][..], &["status"], &["verify"], &["disk", "list"], &["attach", "db"]] {
         let output = forebay(verb);
         // A machine where tests run may have one.
         assert!(code(&output) != 0 && err(&output).contains("/etc/forebay/pool.toml"), "{verb:?}: {}", err(&output));

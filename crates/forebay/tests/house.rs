@@ -1,10 +1,13 @@
 //! The rules of the house as tests: which room may import which, where `unsafe` may stand, what the pure rooms may not
-//! call, how long a file may be, no circles of imports, methods of a struct in one file, the words, and nothing unfinished.
+//! call, how long a file may be, no circles of imports, methods of a struct in one file, the words, links of documents, and
+//! nothing unfinished.
 //! What is not mended yet is counted in `left.rs` and may only become less. Every rule also meets a planted violation and must see it.
 #![forbid(unsafe_code)]
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+#[path = "house/documents.rs"]
+mod documents;
 #[path = "house/imports.rs"]
 mod imports;
 #[path = "house/left.rs"]
@@ -13,6 +16,8 @@ mod left;
 mod rules;
 #[path = "house/source.rs"]
 mod source;
+#[path = "house/planted_documents.rs"]
+mod the_rule_of_documents_can_fail;
 #[path = "house/planted_imports.rs"]
 mod the_rule_of_imports_can_fail;
 #[path = "house/planted_words.rs"]
@@ -31,6 +36,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use word_list::Finding;
+
+/// Documents outside `docs`.
+const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "bench/README.md"];
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -197,24 +205,30 @@ fn a_struct_has_its_methods_in_one_file() {
     }
 }
 
+/// Names of the pages in `docs`.
+fn pages() -> Vec<String> {
+    let entries = fs::read_dir(top().join("docs")).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name.ends_with(".md"));
+    names.sort();
+    assert!(!names.is_empty(), "docs has no documents: nothing was checked");
+    names
+}
+
+/// The text of a file by its path from the top.
+fn text(name: &str) -> String {
+    fs::read_to_string(top().join(name)).unwrap()
+}
+
 /// What the words of a room are looked for in, by the room's name; beside the crates `docs`, and `rest` for what lies in
 /// no crate.
 fn words_of(room: &str) -> Vec<Finding> {
     let sources = match room {
         "docs" => {
-            let mut paths: Vec<PathBuf> =
-                fs::read_dir(top().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-            paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-            assert!(!paths.is_empty(), "docs has no documents: nothing was checked");
-            paths.extend(["README.md", "ARCHITECTURE.md"].map(|name| top().join(name)));
-            paths.sort();
-            return paths
-                .iter()
-                .flat_map(|path| {
-                    let name = path.strip_prefix(top()).unwrap().to_str().unwrap();
-                    word_list::in_document(name, &fs::read_to_string(path).unwrap())
-                })
-                .collect();
+            let mut names: Vec<String> = pages().into_iter().map(|page| format!("docs/{page}")).collect();
+            names.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned));
+            names.sort();
+            return names.iter().flat_map(|name| word_list::in_document(name, &text(name))).collect();
         }
         "rest" => ["bench", "fuzz", "tests"].into_iter().flat_map(sources).collect(),
         room => sources(&format!("crates/{room}")),
@@ -236,6 +250,28 @@ fn the_words_are_those_of_the_house() {
         shrunk(&mut wrong, &format!("{room}: words that the house does not use"), found.len(), left);
     }
     none(wrong);
+}
+
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let names = pages().into_iter().map(|page| format!("docs/{page}")).chain(DOCUMENTS.map(str::to_owned));
+    let read = |path: &str| {
+        let path = top().join(path);
+        if path.is_dir() { Some(String::new()) } else { fs::read_to_string(path).ok() }
+    };
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for name in names {
+        let text = text(&name);
+        seen += documents::links(&text).len();
+        wrong.extend(documents::broken_links(&name, &text, &read));
+    }
+    assert!(seen > 50, "hardly any link was seen ({seen}): nothing was checked");
+    none(wrong);
+}
+
+#[test]
+fn the_book_has_every_page() {
+    none(documents::missing_pages(&text("docs/SUMMARY.md"), &pages()));
 }
 
 #[test]

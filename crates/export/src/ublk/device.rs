@@ -237,6 +237,12 @@ impl Ublk {
     }
 }
 
+/// Whether a device with this mark waits for a server. Where the kernel has no ublk there is none.
+#[must_use]
+pub fn is_waiting(marker: u64) -> bool {
+    Control::open().is_ok_and(|mut control| control.find(marker).is_some())
+}
+
 /// Takes the device of the server before over. Whether that works out: one that was never live is of no use.
 fn recover(control: &mut Control, found: DeviceInfo, wanted: &Wanted) -> Result<bool, UblkError> {
     let path = format!("/sys/class/block/ublkb{}/size", found.number);
@@ -282,17 +288,19 @@ fn make(control: &mut Control, wanted: &Wanted) -> Result<DeviceInfo, UblkError>
     Ok(info)
 }
 
-/// Takes a device away that no server serves any more, unless it is in use; whether it was taken away.
+/// Takes a device away, unless it is in use; whether it was taken away. Never on the thread that serves it: the kernel may ask
+/// for a last write.
 ///
 /// # Errors
 /// Where the kernel refuses.
 pub fn release(number: u32) -> Result<bool, UblkError> {
     // Mounted, or below another device: the kernel gives it to nobody else.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    match rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty()) {
-        Ok(_) | Err(Errno::NOENT | Errno::NXIO) => {}
-        Err(_) => return Ok(false),
+    let claimed = rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty());
+    if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) {
+        return Ok(false);
     }
+    // Still claimed: nobody mounts it meanwhile.
     Control::open()?.delete(number)?;
     Ok(true)
 }

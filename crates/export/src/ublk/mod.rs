@@ -8,7 +8,7 @@ mod abi;
 mod control;
 mod device;
 
-pub use device::{Ublk, UblkState, Wanted, release};
+pub use device::{Ublk, UblkState, Wanted, is_waiting, release};
 
 use rustix::io::Errno;
 use thiserror::Error;

@@ -56,6 +56,16 @@ pub enum Question {
         /// The disk; the only one where left out.
         disk: Option<String>,
     },
+    /// Makes a disk a block device of the kernel, if it is none; how far that has come.
+    DeviceAttach {
+        /// The disk; the only one where left out.
+        disk: Option<String>,
+    },
+    /// The block device of a disk.
+    Device {
+        /// The disk; the only one where left out.
+        disk: Option<String>,
+    },
     /// Disks.
     DiskList,
     /// Adds a disk.

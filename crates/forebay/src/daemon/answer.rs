@@ -2,10 +2,12 @@
 
 use super::jobs::{Checkpoint, Job, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
+use super::ublk::BlockDevices;
 use crate::control::Question;
 use crate::evidence::Wanted;
 use crate::output::chain;
 use crate::pool::{PoolBackend, classes, now_ns};
+use forebay_export::ublk::UblkError;
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::{ClassSpec, opencas};
 use serde_json::{Value, json};
@@ -36,7 +38,14 @@ impl Answerer {
     }
 
     /// Takes a request line.
-    pub fn request(&mut self, client: u64, line: &[u8], backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+    pub fn request(
+        &mut self,
+        client: u64,
+        line: &[u8],
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        block_devices: &mut BlockDevices,
+    ) {
         let question: Question = match serde_json::from_slice(line) {
             Ok(question) => question,
             Err(error) => {
@@ -56,11 +65,24 @@ impl Answerer {
             Question::DiskList => {
                 self.answers.push((client, json!({ "ok": { "disks": disks(backend) } })));
             }
+            Question::DeviceAttach { disk } => {
+                let named = disk_meant(disk.as_deref(), backend);
+                let answer = named.and_then(|disk| self.attach_device(&disk, backend, server, block_devices));
+                self.answers.push((client, answer.map_or_else(refusal, |state| json!({ "ok": state }))));
+            }
+            Question::Device { disk } => {
+                let named = disk_meant(disk.as_deref(), backend);
+                let state = named.map(|disk| {
+                    let exports = exports_of(&disk, backend, server.exports());
+                    device_state(&disk, &exports, block_devices)
+                });
+                self.answers.push((client, state.map_or_else(refusal, |state| json!({ "ok": state }))));
+            }
             Question::EvidenceList => {
                 self.answers.push((client, json!({ "ok": backend.evidence.describe() })));
             }
             Question::EvidenceAttach { disk, device, mount, hints, files } => {
-                let named = evidence_disk(disk.as_deref(), backend);
+                let named = disk_meant(disk.as_deref(), backend);
                 let attached = named.and_then(|disk| {
                     let wanted = Wanted { disk, device, mount, hints, files };
                     attach_evidence(wanted, backend, server.exports())
@@ -72,7 +94,7 @@ impl Answerer {
                 self.answers.push((client, answer));
             }
             Question::EvidenceDetach { disk } => {
-                let detached = evidence_disk(disk.as_deref(), backend).and_then(|name| {
+                let detached = disk_meant(disk.as_deref(), backend).and_then(|name| {
                     let id = backend.pool.engine.disk_named(&name).map(|disk| disk.id);
                     let gone = id.map_or(0, |id| backend.evidence.detach(id));
                     if gone > 0 {
@@ -93,6 +115,37 @@ impl Answerer {
                 Err(reason) => self.answers.push((client, refusal(reason))),
             },
             _ => self.answers.push((client, refusal("too many changes at once: try again"))),
+        }
+    }
+
+    /// Begins to make a disk a block device, if it is none.
+    fn attach_device(
+        &self,
+        disk: &str,
+        backend: &PoolBackend,
+        server: &mut ServerControl<'_>,
+        block_devices: &mut BlockDevices,
+    ) -> Result<Value, String> {
+        let exports = exports_of(disk, backend, server.exports());
+        let Some(export) = exports.first() else {
+            return Err(format!(
+                "disk {disk:?} is not exported: add an [[export]] with `disk = {disk:?}` and `ublk = \"auto\"` to the \
+                 configuration and restart the server, or one with `nbd` and send SIGHUP"
+            ));
+        };
+        let state = device_state(disk, &exports, block_devices);
+        if !state["state"].is_null() {
+            return Ok(state);
+        }
+        match block_devices.attach(export) {
+            Ok(()) => Ok(device_state(disk, &exports, block_devices)),
+            Err(why) if matches!(why.downcast_ref(), Some(UblkError::NoDriver { .. })) => {
+                let mut state = device_state(disk, &exports, block_devices);
+                state["without_ublk"] = why.to_string().into();
+                state["addresses"] = self.fixed.addresses.iter().map(|address| address.to_string()).collect();
+                Ok(state)
+            }
+            Err(why) => Err(chain(&why)),
         }
     }
 
@@ -192,6 +245,8 @@ impl Answerer {
             | Question::ClassList
             | Question::DiskList
             | Question::EvidenceList
+            | Question::DeviceAttach { .. }
+            | Question::Device { .. }
             | Question::EvidenceAttach { .. }
             | Question::EvidenceDetach { .. } => {
                 return Err("not a change".to_owned());
@@ -218,15 +273,32 @@ impl Answerer {
     }
 }
 
+/// The exports of a disk, the one that is called like it first.
+fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Export> {
+    let id = backend.pool.engine.disk_named(disk).map(|disk| disk.id);
+    let of_disk = exports.iter().map(|(_, export)| export).filter(|export| Some(export.disk) == id);
+    let mut all: Vec<Export> = of_disk.cloned().collect();
+    all.sort_by_key(|export| export.name != disk);
+    all
+}
+
+/// The block device of a disk, as it is answered.
+fn device_state(disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
+    let device = exports.iter().find_map(|export| block_devices.of(&export.name));
+    let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
+    let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+    json!({ "disk": disk, "exports": names, "device": device, "state": state })
+}
+
 /// The disk that is meant: the named one, or the only one.
-fn evidence_disk(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
+fn disk_meant(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
     let engine = &backend.pool.engine;
     let names: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
     match (name, names.as_slice()) {
         (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
         (Some(name), names) => Err(format!("there is no disk {name:?}; the pool has {}", names.join(", "))),
         (None, [only]) => Ok((*only).to_owned()),
-        (None, names) => Err(format!("say which disk with --disk: {}", names.join(", "))),
+        (None, names) => Err(format!("say which disk: {}", names.join(", "))),
     }
 }
 

@@ -9,6 +9,7 @@ use super::vhost::MachineDevices;
 use super::watch::Watch;
 use crate::metrics::Publisher;
 use crate::pool::{PoolBackend, now_ns};
+use forebay_export::frontend::FrontendError;
 use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::io::Read;
@@ -69,7 +70,7 @@ impl Hooks<PoolBackend> for Daemon {
         let mut requests = Vec::new();
         self.clients.ready(fd, now_ns(), &mut requests);
         for (client, line) in requests {
-            self.answerer.request(client, &line, backend, server);
+            self.answerer.request(client, &line, backend, server, &mut self.block_devices);
         }
         self.deliver();
     }
@@ -78,7 +79,10 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
-        if !self.is_ready && self.block_devices.are_reported() {
+        self.block_devices.serve_opened(server);
+        // Also of those that were attached since.
+        let are_reported = self.block_devices.are_reported();
+        if !self.is_ready && are_reported {
             self.is_ready = true;
             // Fails only where the socket that the service manager named is not there.
             if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -97,6 +101,11 @@ impl Hooks<PoolBackend> for Daemon {
     }
 
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {
+        if let (CloseReason::Frontend(FrontendError::Gone), Peer::Ublk(number)) = (reason, peer) {
+            info!("/dev/ublkb{number} was taken away");
+            self.block_devices.forget(number);
+            return;
+        }
         self.watch.closed(now_ns(), reason, peer);
     }
 }

@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 mod analyze;
+mod attach;
 mod bench;
 mod check;
 mod class;
@@ -48,6 +49,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Class { config, action } => class::run(&config, action, format),
         Verb::Evidence { config, action } => evidence::run(&config, action, format),
         Verb::Disk { config, action } => disk::run(&config, action, format),
+        Verb::Attach { config, disk } => attach::attach(&config, disk, format),
+        Verb::Detach { config, disk } => attach::detach(&config, disk, format),
         Verb::Inspect { path } => inspect::run(&path, format),
         Verb::Verify { config, without_fast: false } => verify::run(&config, format),
         Verb::Verify { config, without_fast: true } => verify_alone::run(&config, format),

@@ -99,6 +99,12 @@ fn counts(memory_bytes: u64) -> (usize, usize, usize) {
     ((third / BYTES_PER_BLOCK) as usize, (third / BYTES_PER_REGION) as usize, groups as usize)
 }
 
+/// Memory that sharing the tier out takes beside the budget, while it goes on, in bytes: the segments of all hulls.
+#[must_use]
+pub fn sharing_memory_bytes(memory_bytes: u64) -> u64 {
+    (counts(memory_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64
+}
+
 impl Stays {
     /// For a fast tier of so many blocks, disks of so many, and so much memory.
     #[must_use]

@@ -147,7 +147,8 @@ impl Pass {
             if let Some(prior) = self.of_classes.get(&group.traits.class).filter(|_| group.written > 0.0) {
                 self.curve.clear();
                 lives.curve(prior, known.ages, |point| self.curve.push(point));
-                let (rate, first) = (group.written / self.written, self.segments.len());
+                // Groups are written while a pass goes on, so that one may have more than all had when they were added up.
+                let (rate, first) = (group.written / self.written.max(group.written), self.segments.len());
                 share::cut(number as u16, rate, known.price, &self.curve, &mut self.hull, &mut self.segments);
                 self.fill.add(first, &self.segments);
             }

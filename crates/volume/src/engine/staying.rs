@@ -5,7 +5,7 @@ use super::setup::Setup;
 use super::space::Space;
 use crate::layout::policy_state::PAYLOAD_BYTES_MAX;
 use forebay_block::{ClassId, DiskId};
-use forebay_placement::stay::{Stay, Stays};
+use forebay_placement::stay::{Stay, Stays, sharing_memory_bytes};
 use forebay_prism::{Lifetime, Prism};
 use std::ops::Range;
 
@@ -13,8 +13,14 @@ use std::ops::Range;
 const MEMORY_PART: u64 = 256;
 const MEMORY_MAX_BYTES: u64 = 4 << 20;
 
-/// Memory of the policy, of a limit.
+/// Memory of the policy, of a limit, with what it takes while it shares the tier out.
 pub(super) fn memory_bytes(memory_limit_bytes: u64) -> u64 {
+    let budget_bytes = budget_bytes(memory_limit_bytes);
+    budget_bytes + sharing_memory_bytes(budget_bytes)
+}
+
+/// Memory for what the policy knows.
+fn budget_bytes(memory_limit_bytes: u64) -> u64 {
     (memory_limit_bytes / MEMORY_PART).min(MEMORY_MAX_BYTES)
 }
 
@@ -89,7 +95,7 @@ impl Staying {
     pub fn new(setup: &Setup, memory_limit_bytes: u64) -> Self {
         let slots = setup.superblock.slots;
         let bands = u64::from(setup.extents.bands()) * (setup.superblock.band_bytes / 4096);
-        let stays = Stays::new(slots, slots + bands, memory_bytes(memory_limit_bytes));
+        let stays = Stays::new(slots, slots + bands, budget_bytes(memory_limit_bytes));
         Self { stays, at_start: [0; 2], written: [0; 2], is_unsaved: false }
     }
 

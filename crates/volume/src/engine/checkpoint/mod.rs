@@ -75,11 +75,14 @@ impl Checkpointing<'_> {
     /// for long, and the drive below could use what they hold as spare area.
     fn pinned_bands_due(&self) -> bool {
         let few = (self.space.low_bands() / 2).max(1);
+        // A part of all bands, not of the few that are kept free: as long as others are free, what waits costs the drive
+        // spare area only, and a checkpoint costs writes.
+        let many = (self.space.bands.count() / 32).max(1);
         let free = self.space.bands.free_count() + self.summaries.trimming().len();
         let pinned = self.checkpoint.capacity.pinned();
         pinned > 0
             && (free <= few
-                || pinned > few
+                || pinned > many
                 || self.requests.space_wanted() > 0
                 || self.checkpoint.capacity.has_pinned_for_long(self.now_ns))
     }

@@ -1,0 +1,172 @@
+//! `forebay attach` and `detach`: a disk of a running pool as a block device of this machine's kernel.
+
+use crate::config::{self, Config};
+use crate::control::{Question, ask};
+use crate::output::{self, Format};
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_export::Listen;
+use forebay_export::ublk::release;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long a device may take: the kernel looks for partitions first.
+const START_LIMIT: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Makes the disk a block device, and prints its path once it can be used. One that is there already is as good.
+///
+/// # Errors
+/// Where no server answers, or neither ublk nor nbd-client can be had.
+pub fn attach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
+    let config = config::load_real(file)?;
+    if let (_, Some(device)) = by_nbd(&config, file, disk.clone())? {
+        return print(&device, format);
+    }
+    let begun = Instant::now();
+    let question = Question::DeviceAttach { disk };
+    loop {
+        let answer = ask(&config, file, &question)?;
+        let device = answer["device"].as_str().unwrap_or_default().to_owned();
+        match answer["state"].as_str() {
+            Some("live") => return print(&device, format),
+            Some("starting") if begun.elapsed() < START_LIMIT => std::thread::sleep(LOOK_EVERY),
+            Some("starting") => {
+                bail!("{device} did not start within {} s: look at `dmesg`", START_LIMIT.as_secs())
+            }
+            Some(_) => bail!("the kernel did not start {device}: look at `dmesg`, then restart the server"),
+            None => return print(&attach_by_nbd(&answer)?, format),
+        }
+    }
+}
+
+/// Takes the disk's block device away.
+///
+/// # Errors
+/// Where there is none, it is in use, or the kernel refuses.
+pub fn detach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
+    let config = config::load_real(file)?;
+    let (answer, by_nbd) = by_nbd(&config, file, disk)?;
+    let device = match (answer["device"].as_str(), by_nbd) {
+        (Some(device), _) => {
+            // What only the page cache has is written now: the kernel makes no other device while it removes one.
+            claim(Path::new(device))?.sync_all().with_context(|| format!("cannot write all to {device}"))?;
+            let number = device.strip_prefix("/dev/ublkb").and_then(|number| number.parse().ok());
+            let number = number.with_context(|| format!("{device} is no ublk device"))?;
+            let is_gone = release(number).with_context(|| {
+                format!("cannot take {device} away; it needs root, and the right to open /dev/ublk-control")
+            })?;
+            if !is_gone {
+                bail!("{}", in_use(Path::new(device)));
+            }
+            device.to_owned()
+        }
+        (None, Some(device)) => {
+            claim(&device)?.sync_all().with_context(|| format!("cannot write all to {}", device.display()))?;
+            run("nbd-client", &["-d".into(), device.clone().into()])?;
+            device.display().to_string()
+        }
+        (None, None) if answer["state"] == "starting" => {
+            bail!("the device of disk {} is starting: try again", answer["disk"])
+        }
+        (None, None) => bail!("disk {} has no block device", answer["disk"]),
+    };
+    match format {
+        Format::Json => output::json(json!({ "detached": device })),
+        Format::Table => output::line(&format!("{device} was taken away")),
+    }
+}
+
+fn print(device: impl AsRef<Path>, format: Format) -> Result<()> {
+    let device = device.as_ref().display();
+    match format {
+        Format::Json => output::json(json!({ "device": device.to_string() })),
+        Format::Table => output::line(&device.to_string()),
+    }
+}
+
+fn in_use(device: &Path) -> String {
+    let device = device.display();
+    format!("{device} is in use: unmount it, or stop what has it open (`findmnt {device}`, `fuser -v {device}`)")
+}
+
+/// Holds a device that nobody uses.
+fn claim(device: &Path) -> Result<File> {
+    // O_EXCL on a block device: not while it is mounted or otherwise claimed (open(2)).
+    let opened = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::EXCL.bits().cast_signed()).open(device);
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::ResourceBusy => anyhow!("{}", in_use(device)),
+        _ => anyhow!("cannot open {}: {error}; it needs root", device.display()),
+    })
+}
+
+/// What the server says of the disk, and the device that nbd-client made of it.
+fn by_nbd(config: &Config, file: &Path, disk: Option<String>) -> Result<(Value, Option<PathBuf>)> {
+    let answer = ask(config, file, &Question::Device { disk })?;
+    let exports: Vec<&str> = answer["exports"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let addresses: Vec<Vec<OsString>> = config.export.iter().filter_map(|export| place(export.nbd.as_ref()?)).collect();
+    let is_ours = |words: &[OsString]| {
+        words.first().is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "nbd-client"))
+            && addresses.iter().any(|address| words.windows(address.len()).any(|some| some == address))
+            && words.windows(2).any(|pair| pair[0] == "-N" && exports.iter().any(|name| pair[1] == *name))
+    };
+    let device = nbd_devices().into_iter().find(|(_, words)| is_ours(words)).map(|(device, _)| device);
+    Ok((answer, device))
+}
+
+/// The kernel's devices for NBD, with the command line of whoever serves them; empty where nobody does.
+fn nbd_devices() -> Vec<(PathBuf, Vec<OsString>)> {
+    let numbers = (0..).map(|number| format!("nbd{number}"));
+    let there = numbers.take_while(|name| Path::new("/sys/block").join(name).exists());
+    there.map(|name| (Path::new("/dev").join(&name), words_of_server(&name))).collect()
+}
+
+fn words_of_server(device: &str) -> Vec<OsString> {
+    use std::os::unix::ffi::OsStringExt;
+    let Ok(pid) = fs::read_to_string(format!("/sys/block/{device}/pid")) else {
+        return Vec::new();
+    };
+    let line = fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap_or_default();
+    line.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+/// An address as nbd-client takes it.
+fn place(address: &str) -> Option<Vec<OsString>> {
+    match address.parse().ok()? {
+        Listen::Unix(path) => Some(vec!["-unix".into(), path.into()]),
+        Listen::Tcp(address) => Some(vec![address.ip().to_string().into(), address.port().to_string().into()]),
+    }
+}
+
+fn attach_by_nbd(answer: &Value) -> Result<PathBuf> {
+    let without_ublk = answer["without_ublk"].as_str().unwrap_or("the kernel has no ublk");
+    let how = "load ublk (`modprobe ublk_drv`, Linux 6.12 or later), or nbd (`modprobe nbd`) and install nbd-client";
+    let export = answer["exports"][0].as_str().context("the disk is not exported")?;
+    let addresses = answer["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let Some(place) = addresses.filter_map(place).next() else {
+        bail!("{without_ublk}; and no [[export]] has `nbd` for nbd-client: {how}");
+    };
+    let free = nbd_devices().into_iter().find(|(device, words)| words.is_empty() && claim(device).is_ok());
+    let Some((device, _)) = free else {
+        bail!("{without_ublk}; and there is no free /dev/nbdN: {how}");
+    };
+    let mut words = place;
+    // Not by netlink: so that the process stays, and `detach` finds it.
+    words.extend([device.clone().into(), "-N".into(), export.into(), "-b".into(), "512".into(), "-nonetlink".into()]);
+    run("nbd-client", &words)?;
+    Ok(device)
+}
+
+fn run(program: &str, words: &[OsString]) -> Result<()> {
+    let ran = Command::new(program).args(words).output();
+    let ran = ran.with_context(|| format!("cannot run {program}: install the package nbd-client"))?;
+    if !ran.status.success() {
+        bail!("{program} failed: {}", String::from_utf8_lossy(&ran.stderr).trim());
+    }
+    Ok(())
+}
