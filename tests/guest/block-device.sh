@@ -2,48 +2,18 @@
 # In the guest: a pool over two files, its disk as /dev/ublkbN with XFS on it; the server killed under fio, restarted, stopped.
 # shellcheck disable=SC2086  # figures
 set -euo pipefail
-FOREBAY=$1
-cd /root
-modprobe ublk_drv
-modprobe xfs
-say() { echo "guest: $*"; }
-die() { say "FAILED: $*"; tail -n 5 serve.log; dmesg | tail -n 5; exit 1; }
+# shellcheck source=tests/guest/lib
+source "$(dirname "$0")/lib" "$@"
 
-truncate -s 256M fast.img
-truncate -s 768M capacity.img
-cat > pool.toml <<'TOML'
-[pool]
-name = "guest"
-[[fast]]
-target = "/root/fast.img"
-[[capacity]]
-target = "/root/capacity.img"
-[[disk]]
-name = "db"
-size = "512MiB"
+# Regression: the section with `ublk` was not found behind another one of the same name.
+create <<'TOML'
+[[export]]
+nbd = "unix:/run/db.sock"
 [[export]]
 ublk = "auto"
-[memory]
-limit = "256MiB"
-[server]
-control = "/run/forebay.control"
 TOML
-server=
-serve() {
-    $FOREBAY serve pool.toml >> serve.out 2>> serve.log &
-    server=$!
-}
-ready() {
-    for _ in $(seq 300); do
-        [ "$(grep -c '^ready /dev/ublkb' serve.out)" -lt "$1" ] || return 0
-        kill -0 $server 2>/dev/null || die "the server has ended"
-        sleep 0.1
-    done
-    die "no device after 30 s"
-}
-$FOREBAY create pool.toml > /dev/null 2>> serve.log || die create
 serve
-ready 1
+ready /dev/ublkb 1
 device=$(sed -n 's/^ready \(\/dev\/ublkb.*\)/\1/p' serve.out)
 queue=/sys/block/${device#/dev/}/queue
 [ "$(cat $queue/write_cache) $(cat $queue/fua)" = "write back 1" ] || die "no flushes would come"
@@ -74,7 +44,7 @@ for round in 2 3; do
     wait $server || true
     sleep 0.5
     serve
-    ready $round
+    ready /dev/ublkb $round
     say "killed under load, and back"
 done
 wait $load || { cat fio.log; die "fio saw an error"; }
@@ -90,7 +60,7 @@ grep -q 'is in use' serve.log || die "not said that it is in use"
 (sleep 1; echo late > mnt/late; sync) &
 writer=$!
 serve
-ready 4
+ready /dev/ublkb 4
 wait $writer || die "a write during the restart failed"
 umount mnt
 xfs_repair -n $device > repair.log 2>&1 || die "xfs_repair: $(tail -n 2 repair.log)"
@@ -105,7 +75,6 @@ begun=$SECONDS
 kill $server
 wait $server || die "no clean stop"
 [ $((SECONDS - begun)) -lt 10 ] || die "the stop took long"
-for _ in $(seq 50); do [ -e $device ] || break; sleep 0.1; done
-[ ! -e $device ] || die "$device is left"
+gone $device
 if dmesg | grep -iE 'I/O error|hung|BUG:|WARNING:'; then die "the kernel complains"; fi
 say good

@@ -4,7 +4,7 @@ use crate::arguments::DEFAULT_CONFIG;
 use crate::config::{Place, parse_share};
 use crate::measure::BenchOptions;
 use crate::output::Format;
-use crate::verbs::{AnalyzeOptions, ConvertOptions, EvidenceAction, SizeOptions};
+use crate::verbs::{AnalyzeOptions, ConvertOptions, DiskAction, EvidenceAction, SizeOptions};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -403,41 +403,6 @@ pub enum ClassAction {
     Import {
         /// The CSV file
         file: PathBuf,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub enum DiskAction {
-    /// Names, sizes and what they hold
-    #[command(after_help = "Example:\n  forebay disk pool.toml list")]
-    List,
-    /// Adds a thin disk
-    #[command(after_help = "Example:\n  forebay disk pool.toml add logs 4GiB --export")]
-    Add {
-        /// Name of the disk
-        name: String,
-        /// Size, e.g. 64GiB
-        size: String,
-        /// Export it under its name at the addresses already served, until the next restart
-        #[arg(long)]
-        export: bool,
-    },
-    /// Discards a disk's data and removes it, unless clients are connected to it or evidence is attached
-    #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data logs")]
-    Remove {
-        /// Name of the disk
-        name: String,
-        /// Needed, with the disk's name a second time: all its data is lost
-        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
-        destroy_data: Option<String>,
-    },
-    /// Changes the size of a disk; shrinking needs its end to be discarded
-    #[command(after_help = "Example:\n  forebay disk pool.toml resize db 128GiB")]
-    Resize {
-        /// Name of the disk
-        name: String,
-        /// New size
-        size: String,
     },
 }
 

@@ -74,7 +74,7 @@ impl Answerer {
                 let named = disk_meant(disk.as_deref(), backend);
                 let state = named.map(|disk| {
                     let exports = exports_of(&disk, backend, server.exports());
-                    device_state(&disk, &exports, block_devices)
+                    self.device_state(&disk, &exports, block_devices)
                 });
                 self.answers.push((client, state.map_or_else(refusal, |state| json!({ "ok": state }))));
             }
@@ -133,20 +133,28 @@ impl Answerer {
                  configuration and restart the server, or one with `nbd` and send SIGHUP"
             ));
         };
-        let state = device_state(disk, &exports, block_devices);
+        let state = self.device_state(disk, &exports, block_devices);
         if !state["state"].is_null() {
             return Ok(state);
         }
         match block_devices.attach(export) {
-            Ok(()) => Ok(device_state(disk, &exports, block_devices)),
+            Ok(()) => Ok(self.device_state(disk, &exports, block_devices)),
             Err(why) if matches!(why.downcast_ref(), Some(UblkError::NoDriver { .. })) => {
-                let mut state = device_state(disk, &exports, block_devices);
+                let mut state = self.device_state(disk, &exports, block_devices);
                 state["without_ublk"] = why.to_string().into();
-                state["addresses"] = self.fixed.addresses.iter().map(|address| address.to_string()).collect();
                 Ok(state)
             }
             Err(why) => Err(chain(&why)),
         }
+    }
+
+    /// The block device of a disk, as it is answered.
+    fn device_state(&self, disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
+        let device = exports.iter().find_map(|export| block_devices.of(&export.name));
+        let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
+        let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+        let addresses: Vec<String> = self.fixed.addresses.iter().map(ToString::to_string).collect();
+        json!({ "disk": disk, "exports": names, "device": device, "state": state, "addresses": addresses })
     }
 
     fn change(
@@ -280,14 +288,6 @@ fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Expor
     let mut all: Vec<Export> = of_disk.cloned().collect();
     all.sort_by_key(|export| export.name != disk);
     all
-}
-
-/// The block device of a disk, as it is answered.
-fn device_state(disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
-    let device = exports.iter().find_map(|export| block_devices.of(&export.name));
-    let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
-    let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
-    json!({ "disk": disk, "exports": names, "device": device, "state": state })
 }
 
 /// The disk that is meant: the named one, or the only one.

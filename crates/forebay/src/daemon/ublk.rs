@@ -55,20 +55,23 @@ impl BlockDevices {
     /// Where the kernel has no ublk, or refuses.
     pub fn open(config: &Config, pool: &[u8], reactor: &mut Reactor) -> Result<Self> {
         let mut devices = Self { pool: pool.to_vec(), devices: Vec::new(), opening: Vec::new() };
-        let asked = |name: &str| config.export.iter().find(|export| config.export_name(export) == name)?.ublk;
+        // An export may have a section for NBD, too.
+        let asked = |name: &str| {
+            let mut sections = config.export.iter().filter(|export| config.export_name(export) == name);
+            sections.find_map(|export| export.ublk)
+        };
         let exports: Vec<(u16, Export)> =
             reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
         for (index, export) in exports {
             let Some(asked) = asked(&export.name) else {
                 if is_waiting(marker(pool, &export.name)) {
                     let ublk = make(pool, &export, None)?;
-                    devices.add(&export, &ublk);
+                    devices.add(export.name, ublk.state());
                     reactor.attach(Box::new(ublk), index).context("too many devices")?;
                 }
                 continue;
             };
             let ublk = make(pool, &export, asked.number())?;
-            devices.add(&export, &ublk);
             let number = ublk.state().number;
             if asked.number().is_some_and(|asked| asked != number) {
                 warn!(
@@ -77,6 +80,7 @@ impl BlockDevices {
                     export.name
                 );
             }
+            devices.add(export.name, ublk.state());
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
         }
         Ok(devices)
@@ -129,8 +133,8 @@ impl BlockDevices {
             });
             match served {
                 Ok(state) => {
-                    self.devices.push(Device { export: export.name, state, reported: false });
                     self.opening.swap_remove(at);
+                    self.add(export.name, state);
                 }
                 Err(why) => {
                     opening.failed = Some(why);
@@ -159,8 +163,8 @@ impl BlockDevices {
         self.devices.retain(|device| device.state.number != number);
     }
 
-    fn add(&mut self, export: &Export, ublk: &Ublk) {
-        self.devices.push(Device { export: export.name.clone(), state: ublk.state(), reported: false });
+    fn add(&mut self, export: String, state: UblkState) {
+        self.devices.push(Device { export, state, reported: false });
     }
 
     /// Says of each device once when it can be used; whether that is said of all.

@@ -69,6 +69,9 @@ pub fn detach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
         (None, Some(device)) => {
             claim(&device)?.sync_all().with_context(|| format!("cannot write all to {}", device.display()))?;
             run("nbd-client", &["-d".into(), device.clone().into()])?;
+            // Its process, and with it the device's owner, ends after the command has returned.
+            wait_until(|| server_of_nbd(&device).is_none())
+                .with_context(|| format!("nbd-client does not leave {}: look at `dmesg`", device.display()))?;
             device.display().to_string()
         }
         (None, None) if answer["state"] == "starting" => {
@@ -109,57 +112,73 @@ fn claim(device: &Path) -> Result<File> {
 fn by_nbd(config: &Config, file: &Path, disk: Option<String>) -> Result<(Value, Option<PathBuf>)> {
     let answer = ask(config, file, &Question::Device { disk })?;
     let exports: Vec<&str> = answer["exports"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let addresses: Vec<Vec<OsString>> = config.export.iter().filter_map(|export| place(export.nbd.as_ref()?)).collect();
+    let addresses: Vec<Vec<OsString>> = places(&answer).collect();
     let is_ours = |words: &[OsString]| {
         words.first().is_some_and(|program| Path::new(program).file_name().is_some_and(|name| name == "nbd-client"))
             && addresses.iter().any(|address| words.windows(address.len()).any(|some| some == address))
             && words.windows(2).any(|pair| pair[0] == "-N" && exports.iter().any(|name| pair[1] == *name))
     };
-    let device = nbd_devices().into_iter().find(|(_, words)| is_ours(words)).map(|(device, _)| device);
+    let device = nbd_devices().find(|device| server_of_nbd(device).is_some_and(|words| is_ours(&words)));
     Ok((answer, device))
 }
 
-/// The kernel's devices for NBD, with the command line of whoever serves them; empty where nobody does.
-fn nbd_devices() -> Vec<(PathBuf, Vec<OsString>)> {
-    let numbers = (0..).map(|number| format!("nbd{number}"));
-    let there = numbers.take_while(|name| Path::new("/sys/block").join(name).exists());
-    there.map(|name| (Path::new("/dev").join(&name), words_of_server(&name))).collect()
+/// The kernel's devices for NBD.
+fn nbd_devices() -> impl Iterator<Item = PathBuf> {
+    let numbers = (0..).map(|number| PathBuf::from(format!("/dev/nbd{number}")));
+    numbers.take_while(|device| in_sysfs(device).exists())
 }
 
-fn words_of_server(device: &str) -> Vec<OsString> {
+fn in_sysfs(device: &Path) -> PathBuf {
+    Path::new("/sys/block").join(device.file_name().unwrap_or_default())
+}
+
+/// The command line of the process that serves a device for NBD; none where nobody does.
+fn server_of_nbd(device: &Path) -> Option<Vec<OsString>> {
     use std::os::unix::ffi::OsStringExt;
-    let Ok(pid) = fs::read_to_string(format!("/sys/block/{device}/pid")) else {
-        return Vec::new();
-    };
+    let pid = fs::read_to_string(in_sysfs(device).join("pid")).ok()?;
     let line = fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap_or_default();
-    line.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+    Some(line.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
 }
 
-/// An address as nbd-client takes it.
-fn place(address: &str) -> Option<Vec<OsString>> {
-    match address.parse().ok()? {
+/// Where the server listens, as nbd-client takes it.
+fn places(answer: &Value) -> impl Iterator<Item = Vec<OsString>> {
+    let addresses = answer["addresses"].as_array().into_iter().flatten();
+    addresses.filter_map(|address| match address.as_str()?.parse().ok()? {
         Listen::Unix(path) => Some(vec!["-unix".into(), path.into()]),
         Listen::Tcp(address) => Some(vec![address.ip().to_string().into(), address.port().to_string().into()]),
-    }
+    })
 }
 
 fn attach_by_nbd(answer: &Value) -> Result<PathBuf> {
     let without_ublk = answer["without_ublk"].as_str().unwrap_or("the kernel has no ublk");
     let how = "load ublk (`modprobe ublk_drv`, Linux 6.12 or later), or nbd (`modprobe nbd`) and install nbd-client";
     let export = answer["exports"][0].as_str().context("the disk is not exported")?;
-    let addresses = answer["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let Some(place) = addresses.filter_map(place).next() else {
+    let Some(place) = places(answer).next() else {
         bail!("{without_ublk}; and no [[export]] has `nbd` for nbd-client: {how}");
     };
-    let free = nbd_devices().into_iter().find(|(device, words)| words.is_empty() && claim(device).is_ok());
-    let Some((device, _)) = free else {
+    let free = nbd_devices().find(|device| server_of_nbd(device).is_none() && claim(device).is_ok());
+    let Some(device) = free else {
         bail!("{without_ublk}; and there is no free /dev/nbdN: {how}");
     };
     let mut words = place;
     // Not by netlink: so that the process stays, and `detach` finds it.
     words.extend([device.clone().into(), "-N".into(), export.into(), "-b".into(), "512".into(), "-nonetlink".into()]);
     run("nbd-client", &words)?;
+    // The process that serves the device, by which `detach` finds it, begins after the command has returned.
+    wait_until(|| server_of_nbd(&device).is_some())
+        .with_context(|| format!("nbd-client did not start {}: look at `dmesg`", device.display()))?;
     Ok(device)
+}
+
+fn wait_until(is_so: impl Fn() -> bool) -> Result<()> {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() >= START_LIMIT {
+            bail!("waited for {} s", START_LIMIT.as_secs());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
 }
 
 fn run(program: &str, words: &[OsString]) -> Result<()> {

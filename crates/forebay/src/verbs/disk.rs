@@ -1,12 +1,47 @@
 //! `forebay disk CONFIG list|add|remove|resize`.
 
-use crate::cli::DiskAction;
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Result, bail, ensure};
+use clap::Subcommand;
 use forebay_block::size::parse_size_bytes;
 use std::path::Path;
+
+#[derive(Debug, Subcommand)]
+pub enum DiskAction {
+    /// Names, sizes and what they hold
+    #[command(after_help = "Example:\n  forebay disk pool.toml list")]
+    List,
+    /// Adds a thin disk
+    #[command(after_help = "Example:\n  forebay disk pool.toml add logs 4GiB --export")]
+    Add {
+        /// Name of the disk
+        name: String,
+        /// Size, e.g. 64GiB
+        size: String,
+        /// Export it under its name at the addresses already served, until the next restart
+        #[arg(long)]
+        export: bool,
+    },
+    /// Discards a disk's data and removes it, unless clients are connected to it or evidence is attached
+    #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data logs")]
+    Remove {
+        /// Name of the disk
+        name: String,
+        /// Needed, with the disk's name a second time: all its data is lost
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+        destroy_data: Option<String>,
+    },
+    /// Changes the size of a disk; shrinking needs its end to be discarded
+    #[command(after_help = "Example:\n  forebay disk pool.toml resize db 128GiB")]
+    Resize {
+        /// Name of the disk
+        name: String,
+        /// New size
+        size: String,
+    },
+}
 
 /// Shows or changes disks of the running pool; done when the change is durable.
 ///

@@ -28,6 +28,7 @@ use crate::cli::{Cli, Verb};
 pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use convert::ConvertOptions;
+pub use disk::DiskAction;
 pub use evidence::EvidenceAction;
 pub use replay::ReplayOptions;
 pub use size::SizeOptions;
