@@ -11,8 +11,8 @@ mod run;
 mod snapshot;
 mod tls;
 mod ublk;
-mod vhost;
 mod users;
+mod vhost;
 mod watch;
 
 pub use run::{STOP_WITH_PARENT, serve};
