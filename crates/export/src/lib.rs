@@ -10,6 +10,7 @@ pub mod nbd;
 pub mod server;
 pub mod tls;
 pub mod ublk;
+pub mod vhost;
 
 pub use access::{Access, Client, Identity, Security, TlsNeed};
 pub use backend::{Backend, MemoryBackend, NullBackend};

@@ -88,6 +88,12 @@ impl Listen {
         }
     }
 
+    /// URI of an export that virtual machines find here: `vhost+unix:///EXPORT?socket=PATH`.
+    #[must_use]
+    pub fn vhost_uri(&self, export: &str) -> String {
+        self.uri_by("vhost", export)
+    }
+
     fn uri_by(&self, scheme: &str, export: &str) -> String {
         let export = percent_encoded(export.as_bytes(), b"/");
         match self {

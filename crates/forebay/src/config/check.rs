@@ -149,10 +149,16 @@ impl Config {
                 let near = nearest(disk, &disks).unwrap_or("none");
                 bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.door());
             }
-            if export.nbd.is_none() && export.ublk.is_none() {
+            if export.nbd.is_none() && export.ublk.is_none() && export.vhost.is_none() {
                 bail!(
-                    "an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`, or \
-                     `ublk = \"auto\"` for a block device"
+                    "an [[export]] of disk {disk:?} says nowhere to listen: add `nbd = \"unix:/path/to/socket\"`, \
+                     `ublk = \"auto\"` for a block device, or `vhost = \"unix:/path/to/socket\"` for a virtual machine"
+                );
+            }
+            if let Some(vhost) = &export.vhost {
+                ensure!(
+                    export.vhost_path().is_some(),
+                    "export.vhost is {vhost:?}, which is no Unix socket: write unix:/path/to/socket"
                 );
             }
             if let Some(nbd) = &export.nbd {

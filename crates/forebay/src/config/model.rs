@@ -138,6 +138,8 @@ pub struct Export {
     /// As a block device of this machine's kernel: "auto", or N for /dev/ublkbN.
     #[schemars(with = "Option<UblkForms>")]
     pub ublk: Option<Ublk>,
+    /// As a block device of virtual machines (vhost-user-blk), which find it at `unix:/path`.
+    pub vhost: Option<String>,
     /// Name of the export; the disk's by default.
     pub name: Option<String>,
     /// Refuses writes.
@@ -315,10 +317,18 @@ impl Export {
         self.nbd.as_deref()?.parse().ok()
     }
 
+    /// Where virtual machines find it, where they do.
+    pub fn vhost_path(&self) -> Option<PathBuf> {
+        match self.vhost.as_deref()?.parse().ok()? {
+            Listen::Unix(path) => Some(path),
+            Listen::Tcp(_) => None,
+        }
+    }
+
     /// Where its clients find it, for messages.
     pub fn door(&self) -> &str {
         let other = if self.ublk.is_some() { "ublk" } else { "no address" };
-        self.nbd.as_deref().unwrap_or(other)
+        self.nbd.as_deref().or(self.vhost.as_deref()).unwrap_or(other)
     }
 }
 

@@ -5,6 +5,7 @@ use super::clients::Clients;
 use super::reload::Reloader;
 use super::snapshot::snapshot;
 use super::ublk::BlockDevices;
+use super::vhost::MachineDevices;
 use super::watch::Watch;
 use crate::metrics::Publisher;
 use crate::pool::{PoolBackend, now_ns};
@@ -30,6 +31,8 @@ pub struct Daemon {
     pub reloader: Reloader,
     /// Block devices of this server.
     pub block_devices: BlockDevices,
+    /// Block devices of virtual machines.
+    pub machine_devices: MachineDevices,
     /// The service manager knows that all exports can be used.
     pub is_ready: bool,
     /// What notices things for the log.
@@ -86,6 +89,7 @@ impl Hooks<PoolBackend> for Daemon {
                 warn!("the service manager could not be notified that the server is ready: {error}");
             }
         }
+        self.machine_devices.report();
         self.watch.tick(now_ns, backend, server.stats());
         if let Some(publisher) = &self.publisher {
             publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));

@@ -12,6 +12,7 @@ mod snapshot;
 mod tls;
 mod ublk;
 mod users;
+mod vhost;
 mod watch;
 
 pub use run::{STOP_WITH_PARENT, serve};

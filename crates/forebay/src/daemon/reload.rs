@@ -281,6 +281,7 @@ impl Reloader {
             ("pool.name", old.pool.name != new.pool.name),
             ("pool.overcommit", old.pool.overcommit != new.pool.overcommit),
             ("export.ublk", block_devices(old) != block_devices(new)),
+            ("export.vhost", machine_devices(old) != machine_devices(new)),
             ("[[fast]]", old.fast != new.fast),
             ("[[capacity]]", old.capacity != new.capacity),
             ("memory.limit", old.memory.limit != new.memory.limit),
@@ -292,6 +293,11 @@ impl Reloader {
         ];
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
     }
+}
+
+/// Exports that are block devices of virtual machines, and where.
+fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
+    config.export.iter().filter_map(|export| Some((config.export_name(export), export.vhost.as_deref()?))).collect()
 }
 
 /// Exports that are block devices, and which.

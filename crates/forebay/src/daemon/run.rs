@@ -9,6 +9,7 @@ use super::reload::Reloader;
 use super::snapshot::Fixed;
 use super::tls;
 use super::ublk::BlockDevices;
+use super::vhost::MachineDevices;
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::{control_path, is_own_folder};
@@ -119,6 +120,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let block_devices = BlockDevices::open(config, &superblock.pool, &mut reactor)?;
     let mut addresses = Vec::new();
     let mut uris = Vec::new();
+    let machine_devices = MachineDevices::open(config, &access, &mut reactor, &mut uris)?;
     for (name, address) in exports {
         let known = addresses.iter().find(|(asked, _)| *asked == address).map(|(_, bound)| bound);
         let bound: Listen = match known {
@@ -156,6 +158,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         answerer: Answerer::new(fixed, config.pool.overcommit),
         hangups,
         block_devices,
+        machine_devices,
         is_ready: false,
         reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
         watch: Watch::new(config.log.limits(), watched),
@@ -187,6 +190,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let ended = reactor.run(&mut backend, &mut daemon);
     let clean = backend.pool.close();
     daemon.block_devices.release();
+    daemon.machine_devices.release();
     ended?;
     if !clean {
         let status = backend.pool.engine.status();

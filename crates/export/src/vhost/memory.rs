@@ -1,0 +1,169 @@
+//! The guest's memory as its machine shares it: regions of files, mapped here.
+//!
+//! A client that cuts such a file short would have the server killed by SIGBUS at the next access. So only files are mapped
+//! that the kernel does not let anybody shrink (fcntl(2), `F_SEAL_SHRINK`).
+
+use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals, fstat};
+use std::fs::File;
+use std::sync::Arc;
+use thiserror::Error;
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+
+/// Regions at a time, as many as a machine has slots for memory that is added while it runs.
+pub const REGIONS_MAX: usize = 64;
+
+/// Why memory is not taken.
+#[derive(Debug, Error)]
+pub enum MemoryError {
+    /// Anybody could shrink it.
+    #[error(
+        "its memory could be cut short under the server, as nothing seals it: give the machine memory of \
+         `memory-backend-memfd,share=on` (seal=on is the default)"
+    )]
+    NotSealed,
+    /// The file ends before the region does.
+    #[error("a region of its memory lies beyond the end of its file")]
+    BeyondFile,
+    /// Regions overlap, or there are too many.
+    #[error("its memory regions overlap, or are more than {REGIONS_MAX}")]
+    Layout,
+    /// The system refuses.
+    #[error("its memory cannot be mapped: {0}")]
+    Map(String),
+}
+
+/// A region as the client describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Address in the guest.
+    pub guest: u64,
+    /// Address in the client, by which it names rings.
+    pub user: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Where it begins in its file.
+    pub offset_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Region {
+    place: Place,
+    mapping: Arc<GuestRegionMmap>,
+}
+
+/// All regions.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    regions: Vec<Region>,
+    map: GuestMemoryMmap,
+}
+
+/// Maps a part of a file that nobody can shrink.
+pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<MmapRegion, MemoryError> {
+    let seals = fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
+    // Where sealing is still open this is the moment for it.
+    if !seals.contains(SealFlags::SHRINK) && fcntl_add_seals(&file, SealFlags::SHRINK).is_err() {
+        return Err(MemoryError::NotSealed);
+    }
+    let file_bytes = fstat(&file).map_err(|why| MemoryError::Map(why.to_string()))?.st_size.unsigned_abs();
+    if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > file_bytes) {
+        return Err(MemoryError::BeyondFile);
+    }
+    let len = usize::try_from(len_bytes).map_err(|_| MemoryError::BeyondFile)?;
+    let (both, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+    MmapRegion::build(Some(FileOffset::new(file, offset_bytes)), len, both, shared)
+        .map_err(|why| MemoryError::Map(why.to_string()))
+}
+
+impl Memory {
+    /// What is mapped.
+    pub fn map(&self) -> &GuestMemoryMmap {
+        &self.map
+    }
+
+    /// Another region.
+    pub fn add(&mut self, place: Place, file: File) -> Result<(), MemoryError> {
+        if self.regions.len() >= REGIONS_MAX {
+            return Err(MemoryError::Layout);
+        }
+        let mapping = map_sealed(file, place.offset_bytes, place.len_bytes)?;
+        let mapping = GuestRegionMmap::new(mapping, GuestAddress(place.guest)).ok_or(MemoryError::Layout)?;
+        let mut regions = self.regions.clone();
+        regions.push(Region { place, mapping: Arc::new(mapping) });
+        regions.sort_by_key(|region| region.place.guest);
+        self.replace(regions)
+    }
+
+    /// A region less; whether there was such a one.
+    pub fn remove(&mut self, guest: u64, user: u64, len_bytes: u64) -> Result<bool, MemoryError> {
+        let is_it = |place: &Place| (place.guest, place.user, place.len_bytes) == (guest, user, len_bytes);
+        let regions: Vec<Region> = self.regions.iter().filter(|region| !is_it(&region.place)).cloned().collect();
+        let found = regions.len() < self.regions.len();
+        self.replace(regions)?;
+        Ok(found)
+    }
+
+    fn replace(&mut self, regions: Vec<Region>) -> Result<(), MemoryError> {
+        self.map = if regions.is_empty() {
+            GuestMemoryMmap::default()
+        } else {
+            let mappings = regions.iter().map(|region| Arc::clone(&region.mapping)).collect();
+            GuestMemoryMmap::from_arc_regions(mappings).map_err(|_| MemoryError::Layout)?
+        };
+        self.regions = regions;
+        Ok(())
+    }
+
+    /// The guest's address of one of the client's.
+    pub fn guest_address(&self, user: u64) -> Option<GuestAddress> {
+        self.regions.iter().find_map(|Region { place, .. }| {
+            let inside = user.checked_sub(place.user).filter(|&inside| inside < place.len_bytes)?;
+            place.guest.checked_add(inside).map(GuestAddress)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use vm_memory::Bytes;
+
+    fn memfd(flags: MemfdFlags, len_bytes: u64) -> File {
+        let file = memfd_create("test", flags).unwrap();
+        ftruncate(&file, len_bytes).unwrap();
+        File::from(file)
+    }
+
+    fn place(guest: u64, user: u64, len_bytes: u64) -> Place {
+        Place { guest, user, len_bytes, offset_bytes: 0 }
+    }
+
+    #[test]
+    fn what_can_be_cut_short_is_not_mapped() {
+        let mut memory = Memory::default();
+        let open = memfd(MemfdFlags::ALLOW_SEALING, 8192);
+        memory.add(place(0, 0x10000, 8192), open.try_clone().unwrap()).unwrap();
+        assert!(ftruncate(&open, 4096).is_err(), "it was sealed");
+        let never = memfd(MemfdFlags::empty(), 8192);
+        assert!(matches!(memory.add(place(8192, 0x20000, 8192), never), Err(MemoryError::NotSealed)));
+        let short = memfd(MemfdFlags::ALLOW_SEALING, 4096);
+        assert!(matches!(memory.add(place(8192, 0x20000, 8192), short), Err(MemoryError::BeyondFile)));
+        let over = memfd(MemfdFlags::ALLOW_SEALING, 8192);
+        assert!(matches!(memory.add(place(4096, 0x20000, 8192), over), Err(MemoryError::Layout)));
+        memory.map().write_obj(7u32, GuestAddress(8188)).unwrap();
+    }
+
+    #[test]
+    fn addresses_of_the_client_are_found_in_the_guest() {
+        let mut memory = Memory::default();
+        memory.add(place(1 << 32, 0x7000_0000, 4096), memfd(MemfdFlags::ALLOW_SEALING, 4096)).unwrap();
+        memory.add(place(0, 0x5000_0000, 4096), memfd(MemfdFlags::ALLOW_SEALING, 4096)).unwrap();
+        assert_eq!(memory.guest_address(0x7000_0010), Some(GuestAddress((1 << 32) + 16)));
+        assert_eq!(memory.guest_address(0x5000_0fff), Some(GuestAddress(0xfff)));
+        assert_eq!(memory.guest_address(0x5000_1000), None);
+        assert!(memory.remove(0, 0x5000_0000, 4096).unwrap());
+        assert!(!memory.remove(0, 0x5000_0000, 4096).unwrap());
+        assert_eq!(memory.guest_address(0x5000_0000), None);
+    }
+}

@@ -1,0 +1,280 @@
+//! The thread: a socket where one client at a time may be, and what that client and the server have for each other.
+
+use super::VhostError;
+use super::client::{Device, IN_FLIGHT_MAX, wait};
+use crate::frontend::{Door, open_door};
+use crate::server::{Listen, Listener, Peer, peer};
+use rustix::event::{PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SocketFlags};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vhost::vhost_user::{BackendReqHandler, Error as ProtocolError};
+
+/// How long a client may take for the rest of a message, or for taking an answer.
+const MESSAGE_LIMIT: Duration = Duration::from_secs(1);
+/// Of a message's header.
+const HEADER_BYTES: usize = 12;
+/// What happened and nobody asked for; more is dropped.
+const EVENTS_MAX: usize = 64;
+/// How long the thread may take to end.
+const END_LIMIT: Duration = Duration::from_secs(5);
+/// After a failure of the socket itself.
+const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Which device a server wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The socket.
+    pub path: PathBuf,
+    /// Name of the export, which guests see as the device's serial number, as far as 20 bytes go.
+    pub name: String,
+    /// Of the export.
+    pub size_bytes: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// What happened to a device's clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VhostEvent {
+    /// One is there.
+    Opened(Peer),
+    /// It has gone; with a reason where it did not do so by itself.
+    Closed(Peer, Option<String>),
+    /// Another one came while one was there.
+    Refused(Peer),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Events(Arc<Mutex<VecDeque<VhostEvent>>>);
+
+impl Events {
+    fn locked(&self) -> MutexGuard<'_, VecDeque<VhostEvent>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, event: VhostEvent) {
+        let mut events = self.locked();
+        if events.len() < EVENTS_MAX {
+            events.push_back(event);
+        }
+    }
+}
+
+/// A device being served, for whom it interests. The device itself is behind the door.
+#[derive(Debug)]
+pub struct Vhost {
+    events: Events,
+    thread: JoinHandle<()>,
+}
+
+impl Vhost {
+    /// Listens, and begins to serve once the door is attached.
+    ///
+    /// # Errors
+    /// Where the socket is in use, or the system refuses.
+    pub fn open(wanted: &Wanted) -> Result<(Self, Door), VhostError> {
+        let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false)?;
+        let (door, side) = open_door(IN_FLIGHT_MAX)?;
+        let device = Device::new(side, &wanted.name, wanted.size_bytes, wanted.read_only);
+        let events = Events::default();
+        let server = Server { listener, device: Arc::new(Mutex::new(device)), events: events.clone() };
+        let thread = std::thread::Builder::new()
+            .name("vhost".to_owned())
+            .spawn(move || server.run())
+            .map_err(|source| VhostError::Thread { source: Errno::from_io_error(&source).unwrap_or(Errno::AGAIN) })?;
+        Ok((Self { events, thread }, door))
+    }
+
+    /// What has happened since this was asked last.
+    #[must_use]
+    pub fn take_events(&self) -> Vec<VhostEvent> {
+        self.events.locked().drain(..).collect()
+    }
+
+    /// Waits until the thread has ended, for which the door must have gone. Whether it did in time.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let begun = Instant::now();
+        while !self.thread.is_finished() {
+            if begun.elapsed() > END_LIMIT {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+}
+
+/// Why a client is not served any longer.
+enum End {
+    /// It has gone.
+    Gone,
+    /// It was sent away.
+    Refused(String),
+    /// The server stops.
+    Stopping,
+}
+
+impl From<Errno> for End {
+    fn from(why: Errno) -> Self {
+        Self::Refused(why.to_string())
+    }
+}
+
+struct Server {
+    listener: Listener,
+    device: Arc<Mutex<Device>>,
+    events: Events,
+}
+
+impl Server {
+    fn device(&self) -> MutexGuard<'_, Device> {
+        // The thread has it for itself; the crate that reads messages wants it shared.
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(self) {
+        while let Some(stream) = self.next_client() {
+            let who = peer_of(&stream);
+            self.device().side().set_peer(Some(who));
+            self.events.push(VhostEvent::Opened(who));
+            let end = self.serve(stream);
+            let mut device = self.device();
+            device.forget_client();
+            // What it had in flight must not end under its successor.
+            let _ = device.drain(None);
+            device.side().set_peer(None);
+            drop(device);
+            self.events.push(match end {
+                End::Gone => VhostEvent::Closed(who, None),
+                End::Refused(why) => VhostEvent::Closed(who, Some(why)),
+                End::Stopping => VhostEvent::Closed(who, Some("the server stops".to_owned())),
+            });
+        }
+    }
+
+    /// Waits for a client; `None` where the server has gone.
+    fn next_client(&self) -> Option<UnixStream> {
+        loop {
+            let mut device = self.device();
+            // No client, so no ring that could be broken.
+            let _ = device.turn();
+            if device.side().is_closed() {
+                return None;
+            }
+            let mut fds = vec![(device.side().fd(), PollFlags::IN)];
+            if !device.is_stopping() {
+                fds.push((self.listener.socket.as_raw_fd(), PollFlags::IN));
+            }
+            let ready = if device.side().may_sleep() { wait(&fds, None) } else { Ok(Vec::new()) };
+            device.side().awake();
+            drop(device);
+            if ready.is_ok_and(|ready| ready.get(1).is_some_and(|ready| !ready.is_empty()))
+                && let Some(stream) = self.accept()
+            {
+                return Some(stream);
+            }
+        }
+    }
+
+    fn accept(&self) -> Option<UnixStream> {
+        match net::accept_with(&self.listener.socket, SocketFlags::CLOEXEC) {
+            Ok(socket) => Some(UnixStream::from(socket)),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => None,
+            Err(_) => {
+                // Such as no descriptors left: it is tried again, but not at once.
+                let _ = wait(&[], Some(&PAUSE));
+                None
+            }
+        }
+    }
+
+    fn serve(&self, stream: UnixStream) -> End {
+        let limits = [stream.set_read_timeout(Some(MESSAGE_LIMIT)), stream.set_write_timeout(Some(MESSAGE_LIMIT))];
+        if let Some(why) = limits.into_iter().find_map(Result::err) {
+            return End::Refused(why.to_string());
+        }
+        let Ok(looked_at) = stream.try_clone() else { return End::Refused("no descriptors left".to_owned()) };
+        let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&self.device));
+        loop {
+            match self.step(&looked_at, &mut messages) {
+                Ok(()) => {}
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Does what there is to do, and waits where there was nothing.
+    fn step(&self, stream: &UnixStream, messages: &mut BackendReqHandler<Mutex<Device>>) -> Result<(), End> {
+        let mut device = self.device();
+        let has_moved = device.turn().map_err(|why| End::Refused(why.to_string()))?;
+        if device.is_stopping() && device.side().in_flight() == 0 {
+            return Err(End::Stopping);
+        }
+        let mut fds = vec![
+            (device.side().fd(), PollFlags::IN),
+            (stream.as_raw_fd(), PollFlags::IN),
+            (self.listener.socket.as_raw_fd(), PollFlags::IN),
+        ];
+        let kicks: Vec<usize> =
+            (0..device.rings.len()).filter(|&index| device.rings[index].kick_fd().is_some()).collect();
+        fds.extend(kicks.iter().filter_map(|&index| Some((device.rings[index].kick_fd()?, PollFlags::IN))));
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_quiet = !has_moved && device.side().may_sleep();
+        let ready = wait(&fds, if is_quiet { None } else { Some(&now) });
+        device.side().awake();
+        let ready = ready?;
+        for (&index, flags) in kicks.iter().zip(&ready[3..]) {
+            if flags.contains(PollFlags::IN) {
+                device.rings[index].kicked().map_err(|why| End::Refused(why.to_string()))?;
+            } else if !flags.is_empty() {
+                return Err(End::Refused("its kick is no event that works".to_owned()));
+            }
+        }
+        drop(device);
+        if !ready[1].is_empty() {
+            if !is_message(stream)? {
+                return Err(End::Gone);
+            }
+            messages.handle_request().map_err(|why| match why {
+                ProtocolError::Disconnected => End::Gone,
+                why => End::Refused(reason(&why)),
+            })?;
+        }
+        if !ready[2].is_empty()
+            && let Some(other) = self.accept()
+        {
+            self.events.push(VhostEvent::Refused(peer_of(&other)));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a message begins; not where the client has gone. Half a header would be waited for without end.
+fn is_message(stream: &UnixStream) -> Result<bool, End> {
+    let mut header = [0; HEADER_BYTES];
+    match net::recv(stream, &mut header, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, HEADER_BYTES)) => Ok(true),
+        Ok((_, 0)) | Err(Errno::CONNRESET) => Ok(false),
+        Ok(_) => Err(End::Refused("half a message".to_owned())),
+        Err(why) => Err(why.into()),
+    }
+}
+
+fn reason(why: &ProtocolError) -> String {
+    match why {
+        ProtocolError::ReqHandlerError(why) => why.to_string(),
+        why => why.to_string(),
+    }
+}
+
+fn peer_of(stream: &UnixStream) -> Peer {
+    stream.try_clone().map_or(Peer::Unknown, |stream| peer(&stream.into()))
+}
