@@ -1,5 +1,6 @@
 //! What reads bytes that somebody else wrote, one entry for each kind: the fuzzer (`fuzz/`) finds inputs, and a test here runs
 //! those that it found and what little changes make of them.
+#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "an input that gets so far is what is looked for")]
 
 mod nbd_session;
