@@ -80,8 +80,9 @@ serve
 sleep 0.2
 kill -TERM $server
 wait $server || true
+count=$(grep -c '^ready /dev/ublkb' serve.out)
 serve
-ready /dev/ublkb 6
+ready /dev/ublkb $((count + 1))
 kill -TERM $server
 wait $server || die "no clean stop"
 if dmesg | grep -iE 'I/O error|hung|BUG:|WARNING:'; then die "the kernel complains"; fi
