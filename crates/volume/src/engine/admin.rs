@@ -176,7 +176,9 @@ impl Engine {
     }
 
     fn is_used(&self, id: DiskId) -> bool {
-        self.requests.clients.iter().any(|(_, client)| client.disk == id)
+        // A scrub finds a disk gone as it finds a hole.
+        let by_host = |client: &Client| !matches!(client.kind, ClientKind::Scrub { .. });
+        self.requests.clients.iter().any(|(_, client)| client.disk == id && by_host(client))
     }
 
     /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.
