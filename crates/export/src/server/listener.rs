@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -45,8 +46,9 @@ impl Listener {
             Ok(socket) => {
                 // A socket that refuses its option still works.
                 let _ = match self.address {
-                    // Replies leave in whole turns already; waiting for more to say only costs latency.
-                    Listen::Tcp(_) => sockopt::set_tcp_nodelay(&socket, true),
+                    // Replies leave in whole turns already; waiting for more to say only costs latency. And a client whose
+                    // machine has gone without a word must not keep its place for ever.
+                    Listen::Tcp(_) => sockopt::set_tcp_nodelay(&socket, true).and_then(|()| notice_silence(&socket)),
                     // More of a large answer leaves at once. The kernel cuts it to its limit (wmem_max).
                     Listen::Unix(_) => sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES),
                 };
@@ -56,6 +58,15 @@ impl Listener {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Has the kernel end a connection whose other end answers nothing for about two minutes, idle or not (tcp(7)).
+fn notice_silence(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepcnt(socket, 6)?;
+    sockopt::set_tcp_user_timeout(socket, 120_000)
 }
 
 impl Drop for Listener {

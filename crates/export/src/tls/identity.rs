@@ -38,9 +38,9 @@ pub fn proven(ssl: &SslRef, index: Index<Ssl, Offered>) -> Option<Identity> {
 /// The names of a certificate that was verified.
 fn names_of(certificate: &X509Ref) -> Vec<String> {
     let common = certificate.subject_name().entries_by_nid(Nid::COMMONNAME).filter_map(|entry| {
-        let bytes = entry.data().as_slice();
-        // OpenSSL's text would end at a NUL: "alice\0.example" is not alice.
-        if bytes.contains(&0) { None } else { std::str::from_utf8(bytes).ok().map(str::to_owned) }
+        // By its own encoding: the bytes of a string with two for each character, read as they lie, would be another name. And
+        // where OpenSSL's text ends at a NUL it must not be taken for what stands before: "alice\0.example" is not alice.
+        entry.data().to_string().ok().filter(|name| !name.contains(['\0', char::REPLACEMENT_CHARACTER]))
     });
     let mut names: Vec<String> = common.take(NAMES_MAX).collect();
     for alternative in certificate.subject_alt_names().iter().flatten() {

@@ -14,6 +14,8 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -33,6 +35,8 @@ const RECEIVE_MAX: usize = 256;
 const STARTED: u64 = u64::MAX;
 /// `IORING_ENTER_GETEVENTS` (linux/io_uring.h).
 const GETEVENTS: u32 = 1;
+/// linux/prctl.h.
+const PR_SET_IO_FLUSHER: i32 = 57;
 /// `UBLK_IO_RES_ABORT`: no more requests come.
 const ABORT: i32 = -libc::ENODEV;
 
@@ -56,6 +60,8 @@ pub struct UblkState {
     pub number: u32,
     /// Whether it waited for a server, and was not made anew.
     pub is_recovered: bool,
+    /// Its size in bytes: one that waited has the one that its export had.
+    pub size_bytes: u64,
     /// 0: not yet, 1: live, else an error's number above 1.
     state: Arc<AtomicU32>,
 }
@@ -94,13 +100,26 @@ pub struct Ublk {
     control: OwnedFd,
     info: DeviceInfo,
     descriptors: Vec<Mapping>,
-    slots: Mapping,
+    slots: ManuallyDrop<Mapping>,
     /// Lengths of what is in flight, by token.
     lens: Vec<u32>,
     commits: Vec<(u16, i32)>,
     state: UblkState,
     is_begun: bool,
     is_stopping: bool,
+    /// The kernel has taken the device away: nothing is copied any more.
+    is_gone: bool,
+}
+
+impl Drop for Ublk {
+    fn drop(&mut self) {
+        // Commands that wait end some time after the ring was closed, and until then the kernel may copy a write into a slot.
+        // That memory must not become somebody else's.
+        if self.is_gone || !self.is_begun {
+            // SAFETY: it is not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.slots) };
+        }
+    }
 }
 
 impl fmt::Debug for Ublk {
@@ -121,9 +140,14 @@ impl Ublk {
     /// Where the kernel has no ublk, or refuses.
     pub fn open(wanted: Wanted) -> Result<Self, UblkError> {
         let mut control = Control::open()?;
-        let (info, is_recovered) = match control.find(wanted.marker) {
-            Some(found) if recover(&mut control, found, &wanted)? => (found, true),
-            _ => (make(&mut control, &wanted)?, false),
+        let recovered = match control.find(wanted.marker) {
+            Some(found) => recover(&mut control, found)?.map(|size_bytes| (found, size_bytes)),
+            None => None,
+        };
+        let is_recovered = recovered.is_some();
+        let (info, size_bytes) = match recovered {
+            Some(recovered) => recovered,
+            None => (make(&mut control, &wanted)?, wanted.size_bytes),
         };
         let number = info.number;
         let path = format!("/dev/ublkc{number}");
@@ -144,7 +168,7 @@ impl Ublk {
         let (both, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping at a place of the kernel's choice.
         let slots = unsafe { mmap_anonymous(ptr::null_mut(), len_bytes, both, private) }.map_err(system("mmap"))?;
-        let slots = Mapping { pointer: slots.cast(), len_bytes };
+        let slots = ManuallyDrop::new(Mapping { pointer: slots.cast(), len_bytes });
         // The thread that enables the ring is the one that uses it. Not with deferred work: the driver adds requests without
         // waking who polls such a ring's descriptor, and at depth 1 each would wait for a tick.
         let ring = IoUring::builder()
@@ -165,9 +189,10 @@ impl Ublk {
             slots,
             lens: vec![0; tags],
             commits: Vec::new(),
-            state: UblkState { number, is_recovered, state: Arc::default() },
+            state: UblkState { number, is_recovered, size_bytes, state: Arc::default() },
             is_begun: false,
             is_stopping: false,
+            is_gone: false,
         })
     }
 
@@ -180,6 +205,10 @@ impl Ublk {
     /// Asks for requests, on the thread that will take them: the kernel binds them to it.
     fn begin(&mut self) -> Result<(), FrontendError> {
         self.is_begun = true;
+        // This thread writes what the kernel writes to get memory free: it must not wait for such a write itself (prctl(2),
+        // PR_SET_IO_FLUSHER). Refused without CAP_SYS_RESOURCE; then it goes on without.
+        // SAFETY: passes numbers only.
+        unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
         let enabled = self.ring.submitter().register_enable_rings();
         enabled.map_err(|error| failed("io_uring_register", &error))?;
         for token in 0..self.lens.len() as u16 {
@@ -219,6 +248,8 @@ impl Ublk {
             // SAFETY: no argument is passed.
             match unsafe { self.ring.submitter().enter::<libc::sigset_t>(waiting, 0, flags, None) } {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // Out of memory for the moment: what was pushed stays where it is, and the next turn passes it on.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => return Ok(()),
                 Err(error) => return Err(failed("io_uring_enter", &error)),
                 Ok(_) => return Ok(()),
             }
@@ -243,22 +274,18 @@ pub fn is_waiting(marker: u64) -> bool {
     Control::open().is_ok_and(|mut control| control.find(marker).is_some())
 }
 
-/// Takes the device of the server before over. Whether that works out: one that was never live is of no use.
-fn recover(control: &mut Control, found: DeviceInfo, wanted: &Wanted) -> Result<bool, UblkError> {
+/// Takes the device of the server before over, and gives its size in bytes; `None` where it was never live, and is of no use.
+fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, UblkError> {
     let path = format!("/sys/class/block/ublkb{}/size", found.number);
     let sectors = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let Some(device_bytes) = sectors.map(|sectors| sectors * 512) else {
         control.delete(found.number)?;
-        return Ok(false);
+        return Ok(None);
     };
-    if device_bytes != wanted.size_bytes {
-        let (number, export_bytes) = (found.number, wanted.size_bytes);
-        return Err(UblkError::OtherSize { number, device_bytes, export_bytes });
-    }
     let begun = Instant::now();
     loop {
         match control.start_recovery(found.number) {
-            Ok(()) => return Ok(true),
+            Ok(()) => return Ok(Some(device_bytes)),
             // The kernel still clears up after the server before.
             Err(UblkError::System { source: Errno::BUSY, .. }) if begun.elapsed() < RECOVERY_LIMIT => {
                 std::thread::sleep(Duration::from_millis(5));
@@ -288,8 +315,8 @@ fn make(control: &mut Control, wanted: &Wanted) -> Result<DeviceInfo, UblkError>
     Ok(info)
 }
 
-/// Takes a device away, unless it is in use; whether it was taken away. Never on the thread that serves it: the kernel may ask
-/// for a last write.
+/// Takes a device away, unless it is in use; whether it was taken away. While it is served, and never on the thread that does
+/// that: who opens it may wait for a read, and the kernel may ask for a last write.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -297,12 +324,37 @@ pub fn release(number: u32) -> Result<bool, UblkError> {
     // Mounted, or below another device: the kernel gives it to nobody else.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let claimed = rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty());
-    if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) {
+    if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) || is_open(number) {
         return Ok(false);
     }
     // Still claimed: nobody mounts it meanwhile.
     Control::open()?.delete(number)?;
     Ok(true)
+}
+
+/// Whether another process has the device or a partition of it open, as far as this one may see: without claiming it, such as a
+/// virtual machine or a database does.
+fn is_open(number: u32) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    let devices: Vec<u64> = std::fs::read_dir("/dev")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let rest = name.to_str().and_then(|name| name.strip_prefix("ublkb")?.strip_prefix(&number.to_string()));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
+        })
+        .filter_map(|entry| Some(entry.metadata().ok()?.rdev()))
+        .collect();
+    let own = std::process::id().to_string();
+    let others = processes.flatten().filter(|process| {
+        let name = process.file_name();
+        name.as_encoded_bytes().iter().all(u8::is_ascii_digit) && name != own.as_str()
+    });
+    let mut files = others.filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok()).flatten().flatten();
+    files
+        .any(|file| std::fs::metadata(file.path()).is_ok_and(|open| open.rdev() != 0 && devices.contains(&open.rdev())))
 }
 
 fn failed(operation: &'static str, error: &std::io::Error) -> FrontendError {
@@ -354,7 +406,10 @@ impl Frontend for Ublk {
             let Some(token) = token else { continue };
             match result {
                 0 => {}
-                ABORT => return Err(FrontendError::Gone),
+                ABORT => {
+                    self.is_gone = true;
+                    return Err(FrontendError::Gone);
+                }
                 error => {
                     let source = Errno::from_raw_os_error(-error);
                     return Err(FrontendError::System { operation: "fetching from the ublk device", source });
@@ -402,7 +457,10 @@ impl Frontend for Ublk {
     }
 
     fn may_sleep(&mut self) -> bool {
-        self.is_stopping || (self.is_begun && self.ring.completion().is_empty() && !self.ring.submission().taskrun())
+        let has_nothing = |ring: &mut IoUring<squeue::Entry128, cqueue::Entry>| {
+            ring.completion().is_empty() && ring.submission().is_empty() && !ring.submission().taskrun()
+        };
+        self.is_stopping || (self.is_begun && has_nothing(&mut self.ring))
     }
 
     fn begin_shutdown(&mut self) {

@@ -30,16 +30,6 @@ pub enum UblkError {
         /// Why.
         source: Errno,
     },
-    /// The device that waits for this export has another size.
-    #[error("/dev/ublkb{number} waits for this export with {device_bytes} bytes, not {export_bytes}")]
-    OtherSize {
-        /// The device.
-        number: u32,
-        /// Its size.
-        device_bytes: u64,
-        /// The export's.
-        export_bytes: u64,
-    },
 }
 
 impl UblkError {

@@ -179,6 +179,16 @@ impl Reloader {
                 outcome.done.push(format!("who may see export {name} was changed"));
             }
         }
+        // Those that `disk add` made are in no file: for them counts what does without one.
+        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
+        let others =
+            server.exports().iter().filter(|(_, known)| !is_named(&known.name) && known.access != fixed.access);
+        let others: Vec<String> = others.map(|(_, known)| known.name.clone()).collect();
+        for name in others {
+            if server.exports().set_access(&name, fixed.access.clone()).is_ok() {
+                outcome.done.push(format!("who may see export {name} was changed"));
+            }
+        }
     }
 
     /// Takes exports away that are not configured any more, or not so; those with clients stay.

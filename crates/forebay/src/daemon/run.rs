@@ -117,7 +117,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let (devices, watched) = watched(devices);
     let exports = exports(config, &mut engine, reactor.exports())?;
     compare_disks(config, &engine);
-    let block_devices = BlockDevices::open(config, &superblock.pool, &mut reactor)?;
+    let block_devices = BlockDevices::new(&superblock.pool);
     let mut addresses = Vec::new();
     let mut uris = Vec::new();
     let machine_devices = MachineDevices::open(config, &access, &mut reactor, &mut uris)?;
@@ -159,6 +159,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         hangups,
         block_devices,
         machine_devices,
+        is_stopping: false,
         is_ready: false,
         reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
         watch: Watch::new(config.log.limits(), watched),
@@ -187,9 +188,12 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
             "no disk is exported"
         );
     }
+    let is_whole = opening == Opening::Recover && daemon.answerer.fixed.left.is_none();
+    daemon.block_devices.open(config, is_whole, &mut reactor)?;
     let ended = reactor.run(&mut backend, &mut daemon);
+    // Devices that are still there wait for the next server from here on.
+    drop(reactor);
     let clean = backend.pool.close();
-    daemon.block_devices.release();
     daemon.machine_devices.release();
     ended?;
     if !clean {

@@ -2,14 +2,18 @@
 
 use crate::config::Config;
 use crate::output;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use forebay_block::checksum::crc32c;
-use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release};
+use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release as take_away};
 use forebay_export::{Export, Reactor, ServerControl};
 use std::io::ErrorKind;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
+
+/// How long a stop waits for devices to be taken away.
+const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The devices of this server.
 pub struct BlockDevices {
@@ -17,6 +21,22 @@ pub struct BlockDevices {
     pool: Vec<u8>,
     devices: Vec<Device>,
     opening: Vec<Opening>,
+    release: Option<Release>,
+}
+
+/// Devices that nobody uses are on their way out, before the server stops: it has to serve them until they are gone.
+struct Release {
+    begun: Instant,
+    /// What became of each; `None` as long as some are being made.
+    ended: Option<Receiver<Ended>>,
+}
+
+/// What became of a device that nobody was to need any more.
+struct Ended {
+    export: String,
+    number: u32,
+    /// Whether it is gone; not where it is in use.
+    is_gone: Result<bool, UblkError>,
 }
 
 /// A device that is being made on a thread of its own: the kernel makes and removes one after another, and may wait for what this
@@ -48,42 +68,81 @@ fn make(pool: &[u8], export: &Export, number: Option<u32>) -> Result<Ublk> {
 }
 
 impl BlockDevices {
-    /// Makes those that are configured, or takes them over from the server before; and those that `forebay attach` made, as
-    /// far as they still wait.
+    /// None yet, for a pool of this name on its devices.
+    pub fn new(pool: &[u8]) -> Self {
+        Self { pool: pool.to_vec(), devices: Vec::new(), opening: Vec::new(), release: None }
+    }
+
+    /// Makes those that are configured, then takes those over that wait for a server, also such that `forebay attach` made. After
+    /// all else that may fail: the kernel lets nobody begin twice to take one over.
     ///
     /// # Errors
-    /// Where the kernel has no ublk, or refuses.
-    pub fn open(config: &Config, pool: &[u8], reactor: &mut Reactor) -> Result<Self> {
-        let mut devices = Self { pool: pool.to_vec(), devices: Vec::new(), opening: Vec::new() };
+    /// Where the kernel has no ublk, or refuses to make one. One that cannot be taken over does not keep the others from being
+    /// served.
+    pub fn open(&mut self, config: &Config, is_whole: bool, reactor: &mut Reactor) -> Result<()> {
         // An export may have a section for NBD, too.
         let asked = |name: &str| {
             let mut sections = config.export.iter().filter(|export| config.export_name(export) == name);
             sections.find_map(|export| export.ublk)
         };
+        let mut waiting = Vec::new();
         let exports: Vec<(u16, Export)> =
             reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
         for (index, export) in exports {
-            let Some(asked) = asked(&export.name) else {
-                if is_waiting(marker(pool, &export.name)) {
-                    let ublk = make(pool, &export, None)?;
-                    devices.add(export.name, ublk.state());
-                    reactor.attach(Box::new(ublk), index).context("too many devices")?;
-                }
+            if is_waiting(marker(&self.pool, &export.name)) {
+                waiting.push((index, export));
                 continue;
+            }
+            let Some(asked) = asked(&export.name) else { continue };
+            let ublk = make(&self.pool, &export, asked.number())?;
+            self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
+            reactor.attach(Box::new(ublk), index).context("too many devices")?;
+        }
+        for (index, export) in waiting {
+            if !is_whole {
+                // What is mounted there has seen newer data than what can be served now.
+                error!(
+                    cause = "ublk",
+                    advice = "Unmount what is on that device once the whole pool is served again",
+                    "the block device of export {:?} waits for a server, and is not given what only a part of the pool holds",
+                    export.name
+                );
+                continue;
+            }
+            let ublk = match make(&self.pool, &export, None) {
+                Ok(ublk) => ublk,
+                Err(why) => {
+                    error!(
+                        cause = "ublk",
+                        advice = "Look at the kernel's log (`dmesg`); what is on that device waits",
+                        "the block device of export {:?} cannot be taken over: {}",
+                        export.name,
+                        output::chain(&why)
+                    );
+                    continue;
+                }
             };
-            let ublk = make(pool, &export, asked.number())?;
-            let number = ublk.state().number;
-            if asked.number().is_some_and(|asked| asked != number) {
+            let UblkState { number, size_bytes, .. } = ublk.state();
+            if asked(&export.name).and_then(|asked| asked.number()).is_some_and(|asked| asked != number) {
                 warn!(
                     "export {:?} keeps /dev/ublkb{number}, under which it is in use, until that is unmounted and the server has \
                      been restarted",
                     export.name
                 );
             }
-            devices.add(export.name, ublk.state());
+            if size_bytes != export.size_bytes {
+                warn!(
+                    "/dev/ublkb{number} of export {:?} keeps its size of {} ({} is the disk's), until that is unmounted and the \
+                     server has been restarted",
+                    export.name,
+                    output::size(size_bytes),
+                    output::size(export.size_bytes)
+                );
+            }
+            self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
         }
-        Ok(devices)
+        Ok(())
     }
 
     /// Begins to make one for an export of the running server.
@@ -91,6 +150,7 @@ impl BlockDevices {
     /// # Errors
     /// Where the last attempt failed, once; that the kernel has no ublk is [`UblkError::NoDriver`].
     pub fn attach(&mut self, export: &Export) -> Result<()> {
+        ensure!(self.release.is_none(), "the server stops");
         if let Some(at) = self.opening.iter().position(|opening| opening.export.name == export.name) {
             return match self.opening[at].failed.take() {
                 None => Ok(()),
@@ -134,7 +194,7 @@ impl BlockDevices {
             match served {
                 Ok(state) => {
                     self.opening.swap_remove(at);
-                    self.add(export.name, state);
+                    self.devices.push(Device { export: export.name, state, reported: false });
                 }
                 Err(why) => {
                     opening.failed = Some(why);
@@ -163,10 +223,6 @@ impl BlockDevices {
         self.devices.retain(|device| device.state.number != number);
     }
 
-    fn add(&mut self, export: String, state: UblkState) {
-        self.devices.push(Device { export, state, reported: false });
-    }
-
     /// Says of each device once when it can be used; whether that is said of all.
     pub fn are_reported(&mut self) -> bool {
         for device in self.devices.iter_mut().filter(|device| !device.reported) {
@@ -191,18 +247,63 @@ impl BlockDevices {
         self.devices.iter().all(|device| device.reported)
     }
 
-    /// The server has stopped: devices that nobody uses go, the others wait for the next server.
-    pub fn release(&self) {
-        for Device { export, state, .. } in &self.devices {
-            match release(state.number) {
-                Ok(true) => {}
-                Ok(false) => warn!(
+    /// The server is about to stop: devices that nobody uses go first, the others wait for the next server.
+    pub fn begin_release(&mut self) {
+        self.release = Some(Release { begun: Instant::now(), ended: None });
+    }
+
+    /// Whether there are none, and none are being made.
+    pub fn are_none(&self) -> bool {
+        self.devices.is_empty() && self.opening.is_empty()
+    }
+
+    /// Whether the server may stop, where it is about to.
+    pub fn may_stop(&mut self) -> bool {
+        let is_starting = !self.opening.iter().all(|opening| opening.failed.is_some())
+            || self.devices.iter().any(|device| device.state.is_live().is_none());
+        let Some(release) = &mut self.release else { return false };
+        let is_late = release.begun.elapsed() >= RELEASE_LIMIT;
+        let Some(ended) = &release.ended else {
+            // One that is being made has to be served until it has been.
+            if is_starting && !is_late {
+                return false;
+            }
+            let devices: Vec<(String, u32)> =
+                self.devices.iter().map(|device| (device.export.clone(), device.state.number)).collect();
+            let (sender, ended) = channel();
+            let work = move || {
+                for (export, number) in devices {
+                    // Where nobody waits for it any more the server has stopped.
+                    if sender.send(Ended { export, number, is_gone: take_away(number) }).is_err() {
+                        return;
+                    }
+                }
+            };
+            release.ended = Some(ended);
+            // Without a thread they stay, as if they were in use.
+            return Builder::new().name("ublk".to_owned()).spawn(work).is_err();
+        };
+        loop {
+            match ended.try_recv() {
+                Ok(Ended { is_gone: Ok(true), .. }) => {}
+                Ok(Ended { export, number, is_gone: Ok(false) }) => warn!(
                     cause = "ublk",
                     advice = "Start the server again, or unmount before it is stopped",
-                    "/dev/ublkb{} of export {export:?} is in use: what is read and written there waits until the server is back",
-                    state.number
+                    "/dev/ublkb{number} of export {export:?} is in use: what is read and written there waits until the server is back"
                 ),
-                Err(why) => warn!("/dev/ublkb{} cannot be taken away: {}", state.number, output::chain(&why.into())),
+                Ok(Ended { number, is_gone: Err(why), .. }) => {
+                    warn!("/dev/ublkb{number} cannot be taken away: {}", output::chain(&why.into()));
+                }
+                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) => {
+                    if is_late {
+                        warn!(
+                            "devices of ublk were not taken away within {} s: the server stops",
+                            RELEASE_LIMIT.as_secs()
+                        );
+                    }
+                    return is_late;
+                }
             }
         }
     }
@@ -217,9 +318,6 @@ fn explained(why: UblkError, export: &str) -> anyhow::Error {
             "; load the driver (`modprobe ublk_drv`, Linux 6.12 or later), or use `nbd` in place of `ublk`"
         }
         UblkError::System { .. } => "; look at the kernel's log (`dmesg`)",
-        UblkError::OtherSize { .. } => {
-            "; unmount what is on that device, `disk resize` the disk back, or take `ublk` out of the [[export]]"
-        }
     };
     let text = format!("export {export:?}: {}{advice}", output::chain(&why.clone().into()));
     anyhow::Error::new(why).context(text)
