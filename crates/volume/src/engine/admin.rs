@@ -3,6 +3,7 @@
 
 use super::Engine;
 use super::construct::{frames, memory_needed_bytes};
+use super::requests::{Client, ClientKind};
 use super::setup::Setup;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;

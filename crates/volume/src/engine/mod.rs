@@ -163,6 +163,11 @@ impl Engine {
         self.scrub.start(self.clock.unix_s());
     }
 
+    /// Most bytes a second that a scrub reads from now on.
+    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
+        self.scrub.set_rate(bytes_per_s);
+    }
+
     /// Reads nothing more for a scrub until it is started again. Whether one was going on.
     pub fn pause_scrub(&mut self) -> bool {
         self.scrub.pause()

@@ -86,6 +86,11 @@ impl Scrub {
         }
     }
 
+    /// Most bytes a second from now on.
+    pub fn set_rate(&mut self, bytes_per_s: u64) {
+        self.rate_bytes_per_s = bytes_per_s.max(BLOCK);
+    }
+
     /// How far it is, for the root. What is in flight is read again after a crash.
     pub fn record(&self) -> ScrubRecord {
         let again = self.in_flight.iter().map(|blocks| blocks.range.start);
@@ -209,17 +214,14 @@ impl Scrub {
     /// Adds to what is shown; what lies behind or before damage that is shown already becomes part of it.
     fn keep(&mut self, found: Found) {
         let (begin, end) = (found.offset_bytes, found.offset_bytes + found.len_bytes);
-        let near = self.found.iter_mut().find(|known| {
-            known.disk == found.disk
-                && (known.offset_bytes + known.len_bytes == begin || end == known.offset_bytes)
-        });
-        match near {
-            Some(known) => {
-                known.offset_bytes = known.offset_bytes.min(begin);
-                known.len_bytes += found.len_bytes;
-            }
-            None if self.found.len() < FOUND_MAX => self.found.push(found),
-            None => {}
+        let is_near = |known: &Found| {
+            known.disk == found.disk && (known.offset_bytes + known.len_bytes == begin || end == known.offset_bytes)
+        };
+        if let Some(known) = self.found.iter_mut().find(|known| is_near(known)) {
+            known.offset_bytes = known.offset_bytes.min(begin);
+            known.len_bytes += found.len_bytes;
+        } else if self.found.len() < FOUND_MAX {
+            self.found.push(found);
         }
     }
 }

@@ -50,7 +50,9 @@ impl ScrubRecord {
         w.u16(self.disk);
         w.u64(self.block);
         for pass in [self.pass, self.last.unwrap_or_default()] {
-            [pass.began_unix_s, pass.ended_unix_s, pass.good_blocks, pass.bad_blocks].map(|value| w.u64(value));
+            for value in [pass.began_unix_s, pass.ended_unix_s, pass.good_blocks, pass.bad_blocks] {
+                w.u64(value);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use super::map::Map;
 use super::migrate::Migrate;
 use super::outbox::Outbox;
 use super::requests::{Fill, Requests};
+use super::scrub::Scrub;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;

@@ -22,7 +22,7 @@ mod wants;
 mod write;
 
 pub(crate) use ahead::Ahead;
-pub(crate) use client::{ClientKind, Sweep};
+pub(crate) use client::{Client, ClientKind, Sweep};
 pub(crate) use piece::{Fill, Piece};
 pub(crate) use state::Requests;
 pub(crate) use wants::Wants;
@@ -30,7 +30,6 @@ pub(crate) use wants::Wants;
 use super::Engine;
 use super::served::RequestKind;
 use crate::request::{Completion, Outcome, RequestError};
-use client::Client;
 use forebay_block::{Buf, DiskId};
 use piece::{PieceKind, within_leaf};
 use smallvec::SmallVec;

@@ -33,7 +33,8 @@ impl Engine {
             let Some(Blocks { disk, range }) = next else { break };
             self.scrub_blocks(disk, range.start, range.end - range.start);
         }
-        if self.scrub.take_changed() {
+        // In the root it is for the time after a crash alone.
+        if self.refusal().is_none() && self.scrub.take_changed() {
             self.checkpoint.request(false);
         }
     }
