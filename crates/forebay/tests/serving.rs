@@ -84,7 +84,7 @@ fn status_tells_what_others_rely_on() {
     assert_eq!(status["pool"]["read_only"], false);
     let tiers: Vec<&str> =
         status["tiers"].as_array().unwrap().iter().map(|tier| tier["name"].as_str().unwrap()).collect();
-    assert_eq!(tiers, ["fast", "capacity"]);
+    assert_eq!(tiers, ["fast.img", "capacity.img"]);
     for tier in status["tiers"].as_array().unwrap() {
         for key in ["total_bytes", "used_bytes", "live_bytes"] {
             assert!(tier[key].is_u64(), "{key}");
@@ -352,7 +352,7 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
 
     // Block 10 of what was written, on the device that has it.
     let block = &bytes[40960..45056];
-    let (file, at) = ["fast", "capacity"]
+    let (file, at) = ["fast.img", "capacity.img"]
         .iter()
         .find_map(|name| {
             let path = scene.path(name);
