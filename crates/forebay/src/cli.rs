@@ -146,6 +146,20 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
         #[command(subcommand)]
         action: DiskAction,
     },
+    /// Reads everything that a running pool stores, in idle time, to find damage
+    #[command(after_help = "Example:
+  forebay scrub pool.toml start
+  forebay scrub pool.toml status
+  forebay scrub pool.toml pause
+
+It goes on after a restart of the server. [scrub] rate in CONFIG bounds it; while hosts ask for something it is eight times slower.
+Exit 1 where damage was found.")]
+    Scrub {
+        /// Configuration file
+        config: PathBuf,
+        /// What is to be done
+        action: ScrubVerb,
+    },
     /// Makes a disk of a running pool a block device of this machine, and prints its path; needs root
     #[command(after_help = "Example:
   forebay attach pool.toml db

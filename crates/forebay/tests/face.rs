@@ -26,6 +26,7 @@ fn every_verb_has_help_with_an_example() {
         &["disk", "x", "resize"],
         &["inspect"],
         &["verify"],
+        &["scrub"],
         &["attach"],
         &["detach"],
         &["config"],

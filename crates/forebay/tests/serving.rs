@@ -7,6 +7,7 @@ mod support;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use serde_json::Value;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use support::*;
 
 fn connect(uri: &str) -> NbdClient {
@@ -83,7 +84,7 @@ fn status_tells_what_others_rely_on() {
     assert_eq!(status["pool"]["read_only"], false);
     let tiers: Vec<&str> =
         status["tiers"].as_array().unwrap().iter().map(|tier| tier["name"].as_str().unwrap()).collect();
-    assert_eq!(tiers, ["fast", "capacity"]);
+    assert_eq!(tiers, ["fast.img", "capacity.img"]);
     for tier in status["tiers"].as_array().unwrap() {
         for key in ["total_bytes", "used_bytes", "live_bytes"] {
             assert!(tier[key].is_u64(), "{key}");
@@ -313,4 +314,68 @@ fn verify_finds_a_flipped_bit_and_a_sound_pool_sound() {
     let output = forebay(&["verify", scene.config()]);
     assert_eq!(code(&output), 1);
     assert!(out(&output).contains("superblock"), "{}", out(&output));
+}
+
+/// Where bytes lie in a file that begin with these.
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|some| some == wanted)
+}
+
+#[test]
+fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
+    use std::os::unix::fs::FileExt;
+    let scene = Scene::with("\n[scrub]\nrate = \"1GiB\"\n").created();
+    let server = scene.serve();
+    let before = json(&["scrub", scene.config(), "status"]);
+    assert_eq!((before["state"].as_str(), before["last_pass"].is_null()), (Some("idle"), true));
+    let mut client = connect(&server.uri);
+    let bytes: Vec<u8> = (0..256u32 << 10).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    write(&mut client, MIB, &bytes);
+    flush(&mut client);
+    let scrubbed = || {
+        good(&forebay(&["scrub", scene.config(), "start"]));
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let said = forebay(&["scrub", scene.config(), "status", "--output", "json"]);
+            let value: Value = serde_json::from_slice(&said.stdout).unwrap();
+            if value["state"] == "idle" {
+                return (said.status.code(), value);
+            }
+            assert!(Instant::now() < until, "{value}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let (code, found) = scrubbed();
+    assert_eq!((code, found["last_pass"]["damaged_bytes"].as_u64()), (Some(0), Some(0)));
+    assert_eq!(found["last_pass"]["good_bytes"], 256 << 10);
+    assert!(found["last_pass"]["ended_unix_seconds"].as_u64().unwrap() > 1_700_000_000);
+
+    // Block 10 of what was written, on the device that has it.
+    let block = &bytes[40960..45056];
+    let (file, at) = ["fast.img", "capacity.img"]
+        .iter()
+        .find_map(|name| {
+            let path = scene.path(name);
+            find(&std::fs::read(&path).unwrap(), block).map(|at| (path, at))
+        })
+        .unwrap();
+    std::fs::OpenOptions::new().write(true).open(file).unwrap().write_all_at(b"rotten", at as u64 + 100).unwrap();
+    let (code, found) = scrubbed();
+    assert_eq!(code, Some(1));
+    assert_eq!(found["last_pass"]["damaged_bytes"], 4096);
+    let listed = &found["found"][0];
+    assert_eq!((listed["disk"].as_str(), listed["offset_bytes"].as_u64()), (Some("db"), Some(MIB + 40960)));
+    let table = forebay(&["scrub", scene.config(), "status"]);
+    let text = String::from_utf8(table.stdout).unwrap();
+    assert!(text.contains("4.00 KiB DAMAGED") && text.contains(&(MIB + 40960).to_string()), "{text}");
+    // Written again it is good.
+    write(&mut client, MIB + 40960, block);
+    let (code, found) = scrubbed();
+    assert_eq!((code, found["last_pass"]["damaged_bytes"].as_u64()), (Some(0), Some(0)));
+    assert_eq!(server.stop(), 0);
+    // When it ended is known to the next server.
+    let server = scene.serve();
+    let after = json(&["scrub", scene.config(), "status"]);
+    assert_eq!(after["last_pass"], found["last_pass"]);
+    assert_eq!(server.stop(), 0);
 }

@@ -14,6 +14,8 @@ mod judge;
 mod members;
 #[path = "damage/ranges.rs"]
 mod ranges;
+#[path = "damage/scrub.rs"]
+mod scrub;
 #[path = "damage/service.rs"]
 mod service;
 #[path = "damage/structures.rs"]

@@ -30,6 +30,9 @@ pub struct Config {
     /// Memory.
     #[serde(default)]
     pub memory: Memory,
+    /// Reading everything to find damage.
+    #[serde(default)]
+    pub scrub: Scrub,
     /// Where disks are served.
     #[serde(default)]
     pub export: Vec<Export>,
@@ -124,6 +127,28 @@ impl Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self { limit: Self::default_limit() }
+    }
+}
+
+/// `[scrub]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scrub {
+    /// Most bytes a second, while hosts ask for nothing; an eighth of that while they do.
+    #[schemars(with = "String")]
+    #[serde(default = "Scrub::default_rate")]
+    pub rate: Size,
+}
+
+impl Scrub {
+    fn default_rate() -> Size {
+        Size(64 << 20)
+    }
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { rate: Self::default_rate() }
     }
 }
 

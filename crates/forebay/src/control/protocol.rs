@@ -66,6 +66,11 @@ pub enum Question {
         /// The disk; the only one where left out.
         disk: Option<String>,
     },
+    /// What a scrub does, after what is asked of it.
+    Scrub {
+        /// What is asked.
+        action: ScrubAction,
+    },
     /// Disks.
     DiskList,
     /// Adds a disk.
@@ -89,6 +94,18 @@ pub enum Question {
         /// New size.
         size_bytes: u64,
     },
+}
+
+/// What may be asked of a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrubAction {
+    /// To begin, or to go on.
+    Start,
+    /// To wait until it is started again.
+    Pause,
+    /// How far it is.
+    Status,
 }
 
 /// Changes to a class; what is absent stays.

@@ -3,10 +3,10 @@
 use super::jobs::{Checkpoint, Job, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
-use crate::control::Question;
+use crate::control::{Question, ScrubAction};
 use crate::evidence::Wanted;
 use crate::output::chain;
-use crate::pool::{PoolBackend, classes, now_ns};
+use crate::pool::{PoolBackend, classes, now_ns, scrub};
 use forebay_export::ublk::UblkError;
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::{ClassSpec, opencas};
@@ -77,6 +77,18 @@ impl Answerer {
                     self.device_state(&disk, &exports, block_devices)
                 });
                 self.answers.push((client, state.map_or_else(refusal, |state| json!({ "ok": state }))));
+            }
+            Question::Scrub { action } => {
+                let engine = &mut backend.pool.engine;
+                match action {
+                    ScrubAction::Start => {
+                        engine.start_scrub();
+                        info!("a scrub reads everything that is stored");
+                    }
+                    ScrubAction::Pause if engine.pause_scrub() => info!("the scrub pauses"),
+                    ScrubAction::Pause | ScrubAction::Status => {}
+                }
+                self.answers.push((client, json!({ "ok": scrub::json(engine) })));
             }
             Question::EvidenceList => {
                 self.answers.push((client, json!({ "ok": backend.evidence.describe() })));

@@ -15,6 +15,7 @@ use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::SystemTime;
 use tracing::{info, warn};
 
 /// The daemon's part of the loop.
@@ -86,6 +87,8 @@ impl Hooks<PoolBackend> for Daemon {
     }
 
     fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        backend.pool.engine.set_unix_time(since_1970.as_secs());
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();

@@ -83,6 +83,10 @@ impl Reloader {
         let mut outcome = Outcome::default();
         self.classes(&new, backend, &mut outcome);
         self.limits(&new, server, (fixed, watch), &mut outcome);
+        if self.config.scrub != new.scrub {
+            backend.pool.engine.set_scrub_rate(new.scrub.rate.0);
+            outcome.done.push("the rate of scrubs was changed".to_owned());
+        }
         self.tls(&new, server, fixed, &mut outcome);
         self.end_exports(&new, server, &mut outcome);
         self.begin_exports(&new, backend, server, fixed, &mut outcome);

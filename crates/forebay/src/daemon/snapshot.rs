@@ -1,7 +1,7 @@
 //! What `status` tells, as JSON.
 
 use crate::config::LogLimits;
-use crate::pool::{Left, PoolBackend, classes, lifetimes, stays};
+use crate::pool::{Left, PoolBackend, classes, lifetimes, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestKind, TierStatus};
@@ -124,6 +124,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "classes": classes::list(engine.prism().table().classes(), &status.classes),
         "stays": stays::json(engine),
         "lifetimes": lifetimes::json(engine),
+        "scrub": scrub::json(engine),
         "wear": stays::wear(engine, now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9),
         "disks": disks(backend),
         "exports": exports(fixed, server),

@@ -328,6 +328,18 @@ impl Watch {
             .filter(|(now, before, ..)| now > before)
             .map(|(now, _, what, cause)| (now, what, cause))
             .collect();
+        if now.scrub_damaged_blocks > before.scrub_damaged_blocks {
+            let blocks = now.scrub_damaged_blocks;
+            let message =
+                format!("a scrub has found {blocks} blocks since the start that are damaged or cannot be read");
+            self.error(
+                now_ns,
+                "scrub found damage",
+                "",
+                message,
+                "`forebay scrub CONFIG status` lists them; restore these from a backup, then write or discard them",
+            );
+        }
         for (count, what, cause) in found {
             let message = format!("{count} {what} since the start: reads of them fail");
             self.error(

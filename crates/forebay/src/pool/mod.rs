@@ -10,6 +10,7 @@ pub mod lifetimes;
 mod memory;
 mod missing;
 mod open;
+pub mod scrub;
 pub mod stays;
 
 pub use backend::PoolBackend;

@@ -60,7 +60,9 @@ pub struct Opened {
 pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<(Engine, RecoveryReport)> {
     let endurance_bytes = super::endurance::of_tiers(config);
     let grouping = config.pool.grouping.0;
-    let options = EngineOptions { endurance_bytes, grouping, ..Budget::of(config.memory.limit.0).engine() };
+    let scrub_bytes_per_s = config.scrub.rate.0;
+    let options =
+        EngineOptions { endurance_bytes, grouping, scrub_bytes_per_s, ..Budget::of(config.memory.limit.0).engine() };
     let open = match opening {
         Opening::Salvage => recovery::salvage,
         _ => recovery::open,

@@ -16,6 +16,7 @@ mod models;
 mod rates;
 mod record;
 mod replay;
+mod scrub;
 mod serve;
 mod simulate;
 mod size;
@@ -31,6 +32,7 @@ pub use convert::ConvertOptions;
 pub use disk::DiskAction;
 pub use evidence::EvidenceAction;
 pub use replay::ReplayOptions;
+pub use scrub::ScrubVerb;
 pub use size::SizeOptions;
 
 /// Runs what was asked for.
@@ -50,6 +52,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Class { config, action } => class::run(&config, action, format),
         Verb::Evidence { config, action } => evidence::run(&config, action, format),
         Verb::Disk { config, action } => disk::run(&config, action, format),
+        Verb::Scrub { config, action } => scrub::run(&config, action, format),
         Verb::Attach { config, disk } => attach::attach(&config, disk, format),
         Verb::Detach { config, disk } => attach::detach(&config, disk, format),
         Verb::Inspect { path } => inspect::run(&path, format),

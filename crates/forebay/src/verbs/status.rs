@@ -3,7 +3,7 @@
 use crate::config;
 use crate::control::{Question, ask};
 use crate::output::{self, Format};
-use crate::pool::{classes, lifetimes, stays};
+use crate::pool::{classes, lifetimes, scrub, stays};
 use anyhow::Result;
 use serde_json::Value;
 use std::path::Path;
@@ -93,6 +93,7 @@ pub fn render(status: &Value) -> String {
         quantile("p999"),
     ));
     head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
+    head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(
         "\nlast recovery: {:.3} s, {} read, {} blocks dropped that were never durable",

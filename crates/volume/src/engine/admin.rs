@@ -3,6 +3,7 @@
 
 use super::Engine;
 use super::construct::{frames, memory_needed_bytes};
+use super::requests::{Client, ClientKind};
 use super::setup::Setup;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
@@ -176,7 +177,9 @@ impl Engine {
     }
 
     fn is_used(&self, id: DiskId) -> bool {
-        self.requests.clients.iter().any(|(_, client)| client.disk == id)
+        // A scrub finds a disk gone as it finds a hole.
+        let by_host = |client: &Client| !matches!(client.kind, ClientKind::Scrub { .. });
+        self.requests.clients.iter().any(|(_, client)| client.disk == id && by_host(client))
     }
 
     /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.

@@ -11,6 +11,7 @@ pub(crate) struct Clock {
     /// What the clock showed at the last tick.
     shown_ns: u64,
     waiting_ns: u64,
+    unix_s: u64,
 }
 
 impl Clock {
@@ -21,6 +22,16 @@ impl Clock {
         self.shown_ns = now_ns;
         self.now_ns = self.now_ns.saturating_add(passed_ns);
         self.waiting_ns = self.waiting_ns.saturating_add(passed_ns.min(WAITING_STEP_NS));
+    }
+
+    /// The time of day, for what is kept to be shown.
+    pub fn set_unix(&mut self, unix_s: u64) {
+        self.unix_s = unix_s;
+    }
+
+    /// Seconds since 1970; 0 where nobody has said.
+    pub fn unix_s(&self) -> u64 {
+        self.unix_s
     }
 
     /// The time of the last tick.

@@ -12,6 +12,7 @@ use super::outbox::Outbox;
 use super::place::Bypass;
 use super::requests::{Ahead, Requests};
 use super::rewrite::Rewriter;
+use super::scrub::Scrub;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
@@ -170,6 +171,7 @@ impl Parts {
             summaries: Summaries::new(setup.clone(), epoch),
             bypass: Bypass::default(),
             staying: Staying::new(&setup, memory_limit_bytes),
+            scrub: Scrub::new(root.scrub, setup.options.scrub_bytes_per_s),
             journal,
             flushes: Flushes::new(setup.clone()),
             rewriter: Rewriter::new(setup.clone()),

@@ -29,6 +29,7 @@ mod place;
 mod release;
 mod requests;
 mod rewrite;
+mod scrub;
 mod served;
 mod setup;
 mod share_out;
@@ -50,6 +51,7 @@ pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
+pub use scrub::{Found, ScrubStatus};
 pub use served::{DiskRequests, Latencies, RequestKind};
 pub(crate) use setup::Setup;
 pub use statistics::Counters;
@@ -72,6 +74,7 @@ use outbox::{InFlight, Outbox};
 use place::Bypass;
 use requests::Requests;
 use rewrite::Rewriter;
+use scrub::Scrub;
 use space::Space;
 use statistics::Statistics;
 use status::Look;
@@ -100,6 +103,7 @@ pub struct Engine {
     summaries: Summaries,
     bypass: Bypass,
     staying: Staying,
+    scrub: Scrub,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
 }
@@ -124,6 +128,7 @@ impl Engine {
         }
         self.migrate_tick();
         self.share_out_fast_tier();
+        self.scrub_step();
     }
 
     /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
@@ -146,6 +151,32 @@ impl Engine {
         self.flush_step();
         // After what others wait for.
         self.staying.plan_on();
+    }
+
+    /// The time of day, in seconds since 1970, which is kept with what people are shown; nothing is decided by it.
+    pub fn set_unix_time(&mut self, unix_s: u64) {
+        self.clock.set_unix(unix_s);
+    }
+
+    /// Begins to read everything that is stored, or goes on with that.
+    pub fn start_scrub(&mut self) {
+        self.scrub.start(self.clock.unix_s());
+    }
+
+    /// Most bytes a second that a scrub reads from now on.
+    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
+        self.scrub.set_rate(bytes_per_s);
+    }
+
+    /// Reads nothing more for a scrub until it is started again. Whether one was going on.
+    pub fn pause_scrub(&mut self) -> bool {
+        self.scrub.pause()
+    }
+
+    /// How far a scrub has come, and what it has found.
+    #[must_use]
+    pub fn scrub(&self) -> ScrubStatus {
+        self.scrub.status()
     }
 
     /// Host requests not yet answered.
@@ -253,6 +284,7 @@ impl Engine {
             }
             Pending::Rewrite => self.rewriter.written(&result),
         }
+        self.scrub_step();
     }
 
     /// The rooms that a change of a leaf concerns.
@@ -325,6 +357,7 @@ impl Engine {
             copies: &self.copies,
             prism: &self.prism,
             staying: &mut self.staying,
+            scrub: &self.scrub,
             read_only: &mut self.read_only,
             now_ns: self.clock.now_ns(),
         }

@@ -24,6 +24,8 @@ pub struct EngineOptions {
     pub endurance_bytes: Option<[u64; 2]>,
     /// Which data of the capacity tier is put together.
     pub grouping: Kind,
+    /// Most bytes a second that a scrub reads, while hosts ask for nothing.
+    pub scrub_bytes_per_s: u64,
     /// Faults planted by tests.
     pub faults: Faults,
 }
@@ -39,6 +41,7 @@ impl Default for EngineOptions {
             bypass_below_percent: 10,
             endurance_bytes: None,
             grouping: Kind::default(),
+            scrub_bytes_per_s: 64 << 20,
             faults: Faults::default(),
         }
     }

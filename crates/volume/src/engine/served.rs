@@ -40,7 +40,9 @@ impl RequestKind {
             ClientKind::Write => Self::Write,
             ClientKind::Flush => Self::Flush,
             ClientKind::Sweep { what: Sweep::Unmap | Sweep::Zero, .. } => Self::Discard,
-            ClientKind::Sweep { what: Sweep::Reclass, .. } | ClientKind::Status { .. } => Self::Other,
+            ClientKind::Sweep { what: Sweep::Reclass, .. } | ClientKind::Status { .. } | ClientKind::Scrub { .. } => {
+                Self::Other
+            }
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Counters {
     pub ahead_used_bytes: u64,
     /// Blocks found damaged when they were to be moved.
     pub damaged_moves: u64,
+    /// Blocks that a scrub could not read, or found damaged.
+    pub scrub_damaged_blocks: u64,
     /// Host requests answered with an error.
     pub request_errors: u64,
     /// Times a write waited for space or for the journal.

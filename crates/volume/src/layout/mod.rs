@@ -11,6 +11,7 @@ pub mod policy_state;
 pub mod record;
 pub mod root;
 pub mod root_blob;
+pub mod scrub_record;
 pub mod sections;
 pub mod stream;
 pub mod superblock;

@@ -5,6 +5,7 @@ use super::band_summary::{BandShape, SummaryEntry};
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, PageRef};
+use super::scrub_record::ScrubRecord;
 use super::seal;
 use super::sections::KeptSection;
 use super::stream::Stream;
@@ -168,6 +169,8 @@ pub struct Root {
     pub open_groups: Vec<(u32, u32, Vec<SummaryEntry>)>,
     /// Slot bitmap, a set bit is in use.
     pub slots: Vec<u64>,
+    /// How far a scrub is.
+    pub scrub: ScrubRecord,
     /// Sections of newer programs that this one does not know and may keep.
     pub kept: Vec<KeptSection>,
 }

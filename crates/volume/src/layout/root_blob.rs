@@ -4,6 +4,7 @@ use super::band_summary::{SummaryEntry, take_entries};
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES, PageRef};
 use super::root::{BandRoot, BandState, DiskRoot, Root, RootBounds};
+use super::scrub_record::ScrubRecord;
 use super::sections::{COMPATIBLE, RootError, Tag, error, put_section, split};
 use super::stream::Stream;
 use forebay_block::ClassId;
@@ -19,6 +20,8 @@ const EVIDENCE: Tag = *b"EVID";
 const BANDS: Tag = *b"BAND";
 const OPEN: Tag = *b"OPEN";
 const SLOTS: Tag = *b"SLOT";
+/// One that programs without scrubs keep.
+const SCRUB: Tag = *b"SCRB";
 const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, STATISTICS, EVIDENCE, BANDS, OPEN, SLOTS];
 /// Largest size of a disk in bytes.
 const DISK_BYTES_MAX: u64 = 1 << 58;
@@ -111,6 +114,9 @@ pub fn encode(root: &Root) -> Vec<u8> {
         w.u32(root.slots.len() as u32);
         root.slots.iter().for_each(|word| w.u64(*word));
     });
+    if root.scrub != ScrubRecord::default() {
+        put_section(&mut w, (SCRUB, 0, COMPATIBLE), |w| root.scrub.put(w));
+    }
     for kept in &root.kept {
         put_section(&mut w, (kept.tag, kept.shard, COMPATIBLE), |w| w.bytes.extend_from_slice(&kept.payload));
     }
@@ -122,8 +128,11 @@ pub fn encode(root: &Root) -> Vec<u8> {
 /// # Errors
 /// Names the first section that is not as it can be in a pool of these bounds.
 pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
-    let (mut sections, kept) = split(bytes, &KNOWN)?;
-    let mut root = Root { kept, ..Root::default() };
+    let (mut sections, mut kept) = split(bytes, &KNOWN)?;
+    let scrub = kept.iter().position(|section| (section.tag, section.shard) == (SCRUB, 0)).map(|at| kept.remove(at));
+    // Nothing depends on it: where it makes no sense there was no scrub.
+    let scrub = scrub.and_then(|section| ScrubRecord::take(&mut Reader::new(&section.payload))).unwrap_or_default();
+    let mut root = Root { kept, scrub, ..Root::default() };
     // Bands come before the groups that lie in them.
     for tag in KNOWN {
         let payload = sections.remove(&tag).ok_or_else(|| error(tag, "it is missing"))?;

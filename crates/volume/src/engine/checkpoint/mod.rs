@@ -18,6 +18,7 @@ use super::map::Map;
 use super::migrate::Migrate;
 use super::outbox::Outbox;
 use super::requests::{Fill, Requests};
+use super::scrub::Scrub;
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
@@ -48,6 +49,7 @@ pub(super) struct Checkpointing<'a> {
     pub copies: &'a Copies,
     pub prism: &'a Prism,
     pub staying: &'a mut Staying,
+    pub scrub: &'a Scrub,
     pub read_only: &'a mut Option<String>,
     pub now_ns: u64,
 }
@@ -250,6 +252,7 @@ impl Checkpointing<'_> {
             classes: self.prism.table().encode(),
             stats: self.stats.classes.clone(),
             evidence: self.prism.save(),
+            scrub: self.scrub.record(),
             band_clock: self.space.bands.clock(),
             bands: self.space.bands.table().to_vec(),
             open_groups: self.space.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),

@@ -10,6 +10,7 @@ mod read;
 mod read_ahead;
 mod readers;
 mod reclass;
+mod scrub;
 mod sequences;
 mod state;
 mod status;
@@ -21,7 +22,7 @@ mod wants;
 mod write;
 
 pub(crate) use ahead::Ahead;
-pub(crate) use client::{ClientKind, Sweep};
+pub(crate) use client::{Client, ClientKind, Sweep};
 pub(crate) use piece::{Fill, Piece};
 pub(crate) use state::Requests;
 pub(crate) use wants::Wants;
@@ -29,7 +30,6 @@ pub(crate) use wants::Wants;
 use super::Engine;
 use super::served::RequestKind;
 use crate::request::{Completion, Outcome, RequestError};
-use client::Client;
 use forebay_block::{Buf, DiskId};
 use piece::{PieceKind, within_leaf};
 use smallvec::SmallVec;
@@ -86,7 +86,7 @@ impl Engine {
             return self.begin_sweep(piece & !CLIENT);
         }
         match self.requests.pieces.get(piece as usize).map(|p| &p.kind) {
-            Some(PieceKind::Read) => self.read_piece(piece),
+            Some(PieceKind::Read | PieceKind::Scrub) => self.read_piece(piece),
             Some(PieceKind::Status) => self.status_piece(piece),
             Some(_) => self.change_piece(piece),
             None => {}
@@ -111,6 +111,12 @@ impl Engine {
             && let Some(part) = parts.get_mut(usize::from(piece.index))
         {
             *part = Some(buf);
+        }
+        if matches!(piece.kind, PieceKind::Scrub)
+            && let Some(Client { kind: ClientKind::Scrub { stored_blocks, .. }, .. }) =
+                self.requests.clients.get_mut(piece.client as usize)
+        {
+            *stored_blocks += piece.stored_blocks();
         }
         self.piece_of_client_done(piece.client, piece.error);
     }
@@ -161,8 +167,10 @@ impl Engine {
         let Some(client) = self.requests.clients.try_remove(id as usize) else {
             return;
         };
-        if matches!(client.kind, ClientKind::Sweep { .. }) {
-            self.unlock(id | CLIENT);
+        match client.kind {
+            ClientKind::Sweep { .. } => self.unlock(id | CLIENT),
+            ClientKind::Scrub { .. } => return self.scrub_ended(client),
+            _ => {}
         }
         let Client { token, kind, disk, offset_bytes, len_bytes, error, started_ns, .. } = client;
         let counted_as = RequestKind::of(&kind);

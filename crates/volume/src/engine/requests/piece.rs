@@ -1,6 +1,7 @@
 //! The pieces that host requests are cut into: one piece lies within one map leaf.
 
 use super::client::Sweep;
+use super::read::NOWHERE;
 use super::wants::Wants;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::LEAF_ENTRIES;
@@ -15,6 +16,8 @@ use smallvec::SmallVec;
 pub(crate) enum PieceKind {
     /// Read into the parts.
     Read,
+    /// Read to see whether it can be.
+    Scrub,
     /// Write whole blocks.
     Write { data: SharedBuf },
     /// Merge bytes into one block: read, then write.
@@ -149,6 +152,11 @@ impl Piece {
             runs: SmallVec::new(),
             decided: SmallVec::new(),
         }
+    }
+
+    /// Blocks of it that lie somewhere, as they were looked up.
+    pub fn stored_blocks(&self) -> u64 {
+        self.locations.iter().filter(|&&location| location != NOWHERE).count() as u64
     }
 
     /// Address of its first block on the disk.

@@ -1,5 +1,6 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
+use super::piece::PieceKind;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
 use crate::layout::page::{self, Entry};
@@ -14,7 +15,7 @@ const BLOCK: usize = 4096;
 /// made durable, reused and written within one device read: more than a few times is no coincidence.
 const ATTEMPTS_MAX: u8 = 16;
 /// In `locations`: not on any device.
-const NOWHERE: u64 = u64::MAX;
+pub(super) const NOWHERE: u64 = u64::MAX;
 
 /// The first of these blocks of a disk, from `block` on, whose checksum is not the one that the map named; a block for which it
 /// named none is bad too.
@@ -38,6 +39,7 @@ impl Engine {
         let piece = &self.requests.pieces[id as usize];
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let attempts = piece.attempts;
+        let is_scrub = matches!(piece.kind, PieceKind::Scrub);
         let mut locations: SmallVec<[u64; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
@@ -45,11 +47,14 @@ impl Engine {
                 frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.map.frames.get(frame).page, i));
             match entry {
                 Entry::Data { location, class } => {
-                    let copy = self.copies.slot(disk, block + (i - first) as u64, checksum);
+                    // A copy says nothing of what it is one of.
+                    let copy =
+                        if is_scrub { None } else { self.copies.slot(disk, block + (i - first) as u64, checksum) };
                     let location = copy.map_or(location, |slot| self.setup.extents.slot_location(slot));
                     locations.push(location);
                     if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
                         && attempts == 0
+                        && !is_scrub
                     {
                         stats.host_read_bytes += BLOCK as u64;
                         stats.fast_read_bytes += if self.setup.extents.is_fast(location) { BLOCK as u64 } else { 0 };
@@ -59,7 +64,7 @@ impl Engine {
                 Entry::Damaged => {
                     let offset_bytes = (block + (i - first) as u64) * BLOCK as u64;
                     self.requests.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
-                    self.stats.counters.damaged_reads += 1;
+                    self.stats.counters.damaged_reads += u64::from(!is_scrub);
                     return self.finish_piece(id);
                 }
             }
@@ -74,7 +79,7 @@ impl Engine {
             let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
             if piece.failures_in_place > 1 || piece.attempts > ATTEMPTS_MAX {
-                if matches!(piece.error, Some(RequestError::Damaged { .. })) {
+                if matches!(piece.error, Some(RequestError::Damaged { .. })) && !is_scrub {
                     self.stats.counters.damaged_reads += 1;
                 }
                 return self.finish_piece(id);
@@ -122,8 +127,8 @@ impl Engine {
         piece.outstanding = 1;
         // Given back below: no copy of it for each request.
         let locations = std::mem::take(&mut piece.locations);
-        // Not where something could not be read: that may have been the summary.
-        let joins = piece.attempts == 0;
+        // Not where something could not be read: that may have been the summary. A scrub reads what is there, and nothing else.
+        let joins = piece.attempts == 0 && !matches!(piece.kind, PieceKind::Scrub);
         let mut take = |blocks: usize| {
             let tail = if blocks * BLOCK < rest.len() { rest.split_off(blocks * BLOCK) } else { Buf::empty() };
             std::mem::replace(&mut rest, tail)
@@ -239,12 +244,12 @@ impl Engine {
         if piece.error.is_some() && complete {
             piece.attempts += 1;
             let (disk, first, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
-            if !piece.is_no_attempt {
+            if !piece.is_no_attempt && !matches!(piece.kind, PieceKind::Scrub) {
                 self.copies.forget(disk, first..first + blocks, &mut self.space.slots);
             }
             return self.read_piece(id);
         }
-        if piece.error.is_none() {
+        if piece.error.is_none() && !matches!(piece.kind, PieceKind::Scrub) {
             let (client, disk, offset_bytes) = (piece.client, piece.disk, piece.block() * BLOCK as u64);
             let export = self.requests.clients.get(client as usize).map_or(0, |c| c.export);
             let disk_size_bytes = self.map.disks.get(&disk.0).map_or(0, |d| d.size_bytes);

@@ -66,6 +66,7 @@ impl Engine {
             }
         };
         let started_ns = self.clock.now_ns();
+        self.scrub.asked(started_ns);
         let client = Client {
             token,
             kind,

@@ -1,0 +1,82 @@
+//! Reading for a scrub ([`crate::engine::scrub`]): as for a host, but nobody gets the data, it counts as nobody's read, and the
+//! caches stay as they are.
+
+use super::client::{Client, ClientKind};
+use super::piece::{Piece, PieceKind, within_leaf};
+use crate::engine::Engine;
+use crate::engine::map::Map;
+use crate::engine::scrub::Blocks;
+use crate::layout::page::LEAF_ENTRIES;
+use crate::map::index::NO_FRAME;
+use forebay_block::{Buf, DiskId};
+
+const BLOCK: u64 = 4096;
+
+/// The first blocks, from a block of a disk on, that lie in a leaf with something in it.
+fn next_stored(map: &Map, disk: DiskId, block: u64) -> Option<Blocks> {
+    map.disks.range(disk.0..).find_map(|(&id, found)| {
+        let from = if id == disk.0 { block } else { 0 };
+        let leaf = found.next_leaf(from / LEAF_ENTRIES as u64)?;
+        let begin = from.max(leaf * LEAF_ENTRIES as u64);
+        let left = found.blocks().saturating_sub(begin);
+        (left > 0).then(|| Blocks { disk: DiskId(id), range: begin..begin + within_leaf(begin, left) })
+    })
+}
+
+impl Engine {
+    /// Reads what a scrub that goes on reads next, where it is time.
+    pub(crate) fn scrub_step(&mut self) {
+        let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
+        while self.scrub.is_due(now_ns) {
+            let map = &self.map;
+            let next = self.scrub.begin_step(now_ns, unix_s, |disk, block| next_stored(map, disk, block));
+            let Some(Blocks { disk, range }) = next else { break };
+            self.scrub_blocks(disk, range.start, range.end - range.start);
+        }
+        // In the root it is for the time after a crash alone.
+        if self.refusal().is_none() && self.scrub.take_changed() {
+            self.checkpoint.request(false);
+        }
+    }
+
+    fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
+        let leaf = block / LEAF_ENTRIES as u64;
+        let is_resident = self.map.disk(disk).is_some_and(|disk| disk.frame(leaf) != NO_FRAME);
+        let client = Client {
+            token: 0,
+            kind: ClientKind::Scrub { stored_blocks: 0, brings_leaf: (!is_resident).then_some(leaf) },
+            disk,
+            offset_bytes: block * BLOCK,
+            len_bytes: blocks * BLOCK,
+            fua: false,
+            export: 0,
+            tag: None,
+            hints: None,
+            // One for this function itself.
+            remaining: 1,
+            error: None,
+            started_ns: self.clock.now_ns(),
+            waits_since_ns: self.clock.waiting_ns(),
+        };
+        let client = self.requests.clients.insert(client) as u32;
+        let mut piece = Piece::new(client, PieceKind::Scrub, disk, block, blocks, 0);
+        piece.buf = Some(Buf::new((blocks * BLOCK) as usize));
+        let piece = self.add_piece(piece);
+        self.read_piece(piece);
+        self.piece_of_client_done(client, None);
+    }
+
+    /// A step of the scrub has ended.
+    pub(super) fn scrub_ended(&mut self, client: Client) {
+        let Client { kind: ClientKind::Scrub { stored_blocks, brings_leaf }, disk, error, .. } = client else { return };
+        // A leaf that nobody else wanted is the first to make room for another.
+        if let Some(frame) = brings_leaf.and_then(|leaf| Some(self.map.disk(disk)?.frame(leaf)))
+            && frame != NO_FRAME
+        {
+            self.map.frames.get_mut(frame).referenced = false;
+        }
+        if self.scrub.ended(stored_blocks, error).is_some() {
+            self.stats.counters.scrub_damaged_blocks += 1;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A scrub: everything that hosts have stored is read, at a bounded rate and where they leave time, so that damage is found
+//! while what it could be restored from still exists. Here is what is read next and what came of it; `requests/scrub.rs`
+//! reads it.
+
+use crate::layout::scrub_record::{Pass, ScrubRecord, ScrubState};
+use crate::request::RequestError;
+use forebay_block::DiskId;
+use std::ops::Range;
+
+/// Blocks read at once, at most.
+const STEP_BLOCKS: u64 = 128;
+/// How long after the last request of a host there is time, in nanoseconds.
+const QUIET_NS: u64 = 200_000_000;
+/// How much slower it is until then: slow enough not to be noticed, fast enough to come to an end.
+const BUSY_FACTOR: u64 = 8;
+/// How far ahead of its rate it may be, in nanoseconds: clocks tick some twenty times a second.
+const AHEAD_NS: u64 = 50_000_000;
+/// Ranges of damaged blocks that are kept to be shown.
+const FOUND_MAX: usize = 64;
+/// Bytes of a block.
+const BLOCK: u64 = 4096;
+
+/// Blocks of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    pub disk: DiskId,
+    pub range: Range<u64>,
+}
+
+/// Damage that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The disk.
+    pub disk: DiskId,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Why the first block of it could not be read.
+    pub why: RequestError,
+}
+
+/// What is shown of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// How far it is.
+    pub record: ScrubRecord,
+    /// What the pass that goes on, or the last one, has found since the start of the server; the first of it.
+    pub found: Vec<Found>,
+    /// Most bytes a second, while hosts ask for nothing.
+    pub rate_bytes_per_s: u64,
+}
+
+/// The scrub.
+#[derive(Debug)]
+pub(crate) struct Scrub {
+    record: ScrubRecord,
+    rate_bytes_per_s: u64,
+    /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
+    parts: Vec<Range<u64>>,
+    in_flight: Option<Blocks>,
+    /// When all that was read would have been read at its rate.
+    spent_ns: u64,
+    /// How long the last step takes at its rate.
+    step_ns: u64,
+    /// When a host asked for something last.
+    asked_ns: Option<u64>,
+    found: Vec<Found>,
+    /// A pass has come to its end, or has begun or paused: it is to be kept.
+    has_changed: bool,
+}
+
+impl Scrub {
+    /// Goes on from where it was.
+    pub fn new(record: ScrubRecord, rate_bytes_per_s: u64) -> Self {
+        Self {
+            record,
+            rate_bytes_per_s: rate_bytes_per_s.max(BLOCK),
+            parts: Vec::new(),
+            in_flight: None,
+            spent_ns: 0,
+            step_ns: 0,
+            asked_ns: None,
+            found: Vec::new(),
+            has_changed: false,
+        }
+    }
+
+    /// Most bytes a second from now on.
+    pub fn set_rate(&mut self, bytes_per_s: u64) {
+        self.rate_bytes_per_s = bytes_per_s.max(BLOCK);
+    }
+
+    /// How far it is, for the root. What is in flight is read again after a crash.
+    pub fn record(&self) -> ScrubRecord {
+        let again = self.in_flight.iter().map(|blocks| blocks.range.start);
+        let first = again.chain(self.parts.iter().map(|part| part.start)).min();
+        ScrubRecord { block: first.unwrap_or(self.record.block), ..self.record }
+    }
+
+    pub fn status(&self) -> ScrubStatus {
+        ScrubStatus { record: self.record(), found: self.found.clone(), rate_bytes_per_s: self.rate_bytes_per_s }
+    }
+
+    /// Whether something about it changed that a checkpoint should keep; asked once.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
+    /// Begins a pass, or goes on with one.
+    pub fn start(&mut self, unix_s: u64) {
+        if self.record.state == ScrubState::Idle {
+            let pass = Pass { began_unix_s: unix_s, ..Pass::default() };
+            self.record = ScrubRecord { disk: 0, block: 0, pass, ..self.record };
+            self.found.clear();
+        }
+        self.record.state = ScrubState::Running;
+        self.has_changed = true;
+    }
+
+    /// Reads nothing more until it is started again. Whether there was a pass.
+    pub fn pause(&mut self) -> bool {
+        let is_running = self.record.state == ScrubState::Running;
+        if is_running {
+            self.record.state = ScrubState::Paused;
+            self.has_changed = true;
+        }
+        is_running
+    }
+
+    /// A host asks for something.
+    pub fn asked(&mut self, now_ns: u64) {
+        self.asked_ns = Some(now_ns);
+    }
+
+    /// Whether a step may begin.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        if self.record.state != ScrubState::Running || self.in_flight.is_some() {
+            return false;
+        }
+        let is_quiet = self.asked_ns.is_none_or(|asked_ns| now_ns.saturating_sub(asked_ns) >= QUIET_NS);
+        if is_quiet {
+            self.spent_ns <= now_ns.saturating_add(AHEAD_NS)
+        } else {
+            self.spent_ns.saturating_add(self.step_ns * (BUSY_FACTOR - 1)) <= now_ns
+        }
+    }
+
+    /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
+    /// it. `None` where the pass has come to its end.
+    pub fn begin_step(
+        &mut self,
+        now_ns: u64,
+        unix_s: u64,
+        mut next_stored: impl FnMut(DiskId, u64) -> Option<Blocks>,
+    ) -> Option<Blocks> {
+        let blocks = match self.parts.pop() {
+            Some(range) => Blocks { disk: DiskId(self.record.disk), range },
+            None => {
+                let next = next_stored(DiskId(self.record.disk), self.record.block);
+                let Some(Blocks { disk, range }) = next else {
+                    self.end_pass(unix_s);
+                    return None;
+                };
+                let range = range.start..range.end.min(range.start + STEP_BLOCKS);
+                (self.record.disk, self.record.block) = (disk.0, range.end);
+                Blocks { disk, range }
+            }
+        };
+        let bytes = (blocks.range.end - blocks.range.start) * BLOCK;
+        self.step_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(self.rate_bytes_per_s)) as u64;
+        // What it did not use of its rate is lost.
+        self.spent_ns = self.spent_ns.max(now_ns).saturating_add(self.step_ns);
+        self.in_flight = Some(blocks.clone());
+        Some(blocks)
+    }
+
+    fn end_pass(&mut self, unix_s: u64) {
+        let last = Pass { ended_unix_s: unix_s, ..self.record.pass };
+        self.record =
+            ScrubRecord { state: ScrubState::Idle, disk: 0, block: 0, pass: Pass::default(), last: Some(last) };
+        self.has_changed = true;
+    }
+
+    /// A step has ended: so many of its blocks held data. What could not be read as a whole is read in parts, so that one bad
+    /// block hides no other. Returns damage that was found.
+    pub fn ended(&mut self, stored_blocks: u64, error: Option<RequestError>) -> Option<Found> {
+        let Blocks { disk, range } = self.in_flight.take()?;
+        let Some(why) = error else {
+            self.record.pass.good_blocks += stored_blocks;
+            return None;
+        };
+        let named = match &why {
+            RequestError::Damaged { offset_bytes, .. } => Some(offset_bytes / BLOCK).filter(|at| range.contains(at)),
+            _ => None,
+        };
+        let bad = match named {
+            Some(bad) => bad,
+            // Which one it is is not known: one that is alone it is itself.
+            None if range.end - range.start == 1 => range.start,
+            None => {
+                let middle = range.start + (range.end - range.start) / 2;
+                self.parts.extend([middle..range.end, range.start..middle]);
+                return None;
+            }
+        };
+        self.parts.extend([bad + 1..range.end, range.start..bad].into_iter().filter(|part| !part.is_empty()));
+        self.record.pass.bad_blocks += 1;
+        let found = Found { disk, offset_bytes: bad * BLOCK, len_bytes: BLOCK, why };
+        self.keep(found.clone());
+        Some(found)
+    }
+
+    /// Adds to what is shown; what lies behind or before damage that is shown already becomes part of it.
+    fn keep(&mut self, found: Found) {
+        let (begin, end) = (found.offset_bytes, found.offset_bytes + found.len_bytes);
+        let is_near = |known: &Found| {
+            known.disk == found.disk && (known.offset_bytes + known.len_bytes == begin || end == known.offset_bytes)
+        };
+        if let Some(known) = self.found.iter_mut().find(|known| is_near(known)) {
+            known.offset_bytes = known.offset_bytes.min(begin);
+            known.len_bytes += found.len_bytes;
+        } else if self.found.len() < FOUND_MAX {
+            self.found.push(found);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! How far a scrub has come, in a section of the root that a program without scrubs keeps as it is (docs/format.md, "Scrub").
+
+use super::codec::{COUNTER_LIMIT, Reader, Writer};
+
+/// Whether everything stored is being read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScrubState {
+    /// No pass has begun, or the last one has come to its end.
+    #[default]
+    Idle,
+    /// A pass goes on.
+    Running,
+    /// A pass has begun and waits to be continued.
+    Paused,
+}
+
+/// A pass over everything stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// When it began, in seconds since 1970; 0 where nobody said what time it was.
+    pub began_unix_s: u64,
+    /// When it ended, likewise.
+    pub ended_unix_s: u64,
+    /// Blocks read that were as they should be.
+    pub good_blocks: u64,
+    /// Blocks that could not be read, or were not what was written.
+    pub bad_blocks: u64,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubRecord {
+    /// Whether a pass goes on.
+    pub state: ScrubState,
+    /// The disk that it is at, and the first block there that was not yet read.
+    pub disk: u16,
+    /// See `disk`.
+    pub block: u64,
+    /// The pass that goes on.
+    pub pass: Pass,
+    /// The last one that came to its end.
+    pub last: Option<Pass>,
+}
+
+impl ScrubRecord {
+    /// As it stands in the root: 82 bytes.
+    pub(super) fn put(&self, w: &mut Writer) {
+        w.u8(self.state as u8);
+        w.u8(u8::from(self.last.is_some()));
+        w.u16(self.disk);
+        w.u64(self.block);
+        for pass in [self.pass, self.last.unwrap_or_default()] {
+            for value in [pass.began_unix_s, pass.ended_unix_s, pass.good_blocks, pass.bad_blocks] {
+                w.u64(value);
+            }
+        }
+    }
+
+    /// `None` where it cannot be that. What a later program has added behind it is passed over.
+    pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
+        let state = match r.u8()? {
+            0 => ScrubState::Idle,
+            1 => ScrubState::Running,
+            2 => ScrubState::Paused,
+            _ => return None,
+        };
+        let has_last = r.u8()? != 0;
+        let (disk, block) = (r.u16()?, r.u64()?);
+        let mut pass = || {
+            let [began_unix_s, ended_unix_s, good_blocks, bad_blocks] = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
+            let is_possible =
+                [began_unix_s, ended_unix_s, good_blocks, bad_blocks].iter().all(|&value| value < COUNTER_LIMIT);
+            is_possible.then_some(Pass { began_unix_s, ended_unix_s, good_blocks, bad_blocks })
+        };
+        let (pass, last) = (pass()?, pass()?);
+        (block < COUNTER_LIMIT).then_some(Self { state, disk, block, pass, last: has_last.then_some(last) })
+    }
+}
