@@ -4,7 +4,7 @@ use crate::arguments::DEFAULT_CONFIG;
 use crate::config::{Place, parse_share};
 use crate::measure::BenchOptions;
 use crate::output::Format;
-use crate::verbs::{AnalyzeOptions, ConvertOptions, DiskAction, EvidenceAction, SizeOptions};
+use crate::verbs::{AnalyzeOptions, ConvertOptions, DiskAction, EvidenceAction, ScrubVerb, SizeOptions};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;

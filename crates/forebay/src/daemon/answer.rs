@@ -265,6 +265,7 @@ impl Answerer {
             | Question::ClassList
             | Question::DiskList
             | Question::EvidenceList
+            | Question::Scrub { .. }
             | Question::DeviceAttach { .. }
             | Question::Device { .. }
             | Question::EvidenceAttach { .. }
