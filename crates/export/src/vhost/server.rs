@@ -51,7 +51,7 @@ pub struct Wanted {
 pub enum VhostEvent {
     /// One is there.
     Opened(Peer),
-    /// It has gone; with a reason where it did not do so by itself.
+    /// It has gone; with a reason where it was sent away.
     Closed(Peer, Option<String>),
     /// Another one came while one was there.
     Refused(Peer),
@@ -172,9 +172,8 @@ impl Server {
                 not_before = Instant::now() + SENT_AWAY_PAUSE;
             }
             self.events.push(match end {
-                End::Gone => VhostEvent::Closed(who, None),
+                End::Gone | End::Stopping => VhostEvent::Closed(who, None),
                 End::Refused(why) => VhostEvent::Closed(who, Some(why)),
-                End::Stopping => VhostEvent::Closed(who, Some("the server stops".to_owned())),
             });
         }
     }
