@@ -221,3 +221,46 @@ fn sighup_reloads_classes_limits_exports_and_evidence() {
     drop((client, second));
     assert_eq!(server.stop(), 0);
 }
+
+#[test]
+fn the_device_of_a_machine_changes_with_a_restart_only() {
+    let scene = Scene::new();
+    let nbd = format!("nbd = \"unix:{}/s\"", scene.directory.path().display());
+    let vhost = format!("vhost = \"unix:{}/v\"", scene.directory.path().display());
+    scene.edit(&nbd, &vhost);
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let before = std::fs::read_to_string(&scene.config).unwrap();
+    let without = before.split("[[export]]").next().unwrap();
+    let changes = [before.clone() + "read_only = true\n", before.clone() + "name = \"other\"\n", without.to_owned()];
+    for changed in &changes {
+        std::fs::write(&scene.config, changed).unwrap();
+        // Once more it is said once more.
+        for _ in 0..2 {
+            let seen = server.events("reload").len();
+            let done = server.reload();
+            assert!(!done.contains("export db"), "{done}");
+            let said = server.events("reload").into_iter().skip(seen);
+            let said: Vec<String> = said.map(|event| event["message"].to_string()).collect();
+            assert!(said.iter().any(|text| text.contains("db") && text.contains("until the next start")), "{said:?}");
+        }
+        // GET_FEATURES of vhost-user; bit 5 is VIRTIO_BLK_F_RO.
+        let mut client = UnixStream::connect(scene.path("v")).unwrap();
+        client.write_all(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        let mut answer = [0; 20];
+        std::io::Read::read_exact(&mut client, &mut answer).unwrap();
+        assert_eq!(answer[12] & 1 << 5, 0);
+    }
+    // Machines that come to nothing are logged once, and are let in once a second.
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let mut client = UnixStream::connect(scene.path("v")).unwrap();
+        client.write_all(&[0xff; 12]).unwrap();
+        let _ = std::io::Read::read_to_end(&mut client, &mut Vec::new());
+    }
+    assert!(begun.elapsed() > Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert_eq!(server.awaited("vhost")["about"], "db");
+    assert_eq!((server.events("vhost").len(), server.events("vhost connected").len()), (1, 1), "{}", server.text());
+    std::fs::write(&scene.config, before).unwrap();
+    assert_eq!(server.stop(), 0);
+}

@@ -5,7 +5,8 @@ use super::device::{EVENT_IDX, FLUSH, PROTOCOL_FEATURES, QUEUES_MAX, features};
 use super::inflight::Inflight;
 use super::memory::Memory;
 use super::request::{Answer, Asked, ID_BYTES, Parsed, Status, parse};
-use super::ring::{Ring, RingError};
+use super::ring::{Next, Ring, RingError};
+use super::watchdog::Watchdog;
 use crate::frontend::{DoorSide, Event, FrontRequest};
 use forebay_volume::{Op, Outcome, RequestError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,6 +17,9 @@ use std::os::fd::RawFd;
 /// Requests in flight at a time, and bytes of their data, a last request aside.
 pub const IN_FLIGHT_MAX: u16 = 256;
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
+/// Requests of one ring in a turn, and of these as many at a time before it is another ring's turn.
+const TURN_MAX: u16 = 256;
+const SHARE: u16 = 8;
 /// How long a wait for the server's answers lasts before it is looked whether the server is still there.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -44,6 +48,10 @@ pub struct Device {
     free: Vec<u16>,
     in_flight_bytes: u64,
     is_stopping: bool,
+    /// Ends the connection where a message takes too long.
+    pub watchdog: Watchdog,
+    /// Ring that is looked at first.
+    first: usize,
     /// Something was done since the last look.
     has_moved: bool,
 }
@@ -70,6 +78,8 @@ impl Device {
             free: (0..IN_FLIGHT_MAX).rev().collect(),
             in_flight_bytes: 0,
             is_stopping: false,
+            watchdog: Watchdog::default(),
+            first: 0,
             has_moved: false,
         }
     }
@@ -93,16 +103,20 @@ impl Device {
         accepted & !features(self.read_only) == 0
     }
 
-    /// Other memory: rings that are served must lie in it, too.
+    /// Other memory, all of it: rings that are served must lie in it, too.
     ///
     /// # Errors
     /// Where one does not.
     pub fn set_memory(&mut self, memory: Memory) -> Result<(), RingError> {
-        for ring in self.rings.iter().filter(|ring| ring.is_started()) {
-            ring.check_place(&memory)?;
-        }
         self.memory = memory;
-        Ok(())
+        let memory = &self.memory;
+        self.rings.iter_mut().filter(|ring| ring.is_started()).try_for_each(|ring| ring.find(memory))
+    }
+
+    /// A region more or less. Rings in what has gone are not served until it is there again.
+    pub fn change_memory(&mut self, memory: Memory) {
+        self.rings.iter_mut().filter(|ring| ring.is_started()).for_each(|ring| ring.follow(&memory));
+        self.memory = memory;
     }
 
     /// Begins to serve a ring.
@@ -126,9 +140,7 @@ impl Device {
     pub fn turn(&mut self) -> Result<bool, RingError> {
         self.has_moved = false;
         self.take_events()?;
-        for index in 0..self.rings.len() {
-            self.take_requests(index)?;
-        }
+        self.take_requests()?;
         if self.has_moved {
             self.side.knock();
             for ring in self.rings.iter_mut().filter(|ring| ring.is_started()) {
@@ -143,6 +155,7 @@ impl Device {
     /// # Errors
     /// Where the client broke a ring, or the server goes.
     pub fn drain(&mut self, index: Option<usize>) -> Result<(), DrainError> {
+        let _paused = self.watchdog.pause();
         loop {
             self.take_events()?;
             let left = index.map_or(self.side.in_flight(), |index| self.rings[index].in_flight());
@@ -176,30 +189,48 @@ impl Device {
         Ok(())
     }
 
-    fn take_requests(&mut self, index: usize) -> Result<(), RingError> {
-        while self.rings[index].is_pending
-            && self.rings[index].is_served()
-            && !self.is_stopping
-            && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
-            && !self.free.is_empty()
-        {
-            let Some((head, chain)) = self.rings[index].next(self.memory.map(), self.inflight.as_ref())? else {
-                return Ok(());
-            };
-            self.has_moved = true;
-            let Parsed { asked, answer } = parse(self.memory.map(), chain)?;
-            match asked {
-                Asked::Of { offset_bytes, len_bytes, op } => {
-                    self.submit(index, head, answer, offset_bytes, len_bytes, op)?
+    /// A few of each ring, then the next few, beginning with another ring each time: none waits for what others have to offer.
+    fn take_requests(&mut self) -> Result<(), RingError> {
+        self.first = (self.first + 1) % QUEUES_MAX;
+        let mut left = [TURN_MAX; QUEUES_MAX];
+        while left.iter().any(|&left| left > 0) {
+            for index in (self.first..QUEUES_MAX).chain(0..self.first) {
+                for _ in 0..SHARE.min(left[index]) {
+                    // A ring that has nothing, or nothing now, is looked at in the next turn.
+                    if !self.take_request(index)? {
+                        left[index] = 0;
+                        break;
+                    }
+                    left[index] -= 1;
                 }
-                Asked::Id => {
-                    let id = self.id;
-                    self.answer(index, head, &answer, &id, Status::Ok)?;
-                }
-                Asked::Refused(status) => self.answer(index, head, &answer, &[], status)?,
             }
         }
         Ok(())
+    }
+
+    /// Whether there was one that could be taken.
+    fn take_request(&mut self, index: usize) -> Result<bool, RingError> {
+        let ring = &mut self.rings[index];
+        if !ring.is_pending || !ring.is_served() || self.is_stopping || self.free.is_empty() {
+            return Ok(false);
+        }
+        let may_be_data = self.in_flight_bytes < IN_FLIGHT_BYTES_MAX;
+        let Next::Request(head, chain) = ring.next(self.memory.map(), self.inflight.as_ref(), may_be_data)? else {
+            return Ok(false);
+        };
+        self.has_moved = true;
+        let Parsed { asked, answer } = parse(self.memory.map(), chain)?;
+        match asked {
+            Asked::Of { offset_bytes, len_bytes, op } => {
+                self.submit(index, head, answer, offset_bytes, len_bytes, op)?
+            }
+            Asked::Id => {
+                let id = self.id;
+                self.answer(index, head, &answer, &id, Status::Ok)?;
+            }
+            Asked::Refused(status) => self.answer(index, head, &answer, &[], status)?,
+        }
+        Ok(true)
     }
 
     fn submit(
@@ -214,7 +245,8 @@ impl Device {
         let Some(token) = self.free.pop() else { return self.answer(index, head, &answer, &[], Status::IoError) };
         let held_bytes = if matches!(op, Op::Read | Op::Write(_)) { len_bytes } else { 0 };
         // A driver that knows of no flush takes what was answered for durable (5.2.6.2).
-        let fua = matches!(op, Op::Write(_)) && self.accepted & FLUSH == 0;
+        let changes = matches!(op, Op::Write(_) | Op::WriteZeroes { .. } | Op::Discard);
+        let fua = changes && self.accepted & FLUSH == 0;
         let request = FrontRequest { token, offset_bytes, len_bytes, op, fua, hints: None };
         if self.side.push(request).is_err() {
             // There are as many tokens as the door takes.
@@ -291,180 +323,4 @@ pub fn wait(fds: &[(RawFd, PollFlags)], limit: Option<&Timespec>) -> Result<Vec<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::inflight;
-    use super::super::memory::Place;
-    use super::super::ring::Addresses;
-    use super::*;
-    use crate::frontend::{Door, Frontend, open_door};
-    use forebay_block::Buf;
-    use rustix::event::{EventfdFlags, eventfd};
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-    use std::fs::File;
-    use vm_memory::{Bytes, GuestAddress};
-
-    const USER: u64 = 0x7000_0000;
-    const TABLE: u64 = 0;
-    const AVAILABLE: u64 = 0x1000;
-    const USED: u64 = 0x2000;
-    const HEADER: u64 = 0x3000;
-    const STATUS: u64 = 0x3100;
-    const DATA: u64 = 0x4000;
-    const ENTRIES: u16 = 8;
-
-    /// A machine: its memory, and the file in which what is in flight is noted.
-    struct Machine {
-        memory: File,
-        inflight: File,
-        inflight_bytes: u64,
-        call: File,
-    }
-
-    impl Machine {
-        fn new() -> Self {
-            let memory = File::from(memfd_create("memory", MemfdFlags::ALLOW_SEALING).unwrap());
-            ftruncate(&memory, 0x10000).unwrap();
-            let (inflight, inflight_bytes) = inflight::create(1, ENTRIES).unwrap().unwrap();
-            let call = File::from(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-            Self { memory, inflight, inflight_bytes, call }
-        }
-
-        /// A device that this machine uses, and the server's side of it.
-        fn connect(&self) -> (Device, Door) {
-            let (door, side) = open_door(IN_FLIGHT_MAX).unwrap();
-            let mut device = Device::new(side, "db", 1 << 20, false);
-            let place = Place { guest: 0, user: USER, len_bytes: 0x10000, offset_bytes: 0 };
-            let file = |file: &File| file.try_clone().unwrap();
-            device.memory.add(place, file(&self.memory)).unwrap();
-            let inflight = Inflight::open(file(&self.inflight), 0, self.inflight_bytes, 1, ENTRIES).unwrap();
-            device.inflight = Some(inflight);
-            assert!(device.accept(FLUSH));
-            let ring = &mut device.rings[0];
-            ring.set_size(u32::from(ENTRIES)).unwrap();
-            let at = |guest| USER + guest;
-            ring.set_addresses(Addresses { table: at(TABLE), available: at(AVAILABLE), used: at(USED) }).unwrap();
-            ring.set_kick(File::from(eventfd(0, EventfdFlags::NONBLOCK).unwrap())).unwrap();
-            device.start(0).unwrap();
-            device.rings[0].set_call(Some(file(&self.call))).unwrap();
-            assert!(self.was_called(), "the server before may not have called");
-            (device, door)
-        }
-
-        fn was_called(&self) -> bool {
-            rustix::io::read(&self.call, &mut [0; 8]).is_ok()
-        }
-    }
-
-    fn put(device: &Device, at: u64, bytes: &[u8]) {
-        device.memory.map().write_slice(bytes, GuestAddress(at)).unwrap();
-    }
-
-    fn descriptor(device: &Device, index: u64, address: u64, len: u32, flags: u16, next: u16) {
-        put(device, TABLE + index * 16, &address.to_le_bytes());
-        put(device, TABLE + index * 16 + 8, &len.to_le_bytes());
-        put(device, TABLE + index * 16 + 12, &flags.to_le_bytes());
-        put(device, TABLE + index * 16 + 14, &next.to_le_bytes());
-    }
-
-    /// A read of one sector, as the request of that number.
-    fn offer_read(device: &Device, number: u16) {
-        put(device, HEADER, &[0; 16]);
-        descriptor(device, 0, HEADER, 16, 1, 1);
-        descriptor(device, 1, DATA, 512, 3, 2);
-        descriptor(device, 2, STATUS, 1, 2, 0);
-        put(device, AVAILABLE + 4 + u64::from(number % ENTRIES) * 2, &0u16.to_le_bytes());
-        put(device, AVAILABLE + 2, &(number + 1).to_le_bytes());
-    }
-
-    fn used(device: &Device) -> u16 {
-        device.memory.map().read_obj(GuestAddress(USED + 2)).unwrap()
-    }
-
-    fn received(door: &mut Door) -> Vec<FrontRequest> {
-        let mut requests = Vec::new();
-        door.receive(&mut requests).unwrap();
-        requests
-    }
-
-    #[test]
-    fn a_read_comes_back_with_its_data() {
-        let machine = Machine::new();
-        let (mut device, mut door) = machine.connect();
-        offer_read(&device, 0);
-        assert!(device.turn().unwrap());
-        let requests = received(&mut door);
-        assert!(matches!(requests[..], [FrontRequest { offset_bytes: 0, len_bytes: 512, op: Op::Read, .. }]));
-        assert_eq!((used(&device), device.side().in_flight()), (0, 1));
-        door.complete(requests[0].token, Ok(Outcome::Data(Buf::copy_of(&[5; 512]))));
-        assert!(device.turn().unwrap());
-        assert_eq!(used(&device), 1);
-        assert_eq!(device.memory.map().read_obj::<[u8; 16]>(GuestAddress(DATA)).unwrap(), [5; 16]);
-        assert_eq!(device.memory.map().read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 0);
-        assert!(machine.was_called());
-        assert!(!device.turn().unwrap());
-    }
-
-    #[test]
-    fn the_next_server_does_again_what_the_one_before_did_not_answer() {
-        let machine = Machine::new();
-        let (mut device, mut door) = machine.connect();
-        offer_read(&device, 0);
-        device.turn().unwrap();
-        assert_eq!(received(&mut door).len(), 1);
-        drop((device, door));
-        for _ in 0..2 {
-            let (mut device, mut door) = machine.connect();
-            device.turn().unwrap();
-            let requests = received(&mut door);
-            assert_eq!(requests.len(), 1, "once, and no more");
-            // It is stopping, too.
-            door.complete(requests[0].token, Err(RequestError::ShuttingDown));
-            device.turn().unwrap();
-            assert!(device.is_stopping() && used(&device) == 0);
-        }
-        let (mut device, mut door) = machine.connect();
-        device.turn().unwrap();
-        let token = received(&mut door)[0].token;
-        door.complete(token, Err(RequestError::OutOfRange));
-        device.turn().unwrap();
-        assert_eq!(used(&device), 1);
-        assert_eq!(device.memory.map().read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 1);
-        offer_read(&device, 1);
-        device.rings[0].is_pending = true;
-        device.turn().unwrap();
-        assert_eq!(received(&mut door).len(), 1);
-    }
-
-    #[test]
-    fn what_a_client_that_has_gone_had_in_flight_is_not_written_anywhere() {
-        let machine = Machine::new();
-        let (mut device, mut door) = machine.connect();
-        offer_read(&device, 0);
-        device.turn().unwrap();
-        let token = received(&mut door)[0].token;
-        let memory = device.memory.clone();
-        device.forget_client();
-        door.complete(token, Ok(Outcome::Data(Buf::copy_of(&[5; 512]))));
-        device.drain(None).unwrap();
-        assert_eq!(memory.map().read_obj::<u16>(GuestAddress(USED + 2)).unwrap(), 0);
-        assert_eq!(memory.map().read_obj::<[u8; 16]>(GuestAddress(DATA)).unwrap(), [0; 16]);
-    }
-
-    #[test]
-    fn broken_rings_are_errors() {
-        let machine = Machine::new();
-        let (mut device, _door) = machine.connect();
-        put(&device, AVAILABLE + 2, &9u16.to_le_bytes());
-        assert!(matches!(device.turn(), Err(RingError::Queue(_))), "more than there can be");
-        let machine = Machine::new();
-        let (mut device, _door) = machine.connect();
-        offer_read(&device, 0);
-        offer_read(&device, 1);
-        assert!(matches!(device.turn(), Err(RingError::Head(0))), "the same request twice");
-        let machine = Machine::new();
-        let (mut device, _door) = machine.connect();
-        put(&device, AVAILABLE + 4, &200u16.to_le_bytes());
-        put(&device, AVAILABLE + 2, &1u16.to_le_bytes());
-        assert!(matches!(device.turn(), Err(RingError::Head(200))));
-    }
-}
+pub mod tests;

@@ -11,7 +11,7 @@ const SEGMENT_BYTES_MAX: u32 = 64 << 10;
 /// Longest data of one request, in bytes.
 pub const PAYLOAD_BYTES_MAX: u64 = SEGMENTS_MAX as u64 * SEGMENT_BYTES_MAX as u64;
 /// Most bytes of one discard, or of zeros written at once.
-const ZEROES_BYTES_MAX: u32 = 1 << 30;
+pub const ZEROES_BYTES_MAX: u32 = 1 << 30;
 /// A sector, whatever the block size.
 pub const SECTOR_BYTES: u64 = 512;
 /// Length of the configuration space, as far as there is something in it, and as the protocol carries it.
@@ -28,6 +28,8 @@ const TOPOLOGY: u64 = 1 << 10;
 const MQ: u64 = 1 << 12;
 const DISCARD: u64 = 1 << 13;
 const WRITE_ZEROES: u64 = 1 << 14;
+/// Header, data and status may be cut into pieces as the driver likes.
+const ANY_LAYOUT: u64 = 1 << 27;
 const INDIRECT_DESC: u64 = 1 << 28;
 pub const EVENT_IDX: u64 = 1 << 29;
 /// `VHOST_USER_F_PROTOCOL_FEATURES`.
@@ -37,7 +39,7 @@ const VERSION_1: u64 = 1 << 32;
 /// The features offered.
 pub fn features(read_only: bool) -> u64 {
     let always = SIZE_MAX | SEG_MAX | BLK_SIZE | FLUSH | TOPOLOGY | MQ;
-    let ring = INDIRECT_DESC | EVENT_IDX | PROTOCOL_FEATURES | VERSION_1;
+    let ring = ANY_LAYOUT | INDIRECT_DESC | EVENT_IDX | PROTOCOL_FEATURES | VERSION_1;
     always | ring | if read_only { RO } else { DISCARD | WRITE_ZEROES }
 }
 
@@ -88,5 +90,6 @@ mod tests {
         assert_ne!(features(true) & RO, 0);
         assert_eq!(features(true) & (DISCARD | WRITE_ZEROES), 0);
         assert_eq!(features(false) & RO, 0);
+        assert_ne!(features(false) & ANY_LAYOUT, 0);
     }
 }

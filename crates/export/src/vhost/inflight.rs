@@ -65,10 +65,11 @@ impl Inflight {
     /// Takes what the client has kept.
     pub fn open(file: File, offset_bytes: u64, len_bytes: u64, queues: u16, entries: u16) -> Result<Self, MemoryError> {
         let fits = usize::from(queues) <= QUEUES_MAX && (1..=QUEUE_SIZE_MAX).contains(&entries);
-        if !fits || part_bytes(entries) * u64::from(queues) > len_bytes {
+        let needed_bytes = part_bytes(entries) * u64::from(queues);
+        if !fits || queues == 0 || needed_bytes > len_bytes {
             return Err(MemoryError::Layout);
         }
-        let mapping = map_sealed(file, offset_bytes, len_bytes)?;
+        let mapping = map_sealed(file, offset_bytes, needed_bytes)?;
         let mapping = GuestRegionMmap::new(mapping, GuestAddress(0)).ok_or(MemoryError::Layout)?;
         let map = GuestMemoryMmap::from_regions(vec![mapping]).map_err(|_| MemoryError::Layout)?;
         Ok(Self { map, queues, entries })
@@ -196,6 +197,15 @@ mod tests {
         assert!(Inflight::open(file.try_clone().unwrap(), 0, len_bytes, 2, 8).is_err());
         assert!(Inflight::open(file.try_clone().unwrap(), 0, len_bytes * 2, 2, 8).is_err());
         assert!(rustix::fs::ftruncate(&file, 0).is_err());
+    }
+
+    #[test]
+    fn no_more_is_mapped_than_there_is_to_note() {
+        let file = memfd_create("long", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, 1 << 40).unwrap();
+        let inflight = Inflight::open(File::from(file), 0, 1 << 40, 2, 8).unwrap();
+        assert!(inflight.map.load::<u8>(GuestAddress(part_bytes(8) * 2 - 1), Ordering::Acquire).is_ok());
+        assert!(inflight.map.load::<u8>(GuestAddress(part_bytes(8) * 2), Ordering::Acquire).is_err());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The guest's memory as its machine shares it: regions of files, mapped here.
 //!
 //! A client that cuts such a file short would have the server killed by SIGBUS at the next access. So only files are mapped
-//! that the kernel does not let anybody shrink (fcntl(2), `F_SEAL_SHRINK`).
+//! that the kernel does not let anybody shrink (fcntl(2), `F_SEAL_SHRINK`). Of these, files of huge pages are refused too: they
+//! can be mapped where the machine has no such pages left, and the first access is what fails.
 
-use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals, fstat};
+use rustix::fs::{FsWord, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use std::fs::File;
 use std::sync::Arc;
 use thiserror::Error;
@@ -11,6 +13,12 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, Mmap
 
 /// Regions at a time, as many as a machine has slots for memory that is added while it runs.
 pub const REGIONS_MAX: usize = 64;
+/// Bytes of all regions together: the server's page tables grow with what is touched of them.
+const BYTES_MAX: u64 = 4 << 40;
+/// Regions begin and end at pages. So no number of a ring lies across two of them, where it could not be read at once.
+const PAGE_BYTES: u64 = 4096;
+/// `TMPFS_MAGIC` of linux/magic.h, which a memfd of ordinary pages has. That of huge pages is `HUGETLBFS_MAGIC`.
+const TMPFS_MAGIC: FsWord = 0x0102_1994;
 
 /// Why memory is not taken.
 #[derive(Debug, Error)]
@@ -21,6 +29,18 @@ pub enum MemoryError {
          `memory-backend-memfd,share=on` (seal=on is the default)"
     )]
     NotSealed,
+    /// It is of huge pages, or no memory at all.
+    #[error(
+        "its memory is not of ordinary pages, so it could run out under the server: give the machine memory of \
+         `memory-backend-memfd,share=on` without hugetlb=on"
+    )]
+    NotOrdinary,
+    /// A region is no whole number of pages.
+    #[error("a region of its memory does not begin and end at pages of {PAGE_BYTES} bytes")]
+    NotPages,
+    /// Too much.
+    #[error("its memory regions are together longer than {BYTES_MAX} bytes")]
+    TooLong,
     /// The file ends before the region does.
     #[error("a region of its memory lies beyond the end of its file")]
     BeyondFile,
@@ -60,12 +80,18 @@ pub struct Memory {
 
 /// Maps a part of a file that nobody can shrink.
 pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<MmapRegion, MemoryError> {
+    let failed = |why: Errno| MemoryError::Map(why.to_string());
+    // The crate that receives it does not see to that.
+    fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(failed)?;
     let seals = fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
     // Where sealing is still open this is the moment for it.
     if !seals.contains(SealFlags::SHRINK) && fcntl_add_seals(&file, SealFlags::SHRINK).is_err() {
         return Err(MemoryError::NotSealed);
     }
-    let file_bytes = fstat(&file).map_err(|why| MemoryError::Map(why.to_string()))?.st_size.unsigned_abs();
+    if fstatfs(&file).map_err(failed)?.f_type != TMPFS_MAGIC {
+        return Err(MemoryError::NotOrdinary);
+    }
+    let file_bytes = fstat(&file).map_err(failed)?.st_size.unsigned_abs();
     if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > file_bytes) {
         return Err(MemoryError::BeyondFile);
     }
@@ -85,6 +111,13 @@ impl Memory {
     pub fn add(&mut self, place: Place, file: File) -> Result<(), MemoryError> {
         if self.regions.len() >= REGIONS_MAX {
             return Err(MemoryError::Layout);
+        }
+        if ![place.guest, place.len_bytes, place.offset_bytes].iter().all(|at| at.is_multiple_of(PAGE_BYTES)) {
+            return Err(MemoryError::NotPages);
+        }
+        let all = self.regions.iter().map(|region| region.place.len_bytes).fold(place.len_bytes, u64::saturating_add);
+        if all > BYTES_MAX {
+            return Err(MemoryError::TooLong);
         }
         let mapping = map_sealed(file, place.offset_bytes, place.len_bytes)?;
         let mapping = GuestRegionMmap::new(mapping, GuestAddress(place.guest)).ok_or(MemoryError::Layout)?;
@@ -152,6 +185,46 @@ mod tests {
         let over = memfd(MemfdFlags::ALLOW_SEALING, 8192);
         assert!(matches!(memory.add(place(4096, 0x20000, 8192), over), Err(MemoryError::Layout)));
         memory.map().write_obj(7u32, GuestAddress(8188)).unwrap();
+    }
+
+    #[test]
+    fn memory_of_huge_pages_is_refused() {
+        // What it is of is looked at before it is mapped: with no huge pages at all the mapping would succeed.
+        let Ok(file) = memfd_create("huge", MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING) else {
+            println!("skipped: this kernel has no huge pages");
+            return;
+        };
+        ftruncate(&file, 2 << 20).unwrap();
+        let added = Memory::default().add(place(0, 0x10000, 2 << 20), File::from(file));
+        assert!(matches!(added, Err(MemoryError::NotOrdinary)), "{added:?}");
+    }
+
+    #[test]
+    fn regions_are_whole_pages() {
+        for (guest, len_bytes, offset_bytes) in [(2, 4096, 0), (0, 4098, 0), (0, 4096, 512)] {
+            let odd = Place { guest, user: 0x10000, len_bytes, offset_bytes };
+            let added = Memory::default().add(odd, memfd(MemfdFlags::ALLOW_SEALING, 16384));
+            assert!(matches!(added, Err(MemoryError::NotPages)), "{odd:?}: {added:?}");
+        }
+    }
+
+    #[test]
+    fn memory_of_all_regions_is_bounded() {
+        let mut memory = Memory::default();
+        let file = memfd(MemfdFlags::ALLOW_SEALING, BYTES_MAX);
+        let too_long = memory.add(place(0, 0, BYTES_MAX + 4096), file.try_clone().unwrap());
+        assert!(matches!(too_long, Err(MemoryError::TooLong)));
+        memory.add(place(0, 0, BYTES_MAX - 4096), file.try_clone().unwrap()).unwrap();
+        memory.add(place(BYTES_MAX, BYTES_MAX, 4096), file.try_clone().unwrap()).unwrap();
+        assert!(matches!(memory.add(place(BYTES_MAX * 2, 0, 4096), file), Err(MemoryError::TooLong)));
+    }
+
+    #[test]
+    fn what_was_received_is_not_passed_on_to_other_programs() {
+        let file = memfd(MemfdFlags::ALLOW_SEALING, 4096);
+        let kept = map_sealed(file, 0, 4096).unwrap();
+        let flags = rustix::io::fcntl_getfd(kept.file_offset().unwrap().file()).unwrap();
+        assert!(flags.contains(FdFlags::CLOEXEC));
     }
 
     #[test]

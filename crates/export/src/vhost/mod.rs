@@ -15,6 +15,7 @@ mod protocol;
 mod request;
 mod ring;
 mod server;
+mod watchdog;
 
 pub use server::{Vhost, VhostEvent, Wanted};
 

@@ -65,6 +65,8 @@ impl VhostUserBackendReqHandlerMut for Device {
         files: Vec<File>,
         _postcopy_listening: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        // What follows takes as long as the memory is large.
+        let _paused = self.watchdog.pause();
         self.drain(None).map_err(refused)?;
         let mut memory = Memory::default();
         for (region, file) in regions.iter().zip(files) {
@@ -180,20 +182,23 @@ impl VhostUserBackendReqHandlerMut for Device {
         fd: File,
         _postcopy_listening: Option<bool>,
     ) -> Result<Option<VhostUserMemoryRegionBase>> {
+        let _paused = self.watchdog.pause();
         let mut memory = self.memory.clone();
         memory.add(place(region), fd).map_err(refused)?;
-        self.set_memory(memory).map_err(refused)?;
+        self.change_memory(memory);
         Ok(None)
     }
 
     fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let _paused = self.watchdog.pause();
         self.drain(None).map_err(refused)?;
         let mut memory = self.memory.clone();
         let Place { guest, user, len_bytes, .. } = place(region);
         if !memory.remove(guest, user, len_bytes).map_err(refused)? {
             return Err(Error::InvalidParam);
         }
-        self.set_memory(memory).map_err(refused)
+        self.change_memory(memory);
+        Ok(())
     }
 
     fn set_device_state_fd(

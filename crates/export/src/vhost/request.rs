@@ -1,7 +1,7 @@
 //! Requests of a virtio block device (Virtual I/O Device, 5.2.6): a header, data, and a byte for the status.
 
 use super::chain::{Chain, ChainError, Segment, len_bytes, take_first, take_last};
-use super::device::{PAYLOAD_BYTES_MAX, SECTOR_BYTES};
+use super::device::{PAYLOAD_BYTES_MAX, SECTOR_BYTES, ZEROES_BYTES_MAX};
 use forebay_block::Buf;
 use forebay_volume::Op;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -153,8 +153,9 @@ fn range(memory: &GuestMemoryMmap, data: &mut Vec<Segment>, op: impl FnOnce(u32)
     let sectors = u32::from_le_bytes([i, j, k, l]);
     // "If any of the flags is unknown the device MUST set the status to VIRTIO_BLK_S_UNSUPP", for discards the known one, too.
     let Some(op) = op(u32::from_le_bytes([m, n, o, p])) else { return Asked::Refused(Status::Unsupported) };
-    match sector.checked_mul(SECTOR_BYTES) {
-        Some(offset_bytes) => Asked::Of { offset_bytes, len_bytes: u64::from(sectors) * SECTOR_BYTES, op },
+    let len_bytes = u64::from(sectors) * SECTOR_BYTES;
+    match sector.checked_mul(SECTOR_BYTES).filter(|_| len_bytes <= u64::from(ZEROES_BYTES_MAX)) {
+        Some(offset_bytes) => Asked::Of { offset_bytes, len_bytes, op },
         None => Asked::Refused(Status::IoError),
     }
 }
@@ -255,17 +256,18 @@ mod tests {
 
     #[test]
     fn ranges_are_read_with_their_flags() {
-        let range = |kind, flags: u32| {
+        let range_of = |kind, flags: u32, sectors: u32| {
             let memory = memory();
             header(&memory, kind, 0);
             memory.write_slice(&5u64.to_le_bytes(), GuestAddress(DATA)).unwrap();
-            memory.write_slice(&8u32.to_le_bytes(), GuestAddress(DATA + 8)).unwrap();
+            memory.write_slice(&sectors.to_le_bytes(), GuestAddress(DATA + 8)).unwrap();
             memory.write_slice(&flags.to_le_bytes(), GuestAddress(DATA + 12)).unwrap();
             put(&memory, TABLE, 0, (HEADER, 16, NEXT, 1));
             put(&memory, TABLE, 1, (DATA, 16, NEXT, 2));
             put(&memory, TABLE, 2, (STATUS, 1, WRITE, 0));
             parse(&memory, read_chain(&memory, TABLE, 8, 0).unwrap()).unwrap()
         };
+        let range = |kind, flags| range_of(kind, flags, 8);
         let asked = |kind, flags| match range(kind, flags).asked {
             Asked::Of { offset_bytes: 2560, len_bytes: 4096, op } => Some(op),
             _ => None,
@@ -275,6 +277,11 @@ mod tests {
         assert!(matches!(asked(WRITE_ZEROES, 1), Some(Op::WriteZeroes { may_unmap: true })));
         assert_eq!(status(&range(DISCARD, 1)), Some(Status::Unsupported));
         assert_eq!(status(&range(WRITE_ZEROES, 2)), Some(Status::Unsupported));
+        let longest = ZEROES_BYTES_MAX / SECTOR_BYTES as u32;
+        for kind in [DISCARD, WRITE_ZEROES] {
+            assert_eq!(status(&range_of(kind, 0, longest)), None);
+            assert_eq!(status(&range_of(kind, 0, longest + 1)), Some(Status::IoError), "longer than the device says");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A split virtqueue of the client: which requests wait there, and where their ends go.
 
-use super::chain::{Chain, ChainError, read_chain};
+use super::chain::{Chain, ChainError, len_bytes, read_chain};
 use super::device::QUEUE_SIZE_MAX;
 use super::inflight::Inflight;
 use super::memory::Memory;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
@@ -32,6 +32,28 @@ pub enum RingError {
     /// What wakes.
     #[error("its {0} is no event that works: {1}")]
     Event(&'static str, Errno),
+    /// What wakes is something else, which could keep the server waiting.
+    #[error("its {0} is no eventfd")]
+    NoEvent(&'static str),
+    /// Its index says that there is a request, and then again that there is none.
+    #[error("its index of requests goes back")]
+    Back,
+}
+
+/// Header, range and status of a request, and more: one that is no longer has no data of which there could be too much.
+const SMALL_BYTES: u64 = 64;
+/// What `/proc/self/fd` calls an event.
+const EVENTFD: &[u8] = b"anon_inode:[eventfd]";
+
+/// What there was in a ring.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A request: its head and its chain.
+    Request(u16, Chain),
+    /// One with data, of which there is too much in flight now. It stays where it is.
+    NotNow,
+    /// Nothing, of which a kick tells from then on.
+    Nothing,
 }
 
 /// The client's addresses of a ring's parts.
@@ -57,6 +79,8 @@ pub struct Ring {
     call: Option<File>,
     is_enabled: bool,
     is_started: bool,
+    /// Its parts are in memory: not so between the removal of a region and its return.
+    is_placed: bool,
     /// Something may wait there.
     pub is_pending: bool,
     /// Heads in flight; and those which the server before has left, still to be done again.
@@ -69,6 +93,11 @@ pub struct Ring {
 
 fn event(file: File, what: &'static str) -> Result<File, RingError> {
     let failed = |why| RingError::Event(what, why);
+    fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(failed)?;
+    let name = rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).map_err(failed)?;
+    if name.as_bytes() != EVENTFD {
+        return Err(RingError::NoEvent(what));
+    }
     let flags = fcntl_getfl(&file).map_err(failed)?;
     fcntl_setfl(&file, flags | OFlags::NONBLOCK).map_err(failed)?;
     Ok(file)
@@ -114,6 +143,8 @@ impl Ring {
     /// What tells of requests.
     pub fn set_kick(&mut self, file: File) -> Result<(), RingError> {
         self.kick = Some(event(file, "kick")?);
+        // The one before may have rung.
+        self.is_pending = true;
         Ok(())
     }
 
@@ -137,7 +168,7 @@ impl Ring {
 
     /// Whether it is served.
     pub fn is_served(&self) -> bool {
-        self.is_started && self.is_enabled
+        self.is_started && self.is_enabled && self.is_placed
     }
 
     /// Requests in flight.
@@ -152,16 +183,12 @@ impl Ring {
 
     /// Begins to serve it.
     pub fn start(&mut self, memory: &Memory, inflight: Option<&Inflight>, event_idx: bool) -> Result<(), RingError> {
-        let at = |address| memory.guest_address(address).ok_or(RingError::Place("outside of its memory"));
         let mut queue = Queue::new(QUEUE_SIZE_MAX)?;
         queue.try_set_size(self.size)?;
-        queue.try_set_desc_table_address(at(self.addresses.table)?)?;
-        queue.try_set_avail_ring_address(at(self.addresses.available)?)?;
-        queue.try_set_used_ring_address(at(self.addresses.used)?)?;
         queue.set_event_idx(event_idx);
         queue.set_ready(true);
         self.queue = queue;
-        self.check_place(memory)?;
+        self.find(memory)?;
         let used = self.queue.used_idx(memory.map(), Ordering::Acquire)?.0;
         self.queue.set_next_used(used);
         self.taken = vec![false; usize::from(self.size)];
@@ -186,9 +213,32 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether its parts are in memory, which may have changed.
-    pub fn check_place(&self, memory: &Memory) -> Result<(), RingError> {
-        if self.queue.is_valid(memory.map()) { Ok(()) } else { Err(RingError::Place("outside of its memory")) }
+    /// Looks for its parts in memory, which may have changed. Until it has them it is not served.
+    ///
+    /// # Errors
+    /// Where they are not there.
+    pub fn find(&mut self, memory: &Memory) -> Result<(), RingError> {
+        self.is_placed = false;
+        let outside = || RingError::Place("outside of its memory");
+        let at = |address| memory.guest_address(address).ok_or_else(outside);
+        self.queue.try_set_desc_table_address(at(self.addresses.table)?)?;
+        self.queue.try_set_avail_ring_address(at(self.addresses.available)?)?;
+        self.queue.try_set_used_ring_address(at(self.addresses.used)?)?;
+        if !self.queue.is_valid(memory.map()) {
+            return Err(outside());
+        }
+        self.is_placed = true;
+        self.is_pending = true;
+        Ok(())
+    }
+
+    /// A region of memory has come or gone, and perhaps its parts with it.
+    pub fn follow(&mut self, memory: &Memory) {
+        self.is_placed = self.is_placed && self.queue.is_valid(memory.map());
+        if !self.is_placed {
+            // It is looked for again with the next region.
+            let _ = self.find(memory);
+        }
     }
 
     /// Ends serving it; gives the next request that would be looked at. Nothing of it is in flight any more.
@@ -216,34 +266,43 @@ impl Ring {
         }
     }
 
-    /// The next request: its head and its chain. `None` where none waits, of which a kick tells from then on.
+    /// The next request. One with data only where there may be data.
     pub fn next(
         &mut self,
         memory: &GuestMemoryMmap,
         inflight: Option<&Inflight>,
-    ) -> Result<Option<(u16, Chain)>, RingError> {
-        let head = match self.again.pop_front() {
-            Some(head) => head,
-            None => match self.next_available(memory)? {
-                Some(head) => head,
-                None => return Ok(None),
-            },
+        may_be_data: bool,
+    ) -> Result<Next, RingError> {
+        let again = self.again.front().copied();
+        let Some(head) = again.map_or_else(|| self.next_available(memory), |head| Ok(Some(head)))? else {
+            return Ok(Next::Nothing);
         };
-        match self.taken.get_mut(usize::from(head)) {
-            Some(taken) if !*taken => *taken = true,
-            _ => return Err(RingError::Head(head)),
+        if self.taken.get(usize::from(head)) != Some(&false) {
+            return Err(RingError::Head(head));
         }
+        let chain = read_chain(memory, self.queue.desc_table(), self.size, head)?;
+        if !may_be_data && len_bytes(&chain.readable) + len_bytes(&chain.writable) > SMALL_BYTES {
+            if again.is_none() {
+                self.queue.set_next_avail(self.queue.next_avail().wrapping_sub(1));
+            }
+            return Ok(Next::NotNow);
+        }
+        self.taken[usize::from(head)] = true;
         self.in_flight += 1;
-        if let Some(inflight) = inflight {
+        if again.is_some() {
+            // It is noted already, and keeps its place among the others.
+            self.again.pop_front();
+        } else if let Some(inflight) = inflight {
             inflight.begin(self.index, head, self.counter);
             self.counter = self.counter.wrapping_add(1);
         }
-        Ok(Some((head, read_chain(memory, self.queue.desc_table(), self.size, head)?)))
+        Ok(Next::Request(head, chain))
     }
 
     fn next_available(&mut self, memory: &GuestMemoryMmap) -> Result<Option<u16>, RingError> {
         self.queue.disable_notification(memory)?;
-        loop {
+        // Once more where a request came just before kicks were asked for again.
+        for _ in 0..2 {
             if let Some(chain) = self.queue.iter(memory)?.next() {
                 return Ok(Some(chain.head_index()));
             }
@@ -252,6 +311,7 @@ impl Ring {
                 return Ok(None);
             }
         }
+        Err(RingError::Back)
     }
 
     /// Returns a request to the driver.
@@ -284,7 +344,7 @@ impl Ring {
 
     /// Tells the client of what was returned, where it wants to know.
     pub fn notify(&mut self, memory: &GuestMemoryMmap) -> Result<(), RingError> {
-        if std::mem::take(&mut self.has_used) && self.queue.needs_notification(memory)? {
+        if self.is_placed && std::mem::take(&mut self.has_used) && self.queue.needs_notification(memory)? {
             self.ring();
         }
         Ok(())
@@ -295,5 +355,31 @@ impl Ring {
             // Full, it tells all the same.
             let _ = rustix::io::write(call, &1u64.to_ne_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+
+    #[test]
+    fn only_events_wake() {
+        let mut ring = Ring::new(0);
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = |stream| File::from(std::os::fd::OwnedFd::from(stream));
+        assert!(matches!(ring.set_kick(file(one)), Err(RingError::NoEvent("kick"))));
+        assert!(matches!(ring.set_call(Some(file(other))), Err(RingError::NoEvent("call"))));
+        let event = File::from(eventfd(0, EventfdFlags::empty()).unwrap());
+        ring.set_kick(event.try_clone().unwrap()).unwrap();
+        assert!(fcntl_getfl(&event).unwrap().contains(OFlags::NONBLOCK), "a kick that was taken back does not hang");
+    }
+
+    #[test]
+    fn a_kick_that_replaces_another_may_have_been_needed() {
+        let mut ring = Ring::new(0);
+        ring.is_pending = false;
+        ring.set_kick(File::from(eventfd(0, EventfdFlags::empty()).unwrap())).unwrap();
+        assert!(ring.is_pending);
     }
 }

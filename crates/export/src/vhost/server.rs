@@ -2,13 +2,15 @@
 
 use super::VhostError;
 use super::client::{Device, IN_FLIGHT_MAX, wait};
+use super::watchdog::Watchdog;
 use crate::frontend::{Door, open_door};
 use crate::server::{Listen, Listener, Peer, peer};
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +20,8 @@ use vhost::vhost_user::{BackendReqHandler, Error as ProtocolError};
 
 /// How long a client may take for the rest of a message, or for taking an answer.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(1);
+/// The same, to wait for.
+const ANSWER_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Of a message's header.
 const HEADER_BYTES: usize = 12;
 /// What happened and nobody asked for; more is dropped.
@@ -26,6 +30,8 @@ const EVENTS_MAX: usize = 64;
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// After a failure of the socket itself.
 const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// The next client is let in so long after one was sent away, which would most often be the same one.
+const SENT_AWAY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Which device a server wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +51,7 @@ pub struct Wanted {
 pub enum VhostEvent {
     /// One is there.
     Opened(Peer),
-    /// It has gone; with a reason where it did not do so by itself.
+    /// It has gone; with a reason where it was sent away.
     Closed(Peer, Option<String>),
     /// Another one came while one was there.
     Refused(Peer),
@@ -71,6 +77,7 @@ impl Events {
 #[derive(Debug)]
 pub struct Vhost {
     events: Events,
+    watchdog: Watchdog,
     thread: JoinHandle<()>,
 }
 
@@ -83,18 +90,20 @@ impl Vhost {
         let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false)?;
         let (door, side) = open_door(IN_FLIGHT_MAX)?;
         let device = Device::new(side, &wanted.name, wanted.size_bytes, wanted.read_only);
-        let events = Events::default();
-        let server = Server { listener, device: Arc::new(Mutex::new(device)), events: events.clone() };
+        let (events, watchdog) = (Events::default(), device.watchdog.clone());
+        let server = Server::new(Some(listener), device, events.clone());
         let thread = std::thread::Builder::new()
             .name("vhost".to_owned())
             .spawn(move || server.run())
             .map_err(|source| VhostError::Thread { source: Errno::from_io_error(&source).unwrap_or(Errno::AGAIN) })?;
-        Ok((Self { events, thread }, door))
+        Ok((Self { events, watchdog, thread }, door))
     }
 
-    /// What has happened since this was asked last.
+    /// What has happened since this was asked last. To be asked about each second: here a client that keeps its thread waiting is
+    /// sent away, too.
     #[must_use]
     pub fn take_events(&self) -> Vec<VhostEvent> {
+        self.watchdog.look();
         self.events.locked().drain(..).collect()
     }
 
@@ -106,6 +115,7 @@ impl Vhost {
             if begun.elapsed() > END_LIMIT {
                 return false;
             }
+            self.watchdog.look();
             std::thread::sleep(Duration::from_millis(1));
         }
         true
@@ -129,19 +139,25 @@ impl From<Errno> for End {
 }
 
 struct Server {
-    listener: Listener,
+    /// `None` once the server stops.
+    listener: RefCell<Option<Listener>>,
     device: Arc<Mutex<Device>>,
     events: Events,
 }
 
 impl Server {
+    fn new(listener: Option<Listener>, device: Device, events: Events) -> Self {
+        Self { listener: RefCell::new(listener), device: Arc::new(Mutex::new(device)), events }
+    }
+
     fn device(&self) -> MutexGuard<'_, Device> {
         // The thread has it for itself; the crate that reads messages wants it shared.
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(self) {
-        while let Some(stream) = self.next_client() {
+        let mut not_before = Instant::now();
+        while let Some(stream) = self.next_client(not_before) {
             let who = peer_of(&stream);
             self.device().side().set_peer(Some(who));
             self.events.push(VhostEvent::Opened(who));
@@ -152,16 +168,18 @@ impl Server {
             let _ = device.drain(None);
             device.side().set_peer(None);
             drop(device);
+            if let End::Refused(_) = end {
+                not_before = Instant::now() + SENT_AWAY_PAUSE;
+            }
             self.events.push(match end {
-                End::Gone => VhostEvent::Closed(who, None),
+                End::Gone | End::Stopping => VhostEvent::Closed(who, None),
                 End::Refused(why) => VhostEvent::Closed(who, Some(why)),
-                End::Stopping => VhostEvent::Closed(who, Some("the server stops".to_owned())),
             });
         }
     }
 
     /// Waits for a client; `None` where the server has gone.
-    fn next_client(&self) -> Option<UnixStream> {
+    fn next_client(&self, not_before: Instant) -> Option<UnixStream> {
         loop {
             let mut device = self.device();
             // No client, so no ring that could be broken.
@@ -169,11 +187,14 @@ impl Server {
             if device.side().is_closed() {
                 return None;
             }
-            let mut fds = vec![(device.side().fd(), PollFlags::IN)];
-            if !device.is_stopping() {
-                fds.push((self.listener.socket.as_raw_fd(), PollFlags::IN));
+            if device.is_stopping() {
+                self.stop_listening();
             }
-            let ready = if device.side().may_sleep() { wait(&fds, None) } else { Ok(Vec::new()) };
+            let pause = not_before.saturating_duration_since(Instant::now());
+            let limit = Timespec::try_from(pause).ok().filter(|_| !pause.is_zero());
+            let mut fds = vec![(device.side().fd(), PollFlags::IN)];
+            fds.extend(self.listener_fd().filter(|_| limit.is_none()).map(|fd| (fd, PollFlags::IN)));
+            let ready = if device.side().may_sleep() { wait(&fds, limit.as_ref()) } else { Ok(Vec::new()) };
             device.side().awake();
             drop(device);
             if ready.is_ok_and(|ready| ready.get(1).is_some_and(|ready| !ready.is_empty()))
@@ -184,8 +205,18 @@ impl Server {
         }
     }
 
+    fn listener_fd(&self) -> Option<RawFd> {
+        self.listener.borrow().as_ref().map(|listener| listener.socket.as_raw_fd())
+    }
+
+    /// Machines that come from now on find nobody, and look again, rather than wait for an answer.
+    fn stop_listening(&self) {
+        drop(self.listener.take());
+    }
+
     fn accept(&self) -> Option<UnixStream> {
-        match net::accept_with(&self.listener.socket, SocketFlags::CLOEXEC) {
+        let listener = self.listener.borrow();
+        match net::accept_with(&listener.as_ref()?.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => Some(UnixStream::from(socket)),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => None,
             Err(_) => {
@@ -201,59 +232,90 @@ impl Server {
         if let Some(why) = limits.into_iter().find_map(Result::err) {
             return End::Refused(why.to_string());
         }
-        let Ok(looked_at) = stream.try_clone() else { return End::Refused("no descriptors left".to_owned()) };
+        let (Ok(looked_at), Ok(watched)) = (stream.try_clone(), stream.try_clone()) else {
+            return End::Refused("no descriptors left".to_owned());
+        };
+        let watchdog = self.device().watchdog.clone();
+        watchdog.watch(Some(watched));
         let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&self.device));
-        loop {
+        let end = loop {
             match self.step(&looked_at, &mut messages) {
                 Ok(()) => {}
-                Err(end) => return end,
+                Err(end) => break end,
             }
-        }
+        };
+        watchdog.watch(None);
+        end
     }
 
     /// Does what there is to do, and waits where there was nothing.
     fn step(&self, stream: &UnixStream, messages: &mut BackendReqHandler<Mutex<Device>>) -> Result<(), End> {
         let mut device = self.device();
         let has_moved = device.turn().map_err(|why| End::Refused(why.to_string()))?;
-        if device.is_stopping() && device.side().in_flight() == 0 {
-            return Err(End::Stopping);
+        if device.is_stopping() {
+            self.stop_listening();
+            if device.side().in_flight() == 0 || device.side().is_closed() {
+                return Err(End::Stopping);
+            }
         }
-        let mut fds = vec![
-            (device.side().fd(), PollFlags::IN),
-            (stream.as_raw_fd(), PollFlags::IN),
-            (self.listener.socket.as_raw_fd(), PollFlags::IN),
-        ];
+        let mut fds = vec![(device.side().fd(), PollFlags::IN), (stream.as_raw_fd(), PollFlags::IN)];
         let kicks: Vec<usize> =
             (0..device.rings.len()).filter(|&index| device.rings[index].kick_fd().is_some()).collect();
         fds.extend(kicks.iter().filter_map(|&index| Some((device.rings[index].kick_fd()?, PollFlags::IN))));
+        fds.extend(self.listener_fd().map(|fd| (fd, PollFlags::IN)));
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_quiet = !has_moved && device.side().may_sleep();
         let ready = wait(&fds, if is_quiet { None } else { Some(&now) });
         device.side().awake();
         let ready = ready?;
-        for (&index, flags) in kicks.iter().zip(&ready[3..]) {
+        for (&index, flags) in kicks.iter().zip(&ready[2..]) {
             if flags.contains(PollFlags::IN) {
                 device.rings[index].kicked().map_err(|why| End::Refused(why.to_string()))?;
             } else if !flags.is_empty() {
                 return Err(End::Refused("its kick is no event that works".to_owned()));
             }
         }
+        let watchdog = device.watchdog.clone();
         drop(device);
         if !ready[1].is_empty() {
-            if !is_message(stream)? {
-                return Err(End::Gone);
-            }
-            messages.handle_request().map_err(|why| match why {
-                ProtocolError::Disconnected => End::Gone,
-                why => End::Refused(reason(&why)),
-            })?;
+            self.answer_message(stream, messages, &watchdog)?;
         }
-        if !ready[2].is_empty()
+        if ready.get(2 + kicks.len()).is_some_and(|ready| !ready.is_empty())
             && let Some(other) = self.accept()
         {
             self.events.push(VhostEvent::Refused(peer_of(&other)));
         }
         Ok(())
+    }
+
+    fn answer_message(
+        &self,
+        stream: &UnixStream,
+        messages: &mut BackendReqHandler<Mutex<Device>>,
+        watchdog: &Watchdog,
+    ) -> Result<(), End> {
+        if !is_message(stream)? {
+            return Err(End::Gone);
+        }
+        // A socket that can be written has room for some 100 KiB; no answer has more than a few.
+        let begun = Instant::now();
+        // Again where a signal ended the wait.
+        while !wait(&[(stream.as_raw_fd(), PollFlags::OUT)], Some(&ANSWER_LIMIT))?[0].contains(PollFlags::OUT) {
+            if begun.elapsed() >= MESSAGE_LIMIT {
+                return Err(End::Refused("it takes no answers".to_owned()));
+            }
+        }
+        watchdog.begin();
+        let handled = messages.handle_request();
+        if watchdog.end() {
+            return Err(End::Refused(
+                "one of its messages, or what came with it, could not be taken in time".to_owned(),
+            ));
+        }
+        handled.map_err(|why| match why {
+            ProtocolError::Disconnected => End::Gone,
+            why => End::Refused(reason(&why)),
+        })
     }
 }
 
@@ -278,3 +340,6 @@ fn reason(why: &ProtocolError) -> String {
 fn peer_of(stream: &UnixStream) -> Peer {
     stream.try_clone().map_or(Peer::Unknown, |stream| peer(&stream.into()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,6 +183,33 @@ impl Config {
                 bail!("two exports are named {name:?} but differ: give one of them another `name`");
             }
         }
+        self.check_machine_devices()
+    }
+
+    /// A socket of a virtual machine's device is for one export, and each export has one at most.
+    fn check_machine_devices(&self) -> Result<()> {
+        let mut seen = Vec::new();
+        for export in &self.export {
+            let Some(path) = export.vhost_path() else { continue };
+            let name = self.export_name(export);
+            ensure!(
+                seen.iter().all(|(other, _)| *other != name),
+                "export {name:?} has `vhost` twice: one machine at a time may use it, so one socket is enough; take `vhost` out \
+                 of one [[export]], or give that another `name`"
+            );
+            ensure!(
+                seen.iter().all(|(_, other)| *other != path),
+                "two exports have vhost = \"unix:{}\": give each a socket of its own",
+                path.display()
+            );
+            let is_nbd = |other: &super::Export| other.listen().is_some_and(|at| at == Listen::Unix(path.clone()));
+            ensure!(
+                !self.export.iter().any(is_nbd),
+                "unix:{} is both `nbd` and `vhost`: give each a socket of its own",
+                path.display()
+            );
+            seen.push((name, path));
+        }
         Ok(())
     }
 
@@ -240,5 +267,37 @@ impl Config {
     pub fn export_disk<'a>(&'a self, export: &'a super::Export) -> &'a str {
         let only = || self.disk.first().map_or("", |disk| disk.name.as_str());
         export.disk.as_deref().unwrap_or_else(only)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Config;
+
+    fn checked(exports: &str) -> String {
+        let text = format!(
+            "[pool]\nname = \"a\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=256MiB\"\n\
+             [[disk]]\nname = \"db\"\nsize = \"64MiB\"\n{exports}"
+        );
+        let config: Config = toml::from_str(&text).unwrap();
+        config.check().map_or_else(|why| format!("{why:#}"), |()| String::new())
+    }
+
+    #[test]
+    fn sockets_of_machines_are_for_one_export_each() {
+        let export = |name: &str, place: &str| format!("[[export]]\nname = \"{name}\"\n{place}\n");
+        let (one, other) = ("vhost = \"unix:/run/one\"", "vhost = \"unix:/run/other\"");
+        assert_eq!(checked(&(export("a", one) + &export("b", other))), "");
+        assert_eq!(checked(&(export("a", one) + &export("a", "nbd = \"unix:/run/nbd\""))), "");
+        for two in [one, other] {
+            let twice = checked(&(export("a", one) + &export("a", two)));
+            assert!(twice.contains("export \"a\" has `vhost` twice"), "{twice}");
+        }
+        let shared = checked(&(export("a", one) + &export("b", one)));
+        assert!(shared.contains("two exports have vhost = \"unix:/run/one\""), "{shared}");
+        for (first, second) in [(one, "nbd = \"unix:/run/one\""), ("nbd = \"unix:/run/one\"", one)] {
+            let both = checked(&(export("a", first) + &export("b", second)));
+            assert!(both.contains("unix:/run/one is both `nbd` and `vhost`"), "{both}");
+        }
     }
 }

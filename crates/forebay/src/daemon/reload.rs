@@ -118,7 +118,8 @@ impl Reloader {
         );
         let server =
             Server { poll: new.server.poll, max_connections: new.server.max_connections, ..self.config.server.clone() };
-        self.config = Config { pool, fast, capacity, memory, server, metrics, ..new };
+        let export = exports_in_force(&self.config, &new);
+        self.config = Config { pool, fast, capacity, memory, server, metrics, export, ..new };
     }
 
     fn classes(&self, new: &Config, backend: &mut PoolBackend, outcome: &mut Outcome) {
@@ -210,6 +211,16 @@ impl Reloader {
             let name = &old.0;
             let Some((index, _)) = server.exports().iter().find(|(_, export)| export.name == *name) else { continue };
             if now.contains(&old) {
+                continue;
+            }
+            if machine_devices(&self.config).iter().any(|(machine, _)| machine == name) {
+                let why = format!(
+                    "export {name:?} stays as it was until the next start: a virtual machine finds it there (`vhost`), or may look \
+                     for it"
+                );
+                if !outcome.refused.contains(&why) {
+                    outcome.refused.push(why);
+                }
                 continue;
             }
             let users = users::of_disk(&[(index, name.clone())], &[], server);
@@ -307,6 +318,21 @@ impl Reloader {
         ];
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
     }
+}
+
+/// Exports as they are in force once `new` was read: those of virtual machines stay as they were until the next start, and no
+/// other one becomes such a one before that.
+fn exports_in_force(old: &Config, new: &Config) -> Vec<Export> {
+    let machines = machine_devices(old);
+    let is_one = |name: &str| machines.iter().any(|(machine, _)| *machine == name);
+    // A disk that is not named is the only one of its own configuration.
+    let kept = old.export.iter().filter(|export| is_one(old.export_name(export))).map(|export| Export {
+        disk: Some(old.export_disk(export).to_owned()),
+        name: Some(old.export_name(export).to_owned()),
+        ..export.clone()
+    });
+    let others = new.export.iter().filter(|export| !is_one(new.export_name(export)));
+    kept.chain(others.map(|export| Export { vhost: None, ..export.clone() })).collect()
 }
 
 /// Exports that are block devices of virtual machines, and where.

@@ -3,16 +3,20 @@
 use super::access::SocketAccess;
 use super::users::peer_name;
 use crate::config::Config;
+use crate::log::{Causes, Report, Severity};
 use crate::output;
+use crate::pool::now_ns;
 use anyhow::{Context, Result, anyhow};
 use forebay_export::vhost::{Vhost, VhostEvent, Wanted};
 use forebay_export::{Listen, Reactor};
-use tracing::{info, warn};
+use tracing::warn;
 
 /// The devices of this server.
 #[derive(Default)]
 pub struct MachineDevices {
     devices: Vec<Device>,
+    /// Machines come and go as often as they like: each kind of line at most once a minute for each export.
+    causes: Causes,
 }
 
 struct Device {
@@ -40,37 +44,42 @@ impl MachineDevices {
             uris.push(Listen::Unix(path).vhost_uri(name));
             devices.push(Device { export: name.to_owned(), vhost });
         }
-        Ok(Self { devices })
+        Ok(Self { devices, causes: Causes::default() })
     }
 
     /// Says which machines have come and gone.
-    pub fn report(&self) {
+    pub fn report(&mut self) {
         for Device { export, vhost } in &self.devices {
             for event in vhost.take_events() {
-                match event {
-                    VhostEvent::Opened(peer) => info!("{} uses export {export:?} by vhost", peer_name(&peer)),
-                    VhostEvent::Closed(peer, None) => {
-                        info!("{} has disconnected from export {export:?}", peer_name(&peer));
+                let (severity, cause, message, advice) = match event {
+                    VhostEvent::Opened(peer) => {
+                        let message = format!("{} uses export {export:?} by vhost", peer_name(&peer));
+                        (Severity::Notice, "vhost connected", message, "")
                     }
-                    VhostEvent::Closed(peer, Some(why)) => warn!(
-                        cause = "vhost",
-                        advice = "Look at how the machine was started, and at its guest's driver",
-                        "{} was disconnected from export {export:?}: {why}",
-                        peer_name(&peer)
+                    VhostEvent::Closed(peer, None) => {
+                        let message = format!("{} has disconnected from export {export:?}", peer_name(&peer));
+                        (Severity::Notice, "vhost disconnected", message, "")
+                    }
+                    VhostEvent::Closed(peer, Some(why)) => (
+                        Severity::Warning,
+                        "vhost",
+                        format!("{} was disconnected from export {export:?}: {why}", peer_name(&peer)),
+                        "Look at how the machine was started, and at its guest's driver",
                     ),
-                    VhostEvent::Refused(peer) => warn!(
-                        cause = "vhost",
-                        advice = "Give each machine an export of its own",
-                        "{} was refused at export {export:?}: another machine uses it",
-                        peer_name(&peer)
+                    VhostEvent::Refused(peer) => (
+                        Severity::Warning,
+                        "vhost refused",
+                        format!("{} was refused at export {export:?}: another machine uses it", peer_name(&peer)),
+                        "Give each machine an export of its own",
                     ),
-                }
+                };
+                self.causes.happened(now_ns(), &Report { severity, cause, about: export, message, advice });
             }
         }
     }
 
     /// The server has stopped: waits until each machine has what was answered.
-    pub fn release(&self) {
+    pub fn release(&mut self) {
         for Device { export, vhost } in &self.devices {
             if !vhost.has_ended() {
                 warn!("the machine that uses export {export:?} by vhost takes nothing: it was not waited for");
