@@ -3,6 +3,7 @@
 use super::*;
 use crate::layout::band_summary::BandShape;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::scrub_record::{Pass, ScrubState};
 use crate::layout::sections::{HEADER_BYTES, KeptSection};
 use forebay_block::DiskId;
 
@@ -59,6 +60,13 @@ fn root() -> Root {
         ],
         open_groups: vec![(0, 1, vec![entry])],
         slots: vec![u64::MAX, 0x3f],
+        scrub: ScrubRecord {
+            state: ScrubState::Paused,
+            disk: 1,
+            block: 77,
+            pass: Pass { began_unix_s: 5, ended_unix_s: 0, good_blocks: 70, bad_blocks: 7 },
+            last: Some(Pass { began_unix_s: 1, ended_unix_s: 3, good_blocks: 9, bad_blocks: 0 }),
+        },
         kept: vec![KeptSection { tag: *b"XYZ1", shard: 3, payload: vec![9; 100] }],
     }
 }
@@ -69,6 +77,18 @@ fn roots_round_trip_with_the_sections_they_do_not_know() {
     let read = decode(&blob, &bounds()).unwrap();
     assert_eq!(read, root());
     assert_eq!(encode(&read), blob);
+}
+
+#[test]
+fn a_scrub_that_cannot_be_was_none() {
+    let mut root = root();
+    let section = |payload: Vec<u8>| KeptSection { tag: *b"SCRB", shard: 0, payload };
+    for payload in [vec![], vec![9; 82], vec![0xff; 82], vec![1; 11]] {
+        root.scrub = ScrubRecord::default();
+        root.kept = vec![section(payload)];
+        let read = decode(&encode(&root), &bounds()).unwrap();
+        assert_eq!((read.scrub, read.kept.len()), (ScrubRecord::default(), 0));
+    }
 }
 
 #[test]
