@@ -28,6 +28,7 @@ fn every_verb_has_help_with_an_example() {
         &["verify"],
         &["attach"],
         &["detach"],
+        &["doctor"],
         &["config"],
         &["config", "check"],
         &["config", "schema"],
