@@ -230,12 +230,12 @@ device and on a file that is not empty. Exit 1 where a promise is broken, 2 wher
     #[command(after_help = "Example:
   forebay doctor
   forebay doctor --device /dev/nvme0n1
-  forebay doctor --capture machine.tree                     # take a machine's files home
+  forebay doctor --capture machine.tree
   forebay doctor --root machine.tree --device nvme0n1 --output json
 
 Reads files of the kernel below /sys and /proc, and names of services below /etc and /usr/lib; nothing is measured. Costs are those of the
-sources that are named. What cannot be read is unknown, not good. --capture takes only files that rules read, and of these
-only what they look at. docs/doctor.md lists the rules.
+sources that are named. What cannot be read is unknown, not good. --capture takes what rules look at, to be read elsewhere.
+docs/doctor.md lists the rules.
 Exit 0: nothing but notes; 1: a setting costs latency, throughput or safety; 2: it could not be done.")]
     Doctor(DoctorOptions),
     /// Lists the SSDs and hosts that can be modelled

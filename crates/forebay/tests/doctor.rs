@@ -19,7 +19,7 @@ fn tree(name: &str) -> String {
 fn what_costs_is_a_finding() {
     let output = forebay(&["doctor", "--root", &tree("laptop"), "--device", "nvme0n1"]);
     assert_eq!(code(&output), 1);
-    assert!(err(&output).contains("settings cost latency, throughput or safety"), "{}", err(&output));
+    assert!(err(&output).contains("settings that cost latency, throughput or safety: "), "{}", err(&output));
     let text = out(&output);
     for part in [
         "COSTS LATENCY (",

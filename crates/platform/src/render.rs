@@ -58,7 +58,8 @@ pub fn text(report: &Report) -> String {
     list("GOOD", &report.good, &mut lines);
     lines.push(String::new());
     lines.push(format!(
-        "{} settings cost something, {} notes, {} unknown, {} good. Figures are those of the sources; nothing was measured here.",
+        "Settings that cost something: {}; notes: {}; unknown: {}; good: {}. Figures are those of the sources; nothing was \
+         measured here.",
         report.costs(),
         report.of(Severity::Note).count(),
         report.unknown.len(),

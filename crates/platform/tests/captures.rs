@@ -110,10 +110,11 @@ fn the_captured_virtual_machine_knows_what_it_is() {
         ("clock", "good"),
         ("smt", "good"),
         ("mitigations", "note"),
-        ("scheduler", "costs-latency"),
+        ("scheduler", "unknown"),
         ("hardware-queues", "costs-throughput"),
         ("interrupts", "good"),
         ("write-cache", "note"),
+        ("spin-down", "not here"),
         ("attachment", "not here"),
         ("wear", "not here"),
     ] {

@@ -151,8 +151,8 @@ fn names_that_are_no_text_are_left_out() {
 #[test]
 fn what_may_not_be_read_is_said_to_be_unreadable() {
     let small = Small::new(&[(SCHEDULER, "[none]"), ("/closed/file", "x")]);
-    fs::set_permissions(small.path(SCHEDULER), PermissionsExt::from_mode(0)).unwrap();
-    fs::set_permissions(small.path("/closed"), PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(small.path(SCHEDULER), PermissionsExt::from_mode(0o000)).unwrap();
+    fs::set_permissions(small.path("/closed"), PermissionsExt::from_mode(0o000)).unwrap();
     let tree = small.tree();
     // Root reads all the same.
     if fs::read(small.path(SCHEDULER)).is_err() {

@@ -205,8 +205,8 @@ fn what_findings_say_is_what_the_tree_has() {
     assert_eq!(said(&intel, "mitigations"), "mitigations are in effect: mds, meltdown, spectre_v1, spectre_v2");
     assert_eq!(said(&amd, "link-width"), "its link has 2 of 4 lanes");
     assert_eq!(said(&amd, "link-speed"), "its link runs at 8 of 16 GT/s");
-    assert_eq!(said(&amd, "interrupts"), "4 interrupts of its queues go to 1 CPUs only");
-    assert_eq!(said(&amd, "hardware-queues"), "2 hardware queues for 4 CPUs");
+    assert_eq!(said(&amd, "interrupts"), "interrupts of its queues: 4, CPUs that they go to: 1");
+    assert_eq!(said(&amd, "hardware-queues"), "hardware queues: 2, CPUs: 4");
     assert_eq!(said(&amd, "temperature"), "79 degrees Celsius, of at most 77");
     assert!(said(&laptop, "attachment").contains("the chipset (PCH)"));
     assert_eq!(said(&laptop, "link-power"), "its link may sleep (l1_aspm, l1_1_aspm, l1_2_aspm)");
@@ -232,7 +232,7 @@ fn an_idle_state_counts_as_it_is_held_back() {
 }
 
 #[test]
-fn places_in_pci_are_told_apart() {
+fn places_in_pci_are_distinguished() {
     let of = |folders: &[(&str, &str)]| {
         let small = Small::new(&[("/proc/cpuinfo", "vendor_id : GenuineIntel\nflags : fpu\n")]);
         let mut path = "/sys/devices/pci0000:00".to_owned();

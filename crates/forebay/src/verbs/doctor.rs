@@ -54,7 +54,7 @@ fn hint(disks: &[String]) -> String {
 fn judged(report: &Report) -> Result<()> {
     match report.costs() {
         0 => Ok(()),
-        count => Err(finding(format!("{count} settings cost latency, throughput or safety"))),
+        count => Err(finding(format!("settings that cost latency, throughput or safety: {count}"))),
     }
 }
 

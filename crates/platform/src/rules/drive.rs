@@ -73,7 +73,7 @@ pub(super) fn sata_link(_: &Machine, device: &Device) -> Reading<Outcome> {
 }
 
 pub(super) fn spin_down(_: &Machine, device: &Device) -> Reading<Outcome> {
-    if !device.is_rotational() {
+    if !device.is_rotational() || device.is_virtio() {
         return Ok(Outcome::NotHere);
     }
     let is_auto = device.runtime_power.as_ref().is_ok_and(|control| control == "auto");

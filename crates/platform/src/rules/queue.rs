@@ -28,6 +28,13 @@ pub(super) fn scheduler(_: &Machine, device: &Device) -> Reading<Outcome> {
     if scheduler == "none" {
         return Ok(Outcome::good("no scheduler sorts its requests"));
     }
+    if device.is_rotational() && device.is_virtio() {
+        // Virtual disks say so unless somebody has set otherwise.
+        return Ok(Outcome::Unknown(format!(
+            "{} sorts its requests; whether the drive below turns only the host knows",
+            shown(&scheduler)
+        )));
+    }
     if device.is_rotational() {
         return Ok(Outcome::good(format!("{} sorts its requests, and it says that it turns", shown(&scheduler))));
     }
@@ -171,9 +178,9 @@ pub(super) fn hardware_queues(machine: &Machine, device: &Device) -> Reading<Out
     };
     let cpus = machine.cpu.online.clone()?;
     if queues >= cpus {
-        return Ok(Outcome::good(format!("{queues} hardware queues for {cpus} CPUs")));
+        return Ok(Outcome::good(format!("hardware queues: {queues}, CPUs: {cpus}")));
     }
-    let is_virtio = device.path.contains("/virtio");
+    let is_virtio = device.is_virtio();
     let (now, for_good) = if is_virtio {
         ("nothing in the guest", "more queues on the host: num-queues of QEMU's virtio-blk-pci")
     } else {
@@ -184,7 +191,7 @@ pub(super) fn hardware_queues(machine: &Machine, device: &Device) -> Reading<Out
     };
     Ok(Outcome::found(Finding {
         severity: if device.is_nvme() || is_virtio { Severity::CostsThroughput } else { Severity::Note },
-        what: format!("{queues} hardware queues for {cpus} CPUs"),
+        what: format!("hardware queues: {queues}, CPUs: {cpus}"),
         cost:
             "CPUs share queues, their locks and their interrupts; an I/O may end on another CPU than the one that asked"
                 .to_owned(),
@@ -202,14 +209,14 @@ pub(super) fn interrupts(machine: &Machine, device: &Device) -> Reading<Outcome>
     }
     let cpus: BTreeSet<u64> = interrupts.iter().flatten().copied().collect();
     let could = interrupts.len().min(machine.cpu.online.clone()?);
-    let said = format!("{} interrupts of its queues go to {} CPUs", interrupts.len(), cpus.len());
+    let said = format!("interrupts of its queues: {}, CPUs that they go to: {}", interrupts.len(), cpus.len());
     // A CPU that has two is no news; half of them idle is.
     if cpus.len() * 2 > could || could < 2 {
         return Ok(Outcome::good(said));
     }
     Ok(Outcome::found(Finding {
         severity: Severity::CostsLatency,
-        what: format!("{said} only"),
+        what: said,
         cost: "I/Os of many CPUs wait for few, and end far from who asked. In the guide's ladder setting affinity by hand takes \
                reads at depth 1 from 8.01 us to 7.96 us, writes at depth 16 from 237 us to 123 us at p99.999"
             .to_owned(),

@@ -115,6 +115,11 @@ impl Device {
         self.controller.is_some()
     }
 
+    /// It is a virtual disk of virtio.
+    pub fn is_virtio(&self) -> bool {
+        self.path.split('/').any(|name| is_numbered(name, "virtio"))
+    }
+
     /// It is made of other devices.
     pub fn is_stacked(&self) -> bool {
         self.parts.as_ref().is_ok_and(|parts| !parts.is_empty())
