@@ -240,6 +240,18 @@ Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os f
 SPEC is a file (docs/check.md) or one of the sheets that are built in. Promises of writes need --destroy-data on a block
 device and on a file that is not empty. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
     Check(CheckOptions),
+    /// Audits the machine's settings: what costs latency or throughput, why, and how to change it; changes nothing
+    #[command(after_help = "Example:
+  forebay doctor
+  forebay doctor --device /dev/nvme0n1
+  forebay doctor --capture machine.tree
+  forebay doctor --root machine.tree --device nvme0n1 --output json
+
+Reads files of the kernel below /sys and /proc, and names of services below /etc and /usr/lib; nothing is measured. Costs are those of the
+sources that are named. What cannot be read is unknown, not good. --capture takes what rules look at, to be read elsewhere.
+docs/doctor.md lists the rules.
+Exit 0: nothing but notes; 1: a setting costs latency, throughput or safety; 2: it could not be done.")]
+    Doctor(DoctorOptions),
     /// Lists the SSDs and hosts that can be modelled
     #[command(after_help = "Example:
   forebay models
@@ -336,6 +348,19 @@ pub struct DemoOptions {
     /// Seed of load and power cut
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DoctorOptions {
+    /// A block device to look at too: its queue, interrupts, link and power
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Read the tree of another machine, as --capture wrote it, in place of this one
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// Write what rules read, of all disks or the one named, into a new folder, and judge nothing
+    #[arg(long, value_name = "FOLDER")]
+    pub capture: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]

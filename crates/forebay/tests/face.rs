@@ -29,6 +29,7 @@ fn every_verb_has_help_with_an_example() {
         &["scrub"],
         &["attach"],
         &["detach"],
+        &["doctor"],
         &["config"],
         &["config", "check"],
         &["config", "schema"],

@@ -42,7 +42,8 @@ fn everything_for_people_fits_80_columns() {
         ["bench", "--target", model, "--set", "rw=randrw", "--set", "ios=5000", "--destroy-data"],
         ["replay", "zipf:?size=4MiB", "--target", model, "--destroy-data"],
     );
-    let said: [&[&str]; 14] = [
+    let laptop = concat!(env!("CARGO_MANIFEST_DIR"), "/../platform/trees/laptop");
+    let said: [&[&str]; 15] = [
         &check,
         &bench,
         &replay,
@@ -56,6 +57,7 @@ fn everything_for_people_fits_80_columns() {
         &["disk", config, "list"],
         &["class", config, "list"],
         &["check", "--list"],
+        &["doctor", "--root", laptop, "--device", "nvme0n1"],
         &["--help"],
     ];
     for args in said {
@@ -75,6 +77,7 @@ fn everything_for_people_fits_80_columns() {
         "conformance",
         "simulate",
         "disk",
+        "doctor",
         "class",
     ] {
         let text = at(None, &[verb, "--help"]);

@@ -9,6 +9,7 @@ mod config;
 mod convert;
 mod create;
 mod disk;
+mod doctor;
 mod evidence;
 mod inspect;
 mod manual;
@@ -59,6 +60,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Verify { config, without_fast: false } => verify::run(&config, format),
         Verb::Verify { config, without_fast: true } => verify_alone::run(&config, format),
         Verb::Bench(options) => bench::run(&options, format),
+        Verb::Doctor(options) => doctor::run(&options, format),
         Verb::Replay(options) => replay::run(&options, format),
         Verb::Check(options) => check::run(&options, format),
         Verb::Models => models::list(format),

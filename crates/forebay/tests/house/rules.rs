@@ -4,13 +4,14 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 14] = [
+pub const FLOORS: [(&str, &[&str]); 15] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
     ("device", &["block", "model", "proof"]),
     ("placement", &[]),
     ("prism", &["block"]),
+    ("platform", &[]),
     ("trace", &["block", "prism"]),
     ("bench", &["block"]),
     ("volume", &["block", "placement", "prism"]),
@@ -20,7 +21,20 @@ pub const FLOORS: [(&str, &[&str]); 14] = [
     ("hostile", &["block", "prism", "trace", "volume", "export"]),
     (
         "forebay",
-        &["block", "model", "proof", "device", "placement", "prism", "trace", "bench", "volume", "sim", "export"],
+        &[
+            "block",
+            "model",
+            "proof",
+            "device",
+            "placement",
+            "prism",
+            "trace",
+            "bench",
+            "volume",
+            "sim",
+            "export",
+            "platform",
+        ],
     ),
 ];
 

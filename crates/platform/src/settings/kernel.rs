@@ -1,0 +1,146 @@
+//! The kernel as a whole: command line, clock, memory, nodes, swap, the parameters of its drivers.
+
+use super::text::{chosen, is_numbered, number};
+use crate::lack::{Lack, Reading};
+use crate::tree::{FILE_BYTES_MAX, Tree};
+
+/// Parameters of the command line that rules look at; others are neither reported nor captured.
+const PARAMETERS: [&str; 25] = [
+    "amd_pstate",
+    "clocksource",
+    "cpufreq.default_governor",
+    "cpuidle.off",
+    "idle",
+    "init_on_alloc",
+    "init_on_free",
+    "intel_idle.max_cstate",
+    "intel_iommu",
+    "intel_pstate",
+    "iommu",
+    "iommu.passthrough",
+    "iommu.strict",
+    "irqaffinity",
+    "isolcpus",
+    "mitigations",
+    "nohz",
+    "nohz_full",
+    "nosmt",
+    "nvme.poll_queues",
+    "pcie_aspm",
+    "pcie_aspm.policy",
+    "processor.max_cstate",
+    "slub_debug",
+    "threadirqs",
+];
+
+/// The kernel's own settings.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Parameters of the command line that matter here.
+    pub command_line: Reading<Vec<String>>,
+    /// What tells the time.
+    pub clock: Reading<String>,
+    /// What else could.
+    pub clocks: Reading<String>,
+    /// Whether huge pages are made without being asked for: `always`, `madvise` or `never`.
+    pub huge_pages: Reading<String>,
+    /// Who waits for memory to be compacted for them.
+    pub huge_pages_defrag: Reading<String>,
+    /// Kinds of swap areas.
+    pub swap: Reading<Vec<String>>,
+    /// Numbers of NUMA nodes with memory or CPUs.
+    pub nodes: Reading<usize>,
+    /// Pages are unmapped to see who uses them.
+    pub numa_balancing: Reading<i64>,
+    /// Policy for the power states of PCIe links.
+    pub aspm_policy: Reading<String>,
+    /// Queues of NVMe drives that are polled.
+    pub nvme_poll_queues: Reading<i64>,
+    /// Latency up to which NVMe drives may put themselves to sleep.
+    pub nvme_sleep_latency_us: Reading<i64>,
+    /// Arrays of md that are being checked or rebuilt.
+    pub array_work: Reading<Vec<String>>,
+    /// Maker of the machine, as firmware says it.
+    pub maker: Reading<String>,
+    /// Kind of hypervisor, where one says so.
+    pub hypervisor: Reading<String>,
+}
+
+impl Kernel {
+    /// Reads all of it.
+    pub fn read(tree: &Tree) -> Self {
+        let choice = |path: &str| tree.read(path).and_then(|text| chosen(path, &text));
+        Self {
+            command_line: command_line(tree),
+            clock: tree.read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clocks: tree.read("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
+            huge_pages: choice("/sys/kernel/mm/transparent_hugepage/enabled"),
+            huge_pages_defrag: choice("/sys/kernel/mm/transparent_hugepage/defrag"),
+            swap: swap(tree),
+            nodes: nodes(tree),
+            numa_balancing: number(tree, "/proc/sys/kernel/numa_balancing"),
+            aspm_policy: choice("/sys/module/pcie_aspm/parameters/policy"),
+            nvme_poll_queues: number(tree, "/sys/module/nvme/parameters/poll_queues"),
+            nvme_sleep_latency_us: number(tree, "/sys/module/nvme_core/parameters/default_ps_max_latency_us"),
+            array_work: array_work(tree),
+            maker: tree.read("/sys/class/dmi/id/sys_vendor"),
+            hypervisor: tree.read("/sys/hypervisor/type"),
+        }
+    }
+}
+
+/// The name of a parameter; the kernel takes `-` and `_` in it alike.
+fn parameter(word: &str) -> String {
+    word.split('=').next().unwrap_or(word).replace('-', "_")
+}
+
+fn command_line(tree: &Tree) -> Reading<Vec<String>> {
+    let keep = |text: &str| {
+        let words = text.split_whitespace().filter(|word| PARAMETERS.contains(&parameter(word).as_str()));
+        Some(words.collect::<Vec<_>>().join(" "))
+    };
+    let text = tree.read_kept("/proc/cmdline", FILE_BYTES_MAX, keep)?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+fn swap(tree: &Tree) -> Reading<Vec<String>> {
+    // Names of swap files may be those of people: the kind of each is kept, and its name only where it is memory.
+    let keep = |text: &str| {
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (name, kind) = (words.next()?, words.next()?);
+            let name = if name.starts_with("/dev/zram") { "/dev/zram" } else { "-" };
+            Some(format!("{name} {kind}"))
+        };
+        let kept: Vec<String> = text.lines().filter(|line| !line.starts_with("Filename")).filter_map(line).collect();
+        Some([vec!["Filename Type".to_owned()], kept].concat().join("\n"))
+    };
+    let text = tree.read_kept("/proc/swaps", FILE_BYTES_MAX, keep)?;
+    let kind = |line: &str| {
+        let (name, kind) = line.split_once(' ')?;
+        Some(if name == "/dev/zram" { "zram".to_owned() } else { kind.to_owned() })
+    };
+    Ok(text.lines().skip(1).filter_map(kind).collect())
+}
+
+fn nodes(tree: &Tree) -> Reading<usize> {
+    match tree.list_for_names("/sys/devices/system/node", |name| is_numbered(name, "node")) {
+        Ok(listing) => Ok(listing.names.len().max(1)),
+        // A kernel without NUMA.
+        Err(Lack::Absent { .. }) => Ok(1),
+        Err(lack) => Err(lack),
+    }
+}
+
+fn array_work(tree: &Tree) -> Reading<Vec<String>> {
+    let listing = match tree.list("/sys/class/block", |name| is_numbered(name, "md")) {
+        Ok(listing) => listing,
+        Err(Lack::Absent { .. }) => return Ok(Vec::new()),
+        Err(lack) => return Err(lack),
+    };
+    let work = |name: String| {
+        let action = tree.read(&format!("/sys/class/block/{name}/md/sync_action")).ok()?;
+        (action != "idle" && action != "frozen").then(|| format!("{name} ({action})"))
+    };
+    Ok(listing.names.into_iter().filter_map(work).collect())
+}

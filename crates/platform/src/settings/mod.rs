@@ -1,0 +1,9 @@
+//! What is read, in plain structs: no judgement here.
+
+pub mod cpu;
+pub mod device;
+pub mod kernel;
+pub mod pci;
+pub mod power;
+pub mod services;
+pub mod text;

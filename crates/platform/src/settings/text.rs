@@ -1,0 +1,59 @@
+//! Small readers of what stands in files of the kernel.
+
+use crate::lack::{Lack, Reading, shown};
+use crate::tree::Tree;
+use std::collections::BTreeSet;
+
+/// CPUs and nodes beyond this are taken for garbage.
+const MEMBERS_MAX: u64 = 65_536;
+
+/// A whole number.
+///
+/// # Errors
+/// Where it is none, or the file cannot be read.
+pub fn number(tree: &Tree, path: &str) -> Reading<i64> {
+    parsed_number(path, &tree.read(path)?)
+}
+
+/// The number in a text that was read from `path`.
+///
+/// # Errors
+/// Where it is none.
+pub fn parsed_number(path: &str, text: &str) -> Reading<i64> {
+    text.trim().parse().map_err(|_| Lack::unreadable(path, format!("{:?} is not a number", shown(text))))
+}
+
+/// The word in brackets, of `always [madvise] never`; the only word where there is one without.
+///
+/// # Errors
+/// Where none is marked.
+pub fn chosen(path: &str, text: &str) -> Reading<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let marked = words.iter().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    let only = if words.len() == 1 { Some(words[0]) } else { None };
+    let none = || Lack::unreadable(path, format!("no choice is marked in {:?}", shown(text)));
+    marked.or(only).map(str::to_owned).ok_or_else(none)
+}
+
+/// The members of a list such as `0-3,8`.
+///
+/// # Errors
+/// Where it is none.
+pub fn members(path: &str, text: &str) -> Reading<BTreeSet<u64>> {
+    let bad = || Lack::unreadable(path, format!("{:?} is not a list of numbers", shown(text)));
+    let mut found = BTreeSet::new();
+    for part in text.trim().split([',', ' ']).filter(|part| !part.is_empty()) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u64, u64) = (from.parse().map_err(|_| bad())?, to.parse().map_err(|_| bad())?);
+        if from > to || to >= MEMBERS_MAX {
+            return Err(bad());
+        }
+        found.extend(from..=to);
+    }
+    Ok(found)
+}
+
+/// The name is `prefix` and a number.
+pub fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
