@@ -10,6 +10,8 @@ mod trace_blktrace;
 mod trace_parquet;
 mod trace_record;
 mod trace_text;
+mod vhost_inflight;
+mod vhost_request;
 mod volume_batch;
 mod volume_capacity;
 mod volume_page;
@@ -21,13 +23,15 @@ mod volume_superblock;
 type Run = fn(&[u8]);
 
 /// Each kind by the name of its folder in `fuzz/corpus`.
-pub const KINDS: [(&str, Run); 12] = [
+pub const KINDS: [(&str, Run); 14] = [
     ("nbd_session", nbd_session::run),
     ("trace_any", trace_any::run),
     ("trace_blktrace", trace_blktrace::run),
     ("trace_parquet", trace_parquet::run),
     ("trace_record", trace_record::run),
     ("trace_text", trace_text::run),
+    ("vhost_inflight", vhost_inflight::run),
+    ("vhost_request", vhost_request::run),
     ("volume_batch", volume_batch::run),
     ("volume_capacity", volume_capacity::run),
     ("volume_page", volume_page::run),

@@ -9,6 +9,7 @@
 mod chain;
 mod client;
 mod device;
+pub mod hostile;
 mod inflight;
 mod memory;
 mod protocol;
