@@ -84,7 +84,7 @@ fn status_tells_what_others_rely_on() {
     assert_eq!(status["pool"]["read_only"], false);
     let tiers: Vec<&str> =
         status["tiers"].as_array().unwrap().iter().map(|tier| tier["name"].as_str().unwrap()).collect();
-    assert_eq!(tiers, ["fast.img", "capacity.img"]);
+    assert_eq!(tiers, ["fast", "capacity"]);
     for tier in status["tiers"].as_array().unwrap() {
         for key in ["total_bytes", "used_bytes", "live_bytes"] {
             assert!(tier[key].is_u64(), "{key}");

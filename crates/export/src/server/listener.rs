@@ -47,7 +47,7 @@ impl Listener {
                 // A socket that refuses its option still works.
                 let _ = match self.address {
                     // Replies leave in whole turns already; waiting for more to say only costs latency. And a client whose
-                    // machine has gone without a word must not keep its place for ever.
+                    // machine has gone must not keep its place for ever.
                     Listen::Tcp(_) => sockopt::set_tcp_nodelay(&socket, true).and_then(|()| notice_silence(&socket)),
                     // More of a large answer leaves at once. The kernel cuts it to its limit (wmem_max).
                     Listen::Unix(_) => sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES),

@@ -185,7 +185,10 @@ impl Reloader {
             }
         }
         // Those that `disk add` made are in no file: for them counts what does without one.
-        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
+        let names =
+            |config: &Config| config.export.iter().map(|export| config.export_name(export).to_owned()).collect();
+        let (old, now): (Vec<String>, Vec<String>) = (names(&self.config), names(new));
+        let is_named = |name: &String| old.contains(name) || now.contains(name);
         let others =
             server.exports().iter().filter(|(_, known)| !is_named(&known.name) && known.access != fixed.access);
         let others: Vec<String> = others.map(|(_, known)| known.name.clone()).collect();

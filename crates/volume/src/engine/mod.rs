@@ -158,27 +158,6 @@ impl Engine {
         self.clock.set_unix(unix_s);
     }
 
-    /// Begins to read everything that is stored, or goes on with that.
-    pub fn start_scrub(&mut self) {
-        self.scrub.start(self.clock.unix_s());
-    }
-
-    /// Most bytes a second that a scrub reads from now on.
-    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
-        self.scrub.set_rate(bytes_per_s);
-    }
-
-    /// Reads nothing more for a scrub until it is started again. Whether one was going on.
-    pub fn pause_scrub(&mut self) -> bool {
-        self.scrub.pause()
-    }
-
-    /// How far a scrub has come, and what it has found.
-    #[must_use]
-    pub fn scrub(&self) -> ScrubStatus {
-        self.scrub.status()
-    }
-
     /// Host requests not yet answered.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {

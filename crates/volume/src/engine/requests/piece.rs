@@ -1,7 +1,6 @@
 //! The pieces that host requests are cut into: one piece lies within one map leaf.
 
 use super::client::Sweep;
-use super::read::NOWHERE;
 use super::wants::Wants;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::LEAF_ENTRIES;
@@ -10,6 +9,9 @@ use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
+
+/// In `locations`: not on any device.
+pub(super) const NOWHERE: u64 = u64::MAX;
 
 /// What a piece does.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
-use super::piece::PieceKind;
+use super::piece::{NOWHERE, PieceKind};
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
 use crate::layout::page::{self, Entry};
@@ -14,8 +14,6 @@ const BLOCK: usize = 4096;
 /// How often a read is looked up again because its data moved meanwhile. Each time, space must have been freed,
 /// made durable, reused and written within one device read: more than a few times is no coincidence.
 const ATTEMPTS_MAX: u8 = 16;
-/// In `locations`: not on any device.
-pub(super) const NOWHERE: u64 = u64::MAX;
 
 /// The first of these blocks of a disk, from `block` on, whose checksum is not the one that the map named; a block for which it
 /// named none is bad too.

@@ -5,7 +5,7 @@ use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::Engine;
 use crate::engine::map::Map;
-use crate::engine::scrub::Blocks;
+use crate::engine::scrub::{Blocks, ScrubStatus};
 use crate::layout::page::LEAF_ENTRIES;
 use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, DiskId};
@@ -24,6 +24,27 @@ fn next_stored(map: &Map, disk: DiskId, block: u64) -> Option<Blocks> {
 }
 
 impl Engine {
+    /// Begins to read everything that is stored, or goes on with that.
+    pub fn start_scrub(&mut self) {
+        self.scrub.start(self.clock.unix_s());
+    }
+
+    /// Most bytes a second that a scrub reads from now on.
+    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
+        self.scrub.set_rate(bytes_per_s);
+    }
+
+    /// Reads nothing more for a scrub until it is started again. Whether one was going on.
+    pub fn pause_scrub(&mut self) -> bool {
+        self.scrub.pause()
+    }
+
+    /// How far a scrub has come, and what it has found.
+    #[must_use]
+    pub fn scrub(&self) -> ScrubStatus {
+        self.scrub.status()
+    }
+
     /// Reads what a scrub that goes on reads next, where it is time.
     pub(crate) fn scrub_step(&mut self) {
         let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
