@@ -43,7 +43,7 @@ pub struct ScrubRecord {
 }
 
 impl ScrubRecord {
-    /// As it stands in the root: 82 bytes.
+    /// As it stands in the root: 76 bytes.
     pub(super) fn put(&self, w: &mut Writer) {
         w.u8(self.state as u8);
         w.u8(u8::from(self.last.is_some()));
