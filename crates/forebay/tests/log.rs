@@ -222,6 +222,30 @@ fn sighup_reloads_classes_limits_exports_and_evidence() {
     assert_eq!(server.stop(), 0);
 }
 
+/// An export that was in use when it was taken out of the file was forgotten: it could not be removed later, and counted as one that
+/// the file never named, with the access of those.
+#[test]
+fn regression_an_export_in_use_is_removed_by_a_later_reload() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let uri: NbdUri = format!("nbd+unix:///db?socket={}", scene.path("s").display()).parse().unwrap();
+    let client = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap();
+    let before = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::write(&scene.config, before.split("[[export]]").next().unwrap()).unwrap();
+    for _ in 0..2 {
+        let seen = server.events("reload").len();
+        assert!(!server.reload().contains("export db"));
+        let said: Vec<String> = server.events("reload").iter().skip(seen).map(|event| event.to_string()).collect();
+        assert!(said.iter().any(|text| text.contains("stays as it was")), "{said:?}");
+    }
+    drop(client);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !server.reload().contains("export db was removed") {
+        assert!(std::time::Instant::now() < until, "it is never removed");
+    }
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn the_device_of_a_machine_changes_with_a_restart_only() {
     let scene = Scene::new();

@@ -65,8 +65,8 @@ fn notice_silence(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10))?;
-    sockopt::set_tcp_keepcnt(socket, 6)?;
-    sockopt::set_tcp_user_timeout(socket, 120_000)
+    // No TCP_USER_TIMEOUT: it would end who lives and takes nothing for a while, such as a machine that is paused.
+    sockopt::set_tcp_keepcnt(socket, 6)
 }
 
 impl Drop for Listener {

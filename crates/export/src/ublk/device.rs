@@ -29,6 +29,8 @@ const DEPTH: u16 = 64;
 const IO_BYTES_MAX: u32 = 256 << 10;
 /// How long the kernel may take to notice that the server before has gone.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(20);
+/// How long somebody may look at a device that was just written to.
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
 /// Requests taken in one turn.
 const RECEIVE_MAX: usize = 256;
 /// The completion of the command that makes the device live. Those of requests are their tokens.
@@ -256,6 +258,59 @@ impl Ublk {
         }
     }
 
+    /// Takes requests, a bounded number.
+    fn fetch(&mut self, requests: &mut Vec<FrontRequest>) -> Result<(), FrontendError> {
+        if self.is_stopping {
+            return Ok(());
+        }
+        if !self.is_begun {
+            self.begin()?;
+        }
+        if self.ring.submission().taskrun() {
+            self.enter(true)?;
+        }
+        for _ in 0..RECEIVE_MAX {
+            let Some((data, result)) = self.ring.completion().next().map(|entry| (entry.user_data(), entry.result()))
+            else {
+                break;
+            };
+            if data == STARTED {
+                let failed = result < 0;
+                let state = if failed { result.unsigned_abs().max(2) } else { 1 };
+                self.state.state.store(state, Ordering::Release);
+                if failed {
+                    let source = Errno::from_raw_os_error(-result);
+                    return Err(FrontendError::System { operation: "starting the ublk device", source });
+                }
+                continue;
+            }
+            let token = u16::try_from(data).ok().filter(|&token| usize::from(token) < self.lens.len());
+            let Some(token) = token else { continue };
+            match result {
+                0 => {}
+                ABORT => {
+                    self.is_gone = true;
+                    return Err(FrontendError::Gone);
+                }
+                error => {
+                    let source = Errno::from_raw_os_error(-error);
+                    return Err(FrontendError::System { operation: "fetching from the ublk device", source });
+                }
+            }
+            let Some(abi::Described { offset_bytes, len_bytes, op, fua, hints }) = self.described(token) else {
+                self.push(token, abi::COMMIT_AND_FETCH_REQ, -libc::EOPNOTSUPP)?;
+                continue;
+            };
+            let carries = matches!(op, forebay_volume::Op::Read | forebay_volume::Op::Write(_));
+            self.lens[usize::from(token)] = if carries { len_bytes as u32 } else { 0 };
+            requests.push(FrontRequest { token, offset_bytes, len_bytes, op, fua, hints });
+        }
+        if !self.ring.submission().is_empty() {
+            self.enter(false)?;
+        }
+        Ok(())
+    }
+
     fn described(&self, token: u16) -> Option<abi::Described> {
         let (queue, tag) = (usize::from(token / self.info.depth), usize::from(token % self.info.depth));
         let at = self.descriptors.get(queue)?.pointer.cast_const().cast::<[u8; abi::DESCRIPTOR_BYTES]>();
@@ -324,8 +379,16 @@ pub fn release(number: u32) -> Result<bool, UblkError> {
     // Mounted, or below another device: the kernel gives it to nobody else.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let claimed = rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty());
-    if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) || is_open(number) {
+    if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) {
         return Ok(false);
+    }
+    // Who looks at each device that was written to (udev) has it open for a moment.
+    let begun = Instant::now();
+    while is_open(number) {
+        if begun.elapsed() >= LOOK_LIMIT {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
     // Still claimed: nobody mounts it meanwhile.
     Control::open()?.delete(number)?;
@@ -378,55 +441,13 @@ impl Frontend for Ublk {
     }
 
     fn receive(&mut self, requests: &mut Vec<FrontRequest>) -> Result<(), FrontendError> {
-        if self.is_stopping {
-            return Ok(());
+        let received = self.fetch(requests);
+        if received.is_err() {
+            // Who waits for the device to start learns that it will not.
+            let (waiting, failed) = (0, Errno::IO.raw_os_error().unsigned_abs());
+            let _ = self.state.state.compare_exchange(waiting, failed, Ordering::AcqRel, Ordering::Acquire);
         }
-        if !self.is_begun {
-            self.begin()?;
-        }
-        if self.ring.submission().taskrun() {
-            self.enter(true)?;
-        }
-        for _ in 0..RECEIVE_MAX {
-            let Some((data, result)) = self.ring.completion().next().map(|entry| (entry.user_data(), entry.result()))
-            else {
-                break;
-            };
-            if data == STARTED {
-                let failed = result < 0;
-                let state = if failed { result.unsigned_abs().max(2) } else { 1 };
-                self.state.state.store(state, Ordering::Release);
-                if failed {
-                    let source = Errno::from_raw_os_error(-result);
-                    return Err(FrontendError::System { operation: "starting the ublk device", source });
-                }
-                continue;
-            }
-            let token = u16::try_from(data).ok().filter(|&token| usize::from(token) < self.lens.len());
-            let Some(token) = token else { continue };
-            match result {
-                0 => {}
-                ABORT => {
-                    self.is_gone = true;
-                    return Err(FrontendError::Gone);
-                }
-                error => {
-                    let source = Errno::from_raw_os_error(-error);
-                    return Err(FrontendError::System { operation: "fetching from the ublk device", source });
-                }
-            }
-            let Some(abi::Described { offset_bytes, len_bytes, op, fua, hints }) = self.described(token) else {
-                self.push(token, abi::COMMIT_AND_FETCH_REQ, -libc::EOPNOTSUPP)?;
-                continue;
-            };
-            let carries = matches!(op, forebay_volume::Op::Read | forebay_volume::Op::Write(_));
-            self.lens[usize::from(token)] = if carries { len_bytes as u32 } else { 0 };
-            requests.push(FrontRequest { token, offset_bytes, len_bytes, op, fua, hints });
-        }
-        if !self.ring.submission().is_empty() {
-            self.enter(false)?;
-        }
-        Ok(())
+        received
     }
 
     fn complete(&mut self, token: u16, result: Result<Outcome, RequestError>) {

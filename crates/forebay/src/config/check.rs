@@ -7,11 +7,15 @@ use forebay_device::Target;
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Smallest memory limit, in bytes: the program, its buffers and the least that the map needs.
 const MEMORY_MIN_BYTES: u64 = 48 << 20;
 /// Longest pool name, in bytes.
 const POOL_NAME_MAX: usize = 64;
+
+/// Rates of a scrub, in bytes a second.
+const SCRUB_RATES: RangeInclusive<u64> = 64 << 10..=16 << 30;
 
 impl Config {
     /// Checks everything that can be known without touching a device.
@@ -26,6 +30,11 @@ impl Config {
         );
         self.check_devices()?;
         self.check_disks()?;
+        let rate = self.scrub.rate.0;
+        ensure!(
+            SCRUB_RATES.contains(&rate),
+            "scrub.rate is {rate} bytes a second; it is from 64KiB to 16GiB (`forebay scrub CONFIG pause` stops one)"
+        );
         let limit = self.memory.limit.0;
         ensure!(
             limit >= MEMORY_MIN_BYTES,

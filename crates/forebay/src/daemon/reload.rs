@@ -31,6 +31,8 @@ pub struct Reloader {
 struct Outcome {
     done: Vec<String>,
     refused: Vec<String>,
+    /// Exports that stay as they were, as somebody uses them.
+    kept: Vec<String>,
 }
 
 impl Reloader {
@@ -118,7 +120,7 @@ impl Reloader {
         );
         let server =
             Server { poll: new.server.poll, max_connections: new.server.max_connections, ..self.config.server.clone() };
-        let export = exports_in_force(&self.config, &new);
+        let export = exports_in_force(&self.config, &new, &outcome.kept);
         self.config = Config { pool, fast, capacity, memory, server, metrics, export, ..new };
     }
 
@@ -176,7 +178,7 @@ impl Reloader {
             (Some(_), None) => outcome.done.push("TLS is not offered any more".to_owned()),
             _ => outcome.done.push("certificates and keys of TLS were read".to_owned()),
         }
-        fixed.access = new.access_by_default();
+        let before = std::mem::replace(&mut fixed.access, new.access_by_default());
         for export in &new.export {
             let (name, access) = (new.export_name(export), new.access(export));
             let differs = server.exports().iter().any(|(_, known)| known.name == name && known.access != access);
@@ -185,12 +187,9 @@ impl Reloader {
             }
         }
         // Those that `disk add` made are in no file: for them counts what does without one.
-        let names =
-            |config: &Config| config.export.iter().map(|export| config.export_name(export).to_owned()).collect();
-        let (old, now): (Vec<String>, Vec<String>) = (names(&self.config), names(new));
-        let is_named = |name: &String| old.contains(name) || now.contains(name);
-        let others =
-            server.exports().iter().filter(|(_, known)| !is_named(&known.name) && known.access != fixed.access);
+        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
+        let is_by_default = |known: &forebay_export::Export| known.access == before && known.access != fixed.access;
+        let others = server.exports().iter().filter(|(_, known)| is_by_default(known) && !is_named(&known.name));
         let others: Vec<String> = others.map(|(_, known)| known.name.clone()).collect();
         for name in others {
             if server.exports().set_access(&name, fixed.access.clone()).is_ok() {
@@ -235,6 +234,7 @@ impl Reloader {
                 outcome
                     .refused
                     .push(format!("export {name:?} stays as it was: {}; then send SIGHUP again", users.join("; ")));
+                outcome.kept.push(name.clone());
             }
         }
     }
@@ -323,11 +323,12 @@ impl Reloader {
     }
 }
 
-/// Exports as they are in force once `new` was read: those of virtual machines stay as they were until the next start, and no
-/// other one becomes such a one before that.
-fn exports_in_force(old: &Config, new: &Config) -> Vec<Export> {
+/// Exports as they are in force once `new` was read: those that are in use (`kept`) and those of virtual machines stay as they were,
+/// the latter until the next start, and no other one becomes such a one before that.
+fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> Vec<Export> {
     let machines = machine_devices(old);
-    let is_one = |name: &str| machines.iter().any(|(machine, _)| *machine == name);
+    let is_one =
+        |name: &str| machines.iter().any(|(machine, _)| *machine == name) || kept.iter().any(|kept| kept == name);
     // A disk that is not named is the only one of its own configuration.
     let kept = old.export.iter().filter(|export| is_one(old.export_name(export))).map(|export| Export {
         disk: Some(old.export_disk(export).to_owned()),

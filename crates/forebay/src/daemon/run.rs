@@ -117,7 +117,9 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
     let (devices, watched) = watched(devices);
     let exports = exports(config, &mut engine, reactor.exports())?;
     compare_disks(config, &engine);
-    let block_devices = BlockDevices::new(&superblock.pool);
+    let is_whole = opening == Opening::Recover && left.is_none();
+    let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
+    block_devices.make(config, &mut reactor)?;
     let mut addresses = Vec::new();
     let mut uris = Vec::new();
     let machine_devices = MachineDevices::open(config, &access, &mut reactor, &mut uris)?;
@@ -188,8 +190,7 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
             "no disk is exported"
         );
     }
-    let is_whole = opening == Opening::Recover && daemon.answerer.fixed.left.is_none();
-    daemon.block_devices.open(config, is_whole, &mut reactor)?;
+    daemon.block_devices.take_over(config, &mut reactor)?;
     let ended = reactor.run(&mut backend, &mut daemon);
     // Devices that are still there wait for the next server from here on.
     drop(reactor);

@@ -22,6 +22,10 @@ pub struct BlockDevices {
     devices: Vec<Device>,
     opening: Vec<Opening>,
     release: Option<Release>,
+    /// Whether the whole pool is served, so that devices may be taken over that have seen its newest data.
+    is_whole: bool,
+    /// Exports whose devices wait for a server, found when the others were made.
+    waiting: Vec<(u16, Export)>,
 }
 
 /// Devices that nobody uses are on their way out, before the server stops: it has to serve them until they are gone.
@@ -67,39 +71,47 @@ fn make(pool: &[u8], export: &Export, number: Option<u32>) -> Result<Ublk> {
     Ublk::open(wanted).map_err(|why| explained(why, name))
 }
 
+/// What is configured for the block device of an export, which may have a section for NBD, too.
+fn asked(config: &Config, name: &str) -> Option<crate::config::Ublk> {
+    let mut sections = config.export.iter().filter(|export| config.export_name(export) == name);
+    sections.find_map(|export| export.ublk)
+}
+
 impl BlockDevices {
     /// None yet, for a pool of this name on its devices.
-    pub fn new(pool: &[u8]) -> Self {
-        Self { pool: pool.to_vec(), devices: Vec::new(), opening: Vec::new(), release: None }
+    pub fn new(pool: &[u8], is_whole: bool) -> Self {
+        let (devices, opening, waiting) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pool: pool.to_vec(), devices, opening, release: None, is_whole, waiting }
     }
 
-    /// Makes those that are configured, then takes those over that wait for a server, also such that `forebay attach` made. After
-    /// all else that may fail: the kernel lets nobody begin twice to take one over.
+    /// Makes those that are configured and not there.
     ///
     /// # Errors
-    /// Where the kernel has no ublk, or refuses to make one. One that cannot be taken over does not keep the others from being
-    /// served.
-    pub fn open(&mut self, config: &Config, is_whole: bool, reactor: &mut Reactor) -> Result<()> {
-        // An export may have a section for NBD, too.
-        let asked = |name: &str| {
-            let mut sections = config.export.iter().filter(|export| config.export_name(export) == name);
-            sections.find_map(|export| export.ublk)
-        };
-        let mut waiting = Vec::new();
+    /// Where the kernel has no ublk, or refuses.
+    pub fn make(&mut self, config: &Config, reactor: &mut Reactor) -> Result<()> {
         let exports: Vec<(u16, Export)> =
             reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
         for (index, export) in exports {
             if is_waiting(marker(&self.pool, &export.name)) {
-                waiting.push((index, export));
+                self.waiting.push((index, export));
                 continue;
             }
-            let Some(asked) = asked(&export.name) else { continue };
+            let Some(asked) = asked(config, &export.name) else { continue };
             let ublk = make(&self.pool, &export, asked.number())?;
             self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
         }
-        for (index, export) in waiting {
-            if !is_whole {
+        Ok(())
+    }
+
+    /// Takes those over that wait for a server, also such that `forebay attach` made. After all else that may fail, for the kernel
+    /// lets nobody begin twice to take one over. One that cannot be taken over does not keep the others from being served.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn take_over(&mut self, config: &Config, reactor: &mut Reactor) -> Result<()> {
+        for (index, export) in std::mem::take(&mut self.waiting) {
+            if !self.is_whole {
                 // What is mounted there has seen newer data than what can be served now.
                 error!(
                     cause = "ublk",
@@ -109,7 +121,8 @@ impl BlockDevices {
                 );
                 continue;
             }
-            let ublk = match make(&self.pool, &export, None) {
+            let number = asked(config, &export.name).and_then(|asked| asked.number());
+            let ublk = match make(&self.pool, &export, number) {
                 Ok(ublk) => ublk,
                 Err(why) => {
                     error!(
@@ -122,8 +135,8 @@ impl BlockDevices {
                     continue;
                 }
             };
-            let UblkState { number, size_bytes, .. } = ublk.state();
-            if asked(&export.name).and_then(|asked| asked.number()).is_some_and(|asked| asked != number) {
+            let (asked, UblkState { number, size_bytes, is_recovered, .. }) = (number, ublk.state());
+            if is_recovered && asked.is_some_and(|asked| asked != number) {
                 warn!(
                     "export {:?} keeps /dev/ublkb{number}, under which it is in use, until that is unmounted and the server has \
                      been restarted",
@@ -160,6 +173,11 @@ impl BlockDevices {
                 }
             };
         }
+        ensure!(
+            self.is_whole || !is_waiting(marker(&self.pool, &export.name)),
+            "a block device of this export waits for a server of the whole pool, and what is mounted there has seen newer data than \
+             what can be served now: read the export by NBD, or unmount that device first"
+        );
         let (sender, opened) = channel();
         let (pool, of) = (self.pool.clone(), export.clone());
         let thread = Builder::new().name("ublk".to_owned()).spawn(move || {

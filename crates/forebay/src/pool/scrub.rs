@@ -17,8 +17,8 @@ fn pass(pass: &Pass) -> Value {
     json!({
         "began_unix_seconds": time(pass.began_unix_s),
         "ended_unix_seconds": time(pass.ended_unix_s),
-        "good_bytes": pass.good_blocks * BLOCK,
-        "damaged_bytes": pass.bad_blocks * BLOCK,
+        "good_bytes": pass.good_blocks.saturating_mul(BLOCK),
+        "damaged_bytes": pass.bad_blocks.saturating_mul(BLOCK),
     })
 }
 
@@ -43,7 +43,7 @@ pub fn json(engine: &Engine) -> Value {
     json!({
         "state": state,
         "disk": if is_idle { None } else { name(engine, record.disk) },
-        "offset_bytes": (!is_idle).then_some(record.block * BLOCK),
+        "offset_bytes": (!is_idle).then_some(record.block.saturating_mul(BLOCK)),
         "stored_bytes": status.fast.live_bytes + status.capacity.live_bytes,
         "rate_bytes_per_second": scrub.rate_bytes_per_s,
         "pass": (!is_idle).then(|| pass(&record.pass)),
@@ -52,10 +52,10 @@ pub fn json(engine: &Engine) -> Value {
     })
 }
 
-/// Bytes that the pass that goes on has found damaged, or, where none does, the last one.
+/// Bytes that were found damaged: what the last pass has found counts until the next has come to its end.
 pub fn damaged_bytes(scrub: &Value) -> u64 {
-    let of = |key: &str| scrub[key]["damaged_bytes"].as_u64();
-    of("pass").or_else(|| of("last_pass")).unwrap_or(0)
+    let of = |key: &str| scrub[key]["damaged_bytes"].as_u64().unwrap_or(0);
+    of("pass").max(of("last_pass"))
 }
 
 fn bytes(value: &Value) -> u64 {
@@ -123,6 +123,12 @@ pub fn render(scrub: &Value) -> String {
             vec![text(&found["disk"]), offset, len, text(&found["why"])]
         })
         .collect();
+    let listed: u64 = scrub["found"].as_array().into_iter().flatten().map(|found| bytes(&found["len_bytes"])).sum();
+    if listed < damaged_bytes(scrub) {
+        let what =
+            "note: damage from before this server's start, and beyond 64 ranges, is not listed: scrub again to see it";
+        return [head, output::table(&["DISK", "OFFSET", "LENGTH", "WHY"], 1, &found), what.to_owned()].join("\n\n");
+    }
     if found.is_empty() {
         return head;
     }

@@ -14,6 +14,10 @@ use std::collections::BTreeSet;
 impl Engine {
     /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
     pub fn request_checkpoint(&mut self, clean: bool) {
+        if clean {
+            // A pass that came to its end now would ask for another checkpoint, after the clean one.
+            self.scrub.hold();
+        }
         self.checkpoint.request(clean);
     }
 

@@ -142,6 +142,18 @@ impl Map {
         waits
     }
 
+    /// Gives up a leaf that nobody has used since its frame was last marked as unused.
+    pub fn give_up(&mut self, disk: DiskId, leaf: u64) {
+        let Some(frame) = self.disk(disk).map(|disk| disk.frame(leaf)).filter(|&frame| frame != NO_FRAME) else {
+            return;
+        };
+        let entry = self.frames.get(frame);
+        let is_busy = entry.pins > 0 || entry.dirty || entry.frozen || entry.writing || entry.loading;
+        if !entry.referenced && !is_busy {
+            self.drop_frame(frame);
+        }
+    }
+
     /// Forgets a frame whose leaf could not be loaded or is not wanted.
     pub fn drop_frame(&mut self, frame: u32) {
         let (disk, leaf) = (self.frames.get(frame).disk, self.frames.get(frame).leaf);

@@ -128,6 +128,7 @@ impl Engine {
         }
         self.migrate_tick();
         self.share_out_fast_tier();
+        self.scrub.go_on();
         self.scrub_step();
     }
 

@@ -8,7 +8,7 @@ use forebay_block::DiskId;
 use std::ops::Range;
 
 /// Blocks read at once, at most.
-const STEP_BLOCKS: u64 = 128;
+const STEP_BLOCKS: u64 = 32;
 /// How long after the last request of a host there is time, in nanoseconds.
 const QUIET_NS: u64 = 200_000_000;
 /// How much slower it is until then: slow enough not to be noticed, fast enough to come to an end.
@@ -65,9 +65,13 @@ pub(crate) struct Scrub {
     step_ns: u64,
     /// When a host asked for something last.
     asked_ns: Option<u64>,
+    /// The leaf that is in memory for this alone.
+    brought: Option<(DiskId, u64)>,
     found: Vec<Found>,
     /// A pass has come to its end, or has begun or paused: it is to be kept.
     has_changed: bool,
+    /// The engine begins, or comes to a stop: nothing begins before time passes.
+    is_held: bool,
 }
 
 impl Scrub {
@@ -81,8 +85,10 @@ impl Scrub {
             spent_ns: 0,
             step_ns: 0,
             asked_ns: None,
+            brought: None,
             found: Vec::new(),
             has_changed: false,
+            is_held: true,
         }
     }
 
@@ -104,7 +110,7 @@ impl Scrub {
 
     /// Whether something about it changed that a checkpoint should keep; asked once.
     pub fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.has_changed)
+        !self.is_held && std::mem::take(&mut self.has_changed)
     }
 
     /// Begins a pass, or goes on with one.
@@ -128,14 +134,38 @@ impl Scrub {
         is_running
     }
 
+    /// Nothing begins until [`Scrub::go_on`].
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Time passes.
+    pub fn go_on(&mut self) {
+        self.is_held = false;
+    }
+
     /// A host asks for something.
     pub fn asked(&mut self, now_ns: u64) {
         self.asked_ns = Some(now_ns);
     }
 
+    /// The next step is in this leaf, which is in memory for this alone where `is_new`. Returns one that was, and is not needed
+    /// any more.
+    pub fn brings(&mut self, leaf: (DiskId, u64), is_new: bool) -> Option<(DiskId, u64)> {
+        if self.brought == Some(leaf) {
+            return None;
+        }
+        std::mem::replace(&mut self.brought, is_new.then_some(leaf))
+    }
+
+    /// The leaf that is in memory for this alone.
+    pub fn brought(&self) -> Option<(DiskId, u64)> {
+        self.brought
+    }
+
     /// Whether a step may begin.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        if self.record.state != ScrubState::Running || self.in_flight.is_some() {
+        if self.record.state != ScrubState::Running || self.in_flight.is_some() || self.is_held {
             return false;
         }
         let is_quiet = self.asked_ns.is_none_or(|asked_ns| now_ns.saturating_sub(asked_ns) >= QUIET_NS);

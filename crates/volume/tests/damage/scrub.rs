@@ -140,3 +140,25 @@ fn goes_on_after_power_cuts_beside_a_busy_host() {
         assert_eq!(last.bad_blocks, 0, "{name}");
     }
 }
+
+/// A stop in the middle of a pass is as clean as any: a pass that came to its end meanwhile asked for a checkpoint of its own.
+#[test]
+fn regression_a_pass_that_ends_while_the_pool_stops() {
+    for (name, aged, ..) in pools(30..33) {
+        for ticks in 0..12 {
+            let mut world = World::open(&aged.shape, aged.images.clone(), 1, aged.oracle.clone()).unwrap();
+            world.check_survivors().unwrap_or_else(|error| panic!("{name}: {error}"));
+            world.now_ns += 1_000_000_000;
+            world.pool.engine.start_scrub();
+            for _ in 0..ticks {
+                world.now_ns += 10_000_000;
+                world.pool.tick(world.now_ns);
+                world.pool.poll_once(&mut Vec::new());
+            }
+            assert!(world.pool.close(), "{name}");
+            let images = world.shared.iter().map(crate::world::Shared::durable).collect();
+            let world = World::open(&aged.shape, images, 2, world.oracle).unwrap();
+            assert!(world.report.clean, "{name}, {ticks} ticks");
+        }
+    }
+}

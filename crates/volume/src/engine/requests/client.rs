@@ -17,9 +17,8 @@ pub(crate) enum ClientKind {
     Status { next_block: u64, end_block: u64, extents: Vec<Extent>, max_extents: usize },
     /// A flush.
     Flush,
-    /// A step of a scrub, which no host asked for: blocks that were found as they should be, and the leaf that is in memory for
-    /// nothing else.
-    Scrub { stored_blocks: u64, brings_leaf: Option<u64> },
+    /// A step of a scrub, which no host asked for: blocks of it that hold data.
+    Scrub { stored_blocks: u64 },
 }
 
 /// What is done to a range leaf by leaf.

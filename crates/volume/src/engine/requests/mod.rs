@@ -113,7 +113,7 @@ impl Engine {
             *part = Some(buf);
         }
         if matches!(piece.kind, PieceKind::Scrub)
-            && let Some(Client { kind: ClientKind::Scrub { stored_blocks, .. }, .. }) =
+            && let Some(Client { kind: ClientKind::Scrub { stored_blocks }, .. }) =
                 self.requests.clients.get_mut(piece.client as usize)
         {
             *stored_blocks += piece.stored_blocks();

@@ -63,9 +63,13 @@ impl Engine {
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
         let leaf = block / LEAF_ENTRIES as u64;
         let is_resident = self.map.disk(disk).is_some_and(|disk| disk.frame(leaf) != NO_FRAME);
+        // A leaf that nobody else wanted goes again: those that hosts use stay.
+        if let Some((disk, leaf)) = self.scrub.brings((disk, leaf), !is_resident) {
+            self.map.give_up(disk, leaf);
+        }
         let client = Client {
             token: 0,
-            kind: ClientKind::Scrub { stored_blocks: 0, brings_leaf: (!is_resident).then_some(leaf) },
+            kind: ClientKind::Scrub { stored_blocks: 0 },
             disk,
             offset_bytes: block * BLOCK,
             len_bytes: blocks * BLOCK,
@@ -89,9 +93,8 @@ impl Engine {
 
     /// A step of the scrub has ended.
     pub(super) fn scrub_ended(&mut self, client: Client) {
-        let Client { kind: ClientKind::Scrub { stored_blocks, brings_leaf }, disk, error, .. } = client else { return };
-        // A leaf that nobody else wanted is the first to make room for another.
-        if let Some(frame) = brings_leaf.and_then(|leaf| Some(self.map.disk(disk)?.frame(leaf)))
+        let Client { kind: ClientKind::Scrub { stored_blocks }, error, .. } = client else { return };
+        if let Some(frame) = self.scrub.brought().and_then(|(disk, leaf)| Some(self.map.disk(disk)?.frame(leaf)))
             && frame != NO_FRAME
         {
             self.map.frames.get_mut(frame).referenced = false;
