@@ -9,7 +9,7 @@ use serde_json::Value;
 use support::*;
 use tempfile::TempDir;
 
-const TREES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../platform/trees");
+const TREES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/machines");
 
 fn tree(name: &str) -> String {
     format!("{TREES}/{name}")

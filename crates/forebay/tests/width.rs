@@ -42,7 +42,7 @@ fn everything_for_people_fits_80_columns() {
         ["bench", "--target", model, "--set", "rw=randrw", "--set", "ios=5000", "--destroy-data"],
         ["replay", "zipf:?size=4MiB", "--target", model, "--destroy-data"],
     );
-    let laptop = concat!(env!("CARGO_MANIFEST_DIR"), "/../platform/trees/laptop");
+    let laptop = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/machines/laptop");
     let said: [&[&str]; 15] = [
         &check,
         &bench,

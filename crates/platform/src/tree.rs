@@ -243,7 +243,7 @@ impl Tree {
         Ok(kept)
     }
 
-    /// The names in a directory of which `keep` is true, at most [`NAMES_MAX`]. Names that are not UTF-8 are left out.
+    /// The names in a directory of which `keep` is true, at most so many (4,096). Names that are not UTF-8 are left out.
     ///
     /// # Errors
     /// Where it is not there, or no directory.

@@ -9,7 +9,7 @@ use forebay_platform::{RULES, Report, Wanted, text};
 use std::collections::BTreeSet;
 use support::*;
 
-/// Rules by what they say of the trees of this crate: of the Intel server with its NVMe drive, of the AMD server with its, of the
+/// Rules by what they say of the trees in `contrib/machines`: of the Intel server with its NVMe drive, of the AMD server with its, of the
 /// laptop with its, and of the Intel server with its SATA disk.
 const EXPECTED: [(&str, [&str; 4]); 52] = [
     ("virtual-machine", ["good", "good", "good", "good"]),

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// A tree of this crate.
 pub fn shipped(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("trees").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/machines").join(name)
 }
 
 /// What is found in a tree.
