@@ -4,7 +4,9 @@ use crate::arguments::DEFAULT_CONFIG;
 use crate::config::{Place, parse_share};
 use crate::measure::BenchOptions;
 use crate::output::Format;
-use crate::verbs::{AnalyzeOptions, ConvertOptions, DiskAction, EvidenceAction, ScrubVerb, SizeOptions};
+use crate::verbs::{
+    AnalyzeOptions, CheckOptions, ConvertOptions, DiskAction, DoctorOptions, EvidenceAction, ScrubVerb, SizeOptions,
+};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -348,47 +350,6 @@ pub struct DemoOptions {
     /// Seed of load and power cut
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct DoctorOptions {
-    /// A block device to look at too: its queue, interrupts, link and power
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Option<String>,
-    /// Read the tree of another machine, as --capture wrote it, in place of this one
-    #[arg(long, value_name = "FOLDER")]
-    pub root: Option<PathBuf>,
-    /// Write what rules read, of all disks or the one named, into a new folder, and judge nothing
-    #[arg(long, value_name = "FOLDER")]
-    pub capture: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct CheckOptions {
-    /// Spec sheet: a TOML file, or the name of a built-in one
-    #[arg(required_unless_present = "list")]
-    pub spec: Option<String>,
-    /// What is measured: a path or a URI
-    #[arg(long, value_name = "URI", required_unless_present = "list")]
-    pub target: Option<String>,
-    /// Names the built-in sheets
-    #[arg(long)]
-    pub list: bool,
-    /// What the target holds may be lost
-    #[arg(long)]
-    pub destroy_data: bool,
-    /// Time of each run; 10 min by default
-    #[arg(long, value_name = "TIME")]
-    pub runtime: Option<String>,
-    /// Only promises with this in their name
-    #[arg(long, value_name = "TEXT")]
-    pub only: Option<String>,
-    /// Run the tests of published rows too
-    #[arg(long)]
-    pub rows: bool,
-    /// Leave out what the sheet does to the drive first
-    #[arg(long)]
-    pub skip_conditioning: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -34,8 +34,6 @@ pub struct Daemon {
     pub block_devices: BlockDevices,
     /// Block devices of virtual machines.
     pub machine_devices: MachineDevices,
-    /// A signal to stop has come.
-    pub is_stopping: bool,
     /// The service manager knows that all exports can be used.
     pub is_ready: bool,
     /// What notices things for the log.
@@ -56,12 +54,11 @@ impl Hooks<PoolBackend> for Daemon {
             let mut bytes = [0; 16];
             // The byte itself says nothing, and another one may come.
             if self.signals.read(&mut bytes).is_ok() {
-                if self.is_stopping {
+                if self.block_devices.are_leaving() {
                     // Asked again: without waiting for block devices.
                     return server.stop();
                 }
                 info!("stopping: no new connections, then a last flush and a clean checkpoint");
-                self.is_stopping = true;
                 self.publisher.iter().for_each(Publisher::stopping);
                 self.block_devices.begin_release();
                 if self.block_devices.are_none() {
@@ -102,7 +99,7 @@ impl Hooks<PoolBackend> for Daemon {
                 warn!("the service manager could not be notified that the server is ready: {error}");
             }
         }
-        if self.is_stopping && self.block_devices.may_stop() {
+        if self.block_devices.may_stop() {
             server.stop();
         }
         self.machine_devices.report();

@@ -161,7 +161,6 @@ pub fn serve(config: &Config, file: &Path, opening: Opening) -> Result<()> {
         hangups,
         block_devices,
         machine_devices,
-        is_stopping: false,
         is_ready: false,
         reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
         watch: Watch::new(config.log.limits(), watched),

@@ -270,6 +270,11 @@ impl BlockDevices {
         self.release = Some(Release { begun: Instant::now(), ended: None });
     }
 
+    /// Whether the server is about to stop.
+    pub fn are_leaving(&self) -> bool {
+        self.release.is_some()
+    }
+
     /// Whether there are none, and none are being made.
     pub fn are_none(&self) -> bool {
         self.devices.is_empty() && self.opening.is_empty()

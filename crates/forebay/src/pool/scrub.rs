@@ -112,25 +112,24 @@ pub fn lines(scrub: &Value) -> Option<String> {
 
 /// For people.
 pub fn render(scrub: &Value) -> String {
-    let head = lines(scrub).unwrap_or_else(|| "there was no scrub yet: `forebay scrub CONFIG start`".to_owned());
+    let mut parts =
+        vec![lines(scrub).unwrap_or_else(|| "there was no scrub yet: `forebay scrub CONFIG start`".to_owned())];
+    let found = || scrub["found"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let found: Vec<Vec<String>> = scrub["found"]
-        .as_array()
-        .into_iter()
-        .flatten()
+    let rows: Vec<Vec<String>> = found()
         .map(|found| {
             let (offset, len) = (found["offset_bytes"].to_string(), output::size(bytes(&found["len_bytes"])));
             vec![text(&found["disk"]), offset, len, text(&found["why"])]
         })
         .collect();
-    let listed: u64 = scrub["found"].as_array().into_iter().flatten().map(|found| bytes(&found["len_bytes"])).sum();
-    if listed < damaged_bytes(scrub) {
-        let what =
-            "note: damage from before this server's start, and beyond 64 ranges, is not listed: scrub again to see it";
-        return [head, output::table(&["DISK", "OFFSET", "LENGTH", "WHY"], 1, &found), what.to_owned()].join("\n\n");
+    if !rows.is_empty() {
+        parts.push(output::table(&["DISK", "OFFSET", "LENGTH", "WHY"], 1, &rows));
     }
-    if found.is_empty() {
-        return head;
+    if found().map(|found| bytes(&found["len_bytes"])).sum::<u64>() < damaged_bytes(scrub) {
+        parts.push(
+            "note: damage from before this server's start, and beyond 64 ranges, is not listed: scrub again to see it"
+                .to_owned(),
+        );
     }
-    format!("{head}\n\n{}", output::table(&["DISK", "OFFSET", "LENGTH", "WHY"], 1, &found))
+    parts.join("\n\n")
 }

@@ -1,6 +1,5 @@
 //! `forebay check SPEC --target URI`.
 
-use crate::cli::CheckOptions;
 use crate::finding::finding;
 use crate::measure::{Session, SessionOptions, time_ns};
 use crate::output::{self, Format};
@@ -12,6 +11,35 @@ use serde_json::json;
 const INTERVALS: u64 = 40;
 /// Bounds of an interval in nanoseconds.
 const INTERVAL_NS: (u64, u64) = (10_000_000, 1_000_000_000);
+
+/// What is checked.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CheckOptions {
+    /// Spec sheet: a TOML file, or the name of a built-in one
+    #[arg(required_unless_present = "list")]
+    pub spec: Option<String>,
+    /// What is measured: a path or a URI
+    #[arg(long, value_name = "URI", required_unless_present = "list")]
+    pub target: Option<String>,
+    /// Names the built-in sheets
+    #[arg(long)]
+    pub list: bool,
+    /// What the target holds may be lost
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// Time of each run; 10 min by default
+    #[arg(long, value_name = "TIME")]
+    pub runtime: Option<String>,
+    /// Only promises with this in their name
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// Run the tests of published rows too
+    #[arg(long)]
+    pub rows: bool,
+    /// Leave out what the sheet does to the drive first
+    #[arg(long)]
+    pub skip_conditioning: bool,
+}
 
 /// Checks a spec sheet.
 ///

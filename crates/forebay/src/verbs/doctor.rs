@@ -1,12 +1,25 @@
 //! `forebay doctor`.
 
-use crate::cli::DoctorOptions;
 use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::{Context, Result};
 use forebay_platform::{Machine, Report, Tree, Wanted, audit, capture, text};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What is audited.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorOptions {
+    /// A block device to look at too: its queue, interrupts, link and power
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Read the tree of another machine, as --capture wrote it, in place of this one
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// Write what rules read, of all disks or the one named, into a new folder, and judge nothing
+    #[arg(long, value_name = "FOLDER")]
+    pub capture: Option<PathBuf>,
+}
 
 /// Audits a machine, or a captured one, and one of its devices; or captures it.
 ///

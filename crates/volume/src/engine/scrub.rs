@@ -213,12 +213,12 @@ impl Scrub {
     }
 
     /// A step has ended: so many of its blocks held data. What could not be read as a whole is read in parts, so that one bad
-    /// block hides no other. Returns damage that was found.
-    pub fn ended(&mut self, stored_blocks: u64, error: Option<RequestError>) -> Option<Found> {
-        let Blocks { disk, range } = self.in_flight.take()?;
+    /// block hides no other. Whether damage was found.
+    pub fn ended(&mut self, stored_blocks: u64, error: Option<RequestError>) -> bool {
+        let Some(Blocks { disk, range }) = self.in_flight.take() else { return false };
         let Some(why) = error else {
             self.record.pass.good_blocks += stored_blocks;
-            return None;
+            return false;
         };
         let named = match &why {
             RequestError::Damaged { offset_bytes, .. } => Some(offset_bytes / BLOCK).filter(|at| range.contains(at)),
@@ -231,14 +231,13 @@ impl Scrub {
             None => {
                 let middle = range.start + (range.end - range.start) / 2;
                 self.parts.extend([middle..range.end, range.start..middle]);
-                return None;
+                return false;
             }
         };
         self.parts.extend([bad + 1..range.end, range.start..bad].into_iter().filter(|part| !part.is_empty()));
         self.record.pass.bad_blocks += 1;
-        let found = Found { disk, offset_bytes: bad * BLOCK, len_bytes: BLOCK, why };
-        self.keep(found.clone());
-        Some(found)
+        self.keep(Found { disk, offset_bytes: bad * BLOCK, len_bytes: BLOCK, why });
+        true
     }
 
     /// Adds to what is shown; what lies behind or before damage that is shown already becomes part of it.
@@ -253,5 +252,44 @@ impl Scrub {
         } else if self.found.len() < FOUND_MAX {
             self.found.push(found);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_that_it_brought_is_given_up_with_the_next_and_others_are_not() {
+        let mut scrub = Scrub::new(ScrubRecord::default(), 1);
+        let leaf = |number| (DiskId(1), number);
+        assert_eq!(scrub.brings(leaf(0), true), None);
+        // Later steps find it in memory; it is still there for nothing else.
+        assert_eq!(scrub.brings(leaf(0), false), None);
+        assert_eq!(scrub.brings(leaf(1), false), Some(leaf(0)));
+        assert_eq!(scrub.brings(leaf(2), true), None);
+        assert_eq!(scrub.brings(leaf(3), true), Some(leaf(2)));
+    }
+
+    #[test]
+    fn busy_hosts_make_it_slower_and_it_is_never_far_ahead_of_its_rate() {
+        // A step is 128 KiB: an eighth of a second.
+        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
+        scrub.start(0);
+        assert!(!scrub.is_due(0), "held until time passes");
+        scrub.go_on();
+        let step = |scrub: &mut Scrub, now_ns| {
+            scrub.begin_step(now_ns, 0, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
+            assert!(!scrub.is_due(u64::MAX), "one at a time");
+            assert!(!scrub.ended(32, None));
+        };
+        step(&mut scrub, 0);
+        assert!(!scrub.is_due(70_000_000) && scrub.is_due(75_000_000));
+        scrub.asked(1_000_000_000);
+        assert!(scrub.is_due(1_000_000_000), "eight steps' time have passed");
+        step(&mut scrub, 1_000_000_000);
+        assert!(!scrub.is_due(1_199_000_000) && scrub.is_due(1_200_000_000), "quiet again");
+        scrub.asked(1_200_000_000);
+        assert!(!scrub.is_due(1_300_000_000));
     }
 }

@@ -9,15 +9,21 @@ use std::collections::BTreeSet;
 
 const LEAF_BLOCKS: u64 = 400;
 
+const TICK_NS: u64 = 20_000_000;
+
+fn pass_time(world: &mut World) -> Result<(), String> {
+    world.now_ns += TICK_NS;
+    world.pool.tick(world.now_ns);
+    world.poll()
+}
+
 /// Lets time pass until no pass goes on.
 fn to_its_end(world: &mut World) -> Result<(), String> {
     for _ in 0..20_000 {
         if world.pool.engine.scrub().record.state == ScrubState::Idle {
             return quiet(world);
         }
-        world.now_ns += 20_000_000;
-        world.pool.tick(world.now_ns);
-        world.poll()?;
+        pass_time(world)?;
     }
     Err(format!("a scrub without end: {:?}", world.pool.engine.scrub()))
 }

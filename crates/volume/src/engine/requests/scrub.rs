@@ -54,7 +54,7 @@ impl Engine {
             let Some(Blocks { disk, range }) = next else { break };
             self.scrub_blocks(disk, range.start, range.end - range.start);
         }
-        // In the root it is for the time after a crash alone.
+        // Where nothing may be written it is not kept for the next start.
         if self.refusal().is_none() && self.scrub.take_changed() {
             self.checkpoint.request(false);
         }
@@ -99,8 +99,6 @@ impl Engine {
         {
             self.map.frames.get_mut(frame).referenced = false;
         }
-        if self.scrub.ended(stored_blocks, error).is_some() {
-            self.stats.counters.scrub_damaged_blocks += 1;
-        }
+        self.stats.counters.scrub_damaged_blocks += u64::from(self.scrub.ended(stored_blocks, error));
     }
 }
