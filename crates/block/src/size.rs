@@ -1,4 +1,4 @@
-//! Sizes as people write them, and other numbers with units.
+//! Sizes and times as people write them, and other numbers with units.
 
 /// Why a size was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +114,35 @@ pub fn with_units(text: &str, units: &[(&str, u64)]) -> Result<u64, UnitsError> 
     u64::try_from(total).map_err(|_| UnitsError::TooLarge)
 }
 
+const TIME_UNITS: [(&str, u64); 7] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+
+/// Nanoseconds of `10us`, `1.5s`, `10min`, as [`with_units`]. The unit is needed: a bare number means seconds to some keys of
+/// other tools and microseconds to others.
+///
+/// # Errors
+/// A sentence about the text.
+pub fn parse_time_ns(text: &str) -> Result<u64, String> {
+    with_units(text, &TIME_UNITS).map_err(|_| {
+        let number = text.trim();
+        let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
+        if is_number && number.len() <= SHOWN_CHARS {
+            return format!(
+                "{shown:?} is not a time without its unit: write {number}s for seconds, or ns, us, ms, min, h, d"
+            );
+        }
+        format!("{shown:?} is not a time: write a number with ns, us, ms, s, min, h or d")
+    })
+}
+
 /// Writes a size so that [`parse_size_bytes`] reads the same number back: the largest binary unit that divides it.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
@@ -187,6 +216,17 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC{0,40}") {
             let _ = parse_size_bytes(&text);
+        }
+    }
+
+    #[test]
+    fn times_need_units() {
+        for (text, ns) in [("10us", 10_000), ("1.5s", 1_500_000_000), ("2min", 120_000_000_000), ("0s", 0), ("7NS", 7)]
+        {
+            assert_eq!(parse_time_ns(text), Ok(ns), "{text}");
+        }
+        for text in ["10", "", "s", "-1s", "10 m", "0.5ns", "1e3s", "99999999999d"] {
+            assert!(parse_time_ns(text).is_err(), "{text}");
         }
     }
 }

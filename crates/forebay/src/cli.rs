@@ -1,11 +1,11 @@
 //! Verbs and options. Every verb has an example in its help.
 
 use crate::arguments::DEFAULT_CONFIG;
-use crate::config::{Place, parse_share};
 use crate::measure::BenchOptions;
 use crate::output::Format;
 use crate::verbs::{
-    AnalyzeOptions, CheckOptions, ConvertOptions, DiskAction, DoctorOptions, EvidenceAction, ScrubVerb, SizeOptions,
+    AnalyzeOptions, CheckOptions, ClassAction, ConvertOptions, DiskAction, DoctorOptions, EvidenceAction, ScrubVerb,
+    SizeOptions,
 };
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -350,60 +350,6 @@ pub struct DemoOptions {
     /// Seed of load and power cut
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ClassAction {
-    /// Policies and rules
-    #[command(after_help = "Example:\n  forebay class pool.toml list")]
-    List,
-    /// Changes a class; what is not named stays
-    #[command(after_help = "Example:\n  forebay class pool.toml set temp --place stage --match 'disk:scratch'")]
-    Set {
-        /// Name of the class
-        name: String,
-        /// Where its writes go
-        #[arg(long, value_enum)]
-        place: Option<Place>,
-        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
-        #[arg(long, value_parser = parse_share)]
-        share: Option<f64>,
-        /// Rules with smaller numbers are tried first
-        #[arg(long)]
-        priority: Option<u16>,
-        /// Keep what is read on the fast tier (stored, without effect in this release)
-        #[arg(long, value_name = "BOOL")]
-        read_cache: Option<bool>,
-        /// A rule, in place of the old ones; may be given several times
-        #[arg(long = "match", value_name = "RULE")]
-        rules: Option<Vec<String>>,
-    },
-    /// Adds a class
-    #[command(
-        after_help = "Example:\n  forebay class pool.toml add wal --place fast --share 25% --match 'path:**/pg_wal/**'"
-    )]
-    Add {
-        /// Name of the class
-        name: String,
-        /// Where its writes go
-        #[arg(long, value_enum)]
-        place: Place,
-        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
-        #[arg(long, value_parser = parse_share, default_value = "100%")]
-        share: f64,
-        /// Rules with smaller numbers are tried first
-        #[arg(long, default_value_t = 100)]
-        priority: u16,
-        /// A rule; one that holds suffices, and without any only exports with `class` use it
-        #[arg(long = "match", value_name = "RULE")]
-        rules: Vec<String>,
-    },
-    /// Reads an Open CAS io-class file
-    #[command(after_help = "Example:\n  forebay class pool.toml import /etc/opencas/ioclass-config.csv")]
-    Import {
-        /// The CSV file
-        file: PathBuf,
-    },
 }
 
 #[derive(Debug, Subcommand)]

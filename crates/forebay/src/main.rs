@@ -4,18 +4,10 @@
 mod arguments;
 mod cli;
 mod cli_record;
-mod config;
-mod contents;
-mod control;
-mod daemon;
 mod demo;
-mod evidence;
-mod finding;
-mod log;
 mod measure;
-mod metrics;
 mod output;
-mod pool;
+mod status;
 mod traces;
 mod use_cases;
 mod verbs;
@@ -35,12 +27,12 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    log::start();
+    forebay_daemon::log::start();
     match verbs::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let found = error.downcast_ref::<finding::Finding>().is_some();
+            let found = error.downcast_ref::<forebay_daemon::finding::Finding>().is_some();
             eprintln!("forebay: {}", output::chain(&error));
             ExitCode::from(if found { 1 } else { 2 })
         }

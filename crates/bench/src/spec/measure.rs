@@ -73,7 +73,7 @@ impl Unit {
     /// A sentence about the text.
     pub fn value(self, text: &str) -> Result<f64, String> {
         let value = match (self, size::rate(text)) {
-            (Self::Ns, _) => size::time_ns(text)? as f64,
+            (Self::Ns, _) => forebay_block::size::parse_time_ns(text)? as f64,
             (Self::Iops, Ok(Rate::Iops(value))) | (Self::BytesPerSecond, Ok(Rate::BytesPerSecond(value))) => value,
             (Self::Iops, _) => return Err(format!("{text:.60?} is no number of I/Os a second such as 550000")),
             (Self::BytesPerSecond, _) => {

@@ -3,7 +3,8 @@
 //! A few connections are waited for by poll(2), everything else by epoll, whose descriptor is one of those polled.
 //! The reason is the client's processor time: a socket in an epoll set calls back on every message its peer sends or
 //! takes, also while the server is awake, and the peer pays for it; poll(2) leaves the socket alone except while the
-//! server sleeps. Clients with many small requests at once are bound by just that time.
+//! server sleeps. Clients with many small requests at once are bound by just that time. The rings of devices and front ends
+//! are polled as well: the server looks at all of them in every turn and need not ask epoll which one it was.
 
 #![allow(unsafe_code)]
 
@@ -20,6 +21,8 @@ use std::mem::MaybeUninit;
 const EVENTS_MAX: usize = 64;
 /// Connections waited for by poll(2).
 pub const DIRECT_MAX: usize = 8;
+/// Descriptors of backend and front ends waited for by poll(2).
+const RINGS_MAX: usize = 8;
 
 /// What a descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +87,9 @@ struct Direct {
 pub struct Poller {
     epoll: OwnedFd,
     direct: Vec<Direct>,
-    /// Descriptors that are not ours, with what they are registered for.
+    /// Those of backend and front ends that are polled.
+    rings: Vec<i32>,
+    /// Other descriptors that are not ours, with what they are registered for.
     foreign: BTreeMap<i32, (Source, EventFlags)>,
 }
 
@@ -116,7 +121,7 @@ impl Poller {
     /// Nothing yet.
     pub fn new() -> Result<Self, ServerError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
-        Ok(Self { epoll, direct: Vec::new(), foreign: BTreeMap::new() })
+        Ok(Self { epoll, direct: Vec::new(), rings: Vec::new(), foreign: BTreeMap::new() })
     }
 
     /// Watches one of our descriptors. It must be [removed](Poller::remove) before it is closed.
@@ -169,11 +174,14 @@ impl Poller {
     /// or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
     pub fn set_foreign(&mut self, backend: &[i32], frontends: &[i32], hooks: &[Interest]) {
         let mut wanted = BTreeMap::new();
-        for &fd in backend {
-            wanted.insert(fd, (Source::Backend, EventFlags::IN));
-        }
-        for &fd in frontends {
-            wanted.insert(fd, (Source::Frontend, EventFlags::IN));
+        self.rings.clear();
+        let backend = backend.iter().map(|&fd| (fd, Source::Backend));
+        for (fd, source) in backend.chain(frontends.iter().map(|&fd| (fd, Source::Frontend))) {
+            if self.rings.len() < RINGS_MAX && self.can_be_watched(fd, source) {
+                self.rings.push(fd);
+            } else {
+                wanted.insert(fd, (source, EventFlags::IN));
+            }
         }
         for interest in hooks {
             wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
@@ -193,21 +201,35 @@ impl Poller {
         self.foreign = wanted;
     }
 
-    /// Waits up to `timeout_ns` and appends what is ready.
+    /// Whether epoll would take it: poll(2) reports a closed descriptor or a regular file as ready for ever.
+    fn can_be_watched(&self, fd: i32, source: Source) -> bool {
+        if self.foreign.contains_key(&fd) {
+            // Fails where the descriptor was closed meanwhile, which has removed it already.
+            let _ = epoll::delete(&self.epoll, borrow(fd));
+        }
+        let added = epoll::add(&self.epoll, borrow(fd), source.to_data(), EventFlags::IN);
+        added.is_ok() && epoll::delete(&self.epoll, borrow(fd)).is_ok()
+    }
+
+    /// Waits up to `timeout_ns` and appends what is ready, but for what is looked at in every turn.
     pub fn wait(&mut self, timeout_ns: u64, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
         let timeout =
             Timespec { tv_sec: (timeout_ns / 1_000_000_000) as i64, tv_nsec: (timeout_ns % 1_000_000_000) as _ };
-        let mut polled: [PollFd<'_>; DIRECT_MAX + 1] =
-            std::array::from_fn(|place| match place.checked_sub(1).and_then(|place| self.direct.get(place)) {
-                Some(direct) => PollFd::from_borrowed_fd(borrow(direct.fd), direct.flags),
+        let direct = self.direct.iter().map(|direct| (direct.fd, direct.flags));
+        let rings = self.rings.iter().map(|&fd| (fd, PollFlags::IN));
+        let mut others = direct.chain(rings);
+        let mut polled: [PollFd<'_>; 1 + DIRECT_MAX + RINGS_MAX] =
+            std::array::from_fn(|place| match place.checked_sub(1).and_then(|_| others.next()) {
+                Some((fd, flags)) => PollFd::from_borrowed_fd(borrow(fd), flags),
                 None => PollFd::from_borrowed_fd(self.epoll.as_fd(), PollFlags::IN),
             });
-        let polled = &mut polled[..self.direct.len() + 1];
+        let polled = &mut polled[..1 + self.direct.len() + self.rings.len()];
         match rustix::event::poll(polled, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => {}
             Err(error) => return Err(system("poll")(error)),
         }
+        let closed = polled[1 + self.direct.len()..].iter().any(|slot| slot.revents().contains(PollFlags::NVAL));
         for (slot, direct) in polled[1..].iter().zip(&self.direct) {
             let events = slot.revents();
             if !events.is_empty() {
@@ -217,6 +239,10 @@ impl Poller {
         }
         if !polled[0].revents().is_empty() {
             self.ask_epoll(ready)?;
+        }
+        if closed {
+            // Its owner names its descriptors anew with the next tick; until then they would be ready for ever.
+            self.rings.clear();
         }
         Ok(())
     }
@@ -247,6 +273,51 @@ fn borrow<'a>(fd: i32) -> BorrowedFd<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    const MS: u64 = 1_000_000;
+
+    fn waits(poller: &mut Poller) -> bool {
+        let begun = Instant::now();
+        poller.wait(20 * MS, &mut Vec::new()).unwrap();
+        begun.elapsed() >= Duration::from_millis(20)
+    }
+
+    #[test]
+    fn rings_end_a_wait_without_epoll_and_what_cannot_be_waited_for_does_not() {
+        let mut poller = Poller::new().unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        poller.set_foreign(&[ours.as_raw_fd(), file.as_raw_fd(), -1], &[], &[]);
+        assert_eq!(poller.rings, [ours.as_raw_fd()]);
+        assert!(waits(&mut poller));
+        std::io::Write::write(&mut &theirs, &[1]).unwrap();
+        let mut ready = Vec::new();
+        poller.wait(10_000 * MS, &mut ready).unwrap();
+        assert!(ready.is_empty(), "{ready:?}");
+        drop(ours);
+        poller.wait(10_000 * MS, &mut ready).unwrap();
+        assert!(poller.rings.is_empty() && waits(&mut poller));
+    }
+
+    #[test]
+    fn rings_beyond_the_polled_ones_are_waited_for_by_epoll() {
+        let mut poller = Poller::new().unwrap();
+        let pairs: Vec<_> = (0..RINGS_MAX + 2).map(|_| UnixStream::pair().unwrap()).collect();
+        let fds: Vec<i32> = pairs.iter().map(|(ours, _)| ours.as_raw_fd()).collect();
+        for (backend, frontends) in [(fds.as_slice(), [].as_slice()), (&[], fds.as_slice()), (&fds[..3], &fds[3..])] {
+            // Twice: the same descriptors come with every tick.
+            poller.set_foreign(backend, frontends, &[]);
+            poller.set_foreign(backend, frontends, &[]);
+            assert!(waits(&mut poller));
+            for (ours, theirs) in &pairs {
+                std::io::Write::write(&mut &*theirs, &[1]).unwrap();
+                assert!(!waits(&mut poller));
+                std::io::Read::read(&mut &*ours, &mut [0]).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn sources_survive_the_trip_through_the_kernel() {

@@ -9,11 +9,11 @@ mod server;
 mod setting;
 
 use crate::cli::DemoOptions;
-use crate::control::{Question, ask};
-use crate::finding::finding;
 use crate::output::Format;
 use anyhow::{Context, Result, bail};
 use forebay_block::Random;
+use forebay_daemon::control::{Question, ask};
+use forebay_daemon::finding::finding;
 use forebay_device::nbd_client::NbdUri;
 use forebay_proof::tally::Tally;
 use line::Line;

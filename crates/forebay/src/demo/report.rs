@@ -108,7 +108,7 @@ impl Report<'_> {
             self.at_end.blocks(),
             self.at_end.wrong
         ));
-        text.push_str(&crate::pool::classes::table(&self.status["classes"]));
+        text.push_str(&crate::status::classes_table(&self.status["classes"]));
         let rows: Vec<Vec<String>> = lines.iter_mut().map(latency_row).collect();
         let head = ["LATENCY", "WRITE p50", "p99", "FLUSH p50", "p99", "READ p50", "p99"];
         text.push_str(&format!("\n\n{}", output::table(&head, 1, &rows)));

@@ -30,7 +30,7 @@ impl Server {
         let mut child = Command::new(&program)
             .arg("serve")
             .arg(config)
-            .env(crate::daemon::STOP_WITH_PARENT, "1")
+            .env(crate::verbs::STOP_WITH_PARENT, "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)

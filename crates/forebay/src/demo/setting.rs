@@ -2,9 +2,9 @@
 
 use super::line::Line;
 use crate::cli::DemoOptions;
-use crate::config::{self, Config};
-use crate::pool;
 use anyhow::{Context, Result, bail};
+use forebay_daemon::config::{self, Config};
+use forebay_daemon::pool;
 use forebay_device::{FileDevice, OpenMode};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

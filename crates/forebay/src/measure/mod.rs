@@ -46,5 +46,5 @@ pub use wear::Wear;
 /// # Errors
 /// What is wrong with it, and the option's name.
 pub fn time_ns(option: &str, text: &str) -> anyhow::Result<u64> {
-    forebay_bench::job::size::time_ns(text).map_err(|what| anyhow::anyhow!("{option} {text:?}: {what}"))
+    forebay_block::size::parse_time_ns(text).map_err(|what| anyhow::anyhow!("{option} {text:?}: {what}"))
 }

@@ -1,10 +1,10 @@
 //! A pool in process as a target: its engine driven by the threads that make the load.
 
 use super::hint_book::HintBook;
-use crate::config::{self, Config};
-use crate::pool::{self, Budget, Ids, Opening, now_ns};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_block::{Buf, DiskId, Done, Io, IoError, IoErrorKind, OpKind, Queue};
+use forebay_daemon::config::{self, Config};
+use forebay_daemon::pool::{self, Budget, Ids, Opening, now_ns};
 use forebay_device::OpenMode;
 use forebay_device::queue::{QUEUES_MAX, SLOTS_MAX};
 use forebay_volume::{self as volume, Completion, Engine, Outcome, Pool, Request, RequestError};

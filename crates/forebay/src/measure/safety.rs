@@ -1,9 +1,9 @@
 //! Nothing is destroyed by accident: what may be written to, and what must be asked for.
 
 use super::probe::QueueReader;
-use crate::contents;
 use anyhow::{Context, Result, bail};
 use forebay_block::Queue;
+use forebay_daemon::contents;
 
 /// What kind of target it is, as far as that decides what may be written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 
 use super::pool_intervals::PoolInterval;
 use crate::output::{self, size};
-use crate::pool::{classes, lifetimes};
+use crate::status::classes_table;
+use forebay_daemon::pool::{classes, lifetimes};
 use forebay_device::Drive;
 use forebay_model::endurance::{self, Effective, EnduranceError, Life, Limit, Tier};
 use forebay_model::ssd::Counters;
@@ -230,7 +231,7 @@ impl Wear {
             ));
         }
         if let Some(pool) = self.pool.as_ref().filter(|pool| pool.written_bytes() > 0) {
-            text.push_str(&format!("\n\n{}", classes::table(&classes::list(&pool.specs, &pool.statistics))));
+            text.push_str(&format!("\n\n{}", classes_table(&classes::list(&pool.specs, &pool.statistics))));
         }
         Some(text)
     }

@@ -1,7 +1,7 @@
 //! Rules of classes for traces: built-in ones of known systems, a file of `[[class]]` parts, or a pool's configuration.
 
-use crate::config::{self, Place};
 use anyhow::{Context, Result, bail};
+use forebay_daemon::config::{self, Place};
 use forebay_prism::Rule;
 use serde::Deserialize;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! `forebay analyze`: the workload through the PRISM.
 
-use crate::finding::finding;
 use crate::measure;
 use crate::output::{self, Format};
 use crate::traces::{self, Levels, Loaded, Named, Read, read};
 use anyhow::{Result, anyhow, bail};
 use forebay_block::size::parse_size_bytes;
+use forebay_daemon::finding::finding;
 use forebay_prism::Need;
 use forebay_trace::Faults;
 use forebay_trace::analysis::{Analysis, By, Options, Report};

@@ -1,9 +1,9 @@
 //! `forebay attach` and `detach`: a disk of a running pool as a block device of this machine's kernel.
 
-use crate::config::{self, Config};
-use crate::control::{Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, anyhow, bail};
+use forebay_daemon::config::{self, Config};
+use forebay_daemon::control::{Question, ask};
 use forebay_export::Listen;
 use forebay_export::ublk::release;
 use serde_json::{Value, json};

@@ -1,6 +1,5 @@
 //! `forebay bench`.
 
-use crate::finding::finding;
 use crate::measure::BenchOptions;
 use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, report_table, time_ns};
 use crate::output::{self, Format};
@@ -12,6 +11,7 @@ use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary;
 use forebay_bench::output::{fio, fio_log};
 use forebay_bench::run::{JobResult, Partial};
+use forebay_daemon::finding::finding;
 use forebay_device::counters::Difference;
 use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! `forebay check SPEC --target URI`.
 
-use crate::finding::finding;
 use crate::measure::{Session, SessionOptions, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
 use forebay_bench::spec::{self, CheckError, Conditioning, Outcome, Part, Spec};
+use forebay_daemon::finding::finding;
 use serde_json::json;
 
 /// Intervals of the shortest run: clustering of stalls is seen between intervals, not within.

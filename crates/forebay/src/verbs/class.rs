@@ -1,12 +1,75 @@
 //! `forebay class CONFIG list|add|set|import`.
 
-use crate::cli::ClassAction;
-use crate::config;
-use crate::control::{ClassUpdate, Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, ensure};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use forebay_daemon::config::{self, PLACES, Place, parse_share};
+use forebay_daemon::control::{ClassUpdate, Question, ask};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What is to be done about classes.
+#[derive(Debug, clap::Subcommand)]
+pub enum ClassAction {
+    /// Policies and rules
+    #[command(after_help = "Example:\n  forebay class pool.toml list")]
+    List,
+    /// Changes a class; what is not named stays
+    #[command(after_help = "Example:\n  forebay class pool.toml set temp --place stage --match 'disk:scratch'")]
+    Set {
+        /// Name of the class
+        name: String,
+        /// Where its writes go
+        #[arg(long, value_parser = places())]
+        place: Option<Place>,
+        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        #[arg(long, value_parser = parse_share)]
+        share: Option<f64>,
+        /// Rules with smaller numbers are tried first
+        #[arg(long)]
+        priority: Option<u16>,
+        /// Keep what is read on the fast tier (stored, without effect in this release)
+        #[arg(long, value_name = "BOOL")]
+        read_cache: Option<bool>,
+        /// A rule, in place of the old ones; may be given several times
+        #[arg(long = "match", value_name = "RULE")]
+        rules: Option<Vec<String>>,
+    },
+    /// Adds a class
+    #[command(
+        after_help = "Example:\n  forebay class pool.toml add wal --place fast --share 25% --match 'path:**/pg_wal/**'"
+    )]
+    Add {
+        /// Name of the class
+        name: String,
+        /// Where its writes go
+        #[arg(long, value_parser = places())]
+        place: Place,
+        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        #[arg(long, value_parser = parse_share, default_value = "100%")]
+        share: f64,
+        /// Rules with smaller numbers are tried first
+        #[arg(long, default_value_t = 100)]
+        priority: u16,
+        /// A rule; one that holds suffices, and without any only exports with `class` use it
+        #[arg(long = "match", value_name = "RULE")]
+        rules: Vec<String>,
+    },
+    /// Reads an Open CAS io-class file
+    #[command(after_help = "Example:\n  forebay class pool.toml import /etc/opencas/ioclass-config.csv")]
+    Import {
+        /// The CSV file
+        file: PathBuf,
+    },
+}
+
+/// Places by their names, which help and errors list.
+fn places() -> impl TypedValueParser<Value = Place> {
+    PossibleValuesParser::new(PLACES.map(|(name, _)| name)).try_map(|name| {
+        let place = PLACES.into_iter().find(|(known, _)| *known == name);
+        place.map(|(_, place)| place).ok_or("no such place")
+    })
+}
 
 /// Shows or changes classes of the running pool.
 ///

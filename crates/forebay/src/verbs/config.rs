@@ -1,11 +1,11 @@
 //! `forebay config check|schema`.
 
 use crate::cli::ConfigAction;
-use crate::config;
-use crate::evidence::unknown;
-use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::Result;
+use forebay_daemon::config;
+use forebay_daemon::evidence::unknown;
+use forebay_daemon::finding::finding;
 use serde_json::json;
 
 /// Checks a configuration or prints the schema.
@@ -19,7 +19,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 // What cannot be read was not checked; what was checked and is wrong is a finding.
                 if std::fs::File::open(file).is_ok() { finding(format!("{error:#}")) } else { error }
             })?;
-            let control = crate::control::control_path(&config, file)?;
+            let control = forebay_daemon::control::control_path(&config, file)?;
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
             let pending = unknown(&table, hints, files);

@@ -1,10 +1,10 @@
 //! `forebay create CONFIG`.
 
-use crate::config;
-use crate::contents;
 use crate::output::{self, Format};
-use crate::pool;
 use anyhow::{Result, anyhow, bail};
+use forebay_daemon::config;
+use forebay_daemon::contents;
+use forebay_daemon::pool;
 use forebay_device::OpenMode;
 use forebay_volume::Devices;
 use forebay_volume::layout::format_id;

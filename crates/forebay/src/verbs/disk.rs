@@ -1,11 +1,11 @@
 //! `forebay disk CONFIG list|add|remove|resize`.
 
-use crate::config;
-use crate::control::{Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Result, bail, ensure};
 use clap::Subcommand;
 use forebay_block::size::parse_size_bytes;
+use forebay_daemon::config;
+use forebay_daemon::control::{Question, ask};
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]

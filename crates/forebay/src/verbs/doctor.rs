@@ -1,8 +1,8 @@
 //! `forebay doctor`.
 
-use crate::finding::finding;
 use crate::output::{self, Format};
 use anyhow::{Context, Result};
+use forebay_daemon::finding::finding;
 use forebay_platform::{Machine, Report, Tree, Wanted, audit, capture, text};
 use serde_json::json;
 use std::path::{Path, PathBuf};

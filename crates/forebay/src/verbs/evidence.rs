@@ -1,9 +1,9 @@
 //! `forebay evidence CONFIG list|attach|detach`.
 
-use crate::config;
-use crate::control::{Question, ask};
 use crate::output::{self, Format};
 use anyhow::{Result, ensure};
+use forebay_daemon::config;
+use forebay_daemon::control::{Question, ask};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

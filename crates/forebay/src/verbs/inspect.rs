@@ -1,9 +1,9 @@
 //! `forebay inspect PATH`.
 
-use crate::finding::finding;
 use crate::output::{self, Format};
-use crate::pool;
 use anyhow::Result;
+use forebay_daemon::finding::finding;
+use forebay_daemon::pool;
 use forebay_device::{OpenMode, Signature, Target, detect};
 use forebay_volume::Devices;
 use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};

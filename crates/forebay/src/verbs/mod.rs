@@ -14,7 +14,6 @@ mod evidence;
 mod inspect;
 mod manual;
 mod models;
-mod rates;
 mod record;
 mod replay;
 mod scrub;
@@ -30,18 +29,20 @@ use crate::cli::{Cli, Verb};
 pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use check::CheckOptions;
+pub use class::ClassAction;
 pub use convert::ConvertOptions;
 pub use disk::DiskAction;
 pub use doctor::DoctorOptions;
-pub use evidence::EvidenceAction;
+pub use evidence::{EvidenceAction, table as evidence_table};
 pub use replay::ReplayOptions;
 pub use scrub::ScrubVerb;
+pub use serve::STOP_WITH_PARENT;
 pub use size::SizeOptions;
 
 /// Runs what was asked for.
 ///
 /// # Errors
-/// What could not be done, or a [`crate::finding::Finding`].
+/// What could not be done, or a [`forebay_daemon::finding::Finding`].
 pub fn run(cli: Cli) -> Result<()> {
     let format = cli.output;
     match cli.verb {

@@ -1,11 +1,11 @@
 //! `forebay models`: what can be modelled. `forebay conformance`: the published figures beside the models'.
 
 use crate::cli::ConformanceOptions;
-use crate::finding::finding;
 use crate::output::{self, Format};
 use crate::use_cases::{self, UseCase};
 use crate::write_amplification;
 use anyhow::{Result, bail};
+use forebay_daemon::finding::finding;
 use forebay_model::conformance::experiment::{Data, Effort, Experiment, Found, Value, claims};
 use forebay_model::conformance::{self, Options, Relation, Row, Use};
 use forebay_model::{host, preset};

@@ -4,12 +4,13 @@ mod live;
 mod report;
 
 use crate::cli_record::{RecordOptions, Source};
-use crate::finding::finding;
 use crate::measure::{check_new_files, signals};
 use crate::output::Format;
 use crate::verbs::convert::{Converted, capture_to_parquet};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use forebay_bench::job::size::{size_bytes, time_ns};
+use forebay_bench::job::size::size_bytes;
+use forebay_block::size::parse_time_ns;
+use forebay_daemon::finding::finding;
 use forebay_trace::capture::{OutputOptions, RecordOptions as Capture, Recorder, Target, Tracer};
 use forebay_trace::format::segments::first_path;
 use rustix::fs::{Access, access};
@@ -35,7 +36,7 @@ const CGROUPS_MAX: usize = 65_536;
 pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     ensure!(options.file.is_some() || options.live, "name a file to record to (NAME.fbr), or look with --live");
     let time = |name: &str, text: &Option<String>| -> Result<Option<Duration>> {
-        let parsed = text.as_deref().map(time_ns).transpose().map_err(|error| anyhow!("{name}: {error}"))?;
+        let parsed = text.as_deref().map(parse_time_ns).transpose().map_err(|error| anyhow!("{name}: {error}"))?;
         Ok(parsed.map(Duration::from_nanos))
     };
     let duration = time("--for", &options.duration)?;

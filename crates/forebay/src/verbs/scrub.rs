@@ -1,11 +1,12 @@
 //! `forebay scrub CONFIG start|pause|status`.
 
-use crate::config;
-use crate::control::{Question, ScrubAction, ask};
-use crate::finding::finding;
 use crate::output::{self, Format};
-use crate::pool::scrub;
+use crate::status::scrub;
 use anyhow::Result;
+use forebay_daemon::config;
+use forebay_daemon::control::{Question, ScrubAction, ask};
+use forebay_daemon::finding::finding;
+use forebay_daemon::pool::scrub::damaged_bytes;
 use std::path::Path;
 
 /// What is to be done about the scrub.
@@ -31,7 +32,7 @@ pub fn run(file: &Path, verb: ScrubVerb, format: Format) -> Result<()> {
         ScrubVerb::Status => ScrubAction::Status,
     };
     let answer = ask(&config, file, &Question::Scrub { action })?;
-    let damaged_bytes = scrub::damaged_bytes(&answer);
+    let damaged_bytes = damaged_bytes(&answer);
     match format {
         Format::Json => output::json(answer)?,
         Format::Table => output::text(&scrub::render(&answer))?,

@@ -1,10 +1,10 @@
 //! `forebay simulate`: lives of pools in virtual time, until one breaks a promise.
 
 use crate::cli::SimulateOptions;
-use crate::finding::finding;
 use crate::measure::Live;
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
+use forebay_daemon::finding::finding;
 use forebay_sim::fault::FaultKind;
 use forebay_sim::{Coverage, Failure, MARKS, Scenario, live, shrink};
 use serde_json::{Value, json};

@@ -1,11 +1,10 @@
 //! `forebay status CONFIG`.
 
-use crate::config;
-use crate::control::{Question, ask};
 use crate::output::{self, Format};
-use crate::pool::{classes, lifetimes, scrub, stays};
+use crate::status::render;
 use anyhow::Result;
-use serde_json::Value;
+use forebay_daemon::config;
+use forebay_daemon::control::{Question, ask};
 use std::path::Path;
 
 /// Shows what the server tells.
@@ -19,127 +18,4 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
         Format::Json => output::json(status),
         Format::Table => output::text(&render(&status)),
     }
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or(0)
-}
-
-fn bytes(value: &Value, key: &str) -> String {
-    output::size(number(value, key))
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value[key].as_array().into_iter().flatten()
-}
-
-fn text(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or("-").to_owned()
-}
-
-/// The status as tables.
-pub fn render(status: &Value) -> String {
-    let pool = &status["pool"];
-    let mut head = format!(
-        "pool {} ({}), epoch {}, checkpoint {}",
-        text(pool, "name"),
-        text(pool, "id"),
-        number(pool, "epoch"),
-        number(status, "checkpoint")
-    );
-    if pool["read_only"] == true {
-        head.push_str(&format!("\nREAD-ONLY: {}", text(pool, "read_only_reason")));
-    }
-    for disk in list(&status["left"], "disks") {
-        let blocks =
-            |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), |blocks| output::size(blocks * 4096));
-        head.push_str(&format!(
-            "\n  disk {}: {} of data can be read, {} of it of after the checkpoint; {} is gone, {} may be older",
-            text(disk, "name"),
-            blocks(&disk["readable_blocks"]),
-            blocks(&disk["later_blocks"]),
-            blocks(&disk["gone"]["blocks"]),
-            blocks(&disk["maybe_older"]["blocks"]),
-        ));
-    }
-    if let Some(fill) = pool["fill"].as_f64() {
-        let mark = pool["fill_mark"].as_str().map_or_else(String::new, |mark| format!(": {mark}"));
-        head.push_str(&format!(
-            "\n{:.0} % of {} in use{mark}; {} promised to disks",
-            fill * 100.0,
-            bytes(pool, "usable_bytes"),
-            bytes(pool, "promised_bytes")
-        ));
-    }
-    if pool["flush_failed"] == true {
-        head.push_str("\nA FLUSH FAILED: what it covered is being written again; check the device");
-    }
-    let latency = &status["latency_ns"];
-    let quantile = |key: &str| latency[key].as_u64().map_or_else(|| "-".to_owned(), output::time);
-    let memory = &status["memory"];
-    let journal = &status["journal"];
-    head.push_str(&format!(
-        "\nmemory {} of {}, map leaves {} of {}; journal {} of {}\nconnections {}, in flight {}; latency p50 {}, p99 {}, p99.9 {}",
-        bytes(memory, "resident_bytes"),
-        bytes(memory, "limit_bytes"),
-        number(memory, "leaves_resident"),
-        number(memory, "leaves_limit"),
-        bytes(journal, "used_bytes"),
-        bytes(journal, "len_bytes"),
-        number(&status["server"], "connections"),
-        number(status, "requests_in_flight"),
-        quantile("p50"),
-        quantile("p99"),
-        quantile("p999"),
-    ));
-    head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
-    head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
-    let recovery = &status["recovery"];
-    head.push_str(&format!(
-        "\nlast recovery: {:.3} s, {} read, {} blocks dropped that were never durable",
-        recovery["seconds"].as_f64().unwrap_or(0.0),
-        bytes(recovery, "read_bytes"),
-        number(recovery, "dropped_blocks")
-    ));
-    let tiers: Vec<Vec<String>> = list(status, "tiers")
-        .map(|tier| {
-            let share = |key: &str| match number(tier, "total_bytes") {
-                0 => "-".to_owned(),
-                total => format!("{} %", number(tier, key).saturating_mul(100) / total),
-            };
-            let (used, live) = (share("used_bytes"), share("live_bytes"));
-            vec![
-                text(tier, "name"),
-                bytes(tier, "total_bytes"),
-                bytes(tier, "used_bytes"),
-                used,
-                bytes(tier, "live_bytes"),
-                live,
-            ]
-        })
-        .collect();
-    let exports: Vec<Vec<String>> = list(status, "exports")
-        .map(|export| {
-            let clients = export["connections"].to_string();
-            vec![text(export, "name"), bytes(export, "size_bytes"), clients, text(export, "uri")]
-        })
-        .collect();
-    let evidence = &status["evidence"];
-    let sources = list(evidence, "sources").next().map(|_| super::evidence::table(evidence));
-    let parts = [
-        head,
-        output::table(&["TIER", "TOTAL", "USED", "", "LIVE", ""], 1, &tiers),
-        classes::table(&status["classes"]),
-        exports_table(&exports),
-    ];
-    let groups = stays::table(&status["stays"]).into_iter().chain(lifetimes::table(&status["lifetimes"]));
-    parts.into_iter().chain(groups).chain(sources).collect::<Vec<_>>().join("\n\n")
-}
-
-/// The addresses stand last, where nothing has to be moved by their length.
-fn exports_table(exports: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = exports.iter().map(|row| row.iter().take(3).cloned().collect()).collect();
-    let table = output::table(&["EXPORT", "SIZE", "CLIENTS"], 1, &rows);
-    let uris = std::iter::once("URI").chain(exports.iter().filter_map(|row| row.get(3)).map(String::as_str));
-    table.lines().zip(uris).map(|(line, uri)| format!("{line}  {uri}")).collect::<Vec<_>>().join("\n")
 }

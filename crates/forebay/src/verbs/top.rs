@@ -1,11 +1,10 @@
 //! `forebay top CONFIG`.
 
-use super::rates;
-use super::status::render;
-use crate::config;
-use crate::control::{Question, ask};
 use crate::output::{self, Format};
+use crate::status::{rates, render};
 use anyhow::{Result, ensure};
+use forebay_daemon::config;
+use forebay_daemon::control::{Question, ask};
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! `forebay verify CONFIG`.
 
-use crate::config;
-use crate::finding::finding;
 use crate::output::{self, Format};
-use crate::pool::{self, Budget};
 use anyhow::Result;
+use forebay_daemon::config;
+use forebay_daemon::finding::finding;
+use forebay_daemon::pool::{self, Budget};
 use forebay_device::OpenMode;
 use forebay_volume::recovery::{MemberError, OpenError};
 use forebay_volume::verify::{Finding, verify};

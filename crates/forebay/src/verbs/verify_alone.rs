@@ -1,10 +1,10 @@
 //! `forebay verify CONFIG --without-fast`.
 
-use crate::config;
-use crate::finding::finding;
 use crate::output::{self, Format};
-use crate::pool::{self, Opening};
 use anyhow::Result;
+use forebay_daemon::config;
+use forebay_daemon::finding::finding;
+use forebay_daemon::pool::{self, Opening};
 use forebay_volume::recovery::verify_alone;
 use forebay_volume::verify::Finding;
 use serde_json::json;

@@ -4,7 +4,7 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 15] = [
+pub const FLOORS: [(&str, &[&str]); 16] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
@@ -17,12 +17,14 @@ pub const FLOORS: [(&str, &[&str]); 15] = [
     ("volume", &["block", "placement", "prism"]),
     ("sim", &["block", "model", "prism", "proof", "volume"]),
     ("export", &["block", "volume"]),
+    ("daemon", &["block", "device", "placement", "prism", "trace", "volume", "export"]),
     ("harness", &["block", "proof", "device"]),
     ("hostile", &["block", "prism", "trace", "volume", "export"]),
     (
         "forebay",
         &[
             "block",
+            "daemon",
             "model",
             "proof",
             "device",

@@ -102,7 +102,7 @@ impl FromText for Time {
     const EXPECTED: &'static str = "a time with its unit such as \"10us\" or \"60s\"";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        size::time_ns(text).map(Self)
+        forebay_block::size::parse_time_ns(text).map(Self)
     }
 }
 
@@ -157,7 +157,9 @@ impl FromText for WaitValue {
         match (word, argument) {
             ("sleep", None) => Ok(Self(WaitMethod::Sleep)),
             ("spin", None) => Ok(Self(WaitMethod::Spin)),
-            ("hybrid", Some(time)) => Ok(Self(WaitMethod::Hybrid { spin_ns: size::time_ns(time)? })),
+            ("hybrid", Some(time)) => {
+                Ok(Self(WaitMethod::Hybrid { spin_ns: forebay_block::size::parse_time_ns(time)? }))
+            }
             _ => Err(format!("{} is no way of waiting: write {}", quote(text), Self::EXPECTED)),
         }
     }

@@ -1,0 +1,19 @@
+//! The configuration file: what it may hold, how it is read, and what must be true of it.
+
+mod check;
+mod load;
+mod model;
+mod network;
+mod tls;
+mod ublk;
+mod values;
+
+pub use load::{load, load_real};
+pub use model::{Config, Evidence, Export, LogLimits, Server};
+pub use ublk::Ublk;
+pub use values::{PLACES, Place, Size, parse_share, place_name};
+
+/// The JSON schema of the file.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Config)
+}

@@ -1,0 +1,259 @@
+//! Values with a form of their own: sizes, durations, targets, places.
+
+use forebay_block::size::parse_size_bytes;
+use forebay_device::Target;
+use forebay_placement::grouping::Kind as GroupingKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::net::SocketAddr;
+
+/// A size in bytes, written as a number or as `64MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = NumberOrText::deserialize(deserializer)
+            .map_err(|_| serde::de::Error::custom("a size is a number of bytes or a text such as \"64MiB\""))?;
+        match value {
+            NumberOrText::Number(bytes) => Ok(Self(bytes)),
+            NumberOrText::Text(text) => parse_size_bytes(&text).map(Self).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// A share of a whole, 0.0 to 1.0, written as a number or as `25%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ShareOrText {
+    Number(f64),
+    Text(String),
+}
+
+/// Reads `0.25` and `25%`.
+///
+/// # Errors
+/// What a share looks like.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is not a share: write a number from 0.0 to 1.0, or such as \"25%\"");
+    let trimmed = text.trim();
+    let (number, whole) = trimmed.strip_suffix('%').map_or((trimmed, 1.0), |number| (number.trim_end(), 100.0));
+    let value = number.parse::<f64>().map_err(|_| wrong())? / whole;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = ShareOrText::deserialize(deserializer)
+            .map_err(|_| serde::de::Error::custom("a share is a number from 0.0 to 1.0, or a text such as \"25%\""))?;
+        match value {
+            // What is out of range is refused where the class is named.
+            ShareOrText::Number(share) => Ok(Self(share)),
+            ShareOrText::Text(text) => parse_share(&text).map(Self).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// Permissions of a socket, written in octal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketMode(pub u32);
+
+impl<'de> Deserialize<'de> for SocketMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = "a socket's mode is a text in octal from \"0000\" to \"0777\", such as \"0660\"";
+        let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        let mode = u32::from_str_radix(&text, 8).ok().filter(|&mode| mode <= 0o777);
+        mode.map(Self).ok_or_else(|| serde::de::Error::custom(wrong))
+    }
+}
+
+/// An address and port to answer HTTP at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpAddress(pub SocketAddr);
+
+impl<'de> Deserialize<'de> for HttpAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = "metrics are served at an address and a port, such as \"127.0.0.1:9650\" or \"[::1]:9650\"";
+        let text = String::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        text.parse().map(Self).map_err(|_| serde::de::Error::custom(wrong))
+    }
+}
+
+/// A time of one request, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogTime(pub u64);
+
+impl<'de> Deserialize<'de> for LogTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let ns = forebay_block::size::parse_time_ns(&text).map_err(serde::de::Error::custom)?;
+        if ns == 0 {
+            return Err(serde::de::Error::custom("every request takes longer than 0s"));
+        }
+        Ok(Self(ns))
+    }
+}
+
+/// How long the server looks for new requests before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// Nanoseconds; 0: not at all.
+    pub ns: u64,
+}
+
+/// What `poll = true` means, in nanoseconds.
+const POLL_DEFAULT_NS: u64 = 100_000;
+/// Longest polling, in nanoseconds.
+const POLL_MAX_NS: u64 = 1_000_000_000;
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FlagOrText {
+    Flag(bool),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Poll {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = "poll is true, false, or a duration from \"1us\" to \"1s\" (ns, us, ms, s)";
+        let value = FlagOrText::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        let ns = match value {
+            FlagOrText::Flag(false) => 0,
+            FlagOrText::Flag(true) => POLL_DEFAULT_NS,
+            FlagOrText::Text(text) => duration_ns(&text).ok_or_else(|| serde::de::Error::custom(wrong))?,
+        };
+        Ok(Self { ns })
+    }
+}
+
+fn duration_ns(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    let ns = number.parse::<u64>().ok()?.checked_mul(factor)?;
+    (1..=POLL_MAX_NS).contains(&ns).then_some(ns)
+}
+
+/// A device by path or URI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetText(pub Target);
+
+impl<'de> Deserialize<'de> for TargetText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where the writes of a class go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Lives on the fast tier.
+    Fast,
+    /// Acknowledged from the fast tier, later moved to the capacity tier in whole bands.
+    Stage,
+    /// Straight to the capacity tier.
+    Capacity,
+    /// To both tiers at once.
+    Both,
+}
+
+/// All places by their names.
+pub const PLACES: [(&str, Place); 4] =
+    [("fast", Place::Fast), ("stage", Place::Stage), ("capacity", Place::Capacity), ("both", Place::Both)];
+
+impl From<Place> for forebay_prism::Place {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Fast => Self::Fast,
+            Place::Stage => Self::Stage,
+            Place::Capacity => Self::Capacity,
+            Place::Both => Self::Both,
+        }
+    }
+}
+
+/// Which connections to an export must be in TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsWord {
+    /// All.
+    Required,
+    /// Those by TCP, not those by Unix sockets.
+    Network,
+    /// None.
+    Optional,
+}
+
+/// How data of the capacity tier is grouped, by the name of the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grouping(pub GroupingKind);
+
+impl<'de> Deserialize<'de> for Grouping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let known = GroupingKind::ALL.map(|kind| kind.name().to_lowercase()).join(", ");
+        let wrong = || serde::de::Error::custom(format!("{text:?} is no grouping; there are {known}"));
+        GroupingKind::of_name(&text).map(Self).ok_or_else(wrong)
+    }
+}
+
+/// The name of a place as the configuration writes it.
+pub fn place_name(place: forebay_prism::Place) -> &'static str {
+    match place {
+        forebay_prism::Place::Fast => "fast",
+        forebay_prism::Place::Stage => "stage",
+        forebay_prism::Place::Capacity => "capacity",
+        forebay_prism::Place::Both => "both",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Grouping, GroupingKind, duration_ns, parse_share};
+
+    #[test]
+    fn groupings_are_those_of_the_table_and_others_are_answered_with_them() {
+        let of = |text: &str| {
+            toml::from_str::<std::collections::BTreeMap<String, Grouping>>(&format!("grouping = {text:?}"))
+        };
+        assert_eq!(of("sepbit").unwrap()["grouping"], Grouping(GroupingKind::SepBit));
+        assert_eq!(of("midas-like").unwrap()["grouping"], Grouping(GroupingKind::Midas));
+        let error = of("lru").unwrap_err().to_string();
+        assert!(error.contains("is no grouping") && error.contains("sepbit"), "{error}");
+    }
+
+    #[test]
+    fn shares_are_numbers_or_percent() {
+        assert_eq!((parse_share("25%"), parse_share("0.25"), parse_share(" 100 % ")), (Ok(0.25), Ok(0.25), Ok(1.0)));
+        for wrong in ["", "%", "25", "-1%", "101%", "NaN", "a quarter"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units_and_limits() {
+        assert_eq!(duration_ns("50us"), Some(50_000));
+        assert_eq!(duration_ns("1s"), Some(1_000_000_000));
+        for wrong in ["", "5", "us", "2s", "0us", "-1us", "99999999999999999999s"] {
+            assert_eq!(duration_ns(wrong), None, "{wrong}");
+        }
+    }
+}

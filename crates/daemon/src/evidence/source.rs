@@ -1,0 +1,393 @@
+//! One source of evidence: a block device above an export whose writes the kernel is asked about, and the file system that
+//! is mounted on it. Either is looked for until it is there, used while it is, and looked for again when it has gone.
+
+use super::files::Files;
+use super::find::{Place, is_there};
+use super::hints::{Hint, Hints};
+use crate::text::chain;
+use forebay_block::{ClassId, DiskId};
+use forebay_prism::FileHints;
+use forebay_trace::Flags;
+use forebay_trace::capture::{Event, Probes, Target, Watch};
+use forebay_trace::files::{Change, Watch as FileWatch, WatchOptions, Watching, own_descriptors};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, TrySendError, sync_channel};
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Between two looks for what is not there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Events taken from the ring at once.
+const EVENTS_MAX: usize = 4096;
+/// Changes of files, and extents, taken at once.
+const CHANGES_MAX: usize = 256;
+const EXTENTS_MAX: usize = 8192;
+const BLOCK_BYTES: u64 = 4096;
+
+/// What to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Name of the disk.
+    pub disk: String,
+    /// Block device above its export.
+    pub device: Option<PathBuf>,
+    /// Where its file system is mounted.
+    pub mount: Option<PathBuf>,
+    /// Whether the kernel is asked about writes.
+    pub hints: bool,
+    /// Whether files are mapped.
+    pub files: bool,
+}
+
+/// A part of a source: there, or looked for by a thread, because looking may take its time.
+enum Part<T> {
+    Off,
+    Looking { found: Receiver<Result<T, String>>, why: String },
+    On(T),
+}
+
+/// The probes on a device.
+struct Plane {
+    target: Target,
+    probes: Probes,
+}
+
+/// The watch of a file system.
+struct Mounted {
+    mount: PathBuf,
+    file_system: u32,
+    watch: FileWatch,
+}
+
+/// A source.
+pub struct Source {
+    /// What it was made for.
+    pub wanted: Wanted,
+    /// The disk that it is about.
+    pub disk: DiskId,
+    disk_size_bytes: u64,
+    /// Memory that it may take.
+    pub memory_bytes: u64,
+    limits: (usize, usize),
+    plane: Part<Plane>,
+    mounted: Part<Mounted>,
+    /// The mounted file system's device number, as the kernel has it.
+    pub file_system: Option<u32>,
+    /// Hints that wait for their writes.
+    pub hints: Hints,
+    /// Files by blocks.
+    pub files: Files,
+    /// Written blocks about which the kernel said something, those only the map of files knew, and others.
+    pub written: [u64; 3],
+    events: u64,
+    /// What was lost, and how; at most one of each kind between two ticks.
+    pub losses: Vec<(String, String)>,
+}
+
+fn look<T: Send + 'static>(name: &str, mut find: impl FnMut() -> Result<T, String> + Send + 'static) -> Part<T> {
+    let (tell, found) = sync_channel(1);
+    let body = move || {
+        loop {
+            let result = find();
+            let is_there = result.is_ok();
+            match tell.try_send(result) {
+                // The source was taken away.
+                Err(TrySendError::Disconnected(_)) => return,
+                // What was said before was not heard yet.
+                Err(TrySendError::Full(result)) if is_there => {
+                    // Where nobody listens any more, what was found is dropped.
+                    let _ = tell.send(result);
+                    return;
+                }
+                _ if is_there => return,
+                _ => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    };
+    match std::thread::Builder::new().name(format!("look-{name}")).spawn(body) {
+        Ok(_) => Part::Looking { found, why: "looking".to_owned() },
+        Err(error) => {
+            warn!("no thread to look for evidence: {error}");
+            Part::Off
+        }
+    }
+}
+
+impl<T> Part<T> {
+    /// Takes what the thread has found; true where the part has just come.
+    fn advance(&mut self) -> bool {
+        loop {
+            let Self::Looking { found, why } = self else { return false };
+            match found.try_recv() {
+                Ok(Ok(there)) => {
+                    *self = Self::On(there);
+                    return true;
+                }
+                Ok(Err(reason)) => *why = reason,
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => {
+                    *why = "the thread that looked for it has ended".to_owned();
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Off => ("off", None),
+            Self::Looking { why, .. } => ("waiting", Some(why)),
+            Self::On(_) => ("on", None),
+        }
+    }
+}
+
+impl Source {
+    /// A source that begins to look. `limits`: files, and runs of blocks, that are remembered at most.
+    pub fn new(
+        wanted: Wanted,
+        (disk, disk_size_bytes): (DiskId, u64),
+        memory_bytes: u64,
+        limits: (usize, usize),
+    ) -> Self {
+        let mut source = Self {
+            wanted,
+            disk,
+            disk_size_bytes,
+            memory_bytes,
+            limits,
+            plane: Part::Off,
+            mounted: Part::Off,
+            file_system: None,
+            hints: Hints::default(),
+            files: Files::new(limits.1),
+            written: [0; 3],
+            events: 0,
+            losses: Vec::new(),
+        };
+        source.look_for_device();
+        source.look_for_mount();
+        source
+    }
+
+    fn place(&self) -> Place {
+        Place { device: self.wanted.device.clone(), mount: self.wanted.mount.clone(), size_bytes: self.disk_size_bytes }
+    }
+
+    fn look_for_device(&mut self) {
+        if !self.wanted.hints {
+            return;
+        }
+        let place = self.place();
+        self.plane = look("hints", move || {
+            let target = place.device()?;
+            let watch = Watch {
+                disks: vec![target.disk.kernel_number()],
+                has_request_based: target.disk.has_requests,
+                has_bio_based: !target.disk.has_requests,
+                writes_only: true,
+                ..Watch::default()
+            };
+            let probes = Probes::attach(&watch, || {}).map_err(|error| chain(&error.into()))?;
+            Ok(Plane { target, probes })
+        });
+    }
+
+    fn look_for_mount(&mut self) {
+        if !self.wanted.files {
+            return;
+        }
+        let (place, (files_max, extents_max)) = (self.place(), self.limits);
+        let mut is_apart = false;
+        self.mounted = look("files", move || {
+            // Threads that may wait for this very server's disk must not hold its sockets open when it is killed.
+            if !std::mem::replace(&mut is_apart, true)
+                && let Err(error) = own_descriptors()
+            {
+                return Err(format!("the map of files cannot be kept apart from the server (Linux 5.9): {error}"));
+            }
+            let (mount, file_system) = place.mount()?;
+            let options = WatchOptions { mount: mount.clone(), with_extents: true, files_max, extents_max };
+            let watch = FileWatch::start(options).map_err(|error| chain(&error.into()))?;
+            Ok(Mounted { mount, file_system, watch })
+        });
+    }
+
+    /// Takes what the kernel has reported since the last time. No system call: the ring lies in memory that both share.
+    pub fn drain(&mut self) {
+        let Part::On(plane) = &mut self.plane else { return };
+        let file_system = self.file_system;
+        let (hints, events, files) = (&mut self.hints, &mut self.events, &mut self.files);
+        plane.probes.read(EVENTS_MAX, |event| {
+            let Event::Issue(issue) = event else { return };
+            *events += 1;
+            let begin = issue.sector.saturating_mul(512);
+            let end = begin.saturating_add(u64::from(issue.len_bytes));
+            let hint = Hint {
+                lifetime: issue.lifetime,
+                flags: issue.flags,
+                file_system: issue.file_system,
+                inode: issue.inode,
+                generation: issue.generation,
+                pid: issue.issuer.pid,
+                comm: issue.issuer.comm,
+                cgroup: issue.cgroup,
+            };
+            let (first, end) = (begin / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+            hints.add(first, end, hint);
+            if issue.inode != 0 && Some(issue.file_system) == file_system {
+                files.issued(first, end, (issue.inode, issue.generation), issue.time_ns);
+            } else if issue.flags.has(Flags::META) {
+                files.taken(first, end);
+            }
+        });
+    }
+
+    /// Whether the kernel tells of writes now, and whether files are known.
+    pub fn tells(&self) -> (bool, bool) {
+        (matches!(self.plane, Part::On(_)), matches!(self.mounted, Part::On(_)))
+    }
+
+    /// Goes on looking, notices what has gone, and takes changes of files.
+    pub fn tick(&mut self, class: impl Fn(&Arc<FileHints>) -> ClassId) {
+        if self.plane.advance()
+            && let Part::On(plane) = &self.plane
+        {
+            info!("disk {}: the kernel tells of writes to {}", self.wanted.disk, plane.target.disk.name);
+        }
+        if self.mounted.advance()
+            && let Part::On(mounted) = &self.mounted
+        {
+            self.file_system = Some(mounted.file_system);
+            info!("disk {}: files of {} are being mapped", self.wanted.disk, mounted.mount.display());
+        }
+        if let Part::On(plane) = &self.plane
+            && !is_there(&plane.target, self.disk_size_bytes)
+        {
+            let name = plane.target.disk.name.clone();
+            self.losses.push((
+                name.clone(),
+                format!("disk {}: {name} has gone, the kernel tells nothing of its writes", self.wanted.disk),
+            ));
+            self.lose_plane();
+            self.look_for_device();
+        }
+        let mut changes = Vec::new();
+        let mut ended = None;
+        if let Part::On(mounted) = &mut self.mounted {
+            let mut extents = 0;
+            // A tick must not take long: so many changes, or extents.
+            while changes.len() < CHANGES_MAX && extents < EXTENTS_MAX {
+                let before = changes.len();
+                mounted.watch.changes(1, &mut changes);
+                match changes.get(before) {
+                    Some(Change::File { extents: Some(list), .. }) => extents += list.len(),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            ended = mounted.watch.state().ended;
+        }
+        for change in changes {
+            self.files.take(change, &class);
+        }
+        if let Some(why) = ended {
+            let about = self.wanted.mount.as_ref().map_or_else(String::new, |mount| mount.display().to_string());
+            self.losses.push((about, format!("disk {}: its files are not known any more: {why}", self.wanted.disk)));
+            self.lose_mount();
+            self.look_for_mount();
+        }
+    }
+
+    fn lose_plane(&mut self) {
+        self.hints.clear();
+        if let Part::On(plane) = std::mem::replace(&mut self.plane, Part::Off) {
+            drop_aside(plane);
+        }
+    }
+
+    fn lose_mount(&mut self) {
+        // Blocks keep the classes they have; whose they are is not known any more.
+        self.files = Files::new(self.limits.1);
+        self.file_system = None;
+        if let Part::On(mounted) = std::mem::replace(&mut self.mounted, Part::Off) {
+            drop_aside(mounted);
+        }
+    }
+
+    /// The disk has another size now.
+    pub fn resized(&mut self, disk_size_bytes: u64) {
+        self.disk_size_bytes = disk_size_bytes;
+        if matches!(self.plane, Part::Looking { .. }) {
+            self.look_for_device();
+        }
+        if matches!(self.mounted, Part::Looking { .. }) {
+            self.look_for_mount();
+        }
+    }
+
+    /// Ends it.
+    pub fn end(mut self) {
+        self.lose_plane();
+        self.lose_mount();
+    }
+
+    /// What it does and knows.
+    pub fn describe(&self) -> Value {
+        let (plane_state, plane_why) = self.plane.state();
+        let (files_state, files_why) = self.mounted.state();
+        let (device, lost) = match &self.plane {
+            Part::On(plane) => (Some(plane.target.disk.name.clone()), plane.probes.lost().0),
+            _ => (None, 0),
+        };
+        let (known, runs, waiting) = self.files.counts();
+        let mut files = json!({
+            "state": files_state,
+            "why": files_why,
+            "files": known,
+            "extents": runs,
+            "files_to_correct": waiting,
+        });
+        if let Part::On(mounted) = &self.mounted {
+            let state = mounted.watch.state();
+            files["mount"] = json!(mounted.mount);
+            files["is_walked"] = json!(state.is_walked);
+            files["no_extents"] = json!(state.no_extents);
+            files["by_walks"] = match state.watching {
+                Watching::ByEvents => Value::Null,
+                Watching::ByWalks { why } => json!(why),
+            };
+            files["left_out_files"] = json!(state.left_out_files);
+            files["cut_files"] = json!(state.cut_files);
+            files["overflows"] = json!(state.lost);
+            files["last_error"] = json!(state.last_error);
+        }
+        let bytes = |at: usize| self.written.get(at).map_or(0, |blocks| blocks * BLOCK_BYTES);
+        json!({
+            "disk": self.wanted.disk,
+            "device": self.wanted.device,
+            "mount": self.wanted.mount,
+            "hints": {
+                "state": plane_state,
+                "why": plane_why,
+                "device": device,
+                "events": self.events,
+                "lost": lost,
+                "expired": self.hints.expired,
+            },
+            "files": files,
+            "hinted_bytes": bytes(0),
+            "mapped_bytes": bytes(1),
+            "untold_bytes": bytes(2),
+        })
+    }
+}
+
+/// Taking probes out of the kernel waits until nobody runs them, and a watch's thread may be in the middle of something: the
+/// server does not wait for that.
+fn drop_aside<T: Send + 'static>(what: T) {
+    // Without a thread it takes its time here.
+    let _ = std::thread::Builder::new().name("evidence-end".to_owned()).spawn(move || drop(what));
+}

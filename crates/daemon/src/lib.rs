@@ -1,0 +1,33 @@
+//! A served pool as a library: its configuration, its devices, its server with the control socket, live evidence, metrics, the log.
+//! `forebay serve` is little more than this:
+//!
+//! ```no_run
+//! use forebay_daemon::{config, pool::Opening, server::{Handle, Server}};
+//! use std::path::Path;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let file = Path::new("pool.toml");
+//! let (handle, asked) = Handle::new()?;
+//! let announce = Box::new(|line: &str| Ok(println!("{line}")));
+//! let server = Server::open(config::load_real(file)?, file, Opening::Recover, asked, announce)?;
+//! // Another thread ends it, or a signal does (`handle.watch_signals()`).
+//! let other = std::thread::spawn(move || handle.stop());
+//! server.run()?;
+//! # drop(other);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/embedded.rs` serves a pool in memory and asks it for its status.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod contents;
+pub mod control;
+pub mod evidence;
+pub mod finding;
+pub mod log;
+mod metrics;
+pub mod pool;
+pub mod server;
+pub mod text;

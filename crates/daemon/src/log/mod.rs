@@ -1,0 +1,41 @@
+//! The log: to stderr, for people, for programs, or for the journal; each cause once, and then at intervals.
+
+mod causes;
+mod format;
+
+pub use causes::{Causes, Report, Severity};
+
+use crate::text;
+use format::{Form, Lines};
+use std::os::unix::fs::MetadataExt;
+use tracing_subscriber::EnvFilter;
+
+/// Begins to log to stderr. `FOREBAY_LOG` sets what is logged (`info` by default), as `RUST_LOG` does elsewhere;
+/// `FOREBAY_LOG_FORMAT` how: `text`, `json`, or `journal`, which is the default where stderr is the journal.
+pub fn start() {
+    let filter = EnvFilter::try_from_env("FOREBAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let named = std::env::var("FOREBAY_LOG_FORMAT").ok().filter(|name| !name.is_empty());
+    let default = || if is_stderr_the_journal() { Form::Journal } else { Form::Text };
+    let form = match named.as_deref() {
+        None => default(),
+        Some("text") => Form::Text,
+        Some("json") => Form::Json,
+        Some("journal") => Form::Journal,
+        Some(other) => {
+            eprintln!("forebay: FOREBAY_LOG_FORMAT={other}: known are text, json and journal; going on with text");
+            Form::Text
+        }
+    };
+    tracing_subscriber::fmt()
+        .event_format(Lines { form, has_colours: form == Form::Text && text::colours() })
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+/// systemd.exec(5): `$JOURNAL_STREAM` names device and inode of the stream that is connected to the journal.
+fn is_stderr_the_journal() -> bool {
+    let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
+    let stderr = std::fs::metadata("/proc/self/fd/2").ok();
+    stderr.is_some_and(|stderr| named == format!("{}:{}", stderr.dev(), stderr.ino()))
+}

@@ -1,0 +1,60 @@
+//! Files as members of a pool: whether they have their space, or may find the file system below them full one day.
+
+use crate::config::Config;
+use crate::text;
+use rustix::fs::statvfs;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// Unit of `st_blocks` in bytes (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Files of one file system that are not fully allocated.
+struct Shortage {
+    paths: Vec<PathBuf>,
+    missing_bytes: u64,
+    free_bytes: u64,
+}
+
+/// A sentence for each file system that members lie on without having their space.
+pub fn notes(config: &Config) -> Vec<String> {
+    let mut by_file_system: BTreeMap<u64, Shortage> = BTreeMap::new();
+    for path in config.targets().filter_map(|target| target.path()) {
+        let Some(metadata) = path.metadata().ok().filter(|metadata| metadata.is_file()) else { continue };
+        let missing_bytes = metadata.len().saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES);
+        // The last part of a block, and what a file system keeps of a file elsewhere, is no hole.
+        if missing_bytes < metadata.blksize() {
+            continue;
+        }
+        let Ok(space) = statvfs(path) else { continue };
+        let shortage = by_file_system.entry(metadata.dev()).or_insert_with(|| Shortage {
+            paths: Vec::new(),
+            missing_bytes: 0,
+            free_bytes: space.f_bavail * space.f_frsize,
+        });
+        shortage.paths.push(path.to_owned());
+        shortage.missing_bytes += missing_bytes;
+    }
+    by_file_system.values().map(Shortage::note).collect()
+}
+
+impl Shortage {
+    fn note(&self) -> String {
+        let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        let (missing, free) = (text::size(self.missing_bytes), text::size(self.free_bytes));
+        let (is, its) = if paths.len() == 1 { ("is", "its") } else { ("are", "their") };
+        let paths = paths.join(" and ");
+        if self.missing_bytes > self.free_bytes {
+            format!(
+                "{paths} {is} sparse: {missing} {is} not allocated, but {its} file system has only {free} free. Once that is used up, writes to \
+                 the pool fail: make room, or use smaller files"
+            )
+        } else {
+            format!(
+                "{paths} {is} sparse: {missing} {is} not allocated; {its} file system has {free} free, which others may use up. Writes to \
+                 the pool fail then; `fallocate -l SIZE PATH` allocates it"
+            )
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! How data of the capacity tier is grouped by its lifetime, and what that comes to, for programs.
+
+use forebay_volume::Engine;
+use serde_json::{Value, json};
+
+/// The policy, and its groups.
+pub fn json(engine: &Engine) -> Value {
+    let (kind, groups) = engine.lifetime_groups();
+    let groups = groups.into_iter().enumerate().map(|(number, group)| {
+        let came = group.counts.arrived_blocks + group.counts.moved_in_blocks;
+        let moved_again = (came > 0).then(|| group.counts.moved_out_blocks as f64 / came as f64);
+        json!({
+            "group": number,
+            "bands": group.bands,
+            "open_bands": group.open_bands,
+            "live_bytes": group.valid_blocks * 4096,
+            "arrived_bytes": group.counts.arrived_blocks * 4096,
+            "moved_in_bytes": group.counts.moved_in_blocks * 4096,
+            "moved_out_bytes": group.counts.moved_out_blocks * 4096,
+            // What a write into the group costs the bands: itself, and where it is moved again.
+            "write_amplification": moved_again.map(|part| 1.0 + part),
+        })
+    });
+    json!({ "policy": kind.name(), "groups": groups.collect::<Vec<_>>() })
+}

@@ -1,0 +1,259 @@
+//! Opening the pool of a configuration for service.
+
+use super::Budget;
+use super::devices::{is_lost, open_target};
+use super::missing::{explain_blank, explain_unopened};
+use crate::config::Config;
+use crate::finding::finding;
+use crate::text;
+use anyhow::{Result, anyhow, bail};
+use forebay_device::OpenMode;
+use forebay_volume::layout::superblock::{Superblock, SuperblockError};
+use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
+use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
+use forebay_volume::{Devices, Engine, EngineOptions};
+use tracing::{info, warn};
+
+/// Ranges of a disk that a line names.
+const SHOWN_RANGES: usize = 8;
+
+/// How a pool is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// For service.
+    Recover,
+    /// For reading what a damaged journal left.
+    Salvage,
+    /// For reading what the capacity tier holds alone.
+    WithoutFast,
+    /// For reading, without capacity devices that are missing.
+    Degraded,
+}
+
+/// What is left of a pool that is not whole.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// In one line.
+    pub label: String,
+    /// By disk.
+    pub disks: Vec<DiskReport>,
+}
+
+/// An opened pool.
+pub struct Opened {
+    /// Its engine.
+    pub engine: Engine,
+    /// Its devices, in the order of its table.
+    pub devices: Devices,
+    /// What recovery did.
+    pub recovery: RecoveryReport,
+    /// Its identity.
+    pub superblock: Superblock,
+    /// Where it is not whole.
+    pub left: Option<Left>,
+}
+
+/// Recovers the pool.
+///
+/// # Errors
+/// Why it cannot be opened: a [`crate::finding::Finding`] where it is damaged.
+pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<(Engine, RecoveryReport)> {
+    let endurance_bytes = super::endurance::of_tiers(config);
+    let grouping = config.pool.grouping.0;
+    let scrub_bytes_per_s = config.scrub.rate.0;
+    let options =
+        EngineOptions { endurance_bytes, grouping, scrub_bytes_per_s, ..Budget::of(config.memory.limit.0).engine() };
+    let open = match opening {
+        Opening::Salvage => recovery::salvage,
+        _ => recovery::open,
+    };
+    open(devices, config.fast.len(), &config.class_specs(), options)
+        .map_err(|error| explain_blank(config, devices, &error).unwrap_or_else(|| explain(error)))
+}
+
+/// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened.
+///
+/// # Errors
+/// Which device, why, and what to do.
+pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
+    let list: Vec<_> = match opening {
+        Opening::Recover | Opening::Salvage => {
+            let mode = if opening == Opening::Recover { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+            return super::open_devices(config, mode)
+                .map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error });
+        }
+        Opening::WithoutFast => config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect(),
+        Opening::Degraded => config.targets().filter_map(open_or_warn).collect(),
+    };
+    if list.is_empty() {
+        bail!("none of the devices can be opened");
+    }
+    Ok(Devices::new(list))
+}
+
+/// Opens the pool in whatever way.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_as(config: &Config, mut devices: Devices, opening: Opening) -> Result<Opened> {
+    match opening {
+        Opening::WithoutFast => {
+            let (engine, devices, report) = alone(config, devices)?;
+            report.warnings.iter().for_each(|warning| warn!("{warning}"));
+            if report.disks_missing > 0 {
+                warn!("{} disks are not shown: the checkpoint had no room for them", report.disks_missing);
+            }
+            let recovery =
+                RecoveryReport { epoch: report.epoch, read_bytes: report.read_bytes, ..RecoveryReport::default() };
+            let left = Left { label: report.label(), disks: report.disks };
+            Ok(Opened { engine, devices, recovery, superblock: report.superblock, left: Some(left) })
+        }
+        Opening::Degraded => open_degraded(config, devices),
+        Opening::Recover | Opening::Salvage => {
+            let (engine, recovery) = open(config, &mut devices, opening)?;
+            let superblock = recovery::read_superblock(&mut devices, 0)?.0;
+            Ok(Opened { engine, devices, recovery, superblock, left: None })
+        }
+    }
+}
+
+/// Opens the capacity tier alone; also for verification.
+///
+/// # Errors
+/// Why it cannot be opened.
+pub fn alone(config: &Config, mut devices: Devices) -> Result<(Engine, Devices, AloneReport)> {
+    let options = Budget::of(config.memory.limit.0).engine();
+    let mut next_percent = 10;
+    let mut progress = |done: u64, all: u64| {
+        let percent = (done * 100).checked_div(all).unwrap_or(100);
+        if percent >= next_percent {
+            next_percent = percent + 10;
+            info!("{percent} % of {all} bands read");
+        }
+    };
+    let opened = recovery::open_alone(&mut devices, &config.class_specs(), options, &mut progress);
+    let (engine, report) = opened.map_err(explain_alone)?;
+    Ok((engine, devices, report))
+}
+
+fn open_degraded(config: &Config, mut devices: Devices) -> Result<Opened> {
+    let options = Budget::of(config.memory.limit.0).engine();
+    let (engine, recovery, report) =
+        recovery::open_degraded(&mut devices, &config.class_specs(), options).map_err(explain)?;
+    report.unusable.iter().for_each(|(name, why)| warn!("{name} cannot be used: {why}"));
+    if report.missing.is_empty() {
+        bail!(
+            "no device of the pool is missing: start without --degraded; where that is refused, because something cannot be \
+             written, `forebay serve --salvage CONFIG` reads what is there"
+        );
+    }
+    let superblock = recovery::read_superblock(&mut devices, 0)?.0;
+    let left = Left { label: report.label(), disks: report.disks };
+    Ok(Opened { engine, devices, recovery, superblock, left: Some(left) })
+}
+
+/// Opens a device for reading; one that cannot be opened counts as missing.
+fn open_or_warn(target: &forebay_device::Target) -> Option<Box<dyn forebay_block::Device>> {
+    match open_target(target, OpenMode::ReadOnly) {
+        Ok(device) => Some(device),
+        Err(error) => {
+            warn!("{error:#}");
+            None
+        }
+    }
+}
+
+impl Left {
+    /// A line for each disk.
+    pub fn lines(&self) -> Vec<String> {
+        self.disks.iter().flat_map(disk_lines).collect()
+    }
+}
+
+/// What is known of a disk that is not whole.
+pub fn disk_lines(disk: &DiskReport) -> Vec<String> {
+    let bytes = |blocks: u64| text::size(blocks * 4096);
+    let mut lines = vec![format!(
+        "disk {}: {} of data can be read ({} of it of after the checkpoint), {} is gone, {} may be older than the checkpoint",
+        disk.name,
+        bytes(disk.readable_blocks),
+        bytes(disk.later_blocks),
+        bytes(disk.gone.blocks),
+        bytes(disk.maybe_older.blocks)
+    )];
+    for (what, ranges) in [("gone", &disk.gone), ("maybe older", &disk.maybe_older)] {
+        if ranges.blocks > 0 {
+            lines.push(format!("disk {}, {what}: {}", disk.name, ranges_text(ranges)));
+        }
+    }
+    lines
+}
+
+fn ranges_text(ranges: &BlockRanges) -> String {
+    let shown = ranges.listed.iter().take(SHOWN_RANGES);
+    let mut parts: Vec<String> =
+        shown.map(|(first, blocks)| format!("bytes {} to {}", first * 4096, (first + blocks) * 4096 - 1)).collect();
+    let more = ranges.ranges.saturating_sub(parts.len() as u64);
+    if more > 0 {
+        parts.push(format!("and {more} ranges more"));
+    }
+    parts.join(", ")
+}
+
+fn explain_alone(error: AloneError) -> anyhow::Error {
+    let text = error.to_string();
+    match error {
+        AloneError::Member(error) => explain(OpenError::Member(error)),
+        AloneError::FirstDevice { .. } => {
+            anyhow!("{text}; name it in the configuration (`forebay inspect PATH` tells ids)")
+        }
+        AloneError::Root(_) => finding(format!("{text}. Restore from a backup")),
+        AloneError::Memory { needed_bytes, .. } => {
+            let limit_bytes = Budget::of_alone(needed_bytes).next_multiple_of(1 << 20);
+            anyhow!("{text}: raise memory.limit to {} MiB or more", limit_bytes >> 20)
+        }
+        error => anyhow::Error::new(error).context("the capacity tier cannot be opened alone"),
+    }
+}
+
+/// Says what to do next, and whether this is damage.
+pub fn explain(error: OpenError) -> anyhow::Error {
+    let text = error.to_string();
+    match error {
+        OpenError::Member(MemberError::Superblock { source: SuperblockError::Absent, .. }) => {
+            anyhow!("{text}; correct the target in the configuration (`forebay inspect PATH` shows what a device is)")
+        }
+        OpenError::Member(MemberError::Superblock { source: SuperblockError::Damaged, .. }) => {
+            finding(format!("{text}; `forebay inspect` shows each copy"))
+        }
+        OpenError::Member(MemberError::Truncated { .. }) => {
+            finding(format!("{text}; bring it back to its size, or restore it from a backup"))
+        }
+        OpenError::Member(MemberError::Stale { .. }) => {
+            anyhow!("{text}; name the device that was in use last")
+        }
+        OpenError::Member(MemberError::Missing { role, .. }) => {
+            let flag = if role == "fast" { "--without-fast" } else { "--degraded" };
+            anyhow!(
+                "{text}; add it to the configuration (`forebay inspect PATH` tells ids). Where it is lost, \
+                 `forebay serve {flag} CONFIG` reads what is left"
+            )
+        }
+        OpenError::Journal { .. } => finding(format!(
+            "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads what is left, then \
+             restore from a backup"
+        )),
+        OpenError::Root { .. } | OpenError::Index { .. } => finding(format!(
+            "the pool is damaged: {text}. Nothing was changed; `forebay serve --without-fast CONFIG` reads what the capacity tier \
+             holds; restore from a backup"
+        )),
+        OpenError::Checkpoint(_) => anyhow!(
+            "{text}. A device does not take writes: replace it or repair its path. Until then `forebay serve --salvage CONFIG` reads \
+             what is there, without writing"
+        ),
+        OpenError::Limit { .. } => {
+            anyhow!("{text} (an eighth of memory.limit is kept for connections): raise memory.limit")
+        }
+        error => anyhow::Error::new(error).context("the pool cannot be opened"),
+    }
+}

@@ -1,0 +1,338 @@
+//! Answers to control requests.
+
+use super::jobs::{Checkpoint, Job, Publish};
+use super::snapshot::{Fixed, disks, snapshot};
+use super::ublk::BlockDevices;
+use crate::control::{Question, ScrubAction};
+use crate::evidence::Wanted;
+use crate::pool::{PoolBackend, classes, now_ns, scrub};
+use crate::text::chain;
+use forebay_export::ublk::UblkError;
+use forebay_export::{Export, Exports, ServerControl};
+use forebay_prism::{ClassSpec, opencas};
+use serde_json::{Value, json};
+use tracing::info;
+
+/// Jobs at a time.
+const JOBS_MAX: usize = 16;
+
+/// Answers, at once or when a job has ended.
+pub struct Answerer {
+    /// What does not change.
+    pub fixed: Fixed,
+    /// Whether disks may exceed the pool.
+    pub overcommit: bool,
+    /// Finished answers: client and text.
+    pub answers: Vec<(u64, Value)>,
+    jobs: Vec<Job>,
+}
+
+fn refusal(text: impl ToString) -> Value {
+    json!({ "error": text.to_string() })
+}
+
+impl Answerer {
+    /// Without jobs.
+    pub fn new(fixed: Fixed, overcommit: bool) -> Self {
+        Self { fixed, overcommit, answers: Vec::new(), jobs: Vec::new() }
+    }
+
+    /// Takes a request line.
+    pub fn request(
+        &mut self,
+        client: u64,
+        line: &[u8],
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        block_devices: &mut BlockDevices,
+    ) {
+        let question: Question = match serde_json::from_slice(line) {
+            Ok(question) => question,
+            Err(error) => {
+                self.answers.push((client, refusal(format!("not a request: {error}"))));
+                return;
+            }
+        };
+        match question {
+            Question::Status => {
+                let status = snapshot(&self.fixed, backend, server, now_ns());
+                self.answers.push((client, json!({ "ok": status })));
+            }
+            Question::ClassList => {
+                let list = json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) });
+                self.answers.push((client, json!({ "ok": list })));
+            }
+            Question::DiskList => {
+                self.answers.push((client, json!({ "ok": { "disks": disks(backend) } })));
+            }
+            Question::DeviceAttach { disk } => {
+                let named = disk_meant(disk.as_deref(), backend);
+                let answer = named.and_then(|disk| self.attach_device(&disk, backend, server, block_devices));
+                self.answers.push((client, answer.map_or_else(refusal, |state| json!({ "ok": state }))));
+            }
+            Question::Device { disk } => {
+                let named = disk_meant(disk.as_deref(), backend);
+                let state = named.map(|disk| {
+                    let exports = exports_of(&disk, backend, server.exports());
+                    self.device_state(&disk, &exports, block_devices)
+                });
+                self.answers.push((client, state.map_or_else(refusal, |state| json!({ "ok": state }))));
+            }
+            Question::Scrub { action } => {
+                let engine = &mut backend.pool.engine;
+                match action {
+                    ScrubAction::Start => {
+                        engine.start_scrub();
+                        info!("a scrub reads everything that is stored");
+                    }
+                    ScrubAction::Pause if engine.pause_scrub() => info!("the scrub pauses"),
+                    ScrubAction::Pause | ScrubAction::Status => {}
+                }
+                self.answers.push((client, json!({ "ok": scrub::json(engine) })));
+            }
+            Question::EvidenceList => {
+                self.answers.push((client, json!({ "ok": backend.evidence.describe() })));
+            }
+            Question::EvidenceAttach { disk, device, mount, hints, files } => {
+                let named = disk_meant(disk.as_deref(), backend);
+                let attached = named.and_then(|disk| {
+                    let wanted = Wanted { disk, device, mount, hints, files };
+                    attach_evidence(wanted, backend, server.exports())
+                });
+                let answer = match attached {
+                    Ok(()) => json!({ "ok": backend.evidence.describe() }),
+                    Err(reason) => refusal(reason),
+                };
+                self.answers.push((client, answer));
+            }
+            Question::EvidenceDetach { disk } => {
+                let detached = disk_meant(disk.as_deref(), backend).and_then(|name| {
+                    let id = backend.pool.engine.disk_named(&name).map(|disk| disk.id);
+                    let gone = id.map_or(0, |id| backend.evidence.detach(id));
+                    if gone > 0 {
+                        info!("evidence: {gone} sources of disk {name} were detached");
+                        Ok(())
+                    } else {
+                        Err(format!("disk {name:?} has no source of evidence"))
+                    }
+                });
+                let answer = match detached {
+                    Ok(()) => json!({ "ok": backend.evidence.describe() }),
+                    Err(reason) => refusal(reason),
+                };
+                self.answers.push((client, answer));
+            }
+            change if self.jobs.len() < JOBS_MAX => match self.change(client, change, backend, server) {
+                Ok(job) => self.jobs.push(job),
+                Err(reason) => self.answers.push((client, refusal(reason))),
+            },
+            _ => self.answers.push((client, refusal("too many changes at once: try again"))),
+        }
+    }
+
+    /// Begins to make a disk a block device, if it is none.
+    fn attach_device(
+        &self,
+        disk: &str,
+        backend: &PoolBackend,
+        server: &mut ServerControl<'_>,
+        block_devices: &mut BlockDevices,
+    ) -> Result<Value, String> {
+        let exports = exports_of(disk, backend, server.exports());
+        let Some(export) = exports.first() else {
+            return Err(format!(
+                "disk {disk:?} is not exported: add an [[export]] with `disk = {disk:?}` and `ublk = \"auto\"` to the \
+                 configuration and restart the server, or one with `nbd` and send SIGHUP"
+            ));
+        };
+        let state = self.device_state(disk, &exports, block_devices);
+        if !state["state"].is_null() {
+            return Ok(state);
+        }
+        match block_devices.attach(export) {
+            Ok(()) => Ok(self.device_state(disk, &exports, block_devices)),
+            Err(why) if matches!(why.downcast_ref(), Some(UblkError::NoDriver { .. })) => {
+                let mut state = self.device_state(disk, &exports, block_devices);
+                state["without_ublk"] = why.to_string().into();
+                Ok(state)
+            }
+            Err(why) => Err(chain(&why)),
+        }
+    }
+
+    /// The block device of a disk, as it is answered.
+    fn device_state(&self, disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
+        let device = exports.iter().find_map(|export| block_devices.of(&export.name));
+        let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
+        let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+        let addresses: Vec<String> = self.fixed.addresses.iter().map(ToString::to_string).collect();
+        json!({ "disk": disk, "exports": names, "device": device, "state": state, "addresses": addresses })
+    }
+
+    fn change(
+        &self,
+        client: u64,
+        question: Question,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+    ) -> Result<Job, String> {
+        let mut publish = None;
+        let now_ns = now_ns();
+        let engine = &mut backend.pool.engine;
+        let checkpoint = Checkpoint::after_change(engine);
+        let answer = match question {
+            Question::ClassSet { name, change } => {
+                let table = engine.prism_mut().table_mut();
+                table.set(&name, change.into()).map_err(|error| chain(&error.into()))?;
+                engine.classes_changed();
+                backend.evidence.reconsider(engine.prism());
+                info!("class {name} was changed");
+                json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+            }
+            Question::ClassAdd { name, place, rest } => {
+                let table = engine.prism_mut().table_mut();
+                if table.id_of(&name).is_some() {
+                    return Err(format!(
+                        "class {name:?} is there already: `forebay class CONFIG set {name}` changes it"
+                    ));
+                }
+                let spec = ClassSpec {
+                    read_cache: rest.read_cache.unwrap_or(false),
+                    share: rest.share.unwrap_or(1.0),
+                    priority: rest.priority.unwrap_or(100),
+                    rules: rest.rules.unwrap_or_default(),
+                    name,
+                    place: place.into(),
+                };
+                table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&error.into()))?;
+                engine.classes_changed();
+                backend.evidence.reconsider(engine.prism());
+                info!("class {} was added", spec.name);
+                json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+            }
+            Question::ClassImport { text } => {
+                let import = opencas::import(&text).map_err(|error| chain(&error.into()))?;
+                let names: Vec<&str> = import.classes.iter().map(|c| c.name.as_str()).collect();
+                let table = engine.prism_mut().table_mut();
+                table.merge(&import.classes).map_err(|error| chain(&error.into()))?;
+                engine.classes_changed();
+                backend.evidence.reconsider(engine.prism());
+                info!("classes {} were imported", names.join(", "));
+                let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
+                let notes: Vec<Value> = notes.collect();
+                json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) })
+            }
+            Question::DiskAdd { name, size_bytes, export } => {
+                if export && self.fixed.addresses.is_empty() {
+                    return Err(format!(
+                        "the server listens nowhere, so {name:?} cannot be exported: add the disk without --export, write an [[export]] with \
+                         `nbd` into the configuration, and send SIGHUP"
+                    ));
+                }
+                if export && server.exports().iter().any(|(_, other)| other.name == name) {
+                    return Err(format!("an export named {name:?} exists already"));
+                }
+                let disk = engine.add_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
+                info!("disk {name} was added");
+                let access = self.fixed.access.clone();
+                publish = export.then(|| {
+                    Publish::Add(Export {
+                        name: name.clone(),
+                        disk,
+                        size_bytes,
+                        read_only: false,
+                        tag: None,
+                        description: String::new(),
+                        access,
+                    })
+                });
+                json!({ "disks": disks(backend) })
+            }
+            Question::DiskResize { name, size_bytes } => {
+                engine.resize_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
+                let disk = engine.disk_named(&name).map(|disk| disk.id);
+                publish = disk.map(|disk| Publish::Resize { disk, size_bytes });
+                info!("disk {name} has {size_bytes} bytes now");
+                json!({ "disks": disks(backend) })
+            }
+            Question::DiskRemove { name } => {
+                let answer = json!({ "removed": name });
+                let job = Job::remove_disk(client, &name, backend, server, answer, now_ns)?;
+                info!("disk {name} is being discarded and removed");
+                return Ok(job);
+            }
+            Question::Status
+            | Question::ClassList
+            | Question::DiskList
+            | Question::EvidenceList
+            | Question::Scrub { .. }
+            | Question::DeviceAttach { .. }
+            | Question::Device { .. }
+            | Question::EvidenceAttach { .. }
+            | Question::EvidenceDetach { .. } => {
+                return Err("not a change".to_owned());
+            }
+        };
+        Ok(Job::durable(client, checkpoint, answer, now_ns, publish))
+    }
+
+    /// Lets jobs go on.
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        let mut at = 0;
+        while at < self.jobs.len() {
+            let Some(ended) = self.jobs[at].advance(now_ns, backend, server) else {
+                at += 1;
+                continue;
+            };
+            let job = self.jobs.swap_remove(at);
+            let answer = match ended {
+                Ok(value) => json!({ "ok": value }),
+                Err(reason) => refusal(reason),
+            };
+            self.answers.push((job.client, answer));
+        }
+    }
+}
+
+/// The exports of a disk, the one that is called like it first.
+fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Export> {
+    let id = backend.pool.engine.disk_named(disk).map(|disk| disk.id);
+    let of_disk = exports.iter().map(|(_, export)| export).filter(|export| Some(export.disk) == id);
+    let mut all: Vec<Export> = of_disk.cloned().collect();
+    all.sort_by_key(|export| export.name != disk);
+    all
+}
+
+/// The disk that is meant: the named one, or the only one.
+fn disk_meant(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
+    let engine = &backend.pool.engine;
+    let names: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
+    match (name, names.as_slice()) {
+        (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
+        (Some(name), names) => Err(format!("there is no disk {name:?}; the pool has {}", names.join(", "))),
+        (None, [only]) => Ok((*only).to_owned()),
+        (None, names) => Err(format!("say which disk: {}", names.join(", "))),
+    }
+}
+
+/// Begins to look for a source of evidence.
+pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Exports) -> Result<(), String> {
+    let Some(disk) = backend.pool.engine.disk_named(&wanted.disk) else {
+        return Err(format!("there is no disk {:?}", wanted.disk));
+    };
+    let (id, size_bytes) = (disk.id, disk.size_bytes);
+    if let Some((_, export)) = exports.iter().find(|(_, export)| export.disk == id && export.tag.is_some()) {
+        return Err(format!(
+            "export {:?} gives what is written through it to disk {:?} a class of its own, whatever evidence says; take \
+             `class` out of that [[export]]",
+            export.name, wanted.disk
+        ));
+    }
+    backend.evidence.attach(wanted, id, size_bytes)
+}
+
+/// Predicates that cannot be known now.
+fn pending(backend: &PoolBackend) -> Vec<Value> {
+    let pending = backend.evidence.unknown(backend.pool.engine.prism().table()).into_iter();
+    pending.map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
+}

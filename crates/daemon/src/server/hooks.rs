@@ -1,0 +1,135 @@
+//! What the daemon does in the server's loop: signals, control requests, jobs that wait for checkpoints.
+
+use super::answer::Answerer;
+use super::clients::Clients;
+use super::handle::Asked;
+use super::reload::Reloader;
+use super::snapshot::snapshot;
+use super::ublk::BlockDevices;
+use super::vhost::MachineDevices;
+use super::watch::Watch;
+use crate::metrics::Publisher;
+use crate::pool::{PoolBackend, now_ns};
+use forebay_export::frontend::FrontendError;
+use forebay_export::server::{CloseReason, Interest, Peer};
+use forebay_export::{Export, Hooks, Identity, ServerControl};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::time::SystemTime;
+use tracing::{info, warn};
+
+/// Takes a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock`, once that export can be used.
+pub type Announce = Box<dyn FnMut(&str) -> anyhow::Result<()> + Send>;
+
+/// The daemon's part of the loop.
+pub struct Daemon {
+    /// What others ask of the server.
+    pub asked: Asked,
+    /// Who is to know what can be used.
+    pub announce: Announce,
+    /// The control socket.
+    pub clients: Clients,
+    /// What answers.
+    pub answerer: Answerer,
+    /// The configuration as it is in force.
+    pub reloader: Reloader,
+    /// Block devices of this server.
+    pub block_devices: BlockDevices,
+    /// Block devices of virtual machines.
+    pub machine_devices: MachineDevices,
+    /// The service manager knows that all exports can be used.
+    pub is_ready: bool,
+    /// What notices things for the log.
+    pub watch: Watch,
+    /// What takes a status to the metrics, where these are served.
+    pub publisher: Option<Publisher>,
+}
+
+impl Hooks<PoolBackend> for Daemon {
+    fn watch(&self, fds: &mut Vec<Interest>) {
+        fds.push(Interest { fd: self.asked.stop.as_raw_fd(), read: true, write: false });
+        fds.push(Interest { fd: self.asked.reload.as_raw_fd(), read: true, write: false });
+        self.clients.watch(fds);
+    }
+
+    fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        if fd == self.asked.stop.as_raw_fd() {
+            let mut bytes = [0; 16];
+            // The byte itself says nothing, and another one may come.
+            if self.asked.stop.read(&mut bytes).is_ok() {
+                if self.block_devices.are_leaving() {
+                    // Asked again: without waiting for block devices.
+                    return server.stop();
+                }
+                info!("stopping: no new connections, then a last flush and a clean checkpoint");
+                self.publisher.iter().for_each(Publisher::stopping);
+                self.block_devices.begin_release();
+                if self.block_devices.are_none() {
+                    server.stop();
+                }
+            }
+            return;
+        }
+        if fd == self.asked.reload.as_raw_fd() {
+            let mut bytes = [0; 16];
+            // Several signals at once are one wish.
+            if self.asked.reload.read(&mut bytes).is_ok() {
+                self.reloader.reload(backend, server, &mut self.answerer.fixed, &mut self.watch);
+            }
+            return;
+        }
+        let mut requests = Vec::new();
+        self.clients.ready(fd, now_ns(), &mut requests);
+        for (client, line) in requests {
+            self.answerer.request(client, &line, backend, server, &mut self.block_devices);
+        }
+        self.deliver();
+    }
+
+    fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        backend.pool.engine.set_unix_time(since_1970.as_secs());
+        self.clients.tick(now_ns);
+        self.answerer.tick(now_ns, backend, server);
+        self.deliver();
+        self.block_devices.serve_opened(server);
+        // Also of those that were attached since.
+        let are_reported = self.block_devices.are_reported(&mut self.announce);
+        if !self.is_ready && are_reported {
+            self.is_ready = true;
+            // Fails only where the socket that the service manager named is not there.
+            if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+                warn!("the service manager could not be notified that the server is ready: {error}");
+            }
+        }
+        if self.block_devices.may_stop() {
+            server.stop();
+        }
+        self.machine_devices.report();
+        self.watch.tick(now_ns, backend, server.stats());
+        if let Some(publisher) = &self.publisher {
+            publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));
+        }
+    }
+
+    fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
+        self.watch.opened(now_ns(), identity, peer, export);
+    }
+
+    fn closed(&mut self, reason: &CloseReason, peer: Peer) {
+        if let (CloseReason::Frontend(FrontendError::Gone), Peer::Ublk(number)) = (reason, peer) {
+            info!("/dev/ublkb{number} was taken away");
+            self.block_devices.forget(number);
+            return;
+        }
+        self.watch.closed(now_ns(), reason, peer);
+    }
+}
+
+impl Daemon {
+    fn deliver(&mut self) {
+        for (client, answer) in self.answerer.answers.drain(..) {
+            self.clients.answer(client, &answer);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! A served pool: its exports and the control socket on one thread, from its configuration to its clean end.
+
+mod access;
+mod answer;
+mod clients;
+mod configured;
+mod handle;
+mod hooks;
+mod jobs;
+mod listen;
+mod open;
+mod reload;
+mod snapshot;
+mod tls;
+mod ublk;
+mod users;
+mod vhost;
+mod watch;
+
+pub use handle::{Asked, Handle};
+pub use hooks::Announce;
+pub use open::Server;

@@ -1,0 +1,261 @@
+//! From a configuration to a served pool, and to its clean end.
+
+use super::access::SocketAccess;
+use super::answer::{Answerer, attach_evidence};
+use super::clients::Clients;
+use super::configured::{compare_disks, name_exports, new_export, wanted};
+use super::handle::Asked;
+use super::hooks::{Announce, Daemon};
+use super::listen::{ControlSocket, listen_control};
+use super::reload::Reloader;
+use super::snapshot::Fixed;
+use super::tls;
+use super::ublk::BlockDevices;
+use super::vhost::MachineDevices;
+use super::watch::Watch;
+use crate::config::Config;
+use crate::control::control_path;
+use crate::evidence::{Evidence, unknown};
+use crate::metrics;
+use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend};
+use crate::text;
+use anyhow::{Result, anyhow, bail};
+use forebay_block::Device;
+use forebay_device::{WatchedCounts, WatchedDevice};
+use forebay_export::{Exports, Listen, Reactor};
+use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::recovery::{PolicyState, RecoveryReport};
+use forebay_volume::{Devices, Engine, Pool};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// A pool that was opened and whose exports clients can reach; [`Self::run`] answers them.
+pub struct Server {
+    config: Config,
+    reactor: Reactor,
+    backend: PoolBackend,
+    daemon: Daemon,
+    lines: Vec<String>,
+    /// Gone with the server.
+    _control: ControlSocket,
+}
+
+impl Server {
+    /// Opens the pool of a configuration that was read from `file`, and begins to listen for its clients. `announce` gets a line
+    /// when an export can be used, as `forebay serve` writes them; what `asked` belongs to ends the server.
+    ///
+    /// The control socket is made under a umask of its own, which is the process's: no other thread may create files meanwhile.
+    ///
+    /// # Errors
+    /// What could not be done; a [`crate::finding::Finding`] where the pool is damaged.
+    pub fn open(config: Config, file: &Path, opening: Opening, asked: Asked, announce: Announce) -> Result<Self> {
+        let mut devices = pool::open_all(&config, opening)?;
+        if config.targets().all(|target| !target.is_persistent()) {
+            pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
+            info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
+        }
+        let control = control_path(&config, file)?;
+        let access = SocketAccess::of(&config)?;
+        let (listener, socket) = listen_control(&control, &access)?;
+        let started = Instant::now();
+        let Opened { mut engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
+        let recovery_time = started.elapsed();
+        if opening == Opening::Recover {
+            let notes = pool::backing_notes(&config);
+            notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
+        }
+        log_opening(opening, &superblock, &recovery, recovery_time, left.as_ref());
+        let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
+        reactor.set_tls(tls::load(&config)?);
+        let (devices, watched) = watched(devices);
+        let exports = exports(&config, &mut engine, reactor.exports())?;
+        compare_disks(&config, &engine);
+        let is_whole = opening == Opening::Recover && left.is_none();
+        let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
+        block_devices.make(&config, &mut reactor)?;
+        let mut lines: Vec<String> = left.iter().map(|left| format!("read-only {}", left.label)).collect();
+        let mut uris = Vec::new();
+        let machine_devices = MachineDevices::open(&config, &access, &mut reactor, &mut uris)?;
+        let mut addresses: Vec<(Listen, Listen)> = Vec::new();
+        for (name, address) in exports {
+            let known = addresses.iter().find(|(asked, _)| *asked == address).map(|(_, bound)| bound);
+            let bound: Listen = match known {
+                Some(bound) => Listen::clone(bound),
+                None => {
+                    let bound = reactor.listen(&address)?;
+                    if let Listen::Unix(path) = &bound {
+                        access.apply(path)?;
+                    }
+                    addresses.push((address, bound.clone()));
+                    bound
+                }
+            };
+            let export = reactor.exports().find(&name).map(|(_, export)| export);
+            uris.extend(export.and_then(|export| bound.uri_of(export)));
+        }
+        lines.extend(uris.iter().map(|uri| format!("ready {uri}")));
+        if uris.is_empty() && config.export.iter().all(|export| export.ublk.is_none()) {
+            lines.push(format!("ready without exports, control socket {}", control.display()));
+            warn!(
+                cause = "no exports",
+                advice = "Add an [[export]] with `nbd = \"unix:/path/to/socket\"` to the configuration and send SIGHUP",
+                "no disk is exported"
+            );
+        }
+        let (publisher, metrics_server) = serve_metrics(&config)?.unzip();
+        let fixed = Fixed {
+            superblock,
+            recovery,
+            recovery_time,
+            addresses: addresses.iter().map(|(_, bound)| bound.clone()).collect(),
+            memory_limit_bytes: config.memory.limit.0,
+            started_ns: pool::now_ns(),
+            left,
+            limits: config.log.limits(),
+            devices: watched.clone(),
+            metrics: metrics_server.as_ref().map(metrics::Server::address),
+            access: config.access_by_default(),
+        };
+        let daemon = Daemon {
+            asked,
+            announce,
+            clients: Clients::new(listener),
+            answerer: Answerer::new(fixed, config.pool.overcommit),
+            block_devices,
+            machine_devices,
+            is_ready: false,
+            reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
+            watch: Watch::new(config.log.limits(), watched),
+            publisher,
+        };
+        let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
+        let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);
+        for part in &config.evidence {
+            attach_evidence(wanted(&config, part), &mut backend, reactor.exports())
+                .map_err(|why| anyhow!("[[evidence]]: {why}"))?;
+        }
+        Ok(Self { config, reactor, backend, daemon, lines, _control: socket })
+    }
+
+    /// Serves until it is asked to stop, on this thread.
+    ///
+    /// # Errors
+    /// Where nobody takes the lines that say what can be used, where the system fails the server, and where the pool was not
+    /// stopped cleanly.
+    pub fn run(self) -> Result<()> {
+        let Self { config, mut reactor, mut backend, mut daemon, lines, _control } = self;
+        for line in &lines {
+            // Who waits for this line must not take silence for success: no quiet end here.
+            (daemon.announce)(line).map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
+        }
+        daemon.block_devices.take_over(&config, &mut reactor)?;
+        let ended = reactor.run(&mut backend, &mut daemon);
+        // Devices that are still there wait for the next server from here on.
+        drop(reactor);
+        let clean = backend.pool.close();
+        daemon.machine_devices.release();
+        ended?;
+        if !clean {
+            let status = backend.pool.engine.status();
+            let reason = status.counters.last_checkpoint_error.or(status.counters.last_flush_error);
+            bail!(
+                "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
+                reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())
+            );
+        }
+        info!("stopped cleanly");
+        Ok(())
+    }
+}
+
+/// What was found when the pool was opened, and what of it is not as it should be.
+fn log_opening(
+    opening: Opening,
+    superblock: &Superblock,
+    report: &RecoveryReport,
+    took: Duration,
+    left: Option<&Left>,
+) {
+    let (name, seconds, read) = (&superblock.name, took.as_secs_f64(), text::size(report.read_bytes));
+    if opening == Opening::WithoutFast {
+        info!(
+            "pool {name:?} opened without its fast tier in {seconds:.3} s: a checkpoint of epoch {}, {read} read, no journal replayed",
+            report.epoch,
+        );
+    } else {
+        info!(
+            "pool {name:?} recovered in {seconds:.3} s: {}, epoch {}, {read} read, {} records, {} blocks dropped that were never \
+             durable",
+            if report.clean { "it had been stopped cleanly" } else { "it had not been stopped cleanly" },
+            report.epoch,
+            report.records,
+            report.dropped_blocks,
+        );
+    }
+    if opening == Opening::Salvage {
+        warn!("salvage: {} journal batches are gone; what they changed may show an OLDER state", report.holes);
+    }
+    if report.is_capacity_root_lost && left.is_none() {
+        warn!(
+            "the capacity-side checkpoint cannot be read, and the map is too large to make all of it anew at once: until the other \
+             blocks are written again, what they are is unknown should the fast tier be lost"
+        );
+    }
+    if report.policy_state == PolicyState::Ignored {
+        warn!(
+            "what was learned of how long data stays on the fast tier cannot be used (damaged, or of another version): it is learned \
+             anew, which takes the writes of a few times that tier"
+        );
+    }
+    if let Some(left) = left {
+        warn!("READ-ONLY: {}", left.label);
+        left.lines().iter().for_each(|line| warn!("{line}"));
+    }
+    if report.damaged_leaves > 0 {
+        warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
+    }
+}
+
+/// Begins to serve metrics, where that is configured.
+fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics::Server)>> {
+    let Some(listen) = config.metrics.listen else { return Ok(None) };
+    let (publisher, source) = metrics::channel();
+    let server = metrics::Server::start(listen.0, source)?;
+    info!("metrics, health and a live page at http://{}/", server.address());
+    Ok(Some((publisher, server)))
+}
+
+/// The devices, counted and timed, and where that is read.
+fn watched(devices: Devices) -> (Devices, Vec<(String, WatchedCounts)>) {
+    let mut counts = Vec::new();
+    let list = devices.list.into_iter().map(|device| {
+        let name = device.name().to_owned();
+        let (device, counted) = WatchedDevice::new(device);
+        counts.push((name, counted));
+        Box::new(device) as Box<dyn Device>
+    });
+    let devices = Devices::new(list.collect());
+    (devices, counts)
+}
+
+/// Puts the exports into the table; gives the name and address of each.
+fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
+    let mut listed = Vec::new();
+    for export in &config.export {
+        let name = config.export_name(export).to_owned();
+        let made = new_export(config, export, engine)?;
+        if table.find(&name).is_none_or(|(_, known)| known.name != name) {
+            table.add(made)?;
+        }
+        if let Some(address) = export.listen() {
+            listed.push((name, address));
+        }
+    }
+    name_exports(table, engine);
+    let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
+    for (class, predicate) in unknown(engine.prism().table(), hints, files) {
+        warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
+    }
+    Ok(listed)
+}

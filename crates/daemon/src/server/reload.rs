@@ -1,0 +1,350 @@
+//! SIGHUP: the configuration is read again, and what can change while clients are connected changes: classes, limits,
+//! exports, evidence, thresholds of the log. What needs a restart is said, and nobody's connection ends.
+
+use super::access::SocketAccess;
+use super::answer::attach_evidence;
+use super::configured::{compare_disks, name_exports, new_export, wanted};
+use super::snapshot::Fixed;
+use super::tls;
+use super::users;
+use super::watch::Watch;
+use crate::config::{self, Config, Export, Server};
+use crate::pool::PoolBackend;
+use crate::text::chain;
+use anyhow::{Context, Result};
+use forebay_export::{Listen, ServerControl, TlsContext};
+use std::path::PathBuf;
+use tracing::{error, info, warn};
+
+/// The configuration as it is in force, and where it came from.
+pub struct Reloader {
+    /// The file.
+    pub file: PathBuf,
+    /// What is in force.
+    pub config: Config,
+    /// Addresses as they are configured, and as they were bound.
+    pub addresses: Vec<(Listen, Listen)>,
+}
+
+/// What a reload has done, and what it could not do.
+#[derive(Default)]
+struct Outcome {
+    done: Vec<String>,
+    refused: Vec<String>,
+    /// Exports that stay as they were, as somebody uses them.
+    kept: Vec<String>,
+}
+
+impl Reloader {
+    /// Reads the file again and changes what can be changed.
+    pub fn reload(
+        &mut self,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        fixed: &mut Fixed,
+        watch: &mut Watch,
+    ) {
+        // Fails only where the socket that the service manager named is not there.
+        let notify = |state| drop(sd_notify::notify(&[state]));
+        notify(sd_notify::NotifyState::Reloading);
+        match self.read() {
+            Ok((new, tls)) => {
+                server.set_tls(tls);
+                self.change_to(new, backend, server, fixed, watch);
+            }
+            Err(why) => error!(
+                cause = "reload",
+                advice = "Correct it (`forebay config check CONFIG`) and send SIGHUP again",
+                "the configuration was not reloaded, and nothing has changed: {}",
+                chain(&why)
+            ),
+        }
+        notify(sd_notify::NotifyState::Ready);
+    }
+
+    /// Reads the file, and those of TLS, which may have changed although their names have not.
+    fn read(&self) -> Result<(Config, Option<TlsContext>)> {
+        let new = config::load_real(&self.file)?;
+        // An address is listened at until the next start, whatever the new file says.
+        let remote = |(_, bound): &&(Listen, Listen)| matches!(bound, Listen::Tcp(at) if !at.ip().is_loopback());
+        if let Some((_, bound)) = self.addresses.iter().find(remote) {
+            new.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
+        }
+        let tls = tls::load(&new)?;
+        Ok((new, tls))
+    }
+
+    fn change_to(
+        &mut self,
+        new: Config,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        fixed: &mut Fixed,
+        watch: &mut Watch,
+    ) {
+        let mut outcome = Outcome::default();
+        self.classes(&new, backend, &mut outcome);
+        self.limits(&new, server, (fixed, watch), &mut outcome);
+        if self.config.scrub != new.scrub {
+            backend.pool.engine.set_scrub_rate(new.scrub.rate.0);
+            outcome.done.push("the rate of scrubs was changed".to_owned());
+        }
+        self.tls(&new, server, fixed, &mut outcome);
+        self.end_exports(&new, server, &mut outcome);
+        self.begin_exports(&new, backend, server, fixed, &mut outcome);
+        self.evidence(&new, backend, server, &mut outcome);
+        name_exports(server.exports(), &mut backend.pool.engine);
+        let restart = self.needs_restart(&new);
+        compare_disks(&new, &backend.pool.engine);
+        for why in &outcome.refused {
+            warn!(cause = "reload", "{why}");
+        }
+        if !restart.is_empty() {
+            warn!(
+                cause = "reload",
+                advice = "Restart the server for that",
+                "changed in {}, but in force from the next start on: {}",
+                self.file.display(),
+                restart.join(", ")
+            );
+        }
+        let done = if outcome.done.is_empty() { "nothing has changed".to_owned() } else { outcome.done.join("; ") };
+        info!(cause = "reload", "reloaded {}: {done}", self.file.display());
+        // What needs a restart is said again at the next reload.
+        let (pool, fast, capacity, memory, metrics) = (
+            self.config.pool.clone(),
+            self.config.fast.clone(),
+            self.config.capacity.clone(),
+            self.config.memory.clone(),
+            self.config.metrics.clone(),
+        );
+        let server =
+            Server { poll: new.server.poll, max_connections: new.server.max_connections, ..self.config.server.clone() };
+        let export = exports_in_force(&self.config, &new, &outcome.kept);
+        self.config = Config { pool, fast, capacity, memory, server, metrics, export, ..new };
+    }
+
+    fn classes(&self, new: &Config, backend: &mut PoolBackend, outcome: &mut Outcome) {
+        let (before, now) = (self.config.class_specs(), new.class_specs());
+        let changed: Vec<_> = now.iter().filter(|spec| !before.contains(spec)).cloned().collect();
+        let gone = before.iter().filter(|old| !now.iter().any(|spec| spec.name == old.name));
+        outcome.refused.extend(gone.map(|old| {
+            format!("class {} is not configured any more; the pool keeps it as it is (`forebay class CONFIG set` changes it)", old.name)
+        }));
+        if changed.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = changed.iter().map(|spec| spec.name.as_str()).collect();
+        let names = names.join(", ");
+        let engine = &mut backend.pool.engine;
+        if let Err(why) = engine.prism_mut().table_mut().merge(&changed) {
+            outcome.refused.push(format!("classes {names} stay as they were: {}", chain(&why.into())));
+            return;
+        }
+        engine.classes_changed();
+        backend.evidence.reconsider(engine.prism());
+        outcome.done.push(format!("classes {names} were changed"));
+    }
+
+    fn limits(
+        &self,
+        new: &Config,
+        server: &mut ServerControl<'_>,
+        (fixed, watch): (&mut Fixed, &mut Watch),
+        outcome: &mut Outcome,
+    ) {
+        let (before, now) = (&self.config, new);
+        if before.connections_max() != now.connections_max() {
+            match server.set_connections_max(now.connections_max()) {
+                Ok(()) => outcome.done.push(format!("up to {} connections are taken", now.connections_max())),
+                Err(why) => outcome.refused.push(why.to_string()),
+            }
+        }
+        if before.poll_ns() != now.poll_ns() {
+            server.set_poll_ns(now.poll_ns());
+            outcome.done.push("server.poll was changed".to_owned());
+        }
+        if before.log.limits() != now.log.limits() {
+            watch.set_limits(now.log.limits());
+            fixed.limits = now.log.limits();
+            outcome.done.push("thresholds of the log were changed".to_owned());
+        }
+    }
+
+    /// Who may see which export; counts for clients that connect from now on, as TLS does.
+    fn tls(&self, new: &Config, server: &mut ServerControl<'_>, fixed: &mut Fixed, outcome: &mut Outcome) {
+        match (&self.config.tls, &new.tls) {
+            (None, None) => {}
+            (Some(_), None) => outcome.done.push("TLS is not offered any more".to_owned()),
+            _ => outcome.done.push("certificates and keys of TLS were read".to_owned()),
+        }
+        let before = std::mem::replace(&mut fixed.access, new.access_by_default());
+        for export in &new.export {
+            let (name, access) = (new.export_name(export), new.access(export));
+            let differs = server.exports().iter().any(|(_, known)| known.name == name && known.access != access);
+            if differs && server.exports().set_access(name, access).is_ok() {
+                outcome.done.push(format!("who may see export {name} was changed"));
+            }
+        }
+        // Those that `disk add` made are in no file: for them counts what does without one.
+        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
+        let is_by_default = |known: &forebay_export::Export| known.access == before && known.access != fixed.access;
+        let others = server.exports().iter().filter(|(_, known)| is_by_default(known) && !is_named(&known.name));
+        let others: Vec<String> = others.map(|(_, known)| known.name.clone()).collect();
+        for name in others {
+            if server.exports().set_access(&name, fixed.access.clone()).is_ok() {
+                outcome.done.push(format!("who may see export {name} was changed"));
+            }
+        }
+    }
+
+    /// Takes exports away that are not configured any more, or not so; those with clients stay.
+    fn end_exports(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
+        let meaning = |config: &Config, export: &Export| {
+            (
+                config.export_name(export).to_owned(),
+                config.export_disk(export).to_owned(),
+                export.read_only,
+                export.class.clone(),
+            )
+        };
+        let now: Vec<_> = new.export.iter().map(|export| meaning(new, export)).collect();
+        for old in self.config.export.iter().map(|export| meaning(&self.config, export)) {
+            let name = &old.0;
+            let Some((index, _)) = server.exports().iter().find(|(_, export)| export.name == *name) else { continue };
+            if now.contains(&old) {
+                continue;
+            }
+            if machine_devices(&self.config).iter().any(|(machine, _)| machine == name) {
+                let why = format!(
+                    "export {name:?} stays as it was until the next start: a virtual machine finds it there (`vhost`), or may look \
+                     for it"
+                );
+                if !outcome.refused.contains(&why) {
+                    outcome.refused.push(why);
+                }
+                continue;
+            }
+            let users = users::of_disk(&[(index, name.clone())], &[], server);
+            if users.is_empty() {
+                // Found a moment ago.
+                let _ = server.exports().remove(name);
+                outcome.done.push(format!("export {name} was removed"));
+            } else {
+                outcome
+                    .refused
+                    .push(format!("export {name:?} stays as it was: {}; then send SIGHUP again", users.join("; ")));
+                outcome.kept.push(name.clone());
+            }
+        }
+    }
+
+    /// Adds exports that are configured and not there; listens at new addresses.
+    fn begin_exports(
+        &mut self,
+        new: &Config,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        fixed: &mut Fixed,
+        outcome: &mut Outcome,
+    ) {
+        for export in &new.export {
+            let name = new.export_name(export);
+            if let Some(address) = export.listen()
+                && !self.addresses.iter().any(|(asked, _)| *asked == address)
+            {
+                match server.listen(&address) {
+                    Ok(bound) => {
+                        if let Listen::Unix(path) = &bound
+                            && let Err(why) = SocketAccess::of(new).and_then(|access| access.apply(path))
+                        {
+                            outcome.refused.push(chain(&why));
+                        }
+                        outcome.done.push(format!("listening at {bound}"));
+                        fixed.addresses.push(bound.clone());
+                        self.addresses.push((address, bound));
+                    }
+                    Err(why) => {
+                        outcome.refused.push(format!("export {name:?}: {}", chain(&why.into())));
+                        continue;
+                    }
+                }
+            }
+            if server.exports().iter().any(|(_, known)| known.name == name) {
+                continue;
+            }
+            let added = new_export(new, export, &backend.pool.engine)
+                .and_then(|export| server.exports().add(export).map_err(anyhow::Error::from));
+            match added {
+                Ok(_) => outcome.done.push(format!("export {name} was added")),
+                Err(why) => outcome.refused.push(format!("export {name:?} was not added: {}", chain(&why))),
+            }
+        }
+        let configured = |address: &Listen| new.export.iter().any(|export| export.listen().as_ref() == Some(address));
+        let left = self.addresses.iter().filter(|(asked, _)| !configured(asked));
+        outcome.refused.extend(left.map(|(_, bound)| format!("{bound} is listened at until the next start")));
+    }
+
+    fn evidence(&self, new: &Config, backend: &mut PoolBackend, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
+        let before: Vec<_> = self.config.evidence.iter().map(|part| wanted(&self.config, part)).collect();
+        let now: Vec<_> = new.evidence.iter().map(|part| wanted(new, part)).collect();
+        for gone in before.iter().filter(|part| !now.contains(part)) {
+            if backend.evidence.detach_one(gone) {
+                outcome.done.push(format!("evidence for disk {} was detached", gone.disk));
+            }
+        }
+        for part in now.into_iter().filter(|part| !before.contains(part)) {
+            let disk = part.disk.clone();
+            match attach_evidence(part, backend, server.exports()) {
+                Ok(()) => outcome.done.push(format!("evidence for disk {disk} was attached")),
+                Err(why) => outcome.refused.push(format!("evidence for disk {disk} was not attached: {why}")),
+            }
+        }
+    }
+
+    /// Keys that have changed and are read at the start only.
+    fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
+        let old = &self.config;
+        let changed = [
+            ("pool.name", old.pool.name != new.pool.name),
+            ("pool.overcommit", old.pool.overcommit != new.pool.overcommit),
+            ("export.ublk", block_devices(old) != block_devices(new)),
+            ("export.vhost", machine_devices(old) != machine_devices(new)),
+            ("[[fast]]", old.fast != new.fast),
+            ("[[capacity]]", old.capacity != new.capacity),
+            ("memory.limit", old.memory.limit != new.memory.limit),
+            ("server.control", old.server.control != new.server.control),
+            ("server.socket_mode", old.server.socket_mode != new.server.socket_mode),
+            ("server.socket_group", old.server.socket_group != new.server.socket_group),
+            ("server.allow_remote", old.server.allow_remote != new.server.allow_remote),
+            ("[metrics]", old.metrics != new.metrics),
+        ];
+        changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
+    }
+}
+
+/// Exports as they are in force once `new` was read: those that are in use (`kept`) and those of virtual machines stay as they were,
+/// the latter until the next start, and no other one becomes such a one before that.
+fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> Vec<Export> {
+    let machines = machine_devices(old);
+    let is_one =
+        |name: &str| machines.iter().any(|(machine, _)| *machine == name) || kept.iter().any(|kept| kept == name);
+    // A disk that is not named is the only one of its own configuration.
+    let kept = old.export.iter().filter(|export| is_one(old.export_name(export))).map(|export| Export {
+        disk: Some(old.export_disk(export).to_owned()),
+        name: Some(old.export_name(export).to_owned()),
+        ..export.clone()
+    });
+    let others = new.export.iter().filter(|export| !is_one(new.export_name(export)));
+    kept.chain(others.map(|export| Export { vhost: None, ..export.clone() })).collect()
+}
+
+/// Exports that are block devices of virtual machines, and where.
+fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
+    config.export.iter().filter_map(|export| Some((config.export_name(export), export.vhost.as_deref()?))).collect()
+}
+
+/// Exports that are block devices, and which.
+fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
+    config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
+}

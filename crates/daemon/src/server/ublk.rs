@@ -1,0 +1,360 @@
+//! Exports as block devices of this machine's kernel.
+
+use super::hooks::Announce;
+use crate::config::Config;
+use crate::text;
+use anyhow::{Context, Result, anyhow, ensure};
+use forebay_block::checksum::crc32c;
+use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release as take_away};
+use forebay_export::{Export, Reactor, ServerControl};
+use std::io::ErrorKind;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+use tracing::{error, info, warn};
+
+/// How long a stop waits for devices to be taken away.
+const RELEASE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The devices of this server.
+pub struct BlockDevices {
+    /// The pool's name on its devices.
+    pool: Vec<u8>,
+    devices: Vec<Device>,
+    opening: Vec<Opening>,
+    release: Option<Release>,
+    /// Whether the whole pool is served, so that devices may be taken over that have seen its newest data.
+    is_whole: bool,
+    /// Exports whose devices wait for a server, found when the others were made.
+    waiting: Vec<(u16, Export)>,
+}
+
+/// Devices that nobody uses are on their way out, before the server stops: it has to serve them until they are gone.
+struct Release {
+    begun: Instant,
+    /// What became of each; `None` as long as some are being made.
+    ended: Option<Receiver<Ended>>,
+}
+
+/// What became of a device that nobody was to need any more.
+struct Ended {
+    export: String,
+    number: u32,
+    /// Whether it is gone; not where it is in use.
+    is_gone: Result<bool, UblkError>,
+}
+
+/// A device that is being made on a thread of its own: the kernel makes and removes one after another, and may wait for what this
+/// server has yet to write to one that is removed.
+struct Opening {
+    export: Export,
+    opened: Receiver<Result<Ublk>>,
+    /// Why there is none, until that is asked for.
+    failed: Option<anyhow::Error>,
+}
+
+struct Device {
+    export: String,
+    state: UblkState,
+    reported: bool,
+}
+
+/// Tells an export of a pool from all others on this machine: the kernel keeps it with the device.
+fn marker(pool: &[u8], export: &str) -> u64 {
+    let both = [pool, export.as_bytes()].concat();
+    u64::from(crc32c(pool)) << 32 | u64::from(crc32c(&both))
+}
+
+/// Makes a device for an export, or takes over the one that waits for it.
+fn make(pool: &[u8], export: &Export, number: Option<u32>) -> Result<Ublk> {
+    let Export { name, size_bytes, read_only, .. } = export;
+    let wanted = Wanted { number, marker: marker(pool, name), size_bytes: *size_bytes, read_only: *read_only };
+    Ublk::open(wanted).map_err(|why| explained(why, name))
+}
+
+/// What is configured for the block device of an export, which may have a section for NBD, too.
+fn asked(config: &Config, name: &str) -> Option<crate::config::Ublk> {
+    let mut sections = config.export.iter().filter(|export| config.export_name(export) == name);
+    sections.find_map(|export| export.ublk)
+}
+
+impl BlockDevices {
+    /// None yet, for a pool of this name on its devices.
+    pub fn new(pool: &[u8], is_whole: bool) -> Self {
+        let (devices, opening, waiting) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pool: pool.to_vec(), devices, opening, release: None, is_whole, waiting }
+    }
+
+    /// Makes those that are configured and not there.
+    ///
+    /// # Errors
+    /// Where the kernel has no ublk, or refuses.
+    pub fn make(&mut self, config: &Config, reactor: &mut Reactor) -> Result<()> {
+        let exports: Vec<(u16, Export)> =
+            reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
+        for (index, export) in exports {
+            if is_waiting(marker(&self.pool, &export.name)) {
+                self.waiting.push((index, export));
+                continue;
+            }
+            let Some(asked) = asked(config, &export.name) else { continue };
+            let ublk = make(&self.pool, &export, asked.number())?;
+            self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
+            reactor.attach(Box::new(ublk), index).context("too many devices")?;
+        }
+        Ok(())
+    }
+
+    /// Takes those over that wait for a server, also such that `forebay attach` made. After all else that may fail, for the kernel
+    /// lets nobody begin twice to take one over. One that cannot be taken over does not keep the others from being served.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn take_over(&mut self, config: &Config, reactor: &mut Reactor) -> Result<()> {
+        for (index, export) in std::mem::take(&mut self.waiting) {
+            if !self.is_whole {
+                // What is mounted there has seen newer data than what can be served now.
+                error!(
+                    cause = "ublk",
+                    advice = "Unmount what is on that device once the whole pool is served again",
+                    "the block device of export {:?} waits for a server, and is not given what only a part of the pool holds",
+                    export.name
+                );
+                continue;
+            }
+            let number = asked(config, &export.name).and_then(|asked| asked.number());
+            let ublk = match make(&self.pool, &export, number) {
+                Ok(ublk) => ublk,
+                Err(why) => {
+                    error!(
+                        cause = "ublk",
+                        advice = "Look at the kernel's log (`dmesg`); what is on that device waits",
+                        "the block device of export {:?} cannot be taken over: {}",
+                        export.name,
+                        text::chain(&why)
+                    );
+                    continue;
+                }
+            };
+            let (asked, UblkState { number, size_bytes, is_recovered, .. }) = (number, ublk.state());
+            if is_recovered && asked.is_some_and(|asked| asked != number) {
+                warn!(
+                    "export {:?} keeps /dev/ublkb{number}, under which it is in use, until that is unmounted and the server has \
+                     been restarted",
+                    export.name
+                );
+            }
+            if size_bytes != export.size_bytes {
+                warn!(
+                    "/dev/ublkb{number} of export {:?} keeps its size of {} ({} is the disk's), until that is unmounted and the \
+                     server has been restarted",
+                    export.name,
+                    text::size(size_bytes),
+                    text::size(export.size_bytes)
+                );
+            }
+            self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
+            reactor.attach(Box::new(ublk), index).context("too many devices")?;
+        }
+        Ok(())
+    }
+
+    /// Begins to make one for an export of the running server.
+    ///
+    /// # Errors
+    /// Where the last attempt failed, once; that the kernel has no ublk is [`UblkError::NoDriver`].
+    pub fn attach(&mut self, export: &Export) -> Result<()> {
+        ensure!(self.release.is_none(), "the server stops");
+        if let Some(at) = self.opening.iter().position(|opening| opening.export.name == export.name) {
+            return match self.opening[at].failed.take() {
+                None => Ok(()),
+                Some(why) => {
+                    self.opening.swap_remove(at);
+                    Err(why)
+                }
+            };
+        }
+        ensure!(
+            self.is_whole || !is_waiting(marker(&self.pool, &export.name)),
+            "a block device of this export waits for a server of the whole pool, and what is mounted there has seen newer data than \
+             what can be served now: read the export by NBD, or unmount that device first"
+        );
+        let (sender, opened) = channel();
+        let (pool, of) = (self.pool.clone(), export.clone());
+        let thread = Builder::new().name("ublk".to_owned()).spawn(move || {
+            // Who waited for it may have gone; then the device waits for a server.
+            let _ = sender.send(make(&pool, &of, None));
+        });
+        thread.context("cannot begin a thread")?;
+        self.opening.push(Opening { export: export.clone(), opened, failed: None });
+        Ok(())
+    }
+
+    /// Serves those that have been made since.
+    pub fn serve_opened(&mut self, server: &mut ServerControl<'_>) {
+        let mut at = 0;
+        while at < self.opening.len() {
+            let opening = &mut self.opening[at];
+            let opened = match opening.opened.try_recv() {
+                Ok(opened) => opened,
+                Err(TryRecvError::Disconnected) if opening.failed.is_none() => Err(anyhow!("the thread has ended")),
+                Err(_) => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let export = opening.export.clone();
+            let served = opened.and_then(|ublk| {
+                let (index, _) = server.exports().find(&export.name).context("the export was removed")?;
+                let state = ublk.state();
+                server.attach(Box::new(ublk), index)?;
+                Ok(state)
+            });
+            match served {
+                Ok(state) => {
+                    self.opening.swap_remove(at);
+                    self.devices.push(Device { export: export.name, state, reported: false });
+                }
+                Err(why) => {
+                    opening.failed = Some(why);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// The device of an export: `/dev/ublkbN` where that is known, and how far it has come.
+    pub fn of(&self, export: &str) -> Option<(Option<String>, &'static str)> {
+        if let Some(device) = self.devices.iter().find(|device| device.export == export) {
+            let state = match device.state.is_live() {
+                None => "starting",
+                Some(true) => "live",
+                Some(false) => "failed",
+            };
+            return Some((Some(format!("/dev/ublkb{}", device.state.number)), state));
+        }
+        let is_opening = |opening: &Opening| opening.export.name == export && opening.failed.is_none();
+        self.opening.iter().any(is_opening).then_some((None, "starting"))
+    }
+
+    /// A device was taken away.
+    pub fn forget(&mut self, number: u32) {
+        self.devices.retain(|device| device.state.number != number);
+    }
+
+    /// Says of each device once when it can be used; whether that is said of all.
+    pub fn are_reported(&mut self, announce: &mut Announce) -> bool {
+        for device in self.devices.iter_mut().filter(|device| !device.reported) {
+            let UblkState { number, is_recovered, .. } = device.state;
+            match device.state.is_live() {
+                None => continue,
+                Some(true) => {
+                    let how = if is_recovered { "goes on where the server before was" } else { "is new" };
+                    info!("export {:?} is /dev/ublkb{number}, which {how}", device.export);
+                    // Who would read that has gone; the server has not.
+                    let _ = announce(&format!("ready /dev/ublkb{number}"));
+                }
+                Some(false) => error!(
+                    cause = "ublk",
+                    advice = "Look at the kernel's log (`dmesg`), then restart the server",
+                    "the kernel did not start /dev/ublkb{number} of export {:?}",
+                    device.export
+                ),
+            }
+            device.reported = true;
+        }
+        self.devices.iter().all(|device| device.reported)
+    }
+
+    /// The server is about to stop: devices that nobody uses go first, the others wait for the next server.
+    pub fn begin_release(&mut self) {
+        self.release = Some(Release { begun: Instant::now(), ended: None });
+    }
+
+    /// Whether the server is about to stop.
+    pub fn are_leaving(&self) -> bool {
+        self.release.is_some()
+    }
+
+    /// Whether there are none, and none are being made.
+    pub fn are_none(&self) -> bool {
+        self.devices.is_empty() && self.opening.is_empty()
+    }
+
+    /// Whether the server may stop, where it is about to.
+    pub fn may_stop(&mut self) -> bool {
+        let is_starting = !self.opening.iter().all(|opening| opening.failed.is_some())
+            || self.devices.iter().any(|device| device.state.is_live().is_none());
+        let Some(release) = &mut self.release else { return false };
+        let is_late = release.begun.elapsed() >= RELEASE_LIMIT;
+        let Some(ended) = &release.ended else {
+            // One that is being made has to be served until it has been.
+            if is_starting && !is_late {
+                return false;
+            }
+            let devices: Vec<(String, u32)> =
+                self.devices.iter().map(|device| (device.export.clone(), device.state.number)).collect();
+            let (sender, ended) = channel();
+            let work = move || {
+                for (export, number) in devices {
+                    // Where nobody waits for it any more the server has stopped.
+                    if sender.send(Ended { export, number, is_gone: take_away(number) }).is_err() {
+                        return;
+                    }
+                }
+            };
+            release.ended = Some(ended);
+            // Without a thread they stay, as if they were in use.
+            return Builder::new().name("ublk".to_owned()).spawn(work).is_err();
+        };
+        loop {
+            match ended.try_recv() {
+                Ok(Ended { is_gone: Ok(true), .. }) => {}
+                Ok(Ended { export, number, is_gone: Ok(false) }) => warn!(
+                    cause = "ublk",
+                    advice = "Start the server again, or unmount before it is stopped",
+                    "/dev/ublkb{number} of export {export:?} is in use: what is read and written there waits until the server is back"
+                ),
+                Ok(Ended { number, is_gone: Err(why), .. }) => {
+                    warn!("/dev/ublkb{number} cannot be taken away: {}", text::chain(&why.into()));
+                }
+                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) => {
+                    if is_late {
+                        warn!(
+                            "devices of ublk were not taken away within {} s: the server stops",
+                            RELEASE_LIMIT.as_secs()
+                        );
+                    }
+                    return is_late;
+                }
+            }
+        }
+    }
+}
+
+fn explained(why: UblkError, export: &str) -> anyhow::Error {
+    let advice = match &why {
+        UblkError::NoDriver { source } if source.kind() == ErrorKind::PermissionDenied => {
+            "; block devices need root: run the server as root, or use `nbd` in place of `ublk`"
+        }
+        UblkError::NoDriver { .. } => {
+            "; load the driver (`modprobe ublk_drv`, Linux 6.12 or later), or use `nbd` in place of `ublk`"
+        }
+        UblkError::System { .. } => "; look at the kernel's log (`dmesg`)",
+    };
+    let text = format!("export {export:?}: {}{advice}", text::chain(&why.clone().into()));
+    anyhow::Error::new(why).context(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_pool_and_no_other_export_has_the_mark() {
+        let all = [marker(b"one", "a"), marker(b"one", "b"), marker(b"two", "a")];
+        assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
+        assert_eq!(all[0], marker(b"one", "a"));
+    }
+}

@@ -1,0 +1,392 @@
+//! What the server notices of its pool, devices and clients, for the log: each state when it begins and when it ends, each
+//! kind of failure once and then at most once a minute with its number.
+
+use super::users::peer_name;
+use crate::config::LogLimits;
+use crate::log::{Causes, Report, Severity};
+use crate::pool::PoolBackend;
+use crate::text;
+use forebay_device::WatchedCounts;
+use forebay_export::server::{CloseReason, Peer, ServerStats};
+use forebay_export::tls::TlsFailure;
+use forebay_export::{Export, Identity};
+use forebay_volume::Engine;
+use forebay_volume::engine::{Counters, Status};
+use std::time::Duration;
+use tracing::debug;
+
+/// Between two looks, in nanoseconds.
+const LOOK_EVERY_NS: u64 = 1_000_000_000;
+/// Writes wait for so many looks in succession before that is back-pressure, and for so many none does before it is over.
+const WAITING_LOOKS: u32 = 5;
+const FLOWING_LOOKS: u32 = 30;
+/// A device is well again after so many looks without a slow request.
+const QUICK_LOOKS: u32 = 30;
+/// Names of a client that are logged.
+const NAMES_MAX: usize = 4;
+/// A pool that was full is not full any more this far below the threshold.
+const HYSTERESIS: f64 = 0.02;
+
+/// A device and what was seen of it.
+struct Member {
+    name: String,
+    counts: WatchedCounts,
+    errors: u64,
+    quick_looks: u32,
+}
+
+/// Looks at counters, and logs what has changed.
+pub struct Watch {
+    causes: Causes,
+    limits: LogLimits,
+    members: Vec<Member>,
+    counters: Counters,
+    refused: u64,
+    /// Why the pool takes no writes, as it was logged last.
+    refusal: Option<String>,
+    waiting_looks: u32,
+    flowing_looks: u32,
+    looked_ns: u64,
+}
+
+impl Watch {
+    /// Begins to watch these devices.
+    pub fn new(limits: LogLimits, devices: Vec<(String, WatchedCounts)>) -> Self {
+        let member = |(name, counts)| Member { name, counts, errors: 0, quick_looks: 0 };
+        Self {
+            causes: Causes::default(),
+            limits,
+            members: devices.into_iter().map(member).collect(),
+            counters: Counters::default(),
+            refused: 0,
+            refusal: None,
+            waiting_looks: 0,
+            flowing_looks: 0,
+            looked_ns: 0,
+        }
+    }
+
+    /// Other thresholds from now on.
+    pub fn set_limits(&mut self, limits: LogLimits) {
+        self.limits = limits;
+    }
+
+    /// Looks, where a second has passed.
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: ServerStats) {
+        for (about, why) in backend.evidence.take_losses() {
+            self.warn(
+                now_ns,
+                "evidence lost",
+                &about,
+                why,
+                "Writes are classified by contents and behaviour until it is there again",
+            );
+        }
+        self.look_at_refusal(now_ns, &backend.pool.engine);
+        if now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY_NS {
+            return;
+        }
+        self.looked_ns = now_ns;
+        let status = backend.pool.engine.status();
+        self.look_at_devices(now_ns);
+        self.look_at_fill(now_ns, &backend.pool.engine, &status);
+        self.look_at_waiting(now_ns, &backend.pool.engine, &status);
+        self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
+        self.look_at_damage(now_ns, &status);
+        self.look_at_clients(now_ns, server);
+        self.counters = status.counters;
+    }
+
+    /// A client in TLS uses an export.
+    pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) {
+        let by = if identity.by_key { "pre-shared key" } else { "certificate" };
+        let names: Vec<String> = identity.names.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
+        let who = if names.is_empty() { "without a name".to_owned() } else { names.join(", ") };
+        let message = format!("client {who} ({by}) from {} uses export {:?}", peer_name(&peer), export.name);
+        let about = format!("{who} {}", export.name);
+        let cause = "client connected";
+        self.causes.happened(now_ns, &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" });
+    }
+
+    /// A connection has ended.
+    pub fn closed(&mut self, now_ns: u64, reason: &CloseReason, peer: Peer) {
+        let advice = match reason {
+            CloseReason::Protocol(_) => {
+                "Look at the client: it may be no NBD client, or name an export that is not there"
+            }
+            CloseReason::Tls(_) => {
+                "Look at the client's certificate or key, its clock, and its view of the server's; [tls] says what is let in"
+            }
+            CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
+            CloseReason::Frontend(_) => "Look at the process that used this export",
+            CloseReason::Evicted => "Raise server.max_connections, or end clients that ask for nothing",
+            CloseReason::Socket(_) => "Look at the network between, and at the limits of this process (ulimit -n)",
+            CloseReason::Client | CloseReason::ExportRemoved | CloseReason::Stopped => {
+                debug!("a connection ended: {reason}");
+                return;
+            }
+        };
+        let message = format!("the connection of {} was ended: {reason}", peer_name(&peer));
+        self.warn(now_ns, "connection dropped", cause_of(reason), message, advice);
+    }
+
+    fn warn(&mut self, now_ns: u64, cause: &'static str, about: &str, message: String, advice: &str) {
+        self.causes.happened(now_ns, &Report { severity: Severity::Warning, cause, about, message, advice });
+    }
+
+    fn error(&mut self, now_ns: u64, cause: &'static str, about: &str, message: String, advice: &str) {
+        self.causes.happened(now_ns, &Report { severity: Severity::Error, cause, about, message, advice });
+    }
+
+    /// Logs for each reason once that the pool takes no writes, and when it takes them again.
+    fn look_at_refusal(&mut self, now_ns: u64, engine: &Engine) {
+        const CAUSE: &str = "read-only";
+        let reason = engine.read_only_reason();
+        if self.refusal.is_none() && reason.is_none() {
+            return;
+        }
+        if self.refusal.as_deref() != reason {
+            let before = self.refusal.take().unwrap_or_default();
+            let text = "the pool takes writes again: what the failed flush covered was written again, and flushed";
+            match reason {
+                None => self.causes.ended(CAUSE, &before, text),
+                // Another reason takes the place of this one.
+                Some(_) => self.causes.forget(CAUSE, &before),
+            }
+            self.refusal = reason.map(str::to_owned);
+        }
+        if let Some(reason) = reason {
+            let report = Report {
+                severity: Severity::Error,
+                cause: CAUSE,
+                about: reason,
+                message: format!("the pool takes no writes: {reason}"),
+                advice: "Look at the devices (`forebay status CONFIG`, dmesg, smartctl -a); what was flushed before is safe, and reads go on",
+            };
+            self.causes.lasts(now_ns, &report);
+            return;
+        }
+        let lost = engine.status().counters.flush_lost_blocks;
+        if lost > 0 {
+            let message =
+                format!("{lost} blocks and map pages were not there any more since the start: reads of them fail");
+            self.error(
+                now_ns,
+                "flush lost data",
+                "",
+                message,
+                "Restore what the file system or database above reports as unreadable",
+            );
+        }
+    }
+
+    fn look_at_devices(&mut self, now_ns: u64) {
+        for member in &mut self.members {
+            let name = &member.name;
+            let counts = member.counts.now();
+            if counts.errors > member.errors {
+                let last = counts.last_error.map(|error| error.to_string()).unwrap_or_default();
+                let message = format!("device {name}: {last}; {} requests have failed since the start", counts.errors);
+                member.errors = counts.errors;
+                self.causes.happened(
+                    now_ns,
+                    &Report {
+                        severity: Severity::Error,
+                        cause: "device error",
+                        about: name,
+                        message,
+                        advice: "Look at dmesg and at the drive's health (smartctl -a); back up, and replace the device if it goes on",
+                    },
+                );
+            }
+            let longest = member.counts.take_longest();
+            let slow = Duration::from_nanos(self.limits.slow_device_ns);
+            if longest >= slow {
+                member.quick_looks = 0;
+                self.causes.lasts(
+                    now_ns,
+                    &Report {
+                        severity: Severity::Warning,
+                        cause: "slow device",
+                        about: name,
+                        message: format!("device {name} is slow: a request takes {}", text::time(longest.as_nanos() as u64)),
+                        advice: "Look at dmesg, at the drive's health and temperature (smartctl -a), and at who else uses it; log.slow_device sets from when on this is logged",
+                    },
+                );
+            } else {
+                member.quick_looks = member.quick_looks.saturating_add(1);
+                if member.quick_looks >= QUICK_LOOKS {
+                    self.causes.ended("slow device", name, &format!("device {name} is not slow any more"));
+                }
+            }
+        }
+    }
+
+    fn look_at_fill(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
+        let (usable, live) = (engine.usable_bytes(), status.fast.live_bytes + status.capacity.live_bytes);
+        if usable == 0 {
+            return;
+        }
+        let fill = live as f64 / usable as f64;
+        let text = format!("{:.0} % full: {} of {}", fill * 100.0, text::size(live), text::size(usable));
+        let states = [
+            ("full", self.limits.full, Severity::Error, "the pool is full"),
+            ("nearly full", self.limits.nearly_full, Severity::Warning, "the pool is nearly full"),
+        ];
+        for (cause, threshold, severity, message) in states {
+            if fill >= threshold {
+                let advice = "Discard what is not needed (fstrim on the file systems above) or remove a disk; where disks are larger than the pool, \
+                              writes will fail";
+                let message = format!("{message}: it is {text}");
+                self.causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
+                // Nearly full goes without saying.
+                return;
+            }
+            if fill < threshold - HYSTERESIS {
+                self.causes.ended(cause, "", &format!("the pool is not {cause} any more: it is {text}"));
+            }
+        }
+    }
+
+    fn look_at_waiting(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
+        let more = status.counters.stalls.saturating_sub(self.counters.stalls);
+        if more > 0 || engine.activity().stalled {
+            self.waiting_looks += 1;
+            self.flowing_looks = 0;
+        } else {
+            self.waiting_looks = 0;
+            self.flowing_looks = self.flowing_looks.saturating_add(1);
+        }
+        if self.waiting_looks >= WAITING_LOOKS {
+            let message = format!(
+                "back-pressure: writes wait for space or for the journal, {more} of them in the last second (fast tier {} of {} in use, {} of {} bands \
+                 free)",
+                text::size(status.fast.used_bytes),
+                text::size(status.fast.total_bytes),
+                status.free_bands,
+                status.bands
+            );
+            self.causes.lasts(
+                now_ns,
+                &Report {
+                    severity: Severity::Warning,
+                    cause: "back-pressure",
+                    about: "",
+                    message,
+                    advice: "Hosts write faster than the capacity tier takes it: a larger fast tier, a faster capacity device or fewer writes help",
+                },
+            );
+        } else if self.flowing_looks >= FLOWING_LOOKS {
+            self.causes.ended("back-pressure", "", "writes do not wait any more");
+        }
+    }
+
+    fn look_at_checkpoints(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
+        let counters = &status.counters;
+        if counters.checkpoint_errors > self.counters.checkpoint_errors {
+            let why = counters.last_checkpoint_error.clone().unwrap_or_else(|| "a device flush failed".to_owned());
+            let message = format!("a checkpoint could not be written: {why}");
+            self.error(
+                now_ns,
+                "checkpoint failing",
+                "",
+                message,
+                "It is tried again, and what was flushed is safe in the journal; should the journal fill up, writes wait. Look at the device",
+            );
+        }
+        const CAPACITY_SIDE: &str = "capacity-side checkpoint failing";
+        match engine.capacity_side_error() {
+            Some(message) => {
+                let advice =
+                    "Look at the first capacity device; only `serve --without-fast` would miss what this keeps";
+                let severity = Severity::Warning;
+                self.causes.lasts(now_ns, &Report { severity, cause: CAPACITY_SIDE, about: "", message, advice });
+            }
+            None => self.causes.ended(CAPACITY_SIDE, "", "the capacity-side checkpoint is written again"),
+        }
+    }
+
+    fn look_at_damage(&mut self, now_ns: u64, status: &Status) {
+        let (now, before) = (&status.counters, &self.counters);
+        let kinds = [
+            (
+                now.damaged_reads,
+                before.damaged_reads,
+                "reads met blocks that do not match their checksums",
+                "damaged data",
+            ),
+            (now.damaged_pages, before.damaged_pages, "map pages do not match their checksums", "damaged map"),
+            (
+                now.damaged_moves,
+                before.damaged_moves,
+                "blocks were damaged when they were to be moved",
+                "damaged blocks",
+            ),
+        ];
+        let found: Vec<(u64, &str, &'static str)> = kinds
+            .into_iter()
+            .filter(|(now, before, ..)| now > before)
+            .map(|(now, _, what, cause)| (now, what, cause))
+            .collect();
+        if now.scrub_damaged_blocks > before.scrub_damaged_blocks {
+            let blocks = now.scrub_damaged_blocks;
+            let message =
+                format!("a scrub has found {blocks} blocks since the start that are damaged or cannot be read");
+            self.error(
+                now_ns,
+                "scrub found damage",
+                "",
+                message,
+                "`forebay scrub CONFIG status` lists them; restore these from a backup, then write or discard them",
+            );
+        }
+        for (count, what, cause) in found {
+            let message = format!("{count} {what} since the start: reads of them fail");
+            self.error(
+                now_ns,
+                cause,
+                "",
+                message,
+                "Stop the server and run `forebay verify CONFIG`, which lists them; restore these from a backup",
+            );
+        }
+        let (now, before) = (&status.counters, &self.counters);
+        let failed = [
+            (now.migration_errors, before.migration_errors, "destage or garbage collection jobs", "migration failing"),
+            (now.summary_errors, before.summary_errors, "band summaries", "summaries failing"),
+            (now.trim_errors, before.trim_errors, "trims", "trims failing"),
+        ];
+        let found: Vec<(u64, &str, &'static str)> = failed
+            .into_iter()
+            .filter(|(now, before, ..)| now > before)
+            .map(|(now, _, what, cause)| (now, what, cause))
+            .collect();
+        for (count, what, cause) in found {
+            let message = format!("{count} {what} have failed since the start");
+            self.warn(now_ns, cause, "", message, "They are tried again; look at the device errors beside this");
+        }
+    }
+
+    fn look_at_clients(&mut self, now_ns: u64, server: ServerStats) {
+        let more = server.refused.saturating_sub(self.refused);
+        if more > 0 {
+            self.refused = server.refused;
+            let message = format!("{more} connections were refused: there are {} already", server.connections);
+            self.warn(now_ns, "connection refused", "", message, "Raise server.max_connections, or end clients");
+        }
+    }
+}
+
+/// Which way of ending it was, for telling causes apart.
+fn cause_of(reason: &CloseReason) -> &str {
+    match reason {
+        CloseReason::Protocol(_) => "protocol",
+        CloseReason::Socket(_) => "socket",
+        // Reasons are few; what a client claims beside them is not.
+        CloseReason::Tls(TlsFailure::Handshake { why, .. } | TlsFailure::Broken(why)) => why,
+        CloseReason::Frontend(_) => "front end",
+        CloseReason::HandshakeTimeout => "handshake timeout",
+        CloseReason::Evicted => "evicted",
+        _ => "",
+    }
+}

@@ -1,0 +1,101 @@
+//! Texts that all who talk to people share, and the version of what is said to programs.
+
+use serde_json::Value;
+use std::borrow::Cow;
+use std::io::IsTerminal;
+
+/// Version of the shape of all JSON output.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Names from traces and devices must not talk to the terminal: control characters other than line ends are written out.
+#[must_use]
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && c != '\n';
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().flat_map(|c| if is_bad(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+}
+
+/// A JSON object with the schema version first.
+#[must_use]
+pub fn versioned(value: Value) -> Value {
+    let mut object = serde_json::Map::new();
+    object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
+    match value {
+        Value::Object(fields) => object.extend(fields),
+        other => {
+            object.insert("result".to_owned(), other);
+        }
+    }
+    Value::Object(object)
+}
+
+/// A size for people: three digits and a binary unit.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = match value {
+        _ if unit == 0 || value >= 100.0 => 0,
+        _ if value >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// A time for people.
+#[must_use]
+pub fn time(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// An error with its causes, each said once: many messages already name their cause.
+#[must_use]
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    harmless(&text).into_owned()
+}
+
+/// Whether stderr may carry colours: a terminal, and nobody set NO_COLOR (<https://no-color.org>).
+#[must_use]
+pub fn colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !refused && std::io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_keep_three_digits() {
+        assert_eq!(size(512), "512 B");
+        assert_eq!(size(1536), "1.50 KiB");
+        assert_eq!(size(100 << 30), "100 GiB");
+        assert_eq!(time(1_500), "1.5 us");
+        assert_eq!(time(2_500_000), "2.50 ms");
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let error = anyhow::anyhow!("no such file").context("cannot open x: no such file").context("target x");
+        assert_eq!(chain(&error), "target x: cannot open x: no such file");
+    }
+}

@@ -1,0 +1,34 @@
+//! Classes, as people see them.
+
+use crate::output;
+use serde_json::Value;
+
+/// As a table.
+pub fn table(classes: &Value) -> String {
+    let number = |class: &Value, key: &str| class[key].as_u64().unwrap_or(0);
+    let text = |class: &Value, key: &str| class[key].as_str().unwrap_or("-").to_owned();
+    let rows: Vec<Vec<String>> = classes
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|class| {
+            let blocks = |key: &str| output::size(number(class, key) * 4096);
+            let ratio = |key: &str| output::ratio(class[key].as_f64());
+            let through =
+                number(class, "bypassed_bytes") + number(class, "destaged_bytes") + number(class, "collected_bytes");
+            vec![
+                text(class, "name"),
+                text(class, "place"),
+                blocks("fast_blocks"),
+                blocks("capacity_blocks"),
+                output::size(number(class, "written_bytes")),
+                output::size(through),
+                ratio("alpha"),
+                ratio("beta"),
+                ratio("hit_ratio"),
+            ]
+        })
+        .collect();
+    let head = ["CLASS", "PLACE", "ON FAST", "ON CAPACITY", "WRITTEN", "TO CAPACITY", "ALPHA", "BETA", "HITS"];
+    output::table(&head, 2, &rows)
+}

@@ -1,0 +1,82 @@
+//! A scrub, as people see it.
+
+use crate::output;
+use forebay_daemon::pool::scrub::damaged_bytes;
+use serde_json::Value;
+use std::time::SystemTime;
+
+fn bytes(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn ago(unix_seconds: &Value) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let Some(seconds) = unix_seconds.as_u64().map(|then| now.saturating_sub(then)) else {
+        return "at an unknown time".to_owned();
+    };
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+fn damage(pass: &Value) -> String {
+    match bytes(&pass["damaged_bytes"]) {
+        0 => "nothing damaged".to_owned(),
+        damaged => format!("{} DAMAGED", output::size(damaged)),
+    }
+}
+
+/// In a line or two; `None` where there never was one.
+pub fn lines(scrub: &Value) -> Option<String> {
+    let mut lines = Vec::new();
+    let pass = &scrub["pass"];
+    if pass.is_object() {
+        let read = bytes(&pass["good_bytes"]) + bytes(&pass["damaged_bytes"]);
+        let stored = bytes(&scrub["stored_bytes"]);
+        // What hosts write and discard meanwhile moves the end.
+        let percent = (read.saturating_mul(100) / stored.max(1)).min(99);
+        lines.push(format!(
+            "scrub {}: {} read, {percent} % of {}; at disk {}, {}; {}",
+            scrub["state"].as_str().unwrap_or("-"),
+            output::size(read),
+            output::size(stored),
+            scrub["disk"].as_str().unwrap_or("-"),
+            output::size(bytes(&scrub["offset_bytes"])),
+            damage(pass)
+        ));
+    }
+    let last = &scrub["last_pass"];
+    if last.is_object() {
+        let read = bytes(&last["good_bytes"]) + bytes(&last["damaged_bytes"]);
+        let (when, read) = (ago(&last["ended_unix_seconds"]), output::size(read));
+        lines.push(format!("last full scrub ended {when}: {read} read, {}", damage(last)));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// For people.
+pub fn render(scrub: &Value) -> String {
+    let mut parts =
+        vec![lines(scrub).unwrap_or_else(|| "there was no scrub yet: `forebay scrub CONFIG start`".to_owned())];
+    let found = || scrub["found"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let rows: Vec<Vec<String>> = found()
+        .map(|found| {
+            let (offset, len) = (found["offset_bytes"].to_string(), output::size(bytes(&found["len_bytes"])));
+            vec![text(&found["disk"]), offset, len, text(&found["why"])]
+        })
+        .collect();
+    if !rows.is_empty() {
+        parts.push(output::table(&["DISK", "OFFSET", "LENGTH", "WHY"], 1, &rows));
+    }
+    if found().map(|found| bytes(&found["len_bytes"])).sum::<u64>() < damaged_bytes(scrub) {
+        parts.push(
+            "note: damage from before this server's start, and beyond 64 ranges, is not listed: scrub again to see it"
+                .to_owned(),
+        );
+    }
+    parts.join("\n\n")
+}

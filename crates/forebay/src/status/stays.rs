@@ -1,0 +1,56 @@
+//! What stays on the fast tier, and which tier is worn first, as people see it.
+
+use crate::output;
+use serde_json::Value;
+
+/// Groups that people are shown: those that are written most.
+const SHOWN_GROUPS: usize = 8;
+
+/// The groups that are written most, as a table.
+pub fn table(stays: &Value) -> Option<String> {
+    let size = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), output::size);
+    let share =
+        |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0));
+    let octave = |value: &Value| value.as_u64().map(|octave| octave.to_string());
+    let rows: Vec<Vec<String>> = stays["groups"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .take(SHOWN_GROUPS)
+        .map(|group| {
+            let was = octave(&group["discarded_at_octave"]).map(|octave| format!("gone at {octave}"));
+            let was = was.or_else(|| octave(&group["overwritten_at_octave"]).map(|octave| format!("age {octave}")));
+            let read = group["read_octaves"].as_array().into_iter().flatten().filter_map(octave).collect::<Vec<_>>();
+            vec![
+                group["class"].as_str().unwrap_or("(any)").to_owned(),
+                was.unwrap_or_else(|| "-".to_owned()),
+                if read.is_empty() { "-".to_owned() } else { read.join(",") },
+                share(&group["written_share"]),
+                size(&group["living_bytes"]),
+                size(&group["half_dies_by_bytes"]),
+                size(&group["stays_bytes"]),
+                share(&group["saved_share"]),
+            ]
+        })
+        .collect();
+    let head = ["WRITES OF", "BEFORE", "READ", "SHARE", "LIVING", "HALF DEAD", "STAYS", "SAVED"];
+    (!rows.is_empty()).then(|| output::table(&head, 3, &rows))
+}
+
+/// One line on wear: which tier ends the pool's life, where that is known.
+pub fn wear_line(wear: &Value) -> Option<String> {
+    let years = |tier: &Value| tier["years_left"].as_f64();
+    let [fast, capacity] = wear.as_array()?.as_slice() else { return None };
+    let (fast, capacity) = (years(fast)?, years(capacity)?);
+    let first = if fast < capacity { "fast" } else { "capacity" };
+    let (least, other) = (fast.min(capacity), fast.max(capacity));
+    let time = |years: f64| match years {
+        0.0..1.0 => format!("{:.1} days", years * 365.0),
+        _ => format!("{years:.1} years"),
+    };
+    Some(format!(
+        "at the rate since the start the {first} tier is worn first, in {}; the other in {}",
+        time(least),
+        time(other)
+    ))
+}
