@@ -194,7 +194,15 @@ const DISKS: &[Metric] = &[
     counter("disk_discarded_bytes", "/discards/bytes", "Discarded by hosts, or written as zeroes"),
 ];
 
-const EXPORTS: &[Metric] = &[gauge("export_connections", "/connections", "Clients of the export")];
+const EXPORTS: &[Metric] = &[
+    gauge("export_connections", "/connections", "Clients of the export"),
+    counter("export_reads", "/reads/requests", "Reads that came through the export"),
+    counter("export_read_bytes", "/reads/bytes", "Asked for by reads through the export"),
+    counter("export_writes", "/writes/requests", "Writes that came through the export"),
+    counter("export_written_bytes", "/writes/bytes", "Written through the export"),
+    counter("export_flushes", "/flushes/requests", "Flushes that came through the export"),
+    counter("export_discards", "/discards/requests", "Discards and writes of zeroes that came through the export"),
+];
 
 #[cfg(test)]
 mod tests {

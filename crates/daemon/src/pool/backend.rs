@@ -4,6 +4,7 @@ use crate::evidence::Evidence;
 use forebay_export::Backend;
 use forebay_export::server::monotonic_ns as now_ns;
 use forebay_prism::HostHints;
+use forebay_volume::engine::{RequestCounts, RequestKind};
 use forebay_volume::{Completion, HintPart, HintParts, Op, Pool, Request};
 
 /// Tokens from here on belong to the daemon; the server's end far below.
@@ -26,13 +27,29 @@ pub struct PoolBackend {
     own_unpolled: bool,
     next_own: u64,
     own_done: Vec<Completion>,
+    /// What came through each export, by its index.
+    asked: Vec<RequestCounts>,
 }
 
 impl PoolBackend {
     /// Serves `pool`.
     pub fn new(pool: Pool, evidence: Evidence) -> Self {
-        let (corrections, own_done) = (Vec::new(), Vec::new());
-        Self { pool, evidence, corrections, own_in_flight: 0, own_unpolled: false, next_own: OWN_TOKENS, own_done }
+        let (corrections, own_done, asked) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            pool,
+            evidence,
+            corrections,
+            own_in_flight: 0,
+            own_unpolled: false,
+            next_own: OWN_TOKENS,
+            own_done,
+            asked,
+        }
+    }
+
+    /// What came through the export at an index, answered or not.
+    pub fn asked(&self, export: u16) -> RequestCounts {
+        self.asked.get(usize::from(export)).copied().unwrap_or_default()
     }
 
     /// Gives blocks the class of the file that they are known to belong to now.
@@ -96,6 +113,12 @@ impl Backend for PoolBackend {
     fn submit(&mut self, mut request: Request) {
         // The engine measures latencies by its clock, which stands still between ticks.
         self.pool.tick(now_ns());
+        let export = usize::from(request.export);
+        if export >= self.asked.len() {
+            // Once for each export: indices are not used again.
+            self.asked.resize(export + 1, RequestCounts::default());
+        }
+        self.asked[export].count(RequestKind::of_op(&request.op), request.len_bytes);
         if matches!(request.op, Op::Write(_)) && !self.evidence.is_empty() {
             // It knows more than what came through the door, where it knows something.
             let hints = self.evidence.hints(request.disk, request.offset_bytes, request.len_bytes);

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 /// Asks a server that was given the other end, from any thread, or from a signal's handler.
@@ -12,13 +13,46 @@ pub struct Handle {
     reload: UnixStream,
 }
 
-/// The server's end of a [`Handle`].
+/// The server's end of a [`Handle`]; an end goes where nobody is left to ask by it.
 #[derive(Debug)]
 pub struct Asked {
-    /// Readable once it is to stop.
-    pub(super) stop: UnixStream,
-    /// Readable once it is to read its configuration again.
-    pub(super) reload: UnixStream,
+    stop: Option<UnixStream>,
+    reload: Option<UnixStream>,
+}
+
+/// What a server is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Stop,
+    Reload,
+}
+
+impl Asked {
+    fn ends(&mut self) -> [(Wish, &mut Option<UnixStream>); 2] {
+        [(Wish::Stop, &mut self.stop), (Wish::Reload, &mut self.reload)]
+    }
+
+    /// Descriptors that are readable once something is asked.
+    pub(super) fn fds(&self) -> impl Iterator<Item = i32> {
+        [&self.stop, &self.reload].into_iter().flatten().map(AsRawFd::as_raw_fd)
+    }
+
+    /// What is asked by a readable descriptor; `None` where it is none of these or the asking is over.
+    pub(super) fn read(&mut self, fd: i32) -> Option<Wish> {
+        let is_it = |end: &Option<UnixStream>| end.as_ref().is_some_and(|end| end.as_raw_fd() == fd);
+        let (wish, end) = self.ends().into_iter().find(|(_, end)| is_it(end))?;
+        let mut bytes = [0; 16];
+        match end.as_ref()?.read(&mut bytes) {
+            // The bytes say nothing, and several at once are one wish.
+            Ok(1..) => Some(wish),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+            // Readable for ever otherwise.
+            Ok(0) | Err(_) => {
+                *end = None;
+                None
+            }
+        }
+    }
 }
 
 /// Two ends; neither waits for the other.
@@ -37,7 +71,7 @@ impl Handle {
     pub fn new() -> io::Result<(Self, Asked)> {
         let (asked_stop, stop) = pair()?;
         let (asked_reload, reload) = pair()?;
-        Ok((Self { stop, reload }, Asked { stop: asked_stop, reload: asked_reload }))
+        Ok((Self { stop, reload }, Asked { stop: Some(asked_stop), reload: Some(asked_reload) }))
     }
 
     /// Stops cleanly; asked again, without waiting for block devices in use.
@@ -61,5 +95,26 @@ impl Handle {
             signal_hook::low_level::pipe::register(signal, end).context("cannot watch for signals")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_read_once_and_nothing_is_asked_by_those_who_have_gone() {
+        let (handle, mut asked) = Handle::new().unwrap();
+        let fds: Vec<i32> = asked.fds().collect();
+        let [stop, reload] = fds.as_slice() else { panic!("{fds:?}") };
+        assert_eq!((asked.read(*stop), asked.read(*reload), asked.read(-1)), (None, None, None));
+        handle.reload();
+        handle.reload();
+        handle.stop();
+        assert_eq!((asked.read(*reload), asked.read(*reload)), (Some(Wish::Reload), None));
+        drop(handle);
+        assert_eq!((asked.read(*stop), asked.read(*stop)), (Some(Wish::Stop), None));
+        assert_eq!((asked.fds().count(), asked.read(*reload)), (1, None));
+        assert_eq!(asked.fds().count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::answer::Answerer;
 use super::clients::Clients;
-use super::handle::Asked;
+use super::handle::{Asked, Wish};
 use super::reload::Reloader;
 use super::snapshot::snapshot;
 use super::ublk::BlockDevices;
@@ -13,8 +13,6 @@ use crate::pool::{PoolBackend, now_ns};
 use forebay_export::frontend::FrontendError;
 use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{Export, Hooks, Identity, ServerControl};
-use std::io::Read;
-use std::os::fd::AsRawFd;
 use std::time::SystemTime;
 use tracing::{info, warn};
 
@@ -47,36 +45,17 @@ pub struct Daemon {
 
 impl Hooks<PoolBackend> for Daemon {
     fn watch(&self, fds: &mut Vec<Interest>) {
-        fds.push(Interest { fd: self.asked.stop.as_raw_fd(), read: true, write: false });
-        fds.push(Interest { fd: self.asked.reload.as_raw_fd(), read: true, write: false });
+        fds.extend(self.asked.fds().map(|fd| Interest { fd, read: true, write: false }));
         self.clients.watch(fds);
     }
 
     fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
-        if fd == self.asked.stop.as_raw_fd() {
-            let mut bytes = [0; 16];
-            // The byte itself says nothing, and another one may come.
-            if self.asked.stop.read(&mut bytes).is_ok() {
-                if self.block_devices.are_leaving() {
-                    // Asked again: without waiting for block devices.
-                    return server.stop();
-                }
-                info!("stopping: no new connections, then a last flush and a clean checkpoint");
-                self.publisher.iter().for_each(Publisher::stopping);
-                self.block_devices.begin_release();
-                if self.block_devices.are_none() {
-                    server.stop();
-                }
+        match self.asked.read(fd) {
+            Some(Wish::Stop) => return self.stop(server),
+            Some(Wish::Reload) => {
+                return self.reloader.reload(backend, server, &mut self.answerer.fixed, &mut self.watch);
             }
-            return;
-        }
-        if fd == self.asked.reload.as_raw_fd() {
-            let mut bytes = [0; 16];
-            // Several signals at once are one wish.
-            if self.asked.reload.read(&mut bytes).is_ok() {
-                self.reloader.reload(backend, server, &mut self.answerer.fixed, &mut self.watch);
-            }
-            return;
+            None => {}
         }
         let mut requests = Vec::new();
         self.clients.ready(fd, now_ns(), &mut requests);
@@ -127,6 +106,19 @@ impl Hooks<PoolBackend> for Daemon {
 }
 
 impl Daemon {
+    fn stop(&mut self, server: &mut ServerControl<'_>) {
+        if self.block_devices.are_leaving() {
+            // Asked again: without waiting for block devices.
+            return server.stop();
+        }
+        info!("stopping: no new connections, then a last flush and a clean checkpoint");
+        self.publisher.iter().for_each(Publisher::stopping);
+        self.block_devices.begin_release();
+        if self.block_devices.are_none() {
+            server.stop();
+        }
+    }
+
     fn deliver(&mut self) {
         for (client, answer) in self.answerer.answers.drain(..) {
             self.clients.answer(client, &answer);

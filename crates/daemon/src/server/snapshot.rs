@@ -4,7 +4,7 @@ use crate::config::LogLimits;
 use crate::pool::{Left, PoolBackend, classes, lifetimes, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
-use forebay_volume::engine::{Counters, LatencyHistogram, RequestKind, TierStatus};
+use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::RecoveryReport;
@@ -127,7 +127,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "scrub": scrub::json(engine),
         "wear": stays::wear(engine, now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9),
         "disks": disks(backend),
-        "exports": exports(fixed, server),
+        "exports": exports(fixed, backend, server),
         "server": {
             "connections": stats.connections,
             "in_flight": stats.in_flight,
@@ -231,10 +231,7 @@ fn tier(name: &str, tier: &TierStatus) -> Value {
 pub fn disks(backend: &PoolBackend) -> Value {
     let each = backend.pool.engine.disks().map(|disk| {
         let counts = backend.pool.engine.requests_of(disk.id);
-        let kind = |kind| {
-            let (requests, bytes) = counts.of(kind);
-            json!({ "requests": requests, "bytes": bytes })
-        };
+        let kind = |kind| requests(&counts, kind);
         json!({
             "id": disk.id.0,
             "name": disk.name,
@@ -250,10 +247,18 @@ pub fn disks(backend: &PoolBackend) -> Value {
     Value::Array(each.collect())
 }
 
-fn exports(fixed: &Fixed, server: &mut ServerControl<'_>) -> Value {
+/// Those of one kind.
+fn requests(counts: &RequestCounts, kind: RequestKind) -> Value {
+    let (requests, bytes) = counts.of(kind);
+    json!({ "requests": requests, "bytes": bytes })
+}
+
+fn exports(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl<'_>) -> Value {
     let indices: Vec<u16> = server.exports().iter().map(|(index, _)| index).collect();
     let clients: Vec<usize> = indices.into_iter().map(|index| server.clients(index).count()).collect();
     let each = server.exports().iter().zip(clients).map(|((index, export), connections)| {
+        let counts = backend.asked(index);
+        let kind = |kind| requests(&counts, kind);
         let uris: Vec<String> = fixed.addresses.iter().filter_map(|address| address.uri_of(export)).collect();
         json!({
             "index": index,
@@ -265,6 +270,10 @@ fn exports(fixed: &Fixed, server: &mut ServerControl<'_>) -> Value {
             "read_only": export.read_only,
             "class": export.tag.map(|tag| tag.0),
             "connections": connections,
+            "reads": kind(RequestKind::Read),
+            "writes": kind(RequestKind::Write),
+            "flushes": kind(RequestKind::Flush),
+            "discards": kind(RequestKind::Discard),
         })
     });
     Value::Array(each.collect())

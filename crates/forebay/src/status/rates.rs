@@ -79,7 +79,27 @@ fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
     })
 }
 
-/// Tables of requests by kind, of disks, of devices, and of classes that did anything with what the pool moved itself. `before` may be empty: then all that
+/// What those of a list that were asked anything were asked between two looks.
+fn requests(before: &Value, now: &Value, key: &str, seconds: f64) -> Vec<Vec<String>> {
+    let rows = list(now, key).filter_map(|entry| {
+        let asked = Asked { old: same(before, key, &entry["name"]), now: entry, seconds };
+        let is_busy = ["reads", "writes", "flushes", "discards"].iter().any(|kind| asked.more(kind, "requests") > 0);
+        is_busy.then(|| {
+            vec![
+                entry["name"].as_str().unwrap_or("-").to_owned(),
+                asked.rate("reads"),
+                asked.bytes("reads"),
+                asked.rate("writes"),
+                asked.bytes("writes"),
+                asked.rate("flushes"),
+                asked.rate("discards"),
+            ]
+        })
+    });
+    rows.collect()
+}
+
+/// Tables of requests by kind, of disks, of exports, of devices, and of classes that did anything with what the pool moved itself. `before` may be empty: then all that
 /// happened since the server's start counts.
 pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);
@@ -110,24 +130,7 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
             moved.iter().any(|&bytes| bytes > 0).then(|| std::iter::once(name).chain(cells).collect())
         })
         .collect();
-    let disks: Vec<Vec<String>> = list(now, "disks")
-        .filter_map(|disk| {
-            let asked = Asked { old: same(before, "disks", &disk["name"]), now: disk, seconds };
-            let is_busy =
-                ["reads", "writes", "flushes", "discards"].iter().any(|kind| asked.more(kind, "requests") > 0);
-            is_busy.then(|| {
-                vec![
-                    disk["name"].as_str().unwrap_or("-").to_owned(),
-                    asked.rate("reads"),
-                    asked.bytes("reads"),
-                    asked.rate("writes"),
-                    asked.bytes("writes"),
-                    asked.rate("flushes"),
-                    asked.rate("discards"),
-                ]
-            })
-        })
-        .collect();
+    let (disks, exports) = (requests(before, now, "disks", seconds), requests(before, now, "exports", seconds));
     let kinds: Vec<Vec<String>> = list(now, "latency_by_kind")
         .filter_map(|kind| {
             let old =
@@ -148,6 +151,7 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let heads = [
         (&["REQUESTS", "PER S", "MEAN", "HALF BELOW", "99 % BELOW"][..], kinds),
         (&["DISK", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS"][..], disks),
+        (&["EXPORT", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS"][..], exports),
         (&["DEVICE", "READS", "READ", "MEAN", "WRITES", "WRITTEN", "MEAN", "FLUSHES"][..], devices),
         (&["CLASS", "READ", "WRITTEN", "PAST FAST", "DESTAGED", "COLLECTED"][..], classes),
     ];
@@ -191,6 +195,10 @@ mod tests {
                     { "name": "db", "reads": kind, "writes": kind, "flushes": kind, "discards": { "requests": 0 } },
                     { "name": "quiet", "reads": { "requests": 0, "bytes": 0 } },
                 ],
+                "exports": [
+                    { "name": "db-rw", "reads": kind, "writes": kind, "flushes": kind, "discards": { "requests": 0 } },
+                    { "name": "db-ro", "reads": { "requests": 0, "bytes": 0 } },
+                ],
                 "latency_by_kind": [{
                     "kind": "write", "count": 100 * times, "sum_ns": 50_000 * 100 * times,
                     "below_ns": [[4096, 0], [8192, 60 * times], [16384, 38 * times], [1 << 20, times], [1u64 << 34, times]],
@@ -206,6 +214,7 @@ mod tests {
         assert!(tables.contains("1000") && tables.contains("1.00 GiB"), "{tables}");
         assert!(tables.contains("250.0 us") && !tables.contains("idle"), "{tables}");
         assert!(tables.contains("db") && !tables.contains("quiet"), "{tables}");
+        assert!(tables.contains("EXPORT") && tables.contains("db-rw") && !tables.contains("db-ro"), "{tables}");
         let write = tables.lines().find(|line| line.starts_with("write ")).unwrap();
         assert_eq!(
             write.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -52,7 +52,7 @@ pub use lifetimes::{GroupCounts, LifetimeGroup};
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
 pub use scrub::{Found, ScrubStatus};
-pub use served::{DiskRequests, Latencies, RequestKind};
+pub use served::{Latencies, RequestCounts, RequestKind};
 pub(crate) use setup::Setup;
 pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
@@ -383,7 +383,7 @@ impl Engine {
 
     /// What was answered to hosts of a disk since the start.
     #[must_use]
-    pub fn requests_of(&self, disk: DiskId) -> DiskRequests {
+    pub fn requests_of(&self, disk: DiskId) -> RequestCounts {
         self.stats.disks.get(&disk.0).copied().unwrap_or_default()
     }
 

@@ -2,6 +2,7 @@
 
 use super::latency::LatencyHistogram;
 use super::requests::{ClientKind, Sweep};
+use crate::request::Op;
 
 /// Kinds of host requests, as they are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,18 @@ impl RequestKind {
             Self::Flush => "flush",
             Self::Discard => "discard",
             Self::Other => "other",
+        }
+    }
+
+    /// That of a request.
+    #[must_use]
+    pub fn of_op(op: &Op) -> Self {
+        match op {
+            Op::Read => Self::Read,
+            Op::Write(_) => Self::Write,
+            Op::Flush => Self::Flush,
+            Op::Discard | Op::WriteZeroes { .. } => Self::Discard,
+            Op::Cache | Op::Reclass | Op::Status { .. } => Self::Other,
         }
     }
 
@@ -73,21 +86,22 @@ impl Latencies {
     }
 }
 
-/// Requests of one disk that were answered without an error, since the start.
+/// Requests by kind, and their bytes, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiskRequests {
+pub struct RequestCounts {
     requests: [u64; RequestKind::ALL.len()],
     bytes: [u64; RequestKind::ALL.len()],
 }
 
-impl DiskRequests {
+impl RequestCounts {
     /// How many of a kind, and their bytes.
     #[must_use]
     pub fn of(&self, kind: RequestKind) -> (u64, u64) {
         (self.requests[kind as usize], self.bytes[kind as usize])
     }
 
-    pub(crate) fn count(&mut self, kind: RequestKind, len_bytes: u64) {
+    /// Counts one.
+    pub fn count(&mut self, kind: RequestKind, len_bytes: u64) {
         // A host may discard a whole disk as often as it likes.
         self.requests[kind as usize] = self.requests[kind as usize].saturating_add(1);
         self.bytes[kind as usize] = self.bytes[kind as usize].saturating_add(len_bytes);

@@ -1,6 +1,6 @@
 //! What the engine counts: by class over the life of the pool, and events since the start.
 
-use super::served::{DiskRequests, Latencies};
+use super::served::{Latencies, RequestCounts};
 use crate::layout::page::Entry;
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
@@ -71,7 +71,7 @@ pub(crate) struct Statistics {
     pub classes: Vec<ClassStats>,
     pub counters: Counters,
     /// Requests answered, by disk.
-    pub disks: BTreeMap<u16, DiskRequests>,
+    pub disks: BTreeMap<u16, RequestCounts>,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
     /// Blocks in bands, of all classes.
