@@ -6,6 +6,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
+/// Takes a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock`, once that export can be used.
+pub type Announce = Box<dyn FnMut(&str) -> anyhow::Result<()> + Send>;
+
 /// Asks a server that was given the other end, from any thread, or from a signal's handler.
 #[derive(Debug)]
 pub struct Handle {

@@ -2,7 +2,7 @@
 
 use super::answer::Answerer;
 use super::clients::Clients;
-use super::handle::{Asked, Wish};
+use super::handle::{Announce, Asked, Wish};
 use super::reload::Reloader;
 use super::snapshot::snapshot;
 use super::ublk::BlockDevices;
@@ -15,9 +15,6 @@ use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::time::SystemTime;
 use tracing::{info, warn};
-
-/// Takes a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock`, once that export can be used.
-pub type Announce = Box<dyn FnMut(&str) -> anyhow::Result<()> + Send>;
 
 /// The daemon's part of the loop.
 pub struct Daemon {

@@ -17,6 +17,5 @@ mod users;
 mod vhost;
 mod watch;
 
-pub use handle::{Asked, Handle};
-pub use hooks::Announce;
+pub use handle::{Announce, Asked, Handle};
 pub use open::Server;

@@ -1,6 +1,6 @@
 //! Exports as block devices of this machine's kernel.
 
-use super::hooks::Announce;
+use super::handle::Announce;
 use crate::config::Config;
 use crate::text;
 use anyhow::{Context, Result, anyhow, ensure};

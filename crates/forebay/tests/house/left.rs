@@ -7,9 +7,9 @@ pub const CIRCLES_LEFT: [(&str, usize); 0] = [];
 pub const SPREAD_LEFT: [(&str, &str); 14] = [
     ("bench", "Mix"),
     ("bench", "SizeMix"),
+    ("daemon", "Config"),
     ("device", "VolatileDevice"),
     ("export", "Reactor"),
-    ("forebay", "Config"),
     ("model", "Config"),
     ("model", "Nand"),
     ("prism", "ClassTable"),
