@@ -1,7 +1,8 @@
 //! What lies on a device, for people who are about to lose it.
 
 use forebay_block::{Device, IoError};
-use forebay_device::{detect, first_content};
+use forebay_device::{FileContent, detect, file_content, first_content};
+use std::path::Path;
 
 /// What is recognised on a device, each with its place.
 ///
@@ -12,15 +13,18 @@ pub fn recognised(device: &mut dyn Device) -> Result<Vec<String>, IoError> {
 }
 
 /// What is recognised on a device, or else that there is content which nothing explains; empty where all that was looked at
-/// is zero.
+/// is zero. Of an ordinary file at `path` all data is looked at, of anything else samples.
 ///
 /// # Errors
 /// The device's.
-pub fn anything(device: &mut dyn Device) -> Result<Vec<String>, IoError> {
+pub fn anything(device: &mut dyn Device, path: Option<&Path>) -> Result<Vec<String>, IoError> {
     let known = recognised(device)?;
     if !known.is_empty() {
         return Ok(known);
     }
-    let content = first_content(device)?;
-    Ok(content.map(|at| format!("content that is not known (it is not zero at byte {at})")).into_iter().collect())
+    let mut content = first_content(device)?.map(FileContent::At);
+    if content.is_none() {
+        content = path.and_then(file_content);
+    }
+    Ok(content.iter().map(ToString::to_string).collect())
 }

@@ -1,8 +1,12 @@
 //! Texts that all who talk to people share, and the version of what is said to programs.
 
+use anyhow::{Context, ensure};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
 
 /// Version of the shape of all JSON output.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -73,6 +77,27 @@ pub fn chain(error: &anyhow::Error) -> String {
     harmless(&text).into_owned()
 }
 
+/// A text file of at most so many bytes, also where it is none that has a size.
+///
+/// # Errors
+/// Where it cannot be read, is longer, or is no text.
+pub fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut text = String::new();
+    File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text)).with_context(cannot)?;
+    ensure!(
+        text.len() as u64 <= bytes_max,
+        "{} has more than {bytes_max} bytes, the most that are read",
+        path.display()
+    );
+    Ok(text)
+}
+
+/// Says something on stderr beside the results, and goes on where nobody can hear it.
+pub fn complain(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "forebay: {text}");
+}
+
 /// Whether stderr may carry colours: a terminal, and nobody set NO_COLOR (<https://no-color.org>).
 #[must_use]
 pub fn colours() -> bool {
@@ -91,6 +116,15 @@ mod tests {
         assert_eq!(size(100 << 30), "100 GiB");
         assert_eq!(time(1_500), "1.5 us");
         assert_eq!(time(2_500_000), "2.50 ms");
+    }
+
+    /// `class import /dev/zero` took all memory.
+    #[test]
+    fn endless_files_are_not_read_to_their_end() {
+        let error = read_text(Path::new("/dev/zero"), 1000).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero has more than 1000 bytes"), "{error}");
+        assert!(read_text(Path::new("/proc/self/status"), 1 << 20).unwrap().contains("Name:"));
+        assert!(read_text(Path::new("/proc/self/absent"), 1).is_err());
     }
 
     #[test]

@@ -3,6 +3,9 @@
 /// From where an export can be reached, what it asks of a client, and whom it lets in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
+    /// Whether it is offered to clients of NBD at all; one that is a block device alone is not, as two writers that do not know
+    /// of each other harm what is on it.
+    pub nbd: bool,
     /// Whether clients that come by TCP see it; those of Unix sockets always may.
     pub network: bool,
     /// Which connections must be in TLS.
@@ -13,7 +16,7 @@ pub struct Access {
 
 impl Default for Access {
     fn default() -> Self {
-        Self { network: true, tls: TlsNeed::Never, names: Vec::new() }
+        Self { nbd: true, network: true, tls: TlsNeed::Never, names: Vec::new() }
     }
 }
 
@@ -75,7 +78,7 @@ impl Access {
     /// What the export says to this client.
     #[must_use]
     pub fn admits(&self, client: &Client) -> Admission {
-        if client.network && !self.network {
+        if !self.nbd || (client.network && !self.network) {
             return Admission::Hidden;
         }
         let needs_tls = match self.tls {
@@ -109,6 +112,7 @@ mod tests {
     fn who_is_let_in() {
         use Admission::{Granted, Hidden, NeedsTls};
         let access = |network, tls, names: &[&str]| Access {
+            nbd: true,
             network,
             tls,
             names: names.iter().map(|name| (*name).to_owned()).collect(),
@@ -116,6 +120,7 @@ mod tests {
         let (plain, offered) = (Security::Plain, Security::Offered);
         for (access, from_network, security, expected) in [
             (Access::default(), true, plain.clone(), Granted),
+            (Access { nbd: false, ..Access::default() }, false, plain.clone(), Hidden),
             (access(false, TlsNeed::Never, &[]), true, named(&["a"]), Hidden),
             (access(false, TlsNeed::Never, &[]), false, plain.clone(), Granted),
             (access(true, TlsNeed::Network, &[]), true, offered.clone(), NeedsTls),

@@ -15,7 +15,7 @@ fn exports(table: &[(&str, TlsNeed, &[&str])]) -> Exports {
     let mut exports = Exports::new();
     for (name, tls, names) in table {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let access = Access { network: true, tls: *tls, names };
+        let access = Access { nbd: true, network: true, tls: *tls, names };
         let (name, description) = ((*name).to_owned(), String::new());
         let export =
             Export { name, disk: DiskId(1), size_bytes: 4096, read_only: false, tag: None, description, access };

@@ -47,6 +47,7 @@ impl World {
         });
         std::fs::remove_dir_all(&folder).unwrap();
         let asks = |names: &[&str]| Access {
+            nbd: true,
             network: true,
             tls: TlsNeed::Always,
             names: names.iter().map(|name| (*name).to_owned()).collect(),

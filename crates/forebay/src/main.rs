@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let found = error.downcast_ref::<forebay_daemon::finding::Finding>().is_some();
-            eprintln!("forebay: {}", output::chain(&error));
+            output::complain(output::chain(&error));
             ExitCode::from(if found { 1 } else { 2 })
         }
     }

@@ -5,9 +5,12 @@ use crate::run::{JobResult, per_second};
 use forebay_block::OpKind;
 use std::fmt::Write as _;
 
+/// How the names of a job's log files end.
+pub const ENDS: [&str; 3] = ["_bw.1.log", "_iops.1.log", "_lat.1.log"];
+
 /// The log files of a job: end of the name (`_bw.1.log`, ...) and content.
 #[must_use]
-pub fn files(result: &JobResult) -> Vec<(String, String)> {
+pub fn files(result: &JobResult) -> [(&'static str, String); 3] {
     let mut bandwidth = String::new();
     let mut iops = String::new();
     let mut latency = String::new();
@@ -30,6 +33,6 @@ pub fn files(result: &JobResult) -> Vec<(String, String)> {
             }
         }
     }
-    let named = [("bw", bandwidth), ("iops", iops), ("lat", latency)];
-    named.into_iter().map(|(name, text)| (format!("_{name}.1.log"), text)).collect()
+    let [of_bandwidth, of_iops, of_latency] = ENDS;
+    [(of_bandwidth, bandwidth), (of_iops, iops), (of_latency, latency)]
 }

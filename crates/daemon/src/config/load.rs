@@ -1,6 +1,7 @@
 //! Reading the file: every mistake with its line, and the nearest known key to a misspelt one.
 
 use super::model::Config;
+use crate::text::read_text;
 use anyhow::{Context, Result, bail};
 use std::ops::Range;
 use std::path::Path;
@@ -13,15 +14,10 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// What is wrong, with path and line.
 pub fn load(path: &Path) -> Result<Config> {
-    let size_bytes = std::fs::metadata(path)
-        .with_context(|| {
-            format!("cannot read the configuration {}; the guide docs/configuration.md shows one", path.display())
-        })?
-        .len();
-    if size_bytes > FILE_MAX_BYTES {
-        bail!("{} has {size_bytes} bytes; a configuration has at most {FILE_MAX_BYTES}", path.display());
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    std::fs::metadata(path).with_context(|| {
+        format!("cannot read the configuration {}; the guide docs/configuration.md shows one", path.display())
+    })?;
+    let text = read_text(path, FILE_MAX_BYTES)?;
     let config = parse(&text, path)?;
     config.check().with_context(|| format!("in {}", path.display()))?;
     Ok(config)

@@ -12,10 +12,10 @@ impl Config {
     /// Who may see an export.
     pub fn access(&self, export: &Export) -> Access {
         let name = self.export_name(export);
-        let at_tcp =
-            |other: &&Export| self.export_name(other) == name && matches!(other.listen(), Some(Listen::Tcp(_)));
+        let mut doors = self.export.iter().filter(|other| self.export_name(other) == name).filter_map(Export::listen);
         Access {
-            network: self.export.iter().any(|other| at_tcp(&other)),
+            nbd: doors.clone().next().is_some(),
+            network: doors.any(|door| matches!(door, Listen::Tcp(_))),
             tls: self.tls_need(export),
             names: export.allow.clone().unwrap_or_default(),
         }

@@ -7,7 +7,7 @@ use forebay_export::Listen;
 use std::path::{Path, PathBuf};
 
 /// Longest path of a Unix socket (unix(7): 108 bytes with the final zero).
-const SOCKET_PATH_MAX: usize = 107;
+pub const SOCKET_PATH_MAX: usize = 107;
 
 /// `server.control`; else beside the socket of the first Unix export, with `.control` appended; else in
 /// `$XDG_RUNTIME_DIR/forebay`, `/run/forebay`, or without root `/tmp/forebay-UID`, named after the pool and the configuration's path.

@@ -7,6 +7,7 @@ pub use causes::{Causes, Report, Severity};
 
 use crate::text;
 use format::{Form, Lines};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use tracing_subscriber::EnvFilter;
 
@@ -22,15 +23,35 @@ pub fn start() {
         Some("json") => Form::Json,
         Some("journal") => Form::Journal,
         Some(other) => {
-            eprintln!("forebay: FOREBAY_LOG_FORMAT={other}: known are text, json and journal; going on with text");
+            text::complain(format!("FOREBAY_LOG_FORMAT={other}: known are text, json and journal; going on with text"));
             Form::Text
         }
     };
     tracing_subscriber::fmt()
         .event_format(Lines { form, has_colours: form == Form::Text && text::colours() })
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lossy(std::io::stderr()))
         .init();
+}
+
+/// Writes what can be written. A log that nobody takes (a pipe whose reader has gone, a full file system) costs its lines, not the
+/// server: the library would print the error, and panic where that fails, too.
+struct Lossy<W>(W);
+
+impl<W: Write> Write for Lossy<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => Ok(bytes.len()),
+            // A writer that takes nothing is one that fails, to who writes all.
+            Ok(0) => Ok(bytes.len()),
+            done => done,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }
 
 /// systemd.exec(5): `$JOURNAL_STREAM` names device and inode of the stream that is connected to the journal.

@@ -107,6 +107,8 @@ async fn accept(listener: TcpListener, visitor: Visitor) {
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
                 .max_buf_size(HEADER_MAX_BYTES)
+                // A client that has sent all it wants to say still reads.
+                .half_close(true)
                 .max_headers(HEADER_LINES_MAX)
                 .serve_connection(TokioIo::new(stream), service);
             // Whatever a client did wrong is answered or ends its connection; it is not worth a line of the log.

@@ -94,6 +94,7 @@ const POOL: &[Metric] = &[
     counter("damaged_pages", "/counters/damaged_pages", "Pages of the map that did not match their checksums"),
     counter("damaged_reads", "/counters/damaged_reads", "Host reads that met data that did not match its checksum"),
     counter("damaged_moves", "/counters/damaged_moves", "Blocks found damaged when they were to be moved"),
+    gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
     counter("read_ahead_bytes", "/counters/ahead_read_bytes", "Read ahead of who reads in sequence"),
     counter("read_ahead_used_bytes", "/counters/ahead_used_bytes", "Read ahead, and asked for later"),
     scaled(

@@ -67,7 +67,7 @@ fn role_of(config: &Config, at: usize) -> Role {
 fn state_of(devices: &mut Devices, at: usize) -> State {
     match read_superblock(devices, at) {
         Ok((superblock, _)) => State::Pools(Box::new(superblock)),
-        Err(MemberError::Superblock { .. }) => match contents::anything(devices.list[at].as_mut()) {
+        Err(MemberError::Superblock { .. }) => match contents::anything(devices.list[at].as_mut(), None) {
             Ok(found) => State::NoPools(found),
             Err(error) => State::Unopened(error.to_string()),
         },
@@ -110,7 +110,14 @@ fn advice(members: &[Member]) -> Option<String> {
             complaints.join("; ")
         ));
     };
-    let expected = superblock.members.iter().filter(|member| member.role == lost.role);
+    let is_there = |id| {
+        let mut there = members.iter().filter_map(|member| match &member.state {
+            State::Pools(other) if other.pool == superblock.pool => Some(other.member().id),
+            _ => None,
+        });
+        there.any(|other| other == id)
+    };
+    let expected = superblock.members.iter().filter(|member| member.role == lost.role && !is_there(member.id));
     let ids: Vec<String> =
         expected.map(|member| format!("{} of {} bytes", format_id(&member.id), member.size_bytes)).collect();
     let flag = if lost.role == Role::Fast { "--without-fast" } else { "--degraded" };

@@ -38,7 +38,7 @@ pub fn json(engine: &Engine) -> Value {
             "why": found.why.to_string(),
         })
     });
-    json!({
+    let mut shown = json!({
         "state": state,
         "disk": if is_idle { None } else { name(engine, record.disk) },
         "offset_bytes": (!is_idle).then_some(record.block.saturating_mul(BLOCK)),
@@ -47,7 +47,9 @@ pub fn json(engine: &Engine) -> Value {
         "pass": (!is_idle).then(|| pass(&record.pass)),
         "last_pass": record.last.as_ref().map(pass),
         "found": found.collect::<Vec<_>>(),
-    })
+    });
+    shown["damaged_bytes"] = damaged_bytes(&shown).into();
+    shown
 }
 
 /// Bytes that were found damaged: what the last pass has found counts until the next has come to its end.

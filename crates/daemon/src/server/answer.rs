@@ -55,7 +55,7 @@ impl Answerer {
         };
         match question {
             Question::Status => {
-                let status = snapshot(&self.fixed, backend, server, now_ns());
+                let status = snapshot(&self.fixed, backend, server, block_devices, now_ns());
                 self.answers.push((client, json!({ "ok": status })));
             }
             Question::ClassList => {
@@ -80,6 +80,7 @@ impl Answerer {
             }
             Question::Scrub { action } => {
                 let engine = &mut backend.pool.engine;
+                let checkpoint = Checkpoint::after_change(engine);
                 match action {
                     ScrubAction::Start => {
                         engine.start_scrub();
@@ -88,7 +89,13 @@ impl Answerer {
                     ScrubAction::Pause if engine.pause_scrub() => info!("the scrub pauses"),
                     ScrubAction::Pause | ScrubAction::Status => {}
                 }
-                self.answers.push((client, json!({ "ok": scrub::json(engine) })));
+                let answer = scrub::json(engine);
+                if action != ScrubAction::Status && engine.checkpoint_pending() && self.jobs.len() < JOBS_MAX {
+                    // Who hears that it has begun may rely on it after a power cut.
+                    self.jobs.push(Job::durable(client, checkpoint, answer, now_ns(), None));
+                } else {
+                    self.answers.push((client, json!({ "ok": answer })));
+                }
             }
             Question::EvidenceList => {
                 self.answers.push((client, json!({ "ok": backend.evidence.describe() })));
@@ -164,7 +171,8 @@ impl Answerer {
     fn device_state(&self, disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
         let device = exports.iter().find_map(|export| block_devices.of(&export.name));
         let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
-        let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+        let by_nbd = exports.iter().filter(|export| export.access.nbd);
+        let names: Vec<&str> = by_nbd.map(|export| export.name.as_str()).collect();
         let addresses: Vec<String> = self.fixed.addresses.iter().map(ToString::to_string).collect();
         json!({ "disk": disk, "exports": names, "device": device, "state": state, "addresses": addresses })
     }

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections at a time; further ones wait in the listener's queue.
+/// Connections at a time; for further ones the one that has been silent longest gives way, where it is owed no answer.
 const CLIENTS_MAX: usize = 16;
 /// Time without a request after which a connection is closed, in nanoseconds.
 const IDLE_MAX_NS: u64 = 60_000_000_000;
@@ -38,7 +38,7 @@ impl Clients {
 
     /// What to watch.
     pub fn watch(&self, fds: &mut Vec<Interest>) {
-        if self.clients.len() < CLIENTS_MAX {
+        if self.has_room() {
             fds.push(Interest { fd: self.listener.as_raw_fd(), read: true, write: false });
         }
         fds.extend(self.clients.iter().map(|client| Interest {
@@ -65,11 +65,20 @@ impl Clients {
         self.clients.retain(|client| !client.over);
     }
 
+    fn has_room(&self) -> bool {
+        self.clients.len() < CLIENTS_MAX || self.clients.iter().any(Client::is_idle)
+    }
+
     fn accept(&mut self, now_ns: u64) {
-        while self.clients.len() < CLIENTS_MAX {
+        while self.has_room() {
             let Ok((stream, _)) = self.listener.accept() else {
                 return;
             };
+            if self.clients.len() >= CLIENTS_MAX {
+                let idle = self.clients.iter().filter(|client| client.is_idle());
+                let silent = idle.min_by_key(|client| (client.heard_ns, client.id)).map(|client| client.id);
+                self.clients.retain(|client| Some(client.id) != silent);
+            }
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -104,6 +113,11 @@ impl Clients {
 }
 
 impl Client {
+    /// Owed nothing: it has asked nothing, or was answered.
+    fn is_idle(&self) -> bool {
+        !self.waiting && self.output.is_empty()
+    }
+
     fn receive(&mut self) {
         let mut bytes = vec![0; READ_BYTES];
         loop {
@@ -151,5 +165,40 @@ impl Client {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sixteen connections that asked nothing kept everybody else out for a minute.
+    #[test]
+    fn silent_connections_give_way_and_those_that_wait_for_answers_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut clients = Clients::new(listener);
+        let fd = clients.listener.as_raw_fd();
+        let mut asked = Vec::new();
+        let mut streams = Vec::new();
+        for now_ns in 0..CLIENTS_MAX as u64 {
+            streams.push(UnixStream::connect(&path).unwrap());
+            clients.ready(fd, now_ns, &mut asked);
+        }
+        // The first has asked and waits.
+        streams[0].write_all(b"{}\n").unwrap();
+        let first = clients.clients[0].stream.as_raw_fd();
+        clients.ready(first, 100, &mut asked);
+        assert_eq!(asked, [(1, b"{}".to_vec())]);
+        let mut last = UnixStream::connect(&path).unwrap();
+        clients.ready(fd, 101, &mut asked);
+        let ids: Vec<u64> = clients.clients.iter().map(|client| client.id).collect();
+        assert_eq!((ids.len(), ids[0], ids[1], ids[15]), (CLIENTS_MAX, 1, 3, 17));
+        last.write_all(b"1\n").unwrap();
+        let fd = clients.clients[15].stream.as_raw_fd();
+        clients.ready(fd, 102, &mut asked);
+        assert_eq!(asked.last().unwrap(), &(17, b"1".to_vec()));
     }
 }

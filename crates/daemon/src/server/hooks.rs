@@ -84,7 +84,7 @@ impl Hooks<PoolBackend> for Daemon {
         self.machine_devices.report();
         self.watch.tick(now_ns, backend, server.stats());
         if let Some(publisher) = &self.publisher {
-            publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, now_ns));
+            publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, &self.block_devices, now_ns));
         }
     }
 

@@ -11,7 +11,7 @@ use super::reload::Reloader;
 use super::snapshot::Fixed;
 use super::tls;
 use super::ublk::BlockDevices;
-use super::vhost::MachineDevices;
+use super::vhost::{MachineDevices, machine_uris};
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::control_path;
@@ -39,6 +39,8 @@ pub struct Server {
     lines: Vec<String>,
     /// Gone with the server.
     _control: ControlSocket,
+    /// Ends with it.
+    _metrics: Option<metrics::Server>,
 }
 
 impl Server {
@@ -78,6 +80,7 @@ impl Server {
         let mut uris = Vec::new();
         let machine_devices = MachineDevices::open(&config, &access, &mut reactor, &mut uris)?;
         let mut addresses: Vec<(Listen, Listen)> = Vec::new();
+        let mut own_addresses = Vec::new();
         for (name, address) in exports {
             let known = addresses.iter().find(|(asked, _)| *asked == address).map(|(_, bound)| bound);
             let bound: Listen = match known {
@@ -91,6 +94,7 @@ impl Server {
                     bound
                 }
             };
+            own_addresses.push((name.clone(), bound.clone()));
             let export = reactor.exports().find(&name).map(|(_, export)| export);
             uris.extend(export.and_then(|export| bound.uri_of(export)));
         }
@@ -109,6 +113,8 @@ impl Server {
             recovery,
             recovery_time,
             addresses: addresses.iter().map(|(_, bound)| bound.clone()).collect(),
+            own_addresses,
+            machine_uris: machine_uris(&config),
             memory_limit_bytes: config.memory.limit.0,
             started_ns: pool::now_ns(),
             left,
@@ -135,7 +141,7 @@ impl Server {
             attach_evidence(wanted(&config, part), &mut backend, reactor.exports())
                 .map_err(|why| anyhow!("[[evidence]]: {why}"))?;
         }
-        Ok(Self { config, reactor, backend, daemon, lines, _control: socket })
+        Ok(Self { config, reactor, backend, daemon, lines, _control: socket, _metrics: metrics_server })
     }
 
     /// Serves until it is asked to stop, on this thread.
@@ -144,7 +150,7 @@ impl Server {
     /// Where nobody takes the lines that say what can be used, where the system fails the server, and where the pool was not
     /// stopped cleanly.
     pub fn run(self) -> Result<()> {
-        let Self { config, mut reactor, mut backend, mut daemon, lines, _control } = self;
+        let Self { config, mut reactor, mut backend, mut daemon, lines, _control, _metrics } = self;
         for line in &lines {
             // Who waits for this line must not take silence for success: no quiet end here.
             (daemon.announce)(line).map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;

@@ -270,6 +270,12 @@ impl Reloader {
                     }
                 }
             }
+            let bound = self.addresses.iter().find(|(asked, _)| Some(asked) == export.listen().as_ref());
+            if let Some(own) = bound.map(|(_, bound)| (name.to_owned(), bound.clone()))
+                && !fixed.own_addresses.contains(&own)
+            {
+                fixed.own_addresses.push(own);
+            }
             if server.exports().iter().any(|(_, known)| known.name == name) {
                 continue;
             }

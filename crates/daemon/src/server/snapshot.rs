@@ -1,5 +1,6 @@
 //! What `status` tells, as JSON.
 
+use super::ublk::BlockDevices;
 use crate::config::LogLimits;
 use crate::pool::{Left, PoolBackend, classes, lifetimes, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
@@ -29,6 +30,10 @@ pub struct Fixed {
     pub recovery_time: Duration,
     /// Where the server listens.
     pub addresses: Vec<Listen>,
+    /// Which of these an export was given itself, by its name.
+    pub own_addresses: Vec<(String, Listen)>,
+    /// Where virtual machines find exports, by their names.
+    pub machine_uris: Vec<(String, String)>,
     /// The operator's memory limit.
     pub memory_limit_bytes: u64,
     /// When the server began, monotonic, in nanoseconds.
@@ -92,7 +97,13 @@ fn left(left: &Left) -> Value {
 }
 
 /// Everything at this moment.
-pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl<'_>, now_ns: u64) -> Value {
+pub fn snapshot(
+    fixed: &Fixed,
+    backend: &PoolBackend,
+    server: &mut ServerControl<'_>,
+    block_devices: &BlockDevices,
+    now_ns: u64,
+) -> Value {
     let engine = &backend.pool.engine;
     let status = engine.status();
     let counters = &status.counters;
@@ -127,7 +138,7 @@ pub fn snapshot(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl
         "scrub": scrub::json(engine),
         "wear": stays::wear(engine, now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9),
         "disks": disks(backend),
-        "exports": exports(fixed, backend, server),
+        "exports": exports(fixed, backend, server, block_devices),
         "server": {
             "connections": stats.connections,
             "in_flight": stats.in_flight,
@@ -253,13 +264,24 @@ fn requests(counts: &RequestCounts, kind: RequestKind) -> Value {
     json!({ "requests": requests, "bytes": bytes })
 }
 
-fn exports(fixed: &Fixed, backend: &PoolBackend, server: &mut ServerControl<'_>) -> Value {
+fn exports(
+    fixed: &Fixed,
+    backend: &PoolBackend,
+    server: &mut ServerControl<'_>,
+    block_devices: &BlockDevices,
+) -> Value {
     let indices: Vec<u16> = server.exports().iter().map(|(index, _)| index).collect();
     let clients: Vec<usize> = indices.into_iter().map(|index| server.clients(index).count()).collect();
     let each = server.exports().iter().zip(clients).map(|((index, export), connections)| {
         let counts = backend.asked(index);
         let kind = |kind| requests(&counts, kind);
-        let uris: Vec<String> = fixed.addresses.iter().filter_map(|address| address.uri_of(export)).collect();
+        // Where it is configured to be comes before where it can be reached as well.
+        let is_own = |at: &&Listen| fixed.own_addresses.iter().any(|(name, own)| *name == export.name && own == *at);
+        let (own, other): (Vec<&Listen>, Vec<&Listen>) = fixed.addresses.iter().partition(is_own);
+        let machines = fixed.machine_uris.iter().filter(|(name, _)| *name == export.name).map(|(_, uri)| uri.clone());
+        let device = block_devices.of(&export.name).and_then(|(device, _)| device);
+        let by_nbd = own.into_iter().chain(other).filter_map(|address| address.uri_of(export));
+        let uris: Vec<String> = device.into_iter().chain(machines).chain(by_nbd).collect();
         json!({
             "index": index,
             "name": export.name,

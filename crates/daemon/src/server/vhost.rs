@@ -24,6 +24,16 @@ struct Device {
     vhost: Vhost,
 }
 
+/// Where virtual machines find exports, by their names.
+pub fn machine_uris(config: &Config) -> Vec<(String, String)> {
+    let uri = |export: &crate::config::Export| {
+        let name = config.export_name(export).to_owned();
+        let uri = Listen::Unix(export.vhost_path()?).vhost_uri(&name);
+        Some((name, uri))
+    };
+    config.export.iter().filter_map(uri).collect()
+}
+
 impl MachineDevices {
     /// Listens for those that are configured, and adds where to `uris`.
     ///

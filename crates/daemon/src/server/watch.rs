@@ -6,6 +6,7 @@ use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
 use crate::pool::PoolBackend;
 use crate::text;
+use forebay_block::IoError;
 use forebay_device::WatchedCounts;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
 use forebay_export::tls::TlsFailure;
@@ -185,7 +186,7 @@ impl Watch {
             let name = &member.name;
             let counts = member.counts.now();
             if counts.errors > member.errors {
-                let last = counts.last_error.map(|error| error.to_string()).unwrap_or_default();
+                let last = counts.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
                 let message = format!("device {name}: {last}; {} requests have failed since the start", counts.errors);
                 member.errors = counts.errors;
                 self.causes.happened(
@@ -195,7 +196,7 @@ impl Watch {
                         cause: "device error",
                         about: name,
                         message,
-                        advice: "Look at dmesg and at the drive's health (smartctl -a); back up, and replace the device if it goes on",
+                        advice: advice_for(counts.last_error.as_ref()),
                     },
                 );
             }
@@ -374,6 +375,16 @@ impl Watch {
             let message = format!("{more} connections were refused: there are {} already", server.connections);
             self.warn(now_ns, "connection refused", "", message, "Raise server.max_connections, or end clients");
         }
+    }
+}
+
+/// What to do about an error of a device.
+fn advice_for(error: Option<&IoError>) -> &'static str {
+    // ENOSPC of errno(3): a sparse file on a file system that is full, or thin provisioning without space.
+    if error.is_some_and(|error| error.os_error == rustix::io::Errno::NOSPC.raw_os_error()) {
+        "Make room where its space comes from (the file system below it, or the thin pool), then restart the server; `fallocate` gives a file all its space beforehand"
+    } else {
+        "Look at dmesg and at the drive's health (smartctl -a); back up, and replace the device if it goes on"
     }
 }
 

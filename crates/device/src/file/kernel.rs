@@ -34,6 +34,30 @@ fn as_ring_result(result: isize) -> i32 {
     }
 }
 
+/// Where the next data of a file begins, at `from` or behind; `None` where there is none (lseek(2), SEEK_DATA). A file system
+/// that keeps no holes answers `from`.
+pub(crate) fn next_data(fd: BorrowedFd<'_>, from: u64) -> io::Result<Option<u64>> {
+    seek(fd, from, libc::SEEK_DATA)
+}
+
+/// Where the next hole of a file begins, its end being one.
+pub(crate) fn next_hole(fd: BorrowedFd<'_>, from: u64) -> io::Result<Option<u64>> {
+    seek(fd, from, libc::SEEK_HOLE)
+}
+
+fn seek(fd: BorrowedFd<'_>, from: u64, whence: libc::c_int) -> io::Result<Option<u64>> {
+    let from = libc::off_t::try_from(from).map_err(io::Error::other)?;
+    // SAFETY: lseek takes no pointers; the descriptor is open.
+    let at = unsafe { libc::lseek(fd.as_raw_fd(), from, whence) };
+    match u64::try_from(at) {
+        Ok(at) => Ok(Some(at)),
+        Err(_) => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+            error => Err(error),
+        },
+    }
+}
+
 /// Takes an advisory lock without waiting; `Ok(false)` where another holder stands in the way.
 pub(crate) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
     let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };

@@ -16,7 +16,7 @@ use crate::request::{error, finish, is_mutation, validate};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Request};
 use open::Medium;
 use ring::Ring;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -60,6 +60,8 @@ pub struct FileDevice {
     mode: FileMode,
     read_only: bool,
     engine: Engine,
+    /// Keeps others from the file behind a loop device.
+    _behind: Option<File>,
 }
 
 impl FileDevice {
@@ -101,6 +103,7 @@ impl FileDevice {
             mode,
             read_only: options.mode == OpenMode::ReadOnly,
             engine,
+            _behind: opened.behind,
         })
     }
 

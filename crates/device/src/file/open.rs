@@ -73,6 +73,8 @@ impl Medium {
 /// An opened file with everything known about it.
 pub(crate) struct Opened {
     pub(crate) file: File,
+    /// The file behind a loop device, held as well.
+    pub(crate) behind: Option<File>,
     pub(crate) geometry: Geometry,
     pub(crate) medium: Medium,
 }
@@ -194,6 +196,7 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     if size_bytes < block {
         return Err(OpenError::TooSmall { path: path.to_owned(), size_bytes });
     }
+    let behind = if guarded && block_device { hold_behind(metadata.rdev(), path, write)? } else { None };
     let queue = if block_device { Queue::of(metadata.rdev()) } else { Queue::file() };
     if queue.zoned == "host-managed" && write {
         return Err(OpenError::HostManaged { path: path.to_owned() });
@@ -213,7 +216,19 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
         logical_block_bytes: alignment.block_bytes,
         streams: queue.streams,
     };
-    Ok(Opened { file, geometry, medium })
+    Ok(Opened { file, behind, geometry, medium })
+}
+
+/// Locks the file behind a loop device (sysfs-block-loop: `loop/backing_file`), by which others could have it. One that cannot be
+/// opened here, as it was set up in another mount namespace or removed, is left alone.
+fn hold_behind(device: u64, path: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let Ok(name) = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/backing_file")) else {
+        return Ok(None);
+    };
+    let Ok(file) = File::open(name.trim_end_matches('\n')) else { return Ok(None) };
+    lock(&file, path, exclusive)?;
+    Ok(Some(file))
 }
 
 /// Takes the advisory lock of a file without waiting.

@@ -1,7 +1,15 @@
-//! Whether anything lies on a device that no signature explains: first, last and sampled blocks are looked at.
+//! Whether anything lies on a device that no signature explains: first, last and sampled blocks are looked at; of an ordinary
+//! file all its data, as the file system knows its holes.
 
 use crate::blocking;
+use crate::file::kernel::{next_data, next_hole};
 use forebay_block::{Device, IoError, Random};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Bytes that are read whole at each end: headers, labels, and the copies of them that many formats keep.
 const END_BYTES: u64 = 1 << 20;
@@ -13,6 +21,76 @@ const SAMPLES: u64 = 512;
 const SAMPLE_BYTES: u64 = 4096;
 /// The places of the samples are the same each time, so that a refusal can be reproduced.
 const SEED: u64 = 1;
+
+/// Most data of a file that is looked at: seconds, where the file is cached or its SSD fast.
+const FILE_BYTES_MAX: u64 = 16 << 30;
+
+/// What a file was found to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileContent {
+    /// The first byte that is not zero.
+    At(u64),
+    /// Zeros in so much data, and more that was not looked at.
+    Beyond(u64),
+    /// A part that cannot be read.
+    Unread {
+        /// Where, in bytes.
+        at: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for FileContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(at) => write!(f, "content that is not known (it is not zero at byte {at})"),
+            Self::Beyond(bytes) => {
+                write!(f, "more data than is looked at without being asked ({bytes} bytes of it are zero)")
+            }
+            Self::Unread { at, why } => write!(f, "something that cannot be read at byte {at} ({why})"),
+        }
+    }
+}
+
+/// What an ordinary file holds; `None` where all its data is zero, or it is no ordinary file.
+#[must_use]
+pub fn file_content(path: &Path) -> Option<FileContent> {
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return None;
+    }
+    look(path).unwrap_or_else(|(at, error)| Some(FileContent::Unread { at, why: error.to_string() }))
+}
+
+fn look(path: &Path) -> Result<Option<FileContent>, (u64, io::Error)> {
+    let file = File::open(path).map_err(|error| (0, error))?;
+    let mut bytes = vec![0; READ_BYTES as usize];
+    let (mut at, mut looked_at_bytes) = (0, 0);
+    while let Some(start) = next_data(file.as_fd(), at).map_err(|error| (at, error))? {
+        let end = next_hole(file.as_fd(), start).map_err(|error| (start, error))?.unwrap_or(start);
+        at = start;
+        while at < end {
+            if looked_at_bytes >= FILE_BYTES_MAX {
+                return Ok(Some(FileContent::Beyond(looked_at_bytes)));
+            }
+            let len = (end - at).min(READ_BYTES) as usize;
+            let count = file.read_at(&mut bytes[..len], at).map_err(|error| (at, error))?;
+            if count == 0 {
+                // It has become shorter meanwhile.
+                return Ok(None);
+            }
+            if let Some(place) = bytes[..count].iter().position(|&byte| byte != 0) {
+                return Ok(Some(FileContent::At(at + place as u64)));
+            }
+            at += count as u64;
+            looked_at_bytes += count as u64;
+        }
+        if end <= start {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
 
 /// Where the first byte that is not zero lies among the blocks that are looked at; `None`: all of those are zero. The device
 /// must be idle.
@@ -56,4 +134,29 @@ fn in_range(device: &mut dyn Device, start: u64, end: u64) -> Result<Option<u64>
         at += len;
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of gigabytes with an island of data between samples was taken for empty, and overwritten.
+    #[test]
+    fn an_island_in_a_sparse_file_is_found() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("x");
+        let file = File::create(&path).unwrap();
+        file.set_len(8 << 30).unwrap();
+        assert_eq!(file_content(&path), None);
+        file.write_all_at(&[0; 8192], 1 << 20).unwrap();
+        assert_eq!(file_content(&path), None);
+        let at = (3 << 30) + 12_345;
+        file.write_all_at(&[7], at).unwrap();
+        assert_eq!(file_content(&path), Some(FileContent::At(at)));
+        file.write_all_at(&[7], (8 << 30) - 1).unwrap();
+        file.write_all_at(&[0], at).unwrap();
+        assert_eq!(file_content(&path), Some(FileContent::At((8 << 30) - 1)));
+        assert_eq!(file_content(directory.path()), None);
+        assert_eq!(file_content(Path::new("/dev/zero")), None);
+    }
 }

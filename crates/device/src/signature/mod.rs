@@ -10,7 +10,7 @@ mod places;
 mod probe;
 mod table;
 
-pub use content::first_content;
+pub use content::{FileContent, file_content, first_content};
 pub use probe::Signature;
 
 use crate::blocking;

@@ -29,7 +29,7 @@ impl Progress {
     pub fn step(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_owned()),
-            None => eprintln!("demo: {text}"),
+            None => output::complain(format!("demo: {text}")),
         }
     }
 
@@ -44,7 +44,7 @@ impl Progress {
     pub fn keep(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => eprintln!("demo: {text}"),
+            None => output::complain(format!("demo: {text}")),
         }
     }
 }

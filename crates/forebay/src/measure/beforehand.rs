@@ -4,8 +4,9 @@ use super::named::Named;
 use super::options::BenchOptions;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{DepthHistogram, Experiment};
+use forebay_bench::output::fio_log;
 use rustix::fs::{Access, access};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Keys of a job that every experiment decides for itself.
 const DECIDED: [&str; 20] = [
@@ -38,9 +39,16 @@ const DECIDED: [&str; 20] = [
 pub fn check_outputs(options: &BenchOptions) -> Result<()> {
     if let Some(path) = &options.fio_json {
         writable(path)?;
+        // A pipe or /dev/stdout may be given on purpose.
+        check_new_files(path.is_file().then_some(path.as_path()).into_iter())?;
     }
     if let Some(prefix) = &options.fio_logs {
-        writable(&prefix.with_file_name(format!("{}_bw.1.log", name_of(prefix))))?;
+        // Of several jobs each has files of its own, whose names begin so.
+        for job in ["", "-0"] {
+            let named = |end: &str| prefix.with_file_name(format!("{}{job}{end}", name_of(prefix)));
+            let files = fio_log::ENDS.map(named);
+            check_new_files(files.iter().map(PathBuf::as_path))?;
+        }
     }
     options.telemetry.check_new_files()
 }

@@ -165,7 +165,7 @@ impl MeasureTarget {
             let OpenedFacts { name, size_bytes, logical_block_bytes, block_device } = facts;
             let kind = match &self.path {
                 _ if block_device => safety::Kind::BlockDevice,
-                Some(path) if path.is_file() => safety::Kind::File,
+                Some(path) if path.is_file() => safety::Kind::File(path),
                 _ => safety::Kind::Other,
             };
             safety::permit_writes(&name, queue, size_bytes, logical_block_bytes, kind)?;

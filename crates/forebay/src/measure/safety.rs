@@ -4,14 +4,15 @@ use super::probe::QueueReader;
 use anyhow::{Context, Result, bail};
 use forebay_block::Queue;
 use forebay_daemon::contents;
+use std::path::Path;
 
 /// What kind of target it is, as far as that decides what may be written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Kind<'a> {
     /// Always somebody's.
     BlockDevice,
     /// Somebody's as soon as anything is in it.
-    File,
+    File(&'a Path),
     /// An export, memory, a pool: refused where something is recognised on it.
     Other,
 }
@@ -26,12 +27,15 @@ pub fn permit_writes(
     queue: Box<dyn Queue>,
     size_bytes: u64,
     logical_block_bytes: u32,
-    kind: Kind,
+    kind: Kind<'_>,
 ) -> Result<()> {
     let mut reader = QueueReader::new(queue, size_bytes, logical_block_bytes);
-    let looked = if kind == Kind::File { contents::anything } else { contents::recognised };
-    let list = looked(&mut reader)
-        .with_context(|| format!("cannot look whether {name} holds anything, and so do not write to it"))?;
+    let looked = match kind {
+        Kind::File(path) => contents::anything(&mut reader, Some(path)),
+        Kind::BlockDevice | Kind::Other => contents::recognised(&mut reader),
+    };
+    let list =
+        looked.with_context(|| format!("cannot look whether {name} holds anything, and so do not write to it"))?;
     let list = list.join(", ");
     if kind == Kind::BlockDevice {
         let holds = if list.is_empty() { String::new() } else { format!("; it holds {list}") };

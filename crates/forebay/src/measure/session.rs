@@ -224,7 +224,7 @@ impl Session {
         if let Some(report) = spill.map(|spill| spill.finish(SPILL_TIMEOUT))
             && let Some(failure) = &report.failure
         {
-            eprintln!("forebay: {} records are missing in the file of records: {failure}", report.missing());
+            output::complain(format!("{} records are missing in the file of records: {failure}", report.missing()));
         }
         Ok(results)
     }

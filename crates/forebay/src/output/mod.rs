@@ -11,8 +11,8 @@ mod columns;
 mod width;
 
 pub use columns::{Section, sections, table};
-pub use forebay_daemon::text::{chain, colours, size, time};
-use width::width;
+pub use forebay_daemon::text::{chain, colours, complain, size, time};
+use width::{height, width};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -51,6 +51,24 @@ pub fn titled(table: &Table) -> String {
 /// Writes what is for people: lines that are wider than the terminal go on below, parted at spaces.
 pub fn text(text: &str) -> Result<()> {
     line(&wrapped(text, width()))
+}
+
+/// As [`text`], but on a terminal no more than it has room for: what follows is counted.
+pub fn screen(text: &str) -> Result<()> {
+    line(&fitting(&wrapped(text, width()), height()))
+}
+
+/// The lines that find room, one being left for the cursor.
+fn fitting(text: &str, rows: Option<usize>) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match rows.map(|rows| rows.saturating_sub(1).max(1)) {
+        Some(rows) if lines.len() > rows => {
+            let shown = rows - 1;
+            let more = format!("({} lines more in a higher terminal)", lines.len() - shown);
+            lines[..shown].iter().copied().chain([more.as_str()]).collect::<Vec<_>>().join("\n")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Empties the terminal, for what is shown again and again.
@@ -98,6 +116,20 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A page of 67 lines scrolled what matters out of a terminal of 24.
+    #[test]
+    fn a_screen_has_no_more_lines_than_the_terminal() {
+        let text = (1..=30).map(|line| line.to_string()).collect::<Vec<_>>().join("\n");
+        let shown = fitting(&text, Some(24));
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(
+            (lines.len(), lines[0], lines[21], lines[22]),
+            (23, "1", "22", "(8 lines more in a higher terminal)")
+        );
+        assert_eq!(fitting(&text, Some(31)), text);
+        assert_eq!(fitting(&text, None), text);
+    }
 
     #[test]
     fn a_missing_ratio_is_a_dash() {

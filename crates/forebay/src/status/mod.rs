@@ -29,6 +29,11 @@ fn text(value: &Value, key: &str) -> String {
 
 /// The status as tables.
 pub fn render(status: &Value) -> String {
+    std::iter::once(head(status)).chain(tables(status)).collect::<Vec<_>>().join("\n\n")
+}
+
+/// What is to be known of the pool as a whole.
+pub fn head(status: &Value) -> String {
     let pool = &status["pool"];
     let mut head = format!(
         "pool {} ({}), epoch {}, checkpoint {}",
@@ -91,6 +96,11 @@ pub fn render(status: &Value) -> String {
         bytes(recovery, "read_bytes"),
         number(recovery, "dropped_blocks")
     ));
+    head
+}
+
+/// Tiers, classes, exports, groups and evidence.
+pub fn tables(status: &Value) -> Vec<String> {
     let tiers: Vec<Vec<String>> = list(status, "tiers")
         .map(|tier| {
             let share = |key: &str| match number(tier, "total_bytes") {
@@ -117,13 +127,12 @@ pub fn render(status: &Value) -> String {
     let evidence = &status["evidence"];
     let sources = list(evidence, "sources").next().map(|_| crate::verbs::evidence_table(evidence));
     let parts = [
-        head,
         output::table(&["TIER", "TOTAL", "USED", "", "LIVE", ""], 1, &tiers),
         classes::table(&status["classes"]),
         exports_table(&exports),
     ];
     let groups = stays::table(&status["stays"]).into_iter().chain(lifetimes::table(&status["lifetimes"]));
-    parts.into_iter().chain(groups).chain(sources).collect::<Vec<_>>().join("\n\n")
+    parts.into_iter().chain(groups).chain(sources).collect()
 }
 
 /// The addresses stand last, where nothing has to be moved by their length.

@@ -1,7 +1,8 @@
 //! Rules of classes for traces: built-in ones of known systems, a file of `[[class]]` parts, or a pool's configuration.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use forebay_daemon::config::{self, Place};
+use forebay_daemon::text::read_text;
 use forebay_prism::Rule;
 use serde::Deserialize;
 use std::path::Path;
@@ -67,10 +68,7 @@ pub fn load(text: &str) -> Result<Loaded> {
         None => {
             let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
             let about = || format!("--rules {text}: neither a file nor one of {}", known.join(", "));
-            if std::fs::metadata(text).with_context(about)?.len() > FILE_BYTES_MAX {
-                bail!("--rules {text}: larger than {FILE_BYTES_MAX} bytes");
-            }
-            std::fs::read_to_string(text).with_context(about)?
+            read_text(Path::new(text), FILE_BYTES_MAX).with_context(about)?
         }
     };
     let mut classes: Vec<(u16, String, Vec<String>, Option<Place>)> =

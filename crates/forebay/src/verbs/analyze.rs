@@ -73,7 +73,7 @@ impl ReadingOptions {
         let mut list = traces::named(text, self.volume.as_deref())?;
         if !self.rocksdb_log.is_empty() {
             let levels = Arc::new(Levels::read(&self.rocksdb_log)?);
-            levels.faults().iter().for_each(|line| eprintln!("forebay: {line}"));
+            levels.faults().iter().for_each(output::complain);
             list.iter_mut().for_each(|trace| trace.levels = Some(levels.clone()));
         }
         Ok(list)
@@ -179,7 +179,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         return Err(error);
     }
     for (_, error) in &bad {
-        eprintln!("forebay: left out: {}", output::chain(error));
+        output::complain(format!("left out: {}", output::chain(error)));
     }
     if good.iter().all(|analysed| lacks_levels(by, &analysed.report)) {
         warn_of_levels();
@@ -204,7 +204,7 @@ pub fn lacks_levels(by: By, report: &Report) -> bool {
 
 /// Says so.
 pub fn warn_of_levels() {
-    eprintln!("forebay: --by level: nothing tells levels, neither the trace nor a LOG of its database (--rocksdb-log)");
+    output::complain("--by level: nothing tells levels, neither the trace nor a LOG of its database (--rocksdb-log)");
 }
 
 /// The columns that the rows and rules ask for.

@@ -38,14 +38,14 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
     measure::check_outputs(options)?;
     for note in measure::idle_options(options, named)? {
-        eprintln!("forebay: note: {note}");
+        output::complain(format!("note: {note}"));
     }
     if let Some(named @ (Named::PhotoIngest | Named::IndexRebuild)) = named {
         return show_report(&measure::application(named, target, options)?, target, format);
     }
     let mut plan = plan(options, named.is_some())?;
     for note in &plan.notes {
-        eprintln!("forebay: note: {note}");
+        output::complain(format!("note: {note}"));
     }
     let settings = options.telemetry.session(options.destroy_data)?;
     let mut session = Session::new(target, settings.clone())?;
@@ -67,12 +67,12 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     }
     let shown = plan.notes.len();
     measure::prepare_generated(&session, &mut plan)?;
-    plan.notes[shown..].iter().for_each(|note| eprintln!("forebay: note: {note}"));
+    plan.notes[shown..].iter().for_each(|note| output::complain(format!("note: {note}")));
     let other = other(&session, &settings, &plan, options)?;
     session.check(&plan)?;
     if let Some(text) = &options.condition {
         let report = measure::condition(&mut session, text, base, options)?;
-        eprintln!("forebay: {}", report.conditions.join("; "));
+        output::complain(report.conditions.join("; "));
     }
     if let Some(other) = other {
         let rounds = options.rounds.unwrap_or(ROUNDS);
@@ -103,7 +103,7 @@ fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &Be
         other.target_bytes()?;
         let mut of_other = plan.clone();
         measure::prepare_generated(&other, &mut of_other)?;
-        of_other.notes[plan.notes.len()..].iter().for_each(|note| eprintln!("forebay: note: {name}: {note}"));
+        of_other.notes[plan.notes.len()..].iter().for_each(|note| output::complain(format!("note: {name}: {note}")));
         other.check(plan)?;
         return Ok(Some(Against::Target(Box::new(other))));
     }
@@ -234,10 +234,10 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
         )),
     }?;
     if summary.footer.is_none() {
-        eprintln!(
-            "forebay: note: {} has no footer: the run did not end. What it dropped or lost later is unknown",
+        output::complain(format!(
+            "note: {} has no footer: the run did not end. What it dropped or lost later is unknown",
             records.display()
-        );
+        ));
     }
     // A torn end is what a kill leaves; damage in the middle is not.
     if summary.damaged_bytes > 0 {

@@ -94,7 +94,7 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
             bail!("{error}: {}", output::chain(&why));
         }
         (Ok(report), Some(why)) => {
-            eprintln!("forebay: what writes is left out: {}", output::chain(&why));
+            output::complain(format!("what writes is left out: {}", output::chain(&why)));
             report
         }
         (report, _) => report?,

@@ -4,7 +4,8 @@ use crate::output::{self, Format};
 use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay_daemon::config::{self, PLACES, Place, parse_share};
-use forebay_daemon::control::{ClassUpdate, Question, ask};
+use forebay_daemon::control::{ClassUpdate, Question, REQUEST_MAX_BYTES, ask};
+use forebay_daemon::text::read_text;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,7 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
             let limit = forebay_prism::opencas::FILE_LIMIT_BYTES as u64;
             let size = std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?.len();
             ensure!(size <= limit, "{} has {size} bytes; an io-class file has at most {limit}", file.display());
-            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = read_text(&file, REQUEST_MAX_BYTES as u64)?;
             Question::ClassImport { text }
         }
     };

@@ -1,6 +1,7 @@
 //! `forebay convert`: a trace of any format, or a generator, as Parquet, fio's log, blktrace's binary or CSV.
 
 use super::analyze::{ReadingOptions, faults_json};
+use crate::measure::check_new_files;
 use crate::output::{self, Format};
 use crate::traces::{self, Named, read};
 use anyhow::{Context, Result, bail};
@@ -48,12 +49,15 @@ pub enum To {
 }
 
 /// The format that the name of a file means.
-fn to_format(options: &ConvertOptions) -> To {
+///
+/// # Errors
+/// A name that means none.
+fn to_format(options: &ConvertOptions) -> Result<To> {
     let name = options.to.to_string_lossy().to_ascii_lowercase();
     let by_name = || {
         let has = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
         let number = name.rsplit_once(".blktrace.").map(|(_, number)| number);
-        if has(&[".csv"]) {
+        Some(if has(&[".csv"]) {
             To::Csv
         } else if has(&[".log", ".fio", ".iolog"]) {
             To::FioLog
@@ -61,11 +65,19 @@ fn to_format(options: &ConvertOptions) -> To {
             To::Blktrace
         } else if name.ends_with('/') {
             To::ParquetByVolume
-        } else {
+        } else if has(&[".parquet"]) {
             To::Parquet
-        }
+        } else {
+            return None;
+        })
     };
-    options.to_format.unwrap_or_else(by_name)
+    options.to_format.or_else(by_name).with_context(|| {
+        format!(
+            "{}: what to write is not clear from the name; name it .parquet, .csv, .log (fio's), .blktrace.0, or a folder with / at \
+             its end, or say --to-format",
+            options.to.display()
+        )
+    })
 }
 
 enum Writer {
@@ -226,7 +238,11 @@ fn create(options: &ConvertOptions, knows: &forebay_trace::Knows) -> Result<Writ
         let (file, partial) = create_file()?;
         Ok(Writer::Fio(FioLogWriter::new(file, version), partial))
     };
-    Ok(match to_format(options) {
+    let to_format = to_format(options)?;
+    if to_format != To::ParquetByVolume {
+        check_new_files(std::iter::once(options.to.as_path()))?;
+    }
+    Ok(match to_format {
         To::Parquet => Writer::Parquet(ParquetWriter::create(&options.to, knows)?),
         To::ParquetByVolume => Writer::ByVolume(PartitionedWriter::create(&options.to, knows)?),
         To::FioLog => fio(FioLogVersion::V3)?,

@@ -2,10 +2,10 @@
 
 use crate::output::{self, Format};
 use anyhow::{Result, anyhow, bail};
-use forebay_daemon::config;
+use forebay_daemon::config::{self, Config};
 use forebay_daemon::contents;
 use forebay_daemon::pool;
-use forebay_device::OpenMode;
+use forebay_device::{OpenMode, Target};
 use forebay_volume::Devices;
 use forebay_volume::layout::format_id;
 use forebay_volume::recovery::read_superblock;
@@ -30,7 +30,7 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             true => anyhow!("{error}; for a pool over files make it first: truncate -s 1G PATH"),
             false => error,
         })?;
-    let found = what_would_be_lost(&mut devices)?;
+    let found = what_would_be_lost(&config, &mut devices)?;
     if !found.is_empty() {
         let list = found.join("\n  ");
         if !destroy_data {
@@ -39,10 +39,10 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
                  --destroy-data"
             );
         }
-        eprintln!("forebay: formatting over what was found, as asked:\n  {list}");
+        output::complain(format!("formatting over what was found, as asked:\n  {list}"));
     }
     for note in pool::backing_notes(&config) {
-        eprintln!("forebay: note: {note}");
+        output::complain(format!("note: {note}"));
     }
     let superblock = pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
     let id = format_id(&superblock.pool);
@@ -63,10 +63,11 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
 }
 
 /// A sentence for each device that holds anything: a pool, what is recognised, or content that nothing explains.
-fn what_would_be_lost(devices: &mut Devices) -> Result<Vec<String>> {
+fn what_would_be_lost(config: &Config, devices: &mut Devices) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let mut blank = Vec::new();
     let mut has_pool = false;
+    let paths: Vec<_> = config.targets().map(Target::path).collect();
     for at in 0..devices.list.len() {
         let name = devices.list[at].name().to_owned();
         let look = |error| anyhow::Error::new(error).context(format!("cannot look at {name}"));
@@ -80,7 +81,7 @@ fn what_would_be_lost(devices: &mut Devices) -> Result<Vec<String>> {
             ));
             continue;
         }
-        match contents::anything(devices.list[at].as_mut()).map_err(look)? {
+        match contents::anything(devices.list[at].as_mut(), paths.get(at).copied().flatten()).map_err(look)? {
             found if found.is_empty() => blank.push(name),
             found => lost.push(format!("{name} holds {}", found.join(", "))),
         }

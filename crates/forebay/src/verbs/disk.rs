@@ -78,7 +78,7 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
     };
     let answer = ask(&config, file, &question)?;
     if keep_in_step {
-        eprintln!("forebay: done and durable; change {} too, so that it describes the pool", file.display());
+        output::complain(format!("done and durable; change {} too, so that it describes the pool", file.display()));
     }
     if format == Format::Json {
         return output::json(answer);

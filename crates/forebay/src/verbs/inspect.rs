@@ -10,6 +10,7 @@ use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};
 use forebay_volume::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use forebay_volume::layout::{capacity_root, format_id};
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
+use forebay_volume::recovery::read_superblock;
 use serde_json::{Value, json};
 
 /// Name under which the pool's own magic is reported.
@@ -56,7 +57,9 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
     let mut best: Option<Superblock> = None;
     let mut copies = Vec::new();
     let mut lines = Vec::new();
-    for offset_bytes in copy_offsets_bytes(geometry.size_bytes) {
+    // On a device that has grown the last copy stands where its end was.
+    let recorded_bytes = read_superblock(devices, 0).ok().map(|(superblock, _)| superblock.member().size_bytes);
+    for offset_bytes in copy_offsets_bytes(recorded_bytes.unwrap_or(geometry.size_bytes)) {
         let (state, epoch) = match devices.read(0, offset_bytes, SIZE_BYTES) {
             Err(error) => {
                 damage.push(format!("superblock copy at {offset_bytes}: {error}"));

@@ -4,7 +4,7 @@ use crate::cli::ConformanceOptions;
 use crate::output::{self, Format};
 use crate::use_cases::{self, UseCase};
 use crate::write_amplification;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use forebay_daemon::finding::finding;
 use forebay_model::conformance::experiment::{Data, Effort, Experiment, Found, Value, claims};
 use forebay_model::conformance::{self, Options, Relation, Row, Use};
@@ -141,13 +141,22 @@ fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format
         bail!("--ios, --full and --strict have no effect on {}: leave them out", case.name);
     }
     let fast_bytes = options.fast_size.unwrap_or_else(|| use_cases::Plan::published_fast_bytes(case, scale));
+    ensure!(
+        fast_bytes >= FAST_BYTES_MIN,
+        "--fast-size is {}; a fast tier has at least {}",
+        output::size(fast_bytes),
+        output::size(FAST_BYTES_MIN)
+    );
     let plan = use_cases::Plan { case, scale, fast_bytes, seeds };
-    let found = use_cases::run(plan, |what| eprintln!("forebay: {what}"))?;
+    let found = use_cases::run(plan, |what| output::complain(what))?;
     match format {
         Format::Json => output::json(use_cases::json(&found)),
         Format::Table => output::text(&use_cases::text(&found)),
     }
 }
+
+/// Smallest modelled drive.
+const FAST_BYTES_MIN: u64 = 1 << 20;
 
 /// The table of write amplification.
 fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<()> {
@@ -161,7 +170,7 @@ fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<(
         bands_bytes: options.band.clone(),
         spares_percent: options.spare.clone(),
     };
-    let found = write_amplification::run(&plan, |what| eprintln!("forebay: {what}"))?;
+    let found = write_amplification::run(&plan, |what| output::complain(what))?;
     match format {
         Format::Json => output::json(write_amplification::json(&found)),
         Format::Table => output::text(&write_amplification::text(&found)),

@@ -5,7 +5,7 @@ mod report;
 
 use crate::cli_record::{RecordOptions, Source};
 use crate::measure::{check_new_files, signals};
-use crate::output::Format;
+use crate::output::{self, Format};
 use crate::verbs::convert::{Converted, capture_to_parquet};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_bench::job::size::size_bytes;
@@ -82,12 +82,12 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         output,
     })?;
     if let Some(why) = recorder.take_refusal() {
-        eprintln!("forebay: note: eBPF is refused: {}", crate::output::chain(&why.into()));
+        output::complain(format!("note: eBPF is refused: {}", output::chain(&why.into())));
     }
     if recorder.is_ftrace() {
-        eprintln!(
-            "forebay: note: the kernel's blk tracer (ftrace) tells of requests: no hints, no files, no DIRECT or SWAP, no \
-             zero-filling hints from writing, and no time before the issue"
+        output::complain(
+            "note: the kernel's blk tracer (ftrace) tells of requests: no hints, no files, no DIRECT or SWAP, no \
+             zero-filling hints from writing, and no time before the issue",
         );
     }
     let begun = Instant::now();
@@ -163,7 +163,7 @@ fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
 /// Converts what was captured. All of it must be there.
 fn to_parquet(file: &Path, parquet: &Path, recorded: u64) -> Result<()> {
     let Converted { requests, faults, refused } = capture_to_parquet(file, parquet)?;
-    eprintln!("forebay: written: {}, {requests} requests", parquet.display());
+    output::complain(format!("written: {}, {requests} requests", parquet.display()));
     if requests == recorded {
         return Ok(());
     }

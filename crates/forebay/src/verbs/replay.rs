@@ -122,7 +122,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let hints = session.hint_book().and_then(|book| HintWriter::new(job.evidence, book));
     let plan = Plan { groups: vec![vec![job]], notes };
     for note in &plan.notes {
-        eprintln!("forebay: note: {note}");
+        output::complain(format!("note: {note}"));
     }
     validate(&plan)?;
     session.check(&plan)?;
@@ -134,7 +134,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
         &std::sync::Arc::default(),
     )?;
     let feed = Feed::new(Requests::new(reader, selection, fit))?;
-    eprintln!("forebay: {}", intention(options, &known.counts));
+    output::complain(intention(options, &known.counts));
     let (before, wear_before) = (session.counters(), session.wear());
     let results = session.replay(&plan, &feed);
     let read = feed.close();

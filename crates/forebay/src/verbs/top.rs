@@ -1,7 +1,7 @@
 //! `forebay top CONFIG`.
 
 use crate::output::{self, Format};
-use crate::status::{rates, render};
+use crate::status;
 use anyhow::{Result, ensure};
 use forebay_daemon::config;
 use forebay_daemon::control::{Question, ask};
@@ -24,17 +24,15 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
     let mut left = count;
     let mut before = Value::Null;
     while left != Some(0) {
-        let status = ask(&config, file, &Question::Status)?;
+        let now = ask(&config, file, &Question::Status)?;
         if clear {
             output::clear()?;
         }
         match format {
-            Format::Json => output::json(status)?,
+            Format::Json => output::json(now)?,
             Format::Table => {
-                let rates = [rates::head(&before, &status)].into_iter().chain(rates::tables(&before, &status));
-                let all: Vec<String> = [render(&status)].into_iter().chain(rates).collect();
-                output::text(&all.join("\n\n"))?;
-                before = status;
+                output::screen(&page(&before, &now))?;
+                before = now;
             }
         }
         left = left.map(|left| left - 1);
@@ -43,4 +41,11 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
         }
     }
     Ok(())
+}
+
+/// What changes from look to look stands before what a terminal may have no room for.
+fn page(before: &Value, now: &Value) -> String {
+    let rates = [status::rates::head(before, now)].into_iter().chain(status::rates::tables(before, now));
+    let head = std::iter::once(status::head(now));
+    head.chain(rates).chain(status::tables(now)).collect::<Vec<_>>().join("\n\n")
 }

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -107,6 +107,8 @@ impl Scene {
 pub struct Server {
     child: Child,
     pub uri: String,
+    /// Open as long as the server runs, which says of each export when it can be used.
+    _out: BufReader<ChildStdout>,
 }
 
 impl Server {
@@ -120,9 +122,10 @@ impl Server {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
         let uri = line.trim().strip_prefix("ready ").unwrap_or_default().to_owned();
-        let server = Self { child, uri };
+        let server = Self { child, uri, _out: out };
         assert!(!server.uri.is_empty(), "the server did not start");
         server
     }

@@ -114,7 +114,10 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
     let mut good = 0;
     let mut worst = SuperblockError::Absent;
     let mut failure = None;
-    for offset_bytes in copy_offsets_bytes(size_bytes) {
+    let mut offsets: Vec<u64> = copy_offsets_bytes(size_bytes).to_vec();
+    let mut next = 0;
+    while let Some(&offset_bytes) = offsets.get(next) {
+        next += 1;
         if offset_bytes + SIZE_BYTES as u64 > size_bytes {
             continue;
         }
@@ -136,6 +139,9 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
             Err(SuperblockError::Absent) => {}
             Err(other) => worst = other,
         }
+        // On a device that has grown the last copy stands where its end was.
+        let at_recorded = best.as_ref().map(|best| copy_offsets_bytes(best.member().size_bytes)[2]);
+        offsets.extend(at_recorded.filter(|at| !offsets.contains(at)));
     }
     match (best, failure) {
         (Some(superblock), _) => Ok((superblock, good)),

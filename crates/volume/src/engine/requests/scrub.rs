@@ -27,6 +27,14 @@ impl Engine {
     /// Begins to read everything that is stored, or goes on with that.
     pub fn start_scrub(&mut self) {
         self.scrub.start(self.clock.unix_s());
+        self.keep_scrub();
+    }
+
+    /// A checkpoint keeps how far a scrub is.
+    fn keep_scrub(&mut self) {
+        if self.refusal().is_none() && self.scrub.take_changed() {
+            self.checkpoint.request(false);
+        }
     }
 
     /// Most bytes a second that a scrub reads from now on.
@@ -36,7 +44,9 @@ impl Engine {
 
     /// Reads nothing more for a scrub until it is started again. Whether one was going on.
     pub fn pause_scrub(&mut self) -> bool {
-        self.scrub.pause()
+        let was_going_on = self.scrub.pause();
+        self.keep_scrub();
+        was_going_on
     }
 
     /// How far a scrub has come, and what it has found.
@@ -55,9 +65,7 @@ impl Engine {
             self.scrub_blocks(disk, range.start, range.end - range.start);
         }
         // Where nothing may be written it is not kept for the next start.
-        if self.refusal().is_none() && self.scrub.take_changed() {
-            self.checkpoint.request(false);
-        }
+        self.keep_scrub();
     }
 
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
