@@ -11,6 +11,7 @@ mod run;
 mod snapshot;
 mod tls;
 mod ublk;
+mod ublk_left;
 mod users;
 mod vhost;
 mod watch;
