@@ -10,6 +10,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Buffers gathered into one send.
 const SLICES_MAX: usize = 128;
@@ -28,8 +30,9 @@ pub struct Connection {
     pub offer: Option<TlsContext>,
     /// Between socket and session, once the client asked for it.
     pub tls: Option<Box<TlsStream>>,
-    /// Its TLS is lent to the thread that does a step of the handshake; until it is back nothing is received or sent.
-    pub is_lent: bool,
+    /// Its TLS is lent to the thread that does a step of the handshake, which looks here whether that is still wanted; until it is
+    /// back nothing is received or sent.
+    pub lent: Option<Arc<AtomicBool>>,
     /// Where it comes from.
     pub origin: Origin,
     /// It has chosen an export and is counted among the clients.
@@ -56,7 +59,7 @@ impl Connection {
             session,
             offer: None,
             tls: None,
-            is_lent: false,
+            lent: None,
             origin,
             is_client: false,
             announced: false,
@@ -158,7 +161,7 @@ impl Connection {
     /// Begins TLS where that was agreed; all before it has been sent.
     fn begin_tls(&mut self) -> Result<(), CloseReason> {
         if self.session.is_starting_tls()
-            && !self.is_lent
+            && self.lent.is_none()
             && let Some(context) = &self.offer
         {
             let unread = self.session.take_unread();
@@ -167,11 +170,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Lends out TLS where a step of its handshake is due.
+    /// TLS to be lent out, where a step of its handshake is due.
     pub fn lend_tls(&mut self) -> Option<Box<TlsStream>> {
-        let stream = self.tls.take_if(|tls| !tls.is_established() && tls.holds_received())?;
-        self.is_lent = true;
-        Some(stream)
+        self.tls.take_if(|tls| !tls.is_established() && tls.holds_received())
     }
 
     /// Whether the client is still on its way to an export.

@@ -7,6 +7,8 @@ use super::shaker::Job;
 use crate::backend::Backend;
 use crate::tls::{TlsFailure, TlsStream};
 use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 impl Reactor {
     /// Has a step of a connection's handshake done.
@@ -17,11 +19,15 @@ impl Reactor {
             // Fails only where it was never added.
             let _ = self.poller.remove(socket, Source::Connection { index, generation });
         }
-        match self.shaker.hand_over(Job { index, generation, stream }) {
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.lent = Some(Arc::clone(&is_wanted));
+        }
+        match self.shaker.hand_over(Job { index, generation, stream, is_wanted }) {
             Ok(false) => {}
             Ok(true) => self.watch_foreign(run),
             Err(error) => {
-                let why = format!("the system gives no thread for it: {error}");
+                let why = format!("nobody is there to do it: {error}");
                 self.close(run, index, CloseReason::Tls(TlsFailure::handshake(&why)));
             }
         }
@@ -29,7 +35,9 @@ impl Reactor {
 
     /// Goes on with the connections whose step is done.
     pub(super) fn take_shaken<B: Backend>(&mut self, run: &mut Run<'_, B>) {
-        for (Job { index, generation, stream }, step) in self.shaker.take_done() {
+        let mut done = Vec::new();
+        self.shaker.take_done(&mut done);
+        for (Job { index, generation, stream, .. }, step) in done {
             // It has gone meanwhile.
             let Some(connection) = self.connections.get_same(index, generation) else {
                 continue;
@@ -40,7 +48,7 @@ impl Reactor {
             let is_watched = self.poller.add(socket, Source::Connection { index, generation }, true, false).is_ok();
             connection.watched = (true, false);
             connection.tls = Some(stream);
-            connection.is_lent = false;
+            connection.lent = None;
             match step {
                 Ok(_) if !is_watched => self.close(run, index, CloseReason::Socket(Errno::NOMEM)),
                 Ok(identity) => {

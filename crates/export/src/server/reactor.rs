@@ -22,6 +22,7 @@ use crate::exports::Exports;
 use crate::frontend::Frontend;
 use crate::tls::TlsContext;
 use forebay_volume::Completion;
+use std::sync::atomic::Ordering;
 
 /// Between two ticks.
 const TICK_NS: u64 = 50_000_000;
@@ -395,7 +396,7 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
-        if connection.is_lent {
+        if connection.lent.is_some() {
             return;
         }
         if let Some(stream) = connection.lend_tls() {
@@ -440,8 +441,8 @@ impl Reactor {
         let _ = self.poller.remove(&socket, source);
         let peer = peer(&socket);
         drop(socket);
-        if connection.is_lent {
-            self.shaker.forget(index, generation);
+        if let Some(is_wanted) = connection.lent.take() {
+            is_wanted.store(false, Ordering::Relaxed);
         }
         connection.session.abandon();
         let (in_flight, was_client) = (connection.session.in_flight(), connection.is_client);

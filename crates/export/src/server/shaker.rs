@@ -1,18 +1,20 @@
 //! TLS handshakes on a thread of their own. One costs about a millisecond of arithmetic with the server's key, in which the loop would
 //! serve nobody: a client in its handshake lends its TLS to the thread for each step and has it back afterwards. Sockets stay
-//! with the loop.
+//! with the loop. Between the two is a ring each way, so that the loop never waits for a lock that the thread holds.
 
 use crate::access::Identity;
 use crate::tls::{TlsFailure, TlsStream};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd, OwnedFd};
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// The thread's nice value: where there are fewer cores than work, I/O goes before handshakes.
-const NICE: i32 = 10;
+/// Steps that may wait: more than connections that may be in their handshake, since some of those that wait have gone.
+const WAITING_MAX: usize = 1024;
 
 /// A connection's TLS with a step of its handshake to do.
 pub struct Job {
@@ -22,34 +24,19 @@ pub struct Job {
     pub generation: u32,
     /// Its TLS.
     pub stream: Box<TlsStream>,
+    /// Whether the connection is still there.
+    pub is_wanted: Arc<AtomicBool>,
 }
 
 /// What came of a step: the client's identity where it was the last.
 pub type Step = Result<Option<Identity>, TlsFailure>;
 
-#[derive(Default)]
-struct Queue {
-    /// At most one for each connection in its handshake.
-    waiting: VecDeque<Job>,
-    done: Vec<(Job, Step)>,
-    is_over: bool,
-}
-
-struct Shared {
-    queue: Mutex<Queue>,
-    work: Condvar,
-    /// Readable once something is done.
-    bell: OwnedFd,
-}
-
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 struct Thread {
-    shared: Arc<Shared>,
+    jobs: Producer<Job>,
+    done: Consumer<(Job, Step)>,
+    /// Readable once something is done.
+    bell: Arc<OwnedFd>,
+    is_over: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -69,78 +56,85 @@ impl Shaker {
     /// Has a step done. Returns whether the thread was begun for it, so that [`Shaker::wake_fd`] is new.
     ///
     /// # Errors
-    /// Where the system gives no thread.
-    pub fn hand_over(&mut self, job: Job) -> Result<bool, std::io::Error> {
-        let (thread, is_new) = match &mut self.thread {
-            Some(thread) => (thread, false),
-            none => (none.insert(Thread::begin()?), true),
-        };
-        thread.shared.queue().waiting.push_back(job);
-        thread.shared.work.notify_one();
-        Ok(is_new)
+    /// Where the system gives no thread, or too much waits.
+    pub fn hand_over(&mut self, job: Job) -> Result<bool, Error> {
+        let is_new = self.thread.as_ref().is_none_or(Thread::has_ended);
+        if is_new {
+            self.thread = Some(Thread::begin()?);
+        }
+        let Some(thread) = &mut self.thread else { return Err(ErrorKind::NotFound.into()) };
+        match thread.jobs.push(job) {
+            Ok(()) => {
+                thread.wake();
+                Ok(is_new)
+            }
+            Err(PushError::Full(_)) => Err(ErrorKind::WouldBlock.into()),
+        }
     }
 
     /// Readable once something is done.
     pub fn wake_fd(&self) -> Option<i32> {
-        self.thread.as_ref().map(|thread| thread.shared.bell.as_raw_fd())
+        self.thread.as_ref().map(|thread| thread.bell.as_raw_fd())
     }
 
-    /// The connection is gone: what it had waiting is not done any more.
-    pub fn forget(&mut self, index: u16, generation: u32) {
-        if let Some(thread) = &self.thread {
-            thread.shared.queue().waiting.retain(|job| (job.index, job.generation) != (index, generation));
-        }
-    }
-
-    /// What is done.
-    pub fn take_done(&mut self) -> Vec<(Job, Step)> {
-        let Some(thread) = &self.thread else { return Vec::new() };
+    /// Appends what is done.
+    pub fn take_done(&mut self, done: &mut Vec<(Job, Step)>) {
+        let Some(thread) = &mut self.thread else { return };
         let mut count = [0; 8];
         // Nothing there: another descriptor of the same kind was ready.
-        match rustix::io::read(&thread.shared.bell, &mut count) {
-            Ok(_) => std::mem::take(&mut thread.shared.queue().done),
-            Err(_) => Vec::new(),
+        if rustix::io::read(&*thread.bell, &mut count).is_ok() {
+            done.extend(std::iter::from_fn(|| thread.done.pop().ok()));
         }
     }
 }
 
 impl Thread {
-    fn begin() -> Result<Self, std::io::Error> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), bell });
-        let of_thread = Arc::clone(&shared);
-        let handle = Builder::new().name("tls".to_owned()).spawn(move || of_thread.work())?;
-        Ok(Self { shared, handle: Some(handle) })
-    }
-}
-
-impl Shared {
-    fn work(&self) {
-        // Of this thread alone (setpriority(2), "C library/kernel differences"). Without it handshakes are done all the same.
-        let _ = rustix::process::setpriority_process(None, NICE);
-        let mut queue = self.queue();
-        loop {
-            if queue.is_over {
-                return;
+    fn begin() -> Result<Self, Error> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (jobs, mut waiting) = RingBuffer::new(WAITING_MAX);
+        // As many as can wait, and the one that is being done.
+        let (mut ended, done) = RingBuffer::new(WAITING_MAX + 1);
+        let (to_ring, asked_to_end) = (Arc::clone(&bell), Arc::clone(&is_over));
+        let work = move || {
+            while !asked_to_end.load(Ordering::Acquire) {
+                match waiting.pop() {
+                    Ok(job) => work_on(job, &mut ended, &to_ring),
+                    Err(_) => std::thread::park(),
+                }
             }
-            let Some(mut job) = queue.waiting.pop_front() else {
-                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(queue);
-            let step = job.stream.handshake();
-            queue = self.queue();
-            queue.done.push((job, step));
-            // Fails only where the counter is full, and then it is readable.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        };
+        let handle = Builder::new().name("tls".to_owned()).spawn(work)?;
+        Ok(Self { jobs, done, bell, is_over, handle: Some(handle) })
+    }
+
+    /// Whether it has panicked. What it had to do then waits for the time limit of the connections.
+    fn has_ended(&self) -> bool {
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn wake(&self) {
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
         }
     }
 }
 
+fn work_on(mut job: Job, ended: &mut Producer<(Job, Step)>, bell: &OwnedFd) {
+    if !job.is_wanted.load(Ordering::Relaxed) {
+        return;
+    }
+    let step = job.stream.handshake();
+    // Full it can only be where the loop has taken nothing for as long as a ring of steps takes; that connection ends by its time limit.
+    let _ = ended.push((job, step));
+    // Fails only where the counter is full, and then it is readable.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
+
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.shared.queue().is_over = true;
-        self.shared.work.notify_one();
+        self.is_over.store(true, Ordering::Release);
+        self.wake();
         if let Some(handle) = self.handle.take() {
             // It has panicked otherwise, which has been said.
             let _ = handle.join();

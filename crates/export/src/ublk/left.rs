@@ -90,3 +90,19 @@ fn is_open(number: u32) -> bool {
     files
         .any(|file| std::fs::metadata(file.path()).is_ok_and(|open| open.rdev() != 0 && devices.contains(&open.rdev())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_served_or_not_made_as_ours_are_is_not_left() {
+        let own = std::process::id().cast_signed();
+        let live = DeviceInfo { flags: abi::FLAGS, state: 1, server_pid: own, ..DeviceInfo::default() };
+        assert!(!is_left(&live), "its server is there: this process");
+        assert!(is_left(&DeviceInfo { state: abi::QUIESCED, ..live }));
+        // No process has that number (proc(5), pid_max).
+        assert!(is_left(&DeviceInfo { server_pid: i32::MAX, ..live }), "killed a moment ago");
+        assert!(!is_left(&DeviceInfo { flags: 1 << 6, state: abi::QUIESCED, ..live }), "of another program");
+    }
+}
