@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# In the guest: what a server does to its block device when it stops or starts at a bad moment.
+# In the guest: what a server does to its block device when it stops or starts at a bad moment. Where FOREBAY-planted is there, the
+# same program with the feature planted-faults, also when it is killed while it takes its device over.
 set -euo pipefail
 # shellcheck source=tests/guest/lib
 source "$(dirname "$0")/lib" "$@"
@@ -74,6 +75,88 @@ kill -TERM $server
 wait $server || die "no clean stop"
 gone "$device"
 say "stopped while somebody looked for partitions"
+
+# Serves, and waits until the device can be used once more.
+back() {
+    local count
+    count=$(grep -c '^ready /dev/ublkb' serve.out)
+    serve
+    ready /dev/ublkb $((count + 1))
+}
+
+# Asked a second time to stop while it still looks who has the device open: it stops at once, and the device stays.
+back
+exec 7< "$device"
+kill -TERM $server
+sleep 0.3
+begun=$(date +%s%N)
+kill -TERM $server
+wait $server || die "no clean stop when asked twice"
+took_ms=$((($(date +%s%N) - begun) / 1000000))
+[ "$took_ms" -lt 1500 ] || die "asked twice it took $took_ms ms to stop"
+[ -e "$device" ] || die "taken away under who had it open"
+back
+exec 7<&-
+say "asked to stop twice: $took_ms ms"
+
+# Regression: the device of an export that went from the configuration while no server ran stayed for good.
+mount "$device" mnt
+cmp pattern mnt/pattern || die "other data"
+kill -9 $server
+wait $server || true
+cp pool.toml with-export.toml
+sed -i '/^\[\[export\]\]/,/^ublk/d' pool.toml
+serve
+ready 'without exports' 1
+for _ in $(seq 50); do if grep -q 'is in use, but no export has it' serve.log; then break; fi; sleep 0.1; done
+grep -q 'ublkb[0-9]* of "db" is in use, but no export has it' serve.log || die "not said that it is in use and nobody's"
+[ -e "$device" ] || die "taken away while it was mounted"
+kill $server
+wait $server || die "no clean stop"
+cp with-export.toml pool.toml
+back
+cmp pattern mnt/pattern || die "other data"
+umount mnt
+kill -9 $server
+wait $server || true
+sed -i '/^\[\[export\]\]/,/^ublk/d' pool.toml
+serve
+ready 'without exports' 2
+gone "$device"
+grep -q 'was taken away: no export has it any more' serve.log || die "not said that it was taken away"
+kill $server
+wait $server || die "no clean stop"
+cp with-export.toml pool.toml
+say "a device without an export"
+
+# Regression: a server that was killed between the two halves of taking its device over left one that nobody could take over.
+if [ -x "$FOREBAY-planted" ]; then
+    back
+    device=$(sed -n 's/^ready \(\/dev\/ublkb.*\)/\1/p' serve.out | tail -n 1)
+    mount "$device" mnt
+    for points in begun fetched 'begun begun' 'fetched begun' 'begun fetched'; do
+        kill -9 $server
+        wait $server || true
+        for point in $points; do
+            status=0
+            FOREBAY_PLANT=ublk_recovery_$point timeout 60 "$FOREBAY-planted" serve pool.toml > other.out 2>> serve.log ||
+                status=$?
+            [ $status -eq 137 ] || die "not killed at $point: $status"
+        done
+        back
+        echo 1 > /proc/sys/vm/drop_caches
+        cmp pattern mnt/pattern || die "other data after $points"
+        cp pattern mnt/after
+        sync
+        say "killed while it took its device over: $points"
+    done
+    umount mnt
+    kill -TERM $server
+    wait $server || die "no clean stop"
+    gone "$device"
+else
+    say "left out, as there is no $FOREBAY-planted: killed while it takes its device over"
+fi
 
 # Asked to stop before its device is there.
 serve

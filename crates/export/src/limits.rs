@@ -35,7 +35,11 @@ pub const OPTION_BYTES_MAX: usize = 8 * wire::STRING_BYTES_MAX;
 pub const OPTION_SKIP_BYTES_MAX: usize = 1 << 20;
 /// Bytes of headers and small replies that may wait for a client that does not read; beyond, it is not read from.
 pub const REPLY_BACKLOG_BYTES_MAX: usize = 1 << 20;
-/// Receive buffer of a connection in bytes: some sixty 4 KiB writes in one call.
+/// Receive buffer of a connection that has not chosen an export, in bytes.
+pub const HANDSHAKE_BUFFER_BYTES: usize = 2 * OPTION_BYTES_MAX;
+/// Receive buffer of a client in bytes: some sixty 4 KiB writes in one call.
 pub const RECEIVE_BUFFER_BYTES: usize = 256 << 10;
 /// Extents asked of the backend for one BLOCK_STATUS.
 pub const STATUS_EXTENTS_MAX: usize = 1024;
+
+const _: () = assert!(RECEIVE_BUFFER_BYTES >= HANDSHAKE_BUFFER_BYTES, "what was received has to fit");

@@ -162,22 +162,32 @@ fn requests_in_flight_of_a_client_that_left_do_not_reach_another() {
 }
 
 #[test]
-fn limits_the_connections_and_drops_those_that_choose_nothing() {
+fn limits_the_clients_and_drops_those_that_choose_nothing() {
     let config = ServerConfig { connections_max: 2, handshake_timeout_ns: 1_300_000_000, ..ServerConfig::default() };
     let mut server = Serving::start("limits", config, vec![export("a", 1, MIB)], false);
     let mut good = server.connect();
     open(&mut good, "a", Shape::Structured);
-    let mut idler = server.connect();
-    read_greeting(&mut idler);
-    assert!(closed(&mut server.connect()), "the third is refused");
-    std::thread::sleep(Duration::from_millis(1100));
-    let mut newcomer = server.connect();
-    open(&mut newcomer, "a", Shape::Structured);
-    assert!(closed(&mut idler), "the idler gave way");
-    drop(newcomer);
+    // Two on their way to the last place.
+    let (mut second, mut third) = (server.connect(), server.connect());
+    read_greeting(&mut third);
+    open(&mut second, "a", Shape::Structured);
+    assert!(closed(&mut server.connect()), "there are two already");
+    third.write_all(&opening("a", Shape::Structured)).unwrap();
+    assert!(closed(&mut third), "there were two when it came to choose");
+    assert_eq!(server.ask(|_, server| server.stats().refused), 2);
+    drop(second);
+    while server.ask(|_, server| server.stats().connections) > 1 {}
     let since = Instant::now();
-    let mut idler = server.connect();
-    assert!(closed(&mut idler));
+    // One says nothing, the other talks and talks.
+    let (mut silent, mut talker) = (server.connect(), server.connect());
+    let mut talk = 3u32.to_be_bytes().to_vec();
+    talk.extend(option(OPT_LIST, &[]));
+    while talker.write_all(&talk).is_ok() {
+        assert!(since.elapsed() < Duration::from_secs(20), "it may talk for ever");
+        std::thread::sleep(Duration::from_millis(20));
+        talk = option(OPT_LIST, &[]);
+    }
+    assert!(closed(&mut silent));
     assert!(since.elapsed() >= Duration::from_millis(1200), "a handshake has its time");
     assert_eq!(ask(&mut good, READ, 0, 512, &[]).error, 0);
     server.stop_well();

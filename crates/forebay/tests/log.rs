@@ -174,6 +174,22 @@ fn dropped_and_refused_connections_are_logged_by_cause() {
 }
 
 #[test]
+fn a_flood_of_silent_connections_is_one_line_and_keeps_nobody_out() {
+    let scene = Scene::with("\n[server]\nmax_connections = 1\n").created();
+    let server = Logging::start(&scene, "json");
+    let silent: Vec<UnixStream> = (0..200).map(|_| UnixStream::connect(scene.path("s")).unwrap()).collect();
+    let mut client = connect(&scene, "db");
+    write(&mut client, 0, &[1; 4096]);
+    let event = server.awaited("connection dropped");
+    assert_eq!(event["about"], "evicted", "{event}");
+    assert!(event["message"].as_str().unwrap().contains("gave way to a new connection"), "{event}");
+    drop((silent, client));
+    assert_eq!(server.events("connection refused").len(), 0, "{}", server.text());
+    assert_eq!(server.events("connection dropped").len(), 1, "{}", server.text());
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
 fn the_journal_gets_priorities_and_text_is_for_people() {
     let scene = Scene::new().created();
     let server = Logging::start(&scene, "journal");
@@ -243,6 +259,51 @@ fn regression_an_export_in_use_is_removed_by_a_later_reload() {
     while !server.reload().contains("export db was removed") {
         assert!(std::time::Instant::now() < until, "it is never removed");
     }
+    assert_eq!(server.stop(), 0);
+}
+
+/// A disk was exported to whom the configuration had let in when it was added, and not when it was exported, once it was durable:
+/// with `[tls]` between the two it could be seen in the clear.
+#[test]
+fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let scene = Scene::with(&format!("[[export]]\nname = \"net\"\ndisk = \"db\"\nnbd = \"tcp:127.0.0.1:{port}\"\n"));
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let mut control = BufReader::new(UnixStream::connect(scene.path("s.control")).unwrap());
+    let ask = |control: &mut BufReader<UnixStream>, question: &str| {
+        control.get_mut().write_all(format!("{question}\n").as_bytes()).unwrap();
+    };
+    let answer = |control: &mut BufReader<UnixStream>| {
+        let mut line = String::new();
+        control.read_line(&mut line).unwrap();
+        line
+    };
+    ask(&mut control, r#"{"ask":"disk_list"}"#);
+    assert!(answer(&mut control).starts_with(r#"{"ok""#));
+    // While the server stands still the question comes, and then the signal: it takes them up in this order, and makes the disk
+    // durable after both.
+    server.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(100));
+    ask(&mut control, r#"{"ask":"disk_add","name":"logs","size_bytes":4194304,"export":true}"#);
+    std::fs::write(scene.path("keys"), format!("alice:{}\n", "07".repeat(32))).unwrap();
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let with_tls = format!("{text}\n[tls]\npsk_file = \"{}\"\n", scene.path("keys").display());
+    std::fs::write(&scene.config, with_tls).unwrap();
+    server.signal(Signal::HUP);
+    server.signal(Signal::CONT);
+    let added = answer(&mut control);
+    assert!(added.starts_with(r#"{"ok""#), "{added}");
+    let is_reloaded = |event: &Value| event["message"].as_str().unwrap().starts_with("reloaded ");
+    server.awaited_where("reload", is_reloaded);
+    for (name, address) in
+        [("logs", format!("nbd://127.0.0.1:{port}/logs")), ("net", format!("nbd://127.0.0.1:{port}/net"))]
+    {
+        let uri: NbdUri = address.parse().unwrap();
+        let seen = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default());
+        assert!(seen.is_err(), "{name} is seen without TLS");
+    }
+    assert_eq!(connect(&scene, "logs").info().size_bytes, 4 * MIB, "by the Unix socket, where TLS is not asked for");
     assert_eq!(server.stop(), 0);
 }
 

@@ -242,18 +242,7 @@ impl Answerer {
                 }
                 let disk = engine.add_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
                 info!("disk {name} was added");
-                let access = self.fixed.access.clone();
-                publish = export.then(|| {
-                    Publish::Add(Export {
-                        name: name.clone(),
-                        disk,
-                        size_bytes,
-                        read_only: false,
-                        tag: None,
-                        description: String::new(),
-                        access,
-                    })
-                });
+                publish = export.then(|| Publish::Add { name: name.clone(), disk, size_bytes });
                 json!({ "disks": disks(backend) })
             }
             Question::DiskResize { name, size_bytes } => {
@@ -288,7 +277,7 @@ impl Answerer {
     pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let mut at = 0;
         while at < self.jobs.len() {
-            let Some(ended) = self.jobs[at].advance(now_ns, backend, server) else {
+            let Some(ended) = self.jobs[at].advance(now_ns, backend, server, &self.fixed.access) else {
                 at += 1;
                 continue;
             };

@@ -2,7 +2,7 @@
 
 use crate::pool::PoolBackend;
 use forebay_block::DiskId;
-use forebay_export::{Export, ServerControl};
+use forebay_export::{Access, Export, ServerControl};
 use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::Value;
 
@@ -65,16 +65,18 @@ pub struct Job {
 /// A change of the exports that follows a change of the disks: a client must not write to a disk, or to a part of it,
 /// that a power cut would take back.
 pub enum Publish {
-    /// A new disk is exported.
-    Add(Export),
+    /// A new disk is exported, to whom the configuration lets in at that moment: it may have changed since the disk was added.
+    Add { name: String, disk: DiskId, size_bytes: u64 },
     /// A disk has another size.
     Resize { disk: DiskId, size_bytes: u64 },
 }
 
 impl Publish {
-    fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>) -> Result<(), String> {
+    fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>, by_default: &Access) -> Result<(), String> {
         match self {
-            Self::Add(export) => {
+            Self::Add { name, disk, size_bytes } => {
+                let (access, description) = (by_default.clone(), String::new());
+                let export = Export { name, disk, size_bytes, read_only: false, tag: None, description, access };
                 server.exports().add(export).map_err(|error| error.to_string())?;
                 let names: Vec<(u16, String)> =
                     server.exports().iter().map(|(index, e)| (index, e.name.clone())).collect();
@@ -149,12 +151,13 @@ impl Job {
         })
     }
 
-    /// Goes on as far as possible. `Some`: the job has ended.
+    /// Goes on as far as possible; `by_default` says who sees what is exported with nothing said of it. `Some`: the job has ended.
     pub fn advance(
         &mut self,
         now_ns: u64,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
+        by_default: &Access,
     ) -> Option<Result<Value, String>> {
         loop {
             match &self.step {
@@ -162,7 +165,7 @@ impl Job {
                     let reached = checkpoint.reached(&backend.pool.engine);
                     if let Some(result) = reached {
                         let published = result.and_then(|()| match self.publish.take() {
-                            Some(publish) => publish.now(backend, server),
+                            Some(publish) => publish.now(backend, server, by_default),
                             None => Ok(()),
                         });
                         return Some(published.map(|()| std::mem::take(&mut self.answer)));

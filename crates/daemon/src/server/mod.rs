@@ -13,6 +13,7 @@ mod reload;
 mod snapshot;
 mod tls;
 mod ublk;
+mod ublk_left;
 mod users;
 mod vhost;
 mod watch;

@@ -1,6 +1,7 @@
 //! Exports as block devices of this machine's kernel.
 
 use super::handle::Announce;
+use super::ublk_left::LeftDevices;
 use crate::config::Config;
 use crate::text;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -27,6 +28,8 @@ pub struct BlockDevices {
     is_whole: bool,
     /// Exports whose devices wait for a server, found when the others were made.
     waiting: Vec<(u16, Export)>,
+    /// Devices of exports that are gone.
+    left: LeftDevices,
 }
 
 /// Devices that nobody uses are on their way out, before the server stops: it has to serve them until they are gone.
@@ -65,6 +68,11 @@ fn marker(pool: &[u8], export: &str) -> u64 {
     u64::from(crc32c(pool)) << 32 | u64::from(crc32c(&both))
 }
 
+/// Whether a mark is that of an export of this pool, whichever.
+fn is_of_pool(pool: &[u8], marker: u64) -> bool {
+    marker >> 32 == u64::from(crc32c(pool))
+}
+
 /// Makes a device for an export, or takes over the one that waits for it.
 fn make(pool: &[u8], export: &Export, number: Option<u32>) -> Result<Ublk> {
     let Export { name, size_bytes, read_only, .. } = export;
@@ -82,7 +90,7 @@ impl BlockDevices {
     /// None yet, for a pool of this name on its devices.
     pub fn new(pool: &[u8], is_whole: bool) -> Self {
         let (devices, opening, waiting) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pool: pool.to_vec(), devices, opening, release: None, is_whole, waiting }
+        Self { pool: pool.to_vec(), devices, opening, release: None, is_whole, waiting, left: LeftDevices::default() }
     }
 
     /// Makes those that are configured and not there.
@@ -105,7 +113,8 @@ impl BlockDevices {
         Ok(())
     }
 
-    /// Takes those over that wait for a server, also such that `forebay attach` made. After all else that may fail, for the kernel
+    /// Takes those over that wait for a server, also such that `forebay attach` made, and begins to take those away that no export
+    /// has any more. After all else that may fail, for the kernel
     /// lets nobody begin twice to take one over. One that cannot be taken over does not keep the others from being served.
     ///
     /// # Errors
@@ -156,6 +165,12 @@ impl BlockDevices {
             self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
         }
+        if self.is_whole {
+            let pool = &self.pool;
+            let exports: Vec<u64> = reactor.exports().iter().map(|(_, export)| marker(pool, &export.name)).collect();
+            let names = config.disk.iter().map(|disk| (marker(pool, &disk.name), disk.name.clone())).collect();
+            self.left = LeftDevices::begin(|mark| is_of_pool(pool, mark) && !exports.contains(&mark), names);
+        }
         Ok(())
     }
 
@@ -192,6 +207,7 @@ impl BlockDevices {
 
     /// Serves those that have been made since.
     pub fn serve_opened(&mut self, server: &mut ServerControl<'_>) {
+        self.left.report();
         let mut at = 0;
         while at < self.opening.len() {
             let opening = &mut self.opening[at];
@@ -356,5 +372,6 @@ mod tests {
         let all = [marker(b"one", "a"), marker(b"one", "b"), marker(b"two", "a")];
         assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
         assert_eq!(all[0], marker(b"one", "a"));
+        assert!(is_of_pool(b"one", all[0]) && is_of_pool(b"one", all[1]) && !is_of_pool(b"one", all[2]));
     }
 }

@@ -119,8 +119,12 @@ impl Watch {
                 "Look at the client's certificate or key, its clock, and its view of the server's; [tls] says what is let in"
             }
             CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
+            // Counted as refused, which is logged.
+            CloseReason::Full => return,
             CloseReason::Frontend(_) => "Look at the process that used this export",
-            CloseReason::Evicted => "Raise server.max_connections, or end clients that ask for nothing",
+            CloseReason::Evicted => {
+                "Look who connects there and asks for nothing, and keep them away (a firewall); where real clients are many raise server.max_connections"
+            }
             CloseReason::Socket(_) => "Look at the network between, and at the limits of this process (ulimit -n)",
             CloseReason::Client | CloseReason::ExportRemoved | CloseReason::Stopped => {
                 debug!("a connection ended: {reason}");
@@ -372,7 +376,7 @@ impl Watch {
         let more = server.refused.saturating_sub(self.refused);
         if more > 0 {
             self.refused = server.refused;
-            let message = format!("{more} connections were refused: there are {} already", server.connections);
+            let message = format!("{more} connections were refused: there are {} clients already", server.clients);
             self.warn(now_ns, "connection refused", "", message, "Raise server.max_connections, or end clients");
         }
     }

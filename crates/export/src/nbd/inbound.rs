@@ -18,6 +18,15 @@ impl Inbound {
         Self { bytes: vec![0; capacity_bytes].into_boxed_slice(), start: 0, end: 0, skip_bytes: 0 }
     }
 
+    /// Has this capacity from now on, which is not less than before.
+    pub fn grow(&mut self, capacity_bytes: usize) {
+        let mut grown = Self::new(capacity_bytes);
+        grown.end = self.end - self.start;
+        grown.bytes[..grown.end].copy_from_slice(self.unread());
+        grown.skip_bytes = self.skip_bytes;
+        *self = grown;
+    }
+
     /// Where received bytes are to be put; empty only where the buffer is full.
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
@@ -83,6 +92,17 @@ mod tests {
         inbound.filled(4);
         assert!(!inbound.is_skipping());
         assert_eq!(inbound.unread(), b"gh");
+    }
+
+    #[test]
+    fn grows_with_what_is_unread() {
+        let mut inbound = Inbound::new(8);
+        inbound.space()[..8].copy_from_slice(b"abcdefgh");
+        inbound.filled(8);
+        inbound.consume(5);
+        inbound.grow(16);
+        assert_eq!(inbound.unread(), b"fgh");
+        assert_eq!(inbound.space().len(), 13);
     }
 
     #[test]

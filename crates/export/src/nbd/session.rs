@@ -16,7 +16,7 @@ use super::replies::Answer;
 use crate::access::{Client, Identity, Security};
 use crate::exports::{Export, Exports};
 use crate::limits::{
-    OPTION_BYTES_MAX, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX, SessionLimits,
+    HANDSHAKE_BUFFER_BYTES, RECEIVE_BUFFER_BYTES, REPLY_BACKLOG_BYTES_MAX, STATUS_EXTENTS_MAX, SessionLimits,
 };
 use forebay_block::Buf;
 use forebay_volume::{Op, Outcome, Request, RequestError};
@@ -28,8 +28,6 @@ const DIRECT_BYTES_MIN: usize = 32 << 10;
 const SHUTTING_DOWN: &str = "the server is shutting down";
 /// What is received into the common buffer in that case: a header and some.
 const DIRECT_STAGING_BYTES: usize = 4096;
-
-const _: () = assert!(RECEIVE_BUFFER_BYTES >= 2 * OPTION_BYTES_MAX, "an option must fit the receive buffer");
 
 #[derive(Debug)]
 enum Phase {
@@ -115,7 +113,7 @@ impl Session {
             style: Style::Simple,
             contexts: ContextSet::default(),
             export: None,
-            inbound: Inbound::new(RECEIVE_BUFFER_BYTES),
+            inbound: Inbound::new(HANDSHAKE_BUFFER_BYTES),
             out,
             slots: Vec::new(),
             free: Vec::new(),
@@ -306,6 +304,7 @@ impl Session {
                             self.style = handshake.style;
                             self.contexts = handshake.contexts_for(export);
                             self.export = Some(export);
+                            self.inbound.grow(RECEIVE_BUFFER_BYTES);
                             self.phase = Phase::Transmission;
                         }
                     }

@@ -1,18 +1,19 @@
-//! New connections: accepting, making room, and pausing while the system has no descriptors left.
+//! New connections: accepting, making room, counting those that have become clients, and pausing while the system has no
+//! descriptors left.
 
 use super::address::Listen;
+use super::admission::{Origin, gives_way};
 use super::connection::Connection;
 use super::outcome::CloseReason;
+use super::peer::peer;
 use super::poller::Source;
 use super::reactor::{Reactor, Run};
 use crate::access::{Client, Security};
 use crate::backend::Backend;
 use crate::nbd::session::Session;
 
-/// Connections accepted per listener and turn.
-const ACCEPTS_MAX: usize = 16;
-/// Age from which a connection in its handshake may give way to a new one.
-const EVICT_AGE_NS: u64 = 1_000_000_000;
+/// Connections accepted per listener and turn: each costs some 30 us, in which nobody is served.
+const ACCEPTS_MAX: usize = 4;
 
 impl Reactor {
     /// Accepts what waits at a listener.
@@ -31,18 +32,18 @@ impl Reactor {
                 }
             };
             let network = matches!(open.address, Listen::Tcp(_));
-            if self.connections.open() >= usize::from(self.config.connections_max) {
-                self.evict(run);
-            }
-            if self.connections.open() >= usize::from(self.config.connections_max) || self.connections.is_full() {
+            if self.connections.clients() >= usize::from(self.config.connections_max) || self.connections.is_full() {
                 self.stats.refused += 1;
                 continue;
             }
+            let origin = Origin::of(network, || peer(&socket));
+            self.make_room(run, origin);
             self.stats.accepted += 1;
             let security = if self.tls.is_some() { Security::Offered } else { Security::Plain };
             let client = Client { network, security };
             let session = Session::with(self.config.session, client);
-            let connection = Connection { offer: self.tls.clone(), ..Connection::new(socket, session, run.now_ns) };
+            let connection =
+                Connection { offer: self.tls.clone(), ..Connection::new(socket, session, origin, run.now_ns) };
             let (index, generation) = self.connections.insert(connection);
             let Some(connection) = self.connections.get_mut(index) else {
                 return;
@@ -57,17 +58,51 @@ impl Reactor {
         }
     }
 
-    /// Ends the oldest connection that has chosen no export within a second, to make room.
-    fn evict<B: Backend>(&mut self, run: &mut Run<'_, B>) {
-        let oldest = self
-            .connections
-            .iter()
-            .filter(|(_, c)| c.socket.is_some() && c.session.in_handshake())
-            .filter(|(_, c)| run.now_ns.saturating_sub(c.accepted_ns) >= EVICT_AGE_NS)
-            .min_by_key(|(_, c)| c.accepted_ns)
-            .map(|(index, _)| index);
-        if let Some(index) = oldest {
+    /// Ends a handshake where there are as many as there may be.
+    fn make_room<B: Backend>(&mut self, run: &mut Run<'_, B>, newcomer: Origin) {
+        let shaking = self.connections.iter().filter(|(_, c)| c.is_shaking_hands() && c.origin.shares_limit(newcomer));
+        let shaking: Vec<_> = shaking.map(|(index, c)| (index, c.origin, c.accepted_ns)).collect();
+        if shaking.len() >= self.config.handshakes_max()
+            && let Some(index) = gives_way(&shaking, newcomer)
+        {
             self.close(run, index, CloseReason::Evicted);
+        }
+    }
+
+    /// Counts a connection that has just chosen an export among the clients. Returns whether it may stay.
+    pub(super) fn admit<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) -> bool {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return false;
+        };
+        connection.is_client = true;
+        if self.connections.chose_one() > usize::from(self.config.connections_max) {
+            self.stats.refused += 1;
+            self.close(run, index, CloseReason::Full);
+            return false;
+        }
+        true
+    }
+
+    /// Ends the connections that have taken too long to choose an export, and those whose export is gone.
+    pub(super) fn expire<B: Backend>(&mut self, run: &mut Run<'_, B>) {
+        for index in self.connections.indices() {
+            let Some(connection) = self.connections.get_mut(index) else {
+                continue;
+            };
+            if connection.socket.is_none() {
+                continue;
+            }
+            let age_ns = run.now_ns.saturating_sub(connection.accepted_ns);
+            match connection.session.export() {
+                None if age_ns > self.config.handshake_timeout_ns => {
+                    self.close(run, index, CloseReason::HandshakeTimeout);
+                }
+                Some(export) if self.exports.get(export).is_none() => {
+                    connection.session.end();
+                    connection.list(index, &mut run.listed);
+                }
+                _ => self.announce(run, index),
+            }
         }
     }
 

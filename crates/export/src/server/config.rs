@@ -11,10 +11,10 @@ use thiserror::Error;
 pub struct ServerConfig {
     /// Limits of one client.
     pub session: SessionLimits,
-    /// Connections at a time, 1 to 16,384. At the limit a connection that has not chosen an export for a second
-    /// gives way to a new one; where there is none the new one is refused.
+    /// Clients that have chosen an export at a time, 1 to 16,384; further ones are refused. Those that have not yet have places
+    /// of their own: see [`ServerConfig::handshakes_max`].
     pub connections_max: u16,
-    /// Time a client has to choose an export, in nanoseconds.
+    /// Time a client has to choose an export, TLS and all, in nanoseconds.
     pub handshake_timeout_ns: u64,
     /// Time for the last replies and flushes of a clean stop, in nanoseconds.
     pub stop_timeout_ns: u64,
@@ -103,6 +103,13 @@ pub enum ServerError {
 }
 
 impl ServerConfig {
+    /// Connections that may be on their way to an export at a time by TCP, and as many by Unix sockets: as many as there may
+    /// be clients, but at least 16 and at most 128. At the limit one of them gives way to a new one.
+    #[must_use]
+    pub fn handshakes_max(&self) -> usize {
+        usize::from(self.connections_max).clamp(16, 128)
+    }
+
     /// Checks the ranges given at the fields.
     ///
     /// # Errors

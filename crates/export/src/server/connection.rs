@@ -1,5 +1,6 @@
 //! One connection: a socket and its session.
 
+use super::admission::Origin;
 use super::outcome::{CloseReason, Received};
 use super::peer::{Peer, peer};
 use super::secure::{self, SENDS_MAX};
@@ -9,6 +10,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Buffers gathered into one send.
 const SLICES_MAX: usize = 128;
@@ -27,6 +30,13 @@ pub struct Connection {
     pub offer: Option<TlsContext>,
     /// Between socket and session, once the client asked for it.
     pub tls: Option<Box<TlsStream>>,
+    /// Its TLS is lent to the thread that does a step of the handshake, which looks here whether that is still wanted; until it is
+    /// back nothing is received or sent.
+    pub lent: Option<Arc<AtomicBool>>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// It has chosen an export and is counted among the clients.
+    pub is_client: bool,
     /// The hooks know of this client.
     pub announced: bool,
     /// When it was accepted, monotonic.
@@ -43,12 +53,15 @@ pub struct Connection {
 
 impl Connection {
     /// A new connection.
-    pub fn new(socket: OwnedFd, session: Session, accepted_ns: u64) -> Self {
+    pub fn new(socket: OwnedFd, session: Session, origin: Origin, accepted_ns: u64) -> Self {
         Self {
             socket: Some(socket),
             session,
             offer: None,
             tls: None,
+            lent: None,
+            origin,
+            is_client: false,
             announced: false,
             accepted_ns,
             watched: (true, false),
@@ -148,12 +161,23 @@ impl Connection {
     /// Begins TLS where that was agreed; all before it has been sent.
     fn begin_tls(&mut self) -> Result<(), CloseReason> {
         if self.session.is_starting_tls()
+            && self.lent.is_none()
             && let Some(context) = &self.offer
         {
             let unread = self.session.take_unread();
             self.tls = Some(Box::new(TlsStream::accept(context, &unread)?));
         }
         Ok(())
+    }
+
+    /// TLS to be lent out, where a step of its handshake is due.
+    pub fn lend_tls(&mut self) -> Option<Box<TlsStream>> {
+        self.tls.take_if(|tls| !tls.is_established() && tls.holds_received())
+    }
+
+    /// Whether the client is still on its way to an export.
+    pub fn is_shaking_hands(&self) -> bool {
+        self.socket.is_some() && self.session.export().is_none()
     }
 
     /// Whether bytes of the socket should be received.

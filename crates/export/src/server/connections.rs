@@ -16,6 +16,8 @@ pub struct Connections {
     places: Vec<Place>,
     free: Vec<u16>,
     open: usize,
+    /// Those that have chosen an export.
+    clients: usize,
 }
 
 /// Tokens from here on are the server's own (flushes at the end). Places end far below.
@@ -45,9 +47,21 @@ impl Connections {
         self.open
     }
 
-    /// Takes note that a connection's socket was closed.
-    pub fn closed_one(&mut self) {
+    /// Connections whose socket is open and that have chosen an export.
+    pub fn clients(&self) -> usize {
+        self.clients
+    }
+
+    /// Takes note that a connection has chosen an export. Returns how many have.
+    pub fn chose_one(&mut self) -> usize {
+        self.clients += 1;
+        self.clients
+    }
+
+    /// Takes note that a connection's socket was closed, one that had chosen an export or not.
+    pub fn closed_one(&mut self, was_client: bool) {
         self.open -= 1;
+        self.clients -= usize::from(was_client);
     }
 
     /// The connection at a place.

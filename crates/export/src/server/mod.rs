@@ -2,12 +2,14 @@
 
 mod accept;
 mod address;
+mod admission;
 mod announce;
 mod clock;
 mod config;
 mod connection;
 mod connections;
 mod frontends;
+mod handshakes;
 mod hooks;
 mod interest;
 mod listener;
@@ -16,6 +18,7 @@ mod peer;
 mod poller;
 mod reactor;
 mod secure;
+mod shaker;
 mod shutdown;
 mod spin;
 mod stats;

@@ -25,8 +25,11 @@ pub enum CloseReason {
     #[error("no export was chosen in time")]
     HandshakeTimeout,
     /// Made room for a newer connection while it had not chosen an export.
-    #[error("gave way to a new connection, having chosen no export")]
+    #[error("it gave way to a new connection, having chosen no export")]
     Evicted,
+    /// As many others had chosen an export before it did.
+    #[error("the server has as many clients as it takes")]
+    Full,
     /// The export was removed.
     #[error("the export was removed")]
     ExportRemoved,

@@ -13,6 +13,7 @@ use super::listener::Listener;
 use super::outcome::{CloseReason, Received};
 use super::peer::peer;
 use super::poller::{Poller, Ready, Source};
+use super::shaker::Shaker;
 use super::shutdown::Shutdown;
 use super::spin::Spin;
 use super::stats::ServerStats;
@@ -21,6 +22,7 @@ use crate::exports::Exports;
 use crate::frontend::Frontend;
 use crate::tls::TlsContext;
 use forebay_volume::Completion;
+use std::sync::atomic::Ordering;
 
 /// Between two ticks.
 const TICK_NS: u64 = 50_000_000;
@@ -48,6 +50,7 @@ pub struct Reactor {
     pub(super) stop_asked: bool,
     /// What TLS is begun with.
     pub(super) tls: Option<TlsContext>,
+    pub(super) shaker: Shaker,
 }
 
 /// What a run needs beside the server.
@@ -85,6 +88,7 @@ impl Reactor {
             accepting_paused: false,
             stop_asked: false,
             tls: None,
+            shaker: Shaker::default(),
         })
     }
 
@@ -202,25 +206,7 @@ impl Reactor {
         let mut control = self.control();
         run.hooks.tick(run.now_ns, run.backend, &mut control);
         self.watch_foreign(run);
-        for index in self.connections.indices() {
-            let Some(connection) = self.connections.get_mut(index) else {
-                continue;
-            };
-            if connection.socket.is_none() {
-                continue;
-            }
-            let age_ns = run.now_ns.saturating_sub(connection.accepted_ns);
-            match connection.session.export() {
-                None if age_ns > self.config.handshake_timeout_ns => {
-                    self.close(run, index, CloseReason::HandshakeTimeout);
-                }
-                Some(export) if self.exports.get(export).is_none() => {
-                    connection.session.end();
-                    connection.list(index, &mut run.listed);
-                }
-                _ => self.announce(run, index),
-            }
-        }
+        self.expire(run);
         self.connections.sort(&mut self.poller);
         if self.accepting_paused && !self.stop_asked {
             self.resume_accepting();
@@ -242,15 +228,16 @@ impl Reactor {
     }
 
     fn refresh_stats(&mut self) {
-        self.stats.connections = self.connections.open();
+        (self.stats.connections, self.stats.clients) = (self.connections.open(), self.connections.clients());
         self.stats.in_flight = self.connections.in_flight() + self.frontends.in_flight();
     }
 
-    fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
+    pub(super) fn watch_foreign<B: Backend>(&mut self, run: &Run<'_, B>) {
         let mut backend = Vec::new();
         run.backend.wake_fds(&mut backend);
         let mut frontends = Vec::new();
         self.frontends.wake_fds(&mut frontends);
+        frontends.extend(self.shaker.wake_fd());
         let mut hooks = Vec::new();
         run.hooks.watch(&mut hooks);
         self.poller.set_foreign(&backend, &frontends, &hooks);
@@ -264,8 +251,9 @@ impl Reactor {
                 }
             }
             Source::Listener(index) => self.accept(run, index),
-            // Looked at in every turn.
-            Source::Backend | Source::Frontend => {}
+            // Front ends and the backend are looked at in every turn.
+            Source::Backend => {}
+            Source::Frontend => self.take_shaken(run),
             Source::Hook(fd) => {
                 self.refresh_stats();
                 let mut control = self.control();
@@ -282,7 +270,7 @@ impl Reactor {
     }
 
     /// Receives from a connection and submits what it asks for.
-    fn serve<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, hung_up: bool) -> bool {
+    pub(super) fn serve<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, hung_up: bool) -> bool {
         let mut heard = false;
         for _ in 0..Connection::RECEIVES_MAX {
             let Some(connection) = self.connections.get_mut(index) else {
@@ -326,7 +314,11 @@ impl Reactor {
             let Some(connection) = self.connections.get_mut(index) else {
                 return any;
             };
-            match connection.session.next(&self.exports) {
+            let next = connection.session.next(&self.exports);
+            if !connection.is_client && connection.session.export().is_some() && !self.admit(run, index) {
+                return any;
+            }
+            match next {
                 Ok(Some(mut request)) => {
                     request.token = self.connections.token(index, request.token);
                     run.backend.submit(request);
@@ -404,6 +396,12 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
+        if connection.lent.is_some() {
+            return;
+        }
+        if let Some(stream) = connection.lend_tls() {
+            return self.hand_over(run, index, stream);
+        }
         if connection.is_over() {
             let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());
             let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
@@ -429,7 +427,8 @@ impl Reactor {
     }
 
     pub(super) fn close<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, reason: CloseReason) {
-        let source = Source::Connection { index, generation: self.connections.generation(index) };
+        let generation = self.connections.generation(index);
+        let source = Source::Connection { index, generation };
         self.announce(run, index);
         let Some(connection) = self.connections.get_mut(index) else {
             return;
@@ -442,10 +441,13 @@ impl Reactor {
         let _ = self.poller.remove(&socket, source);
         let peer = peer(&socket);
         drop(socket);
+        if let Some(is_wanted) = connection.lent.take() {
+            is_wanted.store(false, Ordering::Relaxed);
+        }
         connection.session.abandon();
-        let in_flight = connection.session.in_flight();
+        let (in_flight, was_client) = (connection.session.in_flight(), connection.is_client);
         self.stats.ended(connection.session.stats(), matches!(reason, CloseReason::Protocol(_)));
-        self.connections.closed_one();
+        self.connections.closed_one(was_client);
         if in_flight == 0 {
             self.connections.vacate(index);
         }

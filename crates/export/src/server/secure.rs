@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 /// Sends per connection and turn, so that one fast reader does not keep the others waiting.
 pub const SENDS_MAX: usize = 8;
 
-/// Receives what is there, at most one call of the socket, and decrypts it into the session.
+/// Receives what is there, at most one call of the socket, and decrypts it into the session. In the handshake it is only kept.
 pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Result<Received, CloseReason> {
     let mut more = true;
     if !tls.holds_received() {
@@ -31,10 +31,8 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
         }
     }
     if !tls.is_established() {
-        match tls.handshake()? {
-            Some(identity) => session.secured(identity),
-            None => return Ok(if more { Received::Bytes } else { Received::Last }),
-        }
+        // A step of the handshake is not done here: see `Shaker`.
+        return Ok(Received::Last);
     }
     // As much as the session offers for the common buffer now: where it expects a long payload that is little, and the rest
     // goes straight where it belongs once the session has understood the header.

@@ -7,6 +7,8 @@ use crate::nbd::session::SessionStats;
 pub struct ServerStats {
     /// Connections now.
     pub connections: usize,
+    /// Those of them that have chosen an export.
+    pub clients: usize,
     /// Requests in flight now.
     pub in_flight: usize,
     /// Connections accepted since the start.

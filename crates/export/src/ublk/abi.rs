@@ -11,6 +11,9 @@ pub const DESCRIPTOR_BYTES: usize = 24;
 /// what it had in flight is asked for again.
 pub const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
 
+/// `UBLK_S_DEV_QUIESCED`: it waits for a server.
+pub const QUIESCED: u16 = 2;
+
 const fn ctrl(direction: u32, number: u32) -> u32 {
     direction << 30 | 32 << 16 | (b'u' as u32) << 8 | number
 }

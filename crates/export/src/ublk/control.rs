@@ -91,11 +91,16 @@ impl Control {
 
     /// The device with this mark.
     pub(super) fn find(&mut self, marker: u64) -> Option<DeviceInfo> {
-        let entries = std::fs::read_dir("/sys/class/ublk-char").ok()?;
+        self.all().into_iter().find(|info| info.marker == marker)
+    }
+
+    /// All devices that may be looked at.
+    pub(super) fn all(&mut self) -> Vec<DeviceInfo> {
+        let Ok(entries) = std::fs::read_dir("/sys/class/ublk-char") else { return Vec::new() };
         let numbers = entries.filter_map(|entry| {
             entry.ok()?.file_name().to_str()?.strip_prefix("ublkc").and_then(|number| number.parse::<u32>().ok())
         });
         // One that cannot be looked at belongs to another user, or has just gone.
-        numbers.filter_map(|number| self.info(number).ok()).find(|info| info.marker == marker)
+        numbers.filter_map(|number| self.info(number).ok()).collect()
     }
 }

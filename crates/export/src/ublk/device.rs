@@ -15,7 +15,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::mem::ManuallyDrop;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -29,8 +28,6 @@ const DEPTH: u16 = 64;
 const IO_BYTES_MAX: u32 = 256 << 10;
 /// How long the kernel may take to notice that the server before has gone.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(20);
-/// How long somebody may look at a device that was just written to.
-const LOOK_LIMIT: Duration = Duration::from_secs(2);
 /// Requests taken in one turn.
 const RECEIVE_MAX: usize = 256;
 /// The completion of the command that makes the device live. Those of requests are their tokens.
@@ -152,20 +149,11 @@ impl Ublk {
             None => (make(&mut control, &wanted)?, wanted.size_bytes),
         };
         let number = info.number;
-        let path = format!("/dev/ublkc{number}");
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let char_device = rustix::fs::open(path, flags, Mode::empty()).map_err(system("opening /dev/ublkcN"))?;
-        let depth = usize::from(info.depth);
-        let mut descriptors = Vec::new();
-        for queue in 0..usize::from(info.queues) {
-            let len_bytes = (depth * abi::DESCRIPTOR_BYTES).next_multiple_of(4096);
-            let offset = (queue * (abi::QUEUE_DEPTH_MAX * abi::DESCRIPTOR_BYTES).next_multiple_of(4096)) as u64;
-            let (read, shared) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
-            // SAFETY: a new mapping at a place of the kernel's choice.
-            let mapped = unsafe { mmap(ptr::null_mut(), len_bytes, read, shared, &char_device, offset) };
-            descriptors.push(Mapping { pointer: mapped.map_err(system("mmap of /dev/ublkcN"))?.cast(), len_bytes });
+        if is_recovered {
+            planted("ublk_recovery_begun");
         }
-        let tags = depth * usize::from(info.queues);
+        let char_device = open_char_device(number)?;
+        let tags = usize::from(info.depth) * usize::from(info.queues);
         let len_bytes = tags * info.io_bytes_max as usize;
         let (both, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping at a place of the kernel's choice.
@@ -187,7 +175,7 @@ impl Ublk {
             char_device,
             control: control.into_fd(),
             info,
-            descriptors,
+            descriptors: Vec::new(),
             slots,
             lens: vec![0; tags],
             commits: Vec::new(),
@@ -216,7 +204,13 @@ impl Ublk {
         for token in 0..self.lens.len() as u16 {
             self.push(token, abi::FETCH_REQ, 0)?;
         }
+        // All in one call, which no signal interrupts: of a queue that has asked for some only the kernel could not let go.
         self.enter(true)?;
+        // Only now: until a server has asked for requests the kernel begins no second recovery, and lets no process but the first
+        // that mapped these see them (drivers/block/ublk_drv.c, `ublk_ctrl_start_recovery` and `ublk_ch_mmap`). A server that is
+        // killed before this line has mapped nothing, and one that is killed after it has asked.
+        self.map_descriptors()?;
+        planted("ublk_recovery_fetched");
         let command = if self.state.is_recovered { abi::END_USER_RECOVERY } else { abi::START_DEV };
         let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
         let bytes = abi::control_command(self.info.number, 0, 0, pid);
@@ -225,6 +219,19 @@ impl Ublk {
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(STARTED)) };
         pushed.map_err(|_| FrontendError::System { operation: "START_DEV", source: Errno::AGAIN })?;
         self.enter(true)
+    }
+
+    fn map_descriptors(&mut self) -> Result<(), FrontendError> {
+        for queue in 0..usize::from(self.info.queues) {
+            let len_bytes = (usize::from(self.info.depth) * abi::DESCRIPTOR_BYTES).next_multiple_of(4096);
+            let offset = (queue * (abi::QUEUE_DEPTH_MAX * abi::DESCRIPTOR_BYTES).next_multiple_of(4096)) as u64;
+            let (read, shared) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
+            // SAFETY: a new mapping at a place of the kernel's choice.
+            let mapped = unsafe { mmap(ptr::null_mut(), len_bytes, read, shared, &self.char_device, offset) };
+            let mapped = mapped.map_err(|source| FrontendError::System { operation: "mmap of /dev/ublkcN", source })?;
+            self.descriptors.push(Mapping { pointer: mapped.cast(), len_bytes });
+        }
+        Ok(())
     }
 
     fn slot(&self, token: u16) -> *mut u8 {
@@ -323,12 +330,6 @@ impl Ublk {
     }
 }
 
-/// Whether a device with this mark waits for a server. Where the kernel has no ublk there is none.
-#[must_use]
-pub fn is_waiting(marker: u64) -> bool {
-    Control::open().is_ok_and(|mut control| control.find(marker).is_some())
-}
-
 /// Takes the device of the server before over, and gives its size in bytes; `None` where it was never live, and is of no use.
 fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, UblkError> {
     let path = format!("/sys/class/block/ublkb{}/size", found.number);
@@ -341,6 +342,12 @@ fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, Ublk
     loop {
         match control.start_recovery(found.number) {
             Ok(()) => return Ok(Some(device_bytes)),
+            // The server before has begun, and was killed before it had asked for requests: what it began is gone on with.
+            Err(UblkError::System { source: Errno::INVAL, .. })
+                if control.info(found.number).is_ok_and(|info| info.state == abi::QUIESCED) =>
+            {
+                return Ok(Some(device_bytes));
+            }
             // The kernel still clears up after the server before.
             Err(UblkError::System { source: Errno::BUSY, .. }) if begun.elapsed() < RECOVERY_LIMIT => {
                 std::thread::sleep(Duration::from_millis(5));
@@ -349,6 +356,30 @@ fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, Ublk
         }
     }
 }
+
+/// Opens the device of requests. Only one process may have it: one that was killed may be on its way out.
+fn open_char_device(number: u32) -> Result<OwnedFd, UblkError> {
+    let (path, flags) = (format!("/dev/ublkc{number}"), OFlags::RDWR | OFlags::CLOEXEC);
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Err(Errno::BUSY) if begun.elapsed() < RECOVERY_LIMIT => std::thread::sleep(Duration::from_millis(5)),
+            opened => return opened.map_err(system("opening /dev/ublkcN")),
+        }
+    }
+}
+
+/// Ends this process, as if it were killed here, where the variable FOREBAY_PLANT names this point.
+#[cfg(feature = "planted-faults")]
+fn planted(point: &str) {
+    let named = std::env::var("FOREBAY_PLANT").unwrap_or_default();
+    if named.split(',').any(|word| word == point) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+#[cfg(not(feature = "planted-faults"))]
+fn planted(_point: &str) {}
 
 fn make(control: &mut Control, wanted: &Wanted) -> Result<DeviceInfo, UblkError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -368,56 +399,6 @@ fn make(control: &mut Control, wanted: &Wanted) -> Result<DeviceInfo, UblkError>
         return Err(error);
     }
     Ok(info)
-}
-
-/// Takes a device away, unless it is in use; whether it was taken away. While it is served, and never on the thread that does
-/// that: who opens it may wait for a read, and the kernel may ask for a last write.
-///
-/// # Errors
-/// Where the kernel refuses.
-pub fn release(number: u32) -> Result<bool, UblkError> {
-    // Mounted, or below another device: the kernel gives it to nobody else.
-    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let claimed = rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty());
-    if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) {
-        return Ok(false);
-    }
-    // Who looks at each device that was written to (udev) has it open for a moment.
-    let begun = Instant::now();
-    while is_open(number) {
-        if begun.elapsed() >= LOOK_LIMIT {
-            return Ok(false);
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    // Still claimed: nobody mounts it meanwhile.
-    Control::open()?.delete(number)?;
-    Ok(true)
-}
-
-/// Whether another process has the device or a partition of it open, as far as this one may see: without claiming it, such as a
-/// virtual machine or a database does.
-fn is_open(number: u32) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
-    let devices: Vec<u64> = std::fs::read_dir("/dev")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| {
-            let name = entry.file_name();
-            let rest = name.to_str().and_then(|name| name.strip_prefix("ublkb")?.strip_prefix(&number.to_string()));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
-        })
-        .filter_map(|entry| Some(entry.metadata().ok()?.rdev()))
-        .collect();
-    let own = std::process::id().to_string();
-    let others = processes.flatten().filter(|process| {
-        let name = process.file_name();
-        name.as_encoded_bytes().iter().all(u8::is_ascii_digit) && name != own.as_str()
-    });
-    let mut files = others.filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok()).flatten().flatten();
-    files
-        .any(|file| std::fs::metadata(file.path()).is_ok_and(|open| open.rdev() != 0 && devices.contains(&open.rdev())))
 }
 
 fn failed(operation: &'static str, error: &std::io::Error) -> FrontendError {

@@ -7,8 +7,10 @@
 mod abi;
 mod control;
 mod device;
+mod left;
 
-pub use device::{Ublk, UblkState, Wanted, is_waiting, release};
+pub use device::{Ublk, UblkState, Wanted};
+pub use left::{Left, is_waiting, release, waiting};
 
 use rustix::io::Errno;
 use thiserror::Error;

@@ -4,10 +4,11 @@
 //! The client can write there, too: what is read is taken for no more than a hint of which heads to look at again.
 
 use super::device::{QUEUE_SIZE_MAX, QUEUES_MAX};
-use super::memory::{MemoryError, map_sealed};
+use super::memory::{Mapped, MemoryError, Pages, map_sealed};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
 
@@ -48,6 +49,8 @@ pub fn create(queues: u16, entries: u16) -> Option<Result<(File, u64), Errno>> {
 #[derive(Clone, Debug)]
 pub struct Inflight {
     map: GuestMemoryMmap,
+    /// Behind what refers to them.
+    _pages: Arc<Pages>,
     queues: u16,
     entries: u16,
 }
@@ -69,10 +72,10 @@ impl Inflight {
         if !fits || queues == 0 || needed_bytes > len_bytes {
             return Err(MemoryError::Layout);
         }
-        let mapping = map_sealed(file, offset_bytes, needed_bytes)?;
-        let mapping = GuestRegionMmap::new(mapping, GuestAddress(0)).ok_or(MemoryError::Layout)?;
+        let Mapped { region, pages } = map_sealed(file, offset_bytes, needed_bytes)?;
+        let mapping = GuestRegionMmap::new(region, GuestAddress(0)).ok_or(MemoryError::Layout)?;
         let map = GuestMemoryMmap::from_regions(vec![mapping]).map_err(|_| MemoryError::Layout)?;
-        Ok(Self { map, queues, entries })
+        Ok(Self { map, _pages: pages, queues, entries })
     }
 
     /// Whether there is room for a queue of that size.

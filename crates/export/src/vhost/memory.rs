@@ -3,13 +3,19 @@
 //! A client that cuts such a file short would have the server killed by SIGBUS at the next access. So only files are mapped
 //! that the kernel does not let anybody shrink (fcntl(2), `F_SEAL_SHRINK`). Of these, files of huge pages are refused too: they
 //! can be mapped where the machine has no such pages left, and the first access is what fails.
+//!
+//! A mapping outlives the descriptor by which it was made: the descriptor is closed at once, so that a client with many regions
+//! does not use up those of the server.
 
 use rustix::fs::{FsWord, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
 use std::fs::File;
+use std::ptr;
 use std::sync::Arc;
 use thiserror::Error;
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 /// Regions at a time, as many as a machine has slots for memory that is added while it runs.
 pub const REGIONS_MAX: usize = 64;
@@ -65,21 +71,51 @@ pub struct Place {
     pub offset_bytes: u64,
 }
 
+/// Pages of a file, mapped until this is dropped.
+#[derive(Debug)]
+pub struct Pages {
+    address: *mut c_void,
+    len_bytes: usize,
+}
+
+// SAFETY: an address and a length, which nobody changes; what is there is reached through `vm-memory` alone.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map_sealed` and by nobody else unmapped; what refers to it is dropped before, see `Mapped`.
+        let _ = unsafe { munmap(self.address, self.len_bytes) };
+    }
+}
+
+/// A region, and the pages in which it lies: these are to be kept as long as it or a copy of it is.
+#[derive(Debug)]
+pub struct Mapped {
+    /// The region.
+    pub region: MmapRegion,
+    /// Its pages.
+    pub pages: Arc<Pages>,
+}
+
 #[derive(Clone, Debug)]
 struct Region {
     place: Place,
     mapping: Arc<GuestRegionMmap>,
+    _pages: Arc<Pages>,
 }
 
 /// All regions.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    regions: Vec<Region>,
+    /// Before the regions, whose pages it refers to.
     map: GuestMemoryMmap,
+    regions: Vec<Region>,
 }
 
 /// Maps a part of a file that nobody can shrink.
-pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<MmapRegion, MemoryError> {
+pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<Mapped, MemoryError> {
     let failed = |why: Errno| MemoryError::Map(why.to_string());
     // The crate that receives it does not see to that.
     fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(failed)?;
@@ -96,9 +132,13 @@ pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<MmapR
         return Err(MemoryError::BeyondFile);
     }
     let len = usize::try_from(len_bytes).map_err(|_| MemoryError::BeyondFile)?;
-    let (both, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
-    MmapRegion::build(Some(FileOffset::new(file, offset_bytes)), len, both, shared)
-        .map_err(|why| MemoryError::Map(why.to_string()))
+    let (both, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    let address = unsafe { mmap(ptr::null_mut(), len, both, shared, &file, offset_bytes) }.map_err(failed)?;
+    let pages = Arc::new(Pages { address, len_bytes: len });
+    // SAFETY: the mapping is there for as long as `pages` is, which goes with the region.
+    let region = unsafe { MmapRegion::build_raw(address.cast(), len, both.bits() as i32, shared.bits() as i32) };
+    Ok(Mapped { region: region.map_err(|why| MemoryError::Map(why.to_string()))?, pages })
 }
 
 impl Memory {
@@ -119,10 +159,10 @@ impl Memory {
         if all > BYTES_MAX {
             return Err(MemoryError::TooLong);
         }
-        let mapping = map_sealed(file, place.offset_bytes, place.len_bytes)?;
-        let mapping = GuestRegionMmap::new(mapping, GuestAddress(place.guest)).ok_or(MemoryError::Layout)?;
+        let Mapped { region, pages } = map_sealed(file, place.offset_bytes, place.len_bytes)?;
+        let mapping = GuestRegionMmap::new(region, GuestAddress(place.guest)).ok_or(MemoryError::Layout)?;
         let mut regions = self.regions.clone();
-        regions.push(Region { place, mapping: Arc::new(mapping) });
+        regions.push(Region { place, mapping: Arc::new(mapping), _pages: pages });
         regions.sort_by_key(|region| region.place.guest);
         self.replace(regions)
     }
@@ -220,11 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_received_is_not_passed_on_to_other_programs() {
-        let file = memfd(MemfdFlags::ALLOW_SEALING, 4096);
-        let kept = map_sealed(file, 0, 4096).unwrap();
-        let flags = rustix::io::fcntl_getfd(kept.file_offset().unwrap().file()).unwrap();
-        assert!(flags.contains(FdFlags::CLOEXEC));
+    fn a_region_holds_no_descriptor() {
+        let name = format!("mapped-{}", std::process::id());
+        let file = File::from(memfd_create(name.as_str(), MemfdFlags::ALLOW_SEALING).unwrap());
+        ftruncate(&file, 8192).unwrap();
+        let held = || {
+            let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            all.filter_map(|fd| std::fs::read_link(fd.path()).ok())
+                .filter(|to| to.to_string_lossy().contains(&name))
+                .count()
+        };
+        let mut memory = Memory::default();
+        memory.add(place(4096, 0x10000, 8192), file.try_clone().unwrap()).unwrap();
+        assert_eq!(held(), 1, "ours");
+        drop(file);
+        assert_eq!(held(), 0);
+        memory.map().write_obj(7u32, GuestAddress(8192)).unwrap();
+        assert_eq!(memory.map().read_obj::<u32>(GuestAddress(8192)).unwrap(), 7);
+        let copy = memory.clone();
+        assert!(memory.remove(4096, 0x10000, 8192).unwrap());
+        assert_eq!(copy.map().read_obj::<u32>(GuestAddress(8192)).unwrap(), 7, "its pages stay for who has a copy");
     }
 
     #[test]

@@ -27,9 +27,14 @@ impl Issued {
 }
 
 /// Issues a certificate for a name, signed by `authority` or by itself; valid from `from` to `until`, seconds from now.
-pub fn issue(name: &str, authority: Option<&Issued>, (from, until): (i64, i64)) -> Issued {
+pub fn issue(name: &str, authority: Option<&Issued>, validity: (i64, i64)) -> Issued {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
     let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+    issue_for(key, name, authority, validity)
+}
+
+/// As [`issue`], for a key that is there.
+pub fn issue_for(key: PKey<Private>, name: &str, authority: Option<&Issued>, (from, until): (i64, i64)) -> Issued {
     let mut subject = X509NameBuilder::new().unwrap();
     subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
     let subject = subject.build();

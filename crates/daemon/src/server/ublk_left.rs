@@ -1,0 +1,77 @@
+//! Block devices of this pool that no export claims any more: their exports went while no server ran.
+
+use crate::text;
+use anyhow::Result;
+use forebay_export::ublk::{Left, UblkError, release as take_away, waiting};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread::Builder;
+use tracing::{info, warn};
+
+/// What became of one; not gone where it is in use.
+struct Ended {
+    left: Left,
+    is_gone: Result<bool, UblkError>,
+}
+
+/// Those that are being looked at, on a thread of their own: who has one open may have to be waited for.
+#[derive(Default)]
+pub struct LeftDevices {
+    ended: Option<Receiver<Ended>>,
+    /// Names that may have been those of their exports, by their marks.
+    names: Vec<(u64, String)>,
+}
+
+impl LeftDevices {
+    /// Begins to take away those that nobody uses. `is_ours` knows the marks of this pool which no export has now; `names` those of
+    /// what may have been exported.
+    pub fn begin(is_ours: impl Fn(u64) -> bool, names: Vec<(u64, String)>) -> Self {
+        let all = waiting(is_ours);
+        if all.is_empty() {
+            return Self::default();
+        }
+        let (sender, ended) = channel();
+        let work = move || {
+            for left in all {
+                // Where nobody waits for it any more the server has stopped.
+                if sender.send(Ended { left, is_gone: take_away(left.number) }).is_err() {
+                    return;
+                }
+            }
+        };
+        // Without a thread they stay, and the next server looks at them again.
+        let has_begun = Builder::new().name("ublk".to_owned()).spawn(work).is_ok();
+        Self { ended: has_begun.then_some(ended), names }
+    }
+
+    /// Says what became of them.
+    pub fn report(&mut self) {
+        while let Some(ended) = &self.ended {
+            let Ended { left: Left { number, marker }, is_gone } = match ended.try_recv() {
+                Ok(ended) => ended,
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.ended = None;
+                    return;
+                }
+            };
+            let name = self.names.iter().find(|(known, _)| *known == marker).map(|(_, name)| name);
+            let of = name.map_or_else(String::new, |name| format!(" of {name:?}"));
+            match is_gone {
+                Ok(true) => {
+                    info!("/dev/ublkb{number}{of} was taken away: no export has it any more, and nobody used it")
+                }
+                Ok(false) => warn!(
+                    cause = "ublk",
+                    advice = "Unmount what is on it and restart the server, which then takes it away; or configure its export again and restart",
+                    "/dev/ublkb{number}{of} is in use, but no export has it any more: what is read and written there waits"
+                ),
+                Err(why) => warn!(
+                    cause = "ublk",
+                    advice = "Look at the kernel's log (`dmesg`), then restart the server",
+                    "/dev/ublkb{number}{of}, which no export has any more, cannot be taken away: {}",
+                    text::chain(&why.into())
+                ),
+            }
+        }
+    }
+}

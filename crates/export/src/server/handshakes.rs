@@ -1,0 +1,65 @@
+//! Handshakes of TLS between the loop and the thread that does their arithmetic.
+
+use super::outcome::CloseReason;
+use super::poller::Source;
+use super::reactor::{Reactor, Run};
+use super::shaker::Job;
+use crate::backend::Backend;
+use crate::tls::{TlsFailure, TlsStream};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+impl Reactor {
+    /// Has a step of a connection's handshake done.
+    pub(super) fn hand_over<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, stream: Box<TlsStream>) {
+        let generation = self.connections.generation(index);
+        // Not watched meanwhile: a hang-up would be reported again and again.
+        if let Some(socket) = self.connections.get_mut(index).and_then(|connection| connection.socket.as_ref()) {
+            // Fails only where it was never added.
+            let _ = self.poller.remove(socket, Source::Connection { index, generation });
+        }
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.lent = Some(Arc::clone(&is_wanted));
+        }
+        match self.shaker.hand_over(Job { index, generation, stream, is_wanted }) {
+            Ok(false) => {}
+            Ok(true) => self.watch_foreign(run),
+            Err(error) => {
+                let why = format!("nobody is there to do it: {error}");
+                self.close(run, index, CloseReason::Tls(TlsFailure::handshake(&why)));
+            }
+        }
+    }
+
+    /// Goes on with the connections whose step is done.
+    pub(super) fn take_shaken<B: Backend>(&mut self, run: &mut Run<'_, B>) {
+        let mut done = Vec::new();
+        self.shaker.take_done(&mut done);
+        for (Job { index, generation, stream, .. }, step) in done {
+            // It has gone meanwhile.
+            let Some(connection) = self.connections.get_same(index, generation) else {
+                continue;
+            };
+            let Some(socket) = &connection.socket else {
+                continue;
+            };
+            let is_watched = self.poller.add(socket, Source::Connection { index, generation }, true, false).is_ok();
+            connection.watched = (true, false);
+            connection.tls = Some(stream);
+            connection.lent = None;
+            match step {
+                Ok(_) if !is_watched => self.close(run, index, CloseReason::Socket(Errno::NOMEM)),
+                Ok(identity) => {
+                    if let Some(identity) = identity {
+                        connection.session.secured(identity);
+                    }
+                    // Also lists it, so that what the step has left to send is sent.
+                    self.serve(run, index, false);
+                }
+                Err(failure) => self.close(run, index, failure.into()),
+            }
+        }
+    }
+}
