@@ -17,7 +17,7 @@ class Local:
     def __init__(self, folder):
         self.folder = folder
 
-    def run(self, script, limit_s=300):
+    def run(self, script, limit_s=900):
         try:
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, stdin=subprocess.DEVNULL, timeout=limit_s,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -81,12 +81,17 @@ class Console:
     def write(self, path, text):
         self.send(f"base64 -d > {path} <<TYPED\n{base64.encodebytes(text.encode()).decode()}TYPED\n")
 
-    def run(self, script, limit_s=300):
+    def run(self, script, limit_s=900):
         self.count += 1
         self.write("/root/.step", script)
         self.send("bash -euo pipefail /root/.step > /root/.said 2>&1 < /dev/null; "
                   f"status=$?; echo; echo BEGIN-$((0+{self.count})); cat /root/.said; echo; echo END-$((0+{self.count})) $status\n")
-        self.wait(rf"BEGIN-{self.count}\n", limit_s)
+        try:
+            self.wait(rf"BEGIN-{self.count}\n", limit_s)
+        except Wrong as late:
+            self.send("\x03\n; cat /root/.said; ps ax; echo SO-''FAR\n")
+            self.wait("SO-FAR", 60)
+            raise Wrong(f"not done after {limit_s} s, and what it said and ran so far is at the end of the console's log") from late
         found = self.wait(rf"(?s)^(.*?)\nEND-{self.count} (\d+)\n", 60)
         return int(found[2]), found[1]
 
