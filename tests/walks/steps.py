@@ -20,7 +20,7 @@ spread over several documents. What a step may be:
     inside reboot, inside off    the same, and it boots again, or is off
     says         the text that the step before has printed: each line in this order, others may be between. Space is space, however
                  much; `...` stands for anything
-    says about   the same, with any number where there is a number
+    says about   the same, with any figure where there is one, and any unit of bytes
 """
 import collections
 import pathlib
@@ -82,15 +82,21 @@ def read(top, wanted):
     return [steps[number] for number in sorted(steps)]
 
 
+def figure(word):
+    """A pattern: for a number any number, or none; for a unit any unit."""
+    if re.fullmatch(r"[\d.]+|-", word):
+        return r"(?:[\d.]+|-)"
+    if re.fullmatch(r"B|[KMGT]iB", word):
+        return r"(?:B|[KMGT]iB)"
+    return re.sub(r"\d+(\\\.\d+)?", lambda _: r"\d+(?:\.\d+)?", re.escape(word))
+
+
 def missing(expected, said, about):
     """The first line of `expected` that does not follow in `said`, or None."""
     said = " ".join(said.split())
     at = 0
     for line in expected.splitlines():
-        pattern = r"\s".join(re.escape(word) for word in line.split())
-        pattern = pattern.replace(re.escape("..."), ".*?")
-        if about:
-            pattern = re.sub(r"\d+(\\\.\d+)?", lambda _: r"\d+(?:\.\d+)?", pattern)
+        pattern = " ".join(figure(word) if about else re.escape(word).replace(re.escape("..."), ".*?") for word in line.split())
         found = re.compile(pattern).search(said, at)
         if not found:
             return line
