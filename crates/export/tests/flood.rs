@@ -50,7 +50,7 @@ fn world(name: &str) -> World {
     let files = TlsFiles { certificate: path("pem"), key: path("key"), client_ca: path("ca"), psk_file: None };
     let tls = TlsContext::load(&files).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    let access = Access { network: true, tls: TlsNeed::Always, names: Vec::new() };
+    let access = Access { tls: TlsNeed::Always, ..Access::default() };
     let disk = Export { access, ..export("disk", 1, 64 << 20) };
     let mut serving = Serving::start(name, ServerConfig::default(), vec![disk], true);
     serving.ask(move |_, server| server.set_tls(Some(tls)));

@@ -40,6 +40,8 @@ pub enum Source {
     Backend,
     /// A front end beside the connections: requests wait.
     Frontend,
+    /// The thread of handshakes: some have come to their end.
+    Handshakes,
     /// A descriptor of the hooks.
     Hook(i32),
 }
@@ -51,6 +53,7 @@ impl Source {
             Self::Listener(index) => 1 << 60 | u64::from(index),
             Self::Backend => 2 << 60,
             Self::Frontend => 4 << 60,
+            Self::Handshakes => 5 << 60,
             Self::Hook(fd) => 3 << 60 | u64::from(fd.cast_unsigned()),
         })
     }
@@ -61,6 +64,7 @@ impl Source {
             1 => Self::Listener(data as u16),
             2 => Self::Backend,
             4 => Self::Frontend,
+            5 => Self::Handshakes,
             _ => Self::Hook((data as u32).cast_signed()),
         }
     }
@@ -170,9 +174,9 @@ impl Poller {
         }
     }
 
-    /// Watches exactly these descriptors of backend, front ends and hooks, beside our own. Ones that cannot be watched (closed,
+    /// Watches exactly these descriptors of backend, front ends, the thread of handshakes and hooks, beside our own. Ones that cannot be watched (closed,
     /// or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
-    pub fn set_foreign(&mut self, backend: &[i32], frontends: &[i32], hooks: &[Interest]) {
+    pub fn set_foreign(&mut self, backend: &[i32], frontends: &[i32], handshakes: Option<i32>, hooks: &[Interest]) {
         let mut wanted = BTreeMap::new();
         self.rings.clear();
         let backend = backend.iter().map(|&fd| (fd, Source::Backend));
@@ -183,6 +187,7 @@ impl Poller {
                 wanted.insert(fd, (source, EventFlags::IN));
             }
         }
+        wanted.extend(handshakes.map(|fd| (fd, (Source::Handshakes, EventFlags::IN))));
         for interest in hooks {
             wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
         }
@@ -289,7 +294,7 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         let (ours, theirs) = UnixStream::pair().unwrap();
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        poller.set_foreign(&[ours.as_raw_fd(), file.as_raw_fd(), -1], &[], &[]);
+        poller.set_foreign(&[ours.as_raw_fd(), file.as_raw_fd(), -1], &[], None, &[]);
         assert_eq!(poller.rings, [ours.as_raw_fd()]);
         assert!(waits(&mut poller));
         std::io::Write::write(&mut &theirs, &[1]).unwrap();
@@ -308,8 +313,8 @@ mod tests {
         let fds: Vec<i32> = pairs.iter().map(|(ours, _)| ours.as_raw_fd()).collect();
         for (backend, frontends) in [(fds.as_slice(), [].as_slice()), (&[], fds.as_slice()), (&fds[..3], &fds[3..])] {
             // Twice: the same descriptors come with every tick.
-            poller.set_foreign(backend, frontends, &[]);
-            poller.set_foreign(backend, frontends, &[]);
+            poller.set_foreign(backend, frontends, None, &[]);
+            poller.set_foreign(backend, frontends, None, &[]);
             assert!(waits(&mut poller));
             for (ours, theirs) in &pairs {
                 std::io::Write::write(&mut &*theirs, &[1]).unwrap();
@@ -327,6 +332,7 @@ mod tests {
             Source::Listener(3),
             Source::Backend,
             Source::Frontend,
+            Source::Handshakes,
             Source::Hook(1_000_000),
         ] {
             assert_eq!(Source::from_data(source.to_data().u64()), source);

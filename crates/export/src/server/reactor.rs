@@ -237,10 +237,9 @@ impl Reactor {
         run.backend.wake_fds(&mut backend);
         let mut frontends = Vec::new();
         self.frontends.wake_fds(&mut frontends);
-        frontends.extend(self.shaker.wake_fd());
         let mut hooks = Vec::new();
         run.hooks.watch(&mut hooks);
-        self.poller.set_foreign(&backend, &frontends, &hooks);
+        self.poller.set_foreign(&backend, &frontends, self.shaker.wake_fd(), &hooks);
     }
 
     fn handle<B: Backend>(&mut self, run: &mut Run<'_, B>, ready: Ready) {
@@ -251,9 +250,9 @@ impl Reactor {
                 }
             }
             Source::Listener(index) => self.accept(run, index),
-            // Front ends and the backend are looked at in every turn.
-            Source::Backend => {}
-            Source::Frontend => self.take_shaken(run),
+            // Looked at in every turn.
+            Source::Backend | Source::Frontend => {}
+            Source::Handshakes => self.take_shaken(run),
             Source::Hook(fd) => {
                 self.refresh_stats();
                 let mut control = self.control();
