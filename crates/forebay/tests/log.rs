@@ -296,7 +296,9 @@ fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
     assert!(added.starts_with(r#"{"ok""#), "{added}");
     let is_reloaded = |event: &Value| event["message"].as_str().unwrap().starts_with("reloaded ");
     server.awaited_where("reload", is_reloaded);
-    for (name, address) in [("logs", format!("nbd://127.0.0.1:{port}/logs")), ("net", format!("nbd://127.0.0.1:{port}/net"))] {
+    for (name, address) in
+        [("logs", format!("nbd://127.0.0.1:{port}/logs")), ("net", format!("nbd://127.0.0.1:{port}/net"))]
+    {
         let uri: NbdUri = address.parse().unwrap();
         let seen = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default());
         assert!(seen.is_err(), "{name} is seen without TLS");

@@ -42,7 +42,8 @@ impl Reactor {
             let security = if self.tls.is_some() { Security::Offered } else { Security::Plain };
             let client = Client { network, security };
             let session = Session::with(self.config.session, client);
-            let connection = Connection { offer: self.tls.clone(), ..Connection::new(socket, session, origin, run.now_ns) };
+            let connection =
+                Connection { offer: self.tls.clone(), ..Connection::new(socket, session, origin, run.now_ns) };
             let (index, generation) = self.connections.insert(connection);
             let Some(connection) = self.connections.get_mut(index) else {
                 return;

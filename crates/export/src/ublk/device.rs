@@ -228,8 +228,7 @@ impl Ublk {
             let (read, shared) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
             // SAFETY: a new mapping at a place of the kernel's choice.
             let mapped = unsafe { mmap(ptr::null_mut(), len_bytes, read, shared, &self.char_device, offset) };
-            let mapped =
-                mapped.map_err(|source| FrontendError::System { operation: "mmap of /dev/ublkcN", source })?;
+            let mapped = mapped.map_err(|source| FrontendError::System { operation: "mmap of /dev/ublkcN", source })?;
             self.descriptors.push(Mapping { pointer: mapped.cast(), len_bytes });
         }
         Ok(())

@@ -266,7 +266,9 @@ mod tests {
         ftruncate(&file, 8192).unwrap();
         let held = || {
             let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-            all.filter_map(|fd| std::fs::read_link(fd.path()).ok()).filter(|to| to.to_string_lossy().contains(&name)).count()
+            all.filter_map(|fd| std::fs::read_link(fd.path()).ok())
+                .filter(|to| to.to_string_lossy().contains(&name))
+                .count()
         };
         let mut memory = Memory::default();
         memory.add(place(4096, 0x10000, 8192), file.try_clone().unwrap()).unwrap();

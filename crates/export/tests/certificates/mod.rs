@@ -34,12 +34,7 @@ pub fn issue(name: &str, authority: Option<&Issued>, validity: (i64, i64)) -> Is
 }
 
 /// As [`issue`], for a key that is there.
-pub fn issue_for(
-    key: PKey<Private>,
-    name: &str,
-    authority: Option<&Issued>,
-    (from, until): (i64, i64),
-) -> Issued {
+pub fn issue_for(key: PKey<Private>, name: &str, authority: Option<&Issued>, (from, until): (i64, i64)) -> Issued {
     let mut subject = X509NameBuilder::new().unwrap();
     subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
     let subject = subject.build();
