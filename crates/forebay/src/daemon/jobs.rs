@@ -72,12 +72,7 @@ pub enum Publish {
 }
 
 impl Publish {
-    fn now(
-        self,
-        backend: &mut PoolBackend,
-        server: &mut ServerControl<'_>,
-        by_default: &Access,
-    ) -> Result<(), String> {
+    fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>, by_default: &Access) -> Result<(), String> {
         match self {
             Self::Add { name, disk, size_bytes } => {
                 let (access, description) = (by_default.clone(), String::new());

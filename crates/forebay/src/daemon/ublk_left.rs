@@ -57,7 +57,9 @@ impl LeftDevices {
             let name = self.names.iter().find(|(known, _)| *known == marker).map(|(_, name)| name);
             let of = name.map_or_else(String::new, |name| format!(" of {name:?}"));
             match is_gone {
-                Ok(true) => info!("/dev/ublkb{number}{of} was taken away: no export has it any more, and nobody used it"),
+                Ok(true) => {
+                    info!("/dev/ublkb{number}{of} was taken away: no export has it any more, and nobody used it")
+                }
                 Ok(false) => warn!(
                     cause = "ublk",
                     advice = "Unmount what is on it and restart the server, which then takes it away; or configure its export again and restart",
