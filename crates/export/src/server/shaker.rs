@@ -57,7 +57,7 @@ impl Shaker {
     ///
     /// # Errors
     /// Where the system gives no thread, or too much waits.
-    pub fn hand_over(&mut self, job: Job) -> Result<bool, Error> {
+    pub fn pass_on(&mut self, job: Job) -> Result<bool, Error> {
         let is_new = self.thread.as_ref().is_none_or(Thread::has_ended);
         if is_new {
             self.thread = Some(Thread::begin()?);
