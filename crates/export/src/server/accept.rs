@@ -12,7 +12,7 @@ use crate::access::{Client, Security};
 use crate::backend::Backend;
 use crate::nbd::session::Session;
 
-/// Connections accepted per listener and turn: each costs some 30 us, in which nobody is served.
+/// Connections accepted per listener and turn, so that many at once do not hold up those that are served.
 const ACCEPTS_MAX: usize = 4;
 
 impl Reactor {

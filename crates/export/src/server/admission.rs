@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_told_apart_by_what_they_cannot_choose() {
+    fn hosts_are_distinct_by_what_they_cannot_choose() {
         assert_eq!(at("10.0.0.1:1"), at("10.0.0.1:2"));
         assert_ne!(at("10.0.0.1:1"), at("10.0.0.2:1"));
         assert_eq!(at("10.0.0.1:1"), at("[::ffff:10.0.0.1]:1"));

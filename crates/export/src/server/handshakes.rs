@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 impl Reactor {
     /// Has a step of a connection's handshake done.
-    pub(super) fn hand_over<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, stream: Box<TlsStream>) {
+    pub(super) fn pass_on<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, stream: Box<TlsStream>) {
         let generation = self.connections.generation(index);
         // Not watched meanwhile: a hang-up would be reported again and again.
         if let Some(socket) = self.connections.get_mut(index).and_then(|connection| connection.socket.as_ref()) {
@@ -23,7 +23,7 @@ impl Reactor {
         if let Some(connection) = self.connections.get_mut(index) {
             connection.lent = Some(Arc::clone(&is_wanted));
         }
-        match self.shaker.hand_over(Job { index, generation, stream, is_wanted }) {
+        match self.shaker.pass_on(Job { index, generation, stream, is_wanted }) {
             Ok(false) => {}
             Ok(true) => self.watch_foreign(run),
             Err(error) => {

@@ -399,7 +399,7 @@ impl Reactor {
             return;
         }
         if let Some(stream) = connection.lend_tls() {
-            return self.hand_over(run, index, stream);
+            return self.pass_on(run, index, stream);
         }
         if connection.is_over() {
             let removed = connection.session.export().is_some_and(|export| self.exports.get(export).is_none());

@@ -1,4 +1,4 @@
-//! TLS handshakes on a thread of their own. One costs about a millisecond of arithmetic with the server's key, in which the loop would
+//! TLS handshakes on a thread of their own. One costs about a millisecond of arithmetic with a key of RSA, in which the loop would
 //! serve nobody: a client in its handshake lends its TLS to the thread for each step and has it back afterwards. Sockets stay
 //! with the loop. Between the two is a ring each way, so that the loop never waits for a lock that the thread holds.
 
@@ -57,7 +57,7 @@ impl Shaker {
     ///
     /// # Errors
     /// Where the system gives no thread, or too much waits.
-    pub fn hand_over(&mut self, job: Job) -> Result<bool, Error> {
+    pub fn pass_on(&mut self, job: Job) -> Result<bool, Error> {
         let is_new = self.thread.as_ref().is_none_or(Thread::has_ended);
         if is_new {
             self.thread = Some(Thread::begin()?);
