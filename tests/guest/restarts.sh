@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# In the guest: what a server does to its block device when it stops or starts at a bad moment. Where FOREBAY-planted is there, the
-# same program with the feature planted-faults, also when it is killed while it takes its device over.
+# In the guest: what a server does to its block device when it stops or starts at a bad moment, also when it is killed while it takes
+# its device over. That takes the program with faults to be planted: `cargo build --workspace --locked --features forebay/planted-faults`.
 set -euo pipefail
 # shellcheck source=tests/guest/lib
 source "$(dirname "$0")/lib" "$@"
@@ -130,33 +130,31 @@ cp with-export.toml pool.toml
 say "a device without an export"
 
 # Regression: a server that was killed between the two halves of taking its device over left one that nobody could take over.
-if [ -x "$FOREBAY-planted" ]; then
-    back
-    device=$(sed -n 's/^ready \(\/dev\/ublkb.*\)/\1/p' serve.out | tail -n 1)
-    mount "$device" mnt
-    for points in begun fetched 'begun begun' 'fetched begun' 'begun fetched'; do
-        kill -9 $server
-        wait $server || true
-        for point in $points; do
-            status=0
-            FOREBAY_PLANT=ublk_recovery_$point timeout 60 "$FOREBAY-planted" serve pool.toml > other.out 2>> serve.log ||
-                status=$?
-            [ $status -eq 137 ] || die "not killed at $point: $status"
-        done
-        back
-        echo 1 > /proc/sys/vm/drop_caches
-        cmp pattern mnt/pattern || die "other data after $points"
-        cp pattern mnt/after
-        sync
-        say "killed while it took its device over: $points"
+planted=${FOREBAY%/release/forebay}/debug/forebay
+[ -x "$planted" ] || die "no $planted: build it as the first lines of this script say"
+back
+device=$(sed -n 's/^ready \(\/dev\/ublkb.*\)/\1/p' serve.out | tail -n 1)
+mount "$device" mnt
+for points in 'fetched begun' 'begun fetched'; do
+    kill -9 $server
+    wait $server || true
+    for point in $points; do
+        status=0
+        FOREBAY_PLANT=ublk_recovery_$point timeout 60 "$planted" serve pool.toml > other.out 2>> serve.log ||
+            status=$?
+        [ $status -eq 137 ] || die "not killed at $point ($status): is $planted built with forebay/planted-faults?"
     done
-    umount mnt
-    kill -TERM $server
-    wait $server || die "no clean stop"
-    gone "$device"
-else
-    say "left out, as there is no $FOREBAY-planted: killed while it takes its device over"
-fi
+    back
+    echo 1 > /proc/sys/vm/drop_caches
+    cmp pattern mnt/pattern || die "other data after $points"
+    cp pattern mnt/after
+    sync
+    say "killed while it took its device over: $points"
+done
+umount mnt
+kill -TERM $server
+wait $server || die "no clean stop"
+gone "$device"
 
 # Asked to stop before its device is there.
 serve
