@@ -6,7 +6,7 @@ use forebay_volume::Engine;
 use forebay_volume::engine::TierWear;
 use serde_json::{Value, json};
 
-/// Groups that people are shown: those that are written most.
+/// Groups that people are shown: those that are written and collected most.
 const SHOWN_GROUPS: usize = 8;
 const DAY_SECONDS: f64 = 86_400.0;
 
@@ -31,10 +31,18 @@ pub fn json(engine: &Engine) -> Value {
             "others_stay_bytes": blocks(group.share.short_blocks),
             "stays_share": group.share.part_long,
             "saved_share": group.saved_part,
+            "came_to_capacity_bytes": blocks(group.costs.came_blocks),
+            "collected_bytes": blocks(group.costs.collected_blocks),
+            "write_amplification": group.write_amplification,
         })
     });
     let groups: Vec<Value> = groups.collect();
-    json!({ "price": engine.price_of_staging(), "groups": groups })
+    let others = engine.costs_of_others();
+    let others = json!({
+        "came_to_capacity_bytes": others.came_blocks * 4096,
+        "collected_bytes": others.collected_blocks * 4096,
+    });
+    json!({ "price": engine.price_of_staging(), "groups": groups, "others": others })
 }
 
 /// What the tiers were written since `seconds` ago, and how long they last at that rate.
@@ -56,7 +64,7 @@ pub fn wear(engine: &Engine, seconds: f64) -> Value {
     Value::Array(vec![tier("fast", fast), tier("capacity", capacity)])
 }
 
-/// The groups that are written most, as a table.
+/// The groups that are written and collected most, as a table.
 pub fn table(stays: &Value) -> Option<String> {
     let size = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), output::size);
     let share =
@@ -80,10 +88,11 @@ pub fn table(stays: &Value) -> Option<String> {
                 size(&group["half_dies_by_bytes"]),
                 size(&group["stays_bytes"]),
                 share(&group["saved_share"]),
+                group["write_amplification"].as_f64().map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}")),
             ]
         })
         .collect();
-    let head = ["WRITES OF", "BEFORE", "READ", "SHARE", "LIVING", "HALF DEAD", "STAYS", "SAVED"];
+    let head = ["WRITES OF", "BEFORE", "READ", "SHARE", "LIVING", "HALF DEAD", "STAYS", "SAVED", "WAF"];
     (!rows.is_empty()).then(|| output::table(&head, 3, &rows))
 }
 

@@ -8,6 +8,7 @@
 
 pub mod ages;
 mod codec;
+mod costs;
 mod group;
 pub mod lives;
 mod pass;
@@ -17,6 +18,7 @@ pub mod share;
 
 use ages::Ages;
 use codec::Reader;
+pub use costs::Costs;
 use lives::Lives;
 use regions::{BYTES_PER_REGION, Regions};
 
@@ -85,6 +87,8 @@ pub struct Stays {
     price: f64,
     /// The tier is being shared out.
     pass: Option<Box<Pass>>,
+    /// What blocks of no group cost the bands.
+    costs_of_others: Costs,
 }
 
 /// The middle of a range: at its ends a region may be a neighbour's as well.
@@ -132,6 +136,7 @@ impl Stays {
             room_part: ROOM_PARTS.0,
             price: 0.0,
             pass: None,
+            costs_of_others: Costs::default(),
         }
     }
 
@@ -205,6 +210,21 @@ impl Stays {
             of.written += count as f64;
             self.sample.written(disk, blocks, now, group);
         }
+    }
+
+    /// A block came to a band, from a host or from the fast tier, or collection moved it: its group is that of the last write to it.
+    pub fn came_to_band(&mut self, disk: u16, block: u64, is_collection: bool) {
+        let Some(number) = self.sample.group_of(disk, block) else { return };
+        let group = number.and_then(|number| self.groups.get_mut(usize::from(number)));
+        let costs = group.map_or(&mut self.costs_of_others, |group| &mut group.costs);
+        costs.count(self.sample.one_of(), is_collection);
+    }
+
+    /// What blocks cost the bands that are of no group: of classes that are not staged, from before the start, or written so long ago
+    /// that they are not followed any more.
+    #[must_use]
+    pub fn costs_of_others(&self) -> Costs {
+        self.costs_of_others
     }
 
     /// A host wrote these blocks, of a class that is not staged: what was there is gone, and that is all that is followed.
@@ -423,11 +443,12 @@ impl Stays {
         self.regions.restore(r, then, self.ages)
     }
 
-    /// All groups that were written to lately, those with the most first.
+    /// All groups that were written to lately or whose blocks came to bands, those first that are written and collected most.
     #[must_use]
     pub fn look(&self) -> Vec<GroupLook> {
         let of_classes = self.of_classes();
-        let all: f64 = self.groups.iter().map(|group| group.written).sum();
+        let all = self.groups.iter().map(|group| group.written).sum::<f64>().max(1.0);
+        let collected = self.groups.iter().map(|group| group.costs.collected_blocks).sum::<u64>().max(1) as f64;
         let mut living = vec![0u64; self.groups.len()];
         self.sample.count_groups(|group| {
             if let Some(count) = living.get_mut(usize::from(group)) {
@@ -440,7 +461,7 @@ impl Stays {
             .iter()
             .zip(&self.lives)
             .zip(living)
-            .filter(|((group, _), _)| group.written >= 1.0)
+            .filter(|((group, _), _)| group.written >= 1.0 || group.costs != Costs::default())
             .map(|((group, lives), living_blocks)| {
                 let prior = of_classes.get(&group.traits.class).unwrap_or(&none);
                 let dead_by = |age| {
@@ -458,10 +479,13 @@ impl Stays {
                     median_life_blocks: lives.median_blocks(prior, self.ages),
                     saved_part: short + (long - short) * group.share.part_long,
                     share: group.share,
+                    costs: group.costs,
+                    write_amplification: group.costs.write_amplification(self.sample.one_of()),
                 }
             })
             .collect();
-        looks.sort_by(|a, b| b.written_part.total_cmp(&a.written_part));
+        let weight = |look: &GroupLook| look.written_part + look.costs.collected_blocks as f64 / collected;
+        looks.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         looks
     }
 }

@@ -75,6 +75,14 @@ impl Sample {
         }
     }
 
+    /// The group of a block, of those that are followed; `None`: it is none of them. `Some(None)`: it would be, had it been written
+    /// lately by anybody known.
+    #[must_use]
+    pub fn group_of(&self, disk: u16, block: u64) -> Option<Option<u16>> {
+        let is_sampled = hash(disk, block).trailing_zeros() >= self.zeros;
+        is_sampled.then(|| self.blocks.get(&(disk, block)).map(|followed| followed.group))
+    }
+
     /// Counts the lives that go on up to `now` of at most so many blocks after one, and forgets those written before `oldest`, which
     /// nothing is learned from any more, and those of groups that are not known. Returns the last block that it came to; `None` where
     /// no other follows it.

@@ -173,6 +173,11 @@ impl Staying {
         }
     }
 
+    /// A block came to a band, or collection moved it.
+    pub fn came_to_band(&mut self, disk: DiskId, block: u64, is_collection: bool) {
+        self.stays.came_to_band(disk.0, block, is_collection);
+    }
+
     /// A request of so many blocks to write has come.
     pub fn requested(&mut self, blocks: u64) {
         self.stays.requested(blocks);
