@@ -225,3 +225,33 @@ fn what_groups_cost_the_bands_is_what_their_classes_do() {
     assert_eq!([others.came_blocks, others.collected_blocks], of_class(BULK), "of no group");
     assert!(of_class(TABLES)[1] > 100 && of_class(COLD)[0] > 100, "{classes:?}");
 }
+
+/// The share of random writes all over a disk of four times the tier that goes past it, once that is full, with so many in flight.
+fn passed_with(in_flight: usize) -> f64 {
+    let mut world = open(5);
+    let mut random = forebay_block::Random::new(5);
+    let mut before = Vec::new();
+    for step in 0..12_000 {
+        if step == 6_000 {
+            before = classes(&world);
+        }
+        world.write(random.below(4000) * 8, 8, false, Some(COLD));
+        world.settle(in_flight - 1).unwrap();
+    }
+    let (mut written, mut passed) = (0, 0);
+    for (now, then) in classes(&world).iter().zip(&before) {
+        let now = now.since(then);
+        written += now.host_written_bytes;
+        passed += now.bypassed_bytes;
+    }
+    world.settle(0).unwrap();
+    history::quiet(&mut world).unwrap();
+    passed as f64 / written as f64
+}
+
+#[test]
+fn what_the_tier_does_not_keep_goes_past_it_where_many_write_at_once() {
+    let [few, many] = [4, 12].map(passed_with);
+    println!("passed: {few:.3} with 4 in flight, {many:.3} with 12");
+    assert!(few < 0.2 && many > 0.5, "{few} and {many}");
+}
