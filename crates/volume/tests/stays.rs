@@ -195,7 +195,7 @@ fn costs(world: &World, class: u8) -> [u64; 2] {
     costs.fold([0; 2], |sum, costs| [sum[0] + costs.came_blocks, sum[1] + costs.collected_blocks])
 }
 
-/// Here the sample is of all blocks, so that groups cost what the statistics of their classes say.
+/// Here the sample is of all blocks, so that groups cost what the statistics of their classes say, however long ago they were written.
 #[test]
 fn what_groups_cost_the_bands_is_what_their_classes_do() {
     let shape = Shape { capacity_bytes: 12 << 20, band_bytes: 128 << 10, ..shape() };

@@ -19,6 +19,7 @@ pub mod share;
 use ages::Ages;
 use codec::Reader;
 pub use costs::Costs;
+use costs::Owners;
 use lives::Lives;
 use regions::{BYTES_PER_REGION, Regions};
 
@@ -87,8 +88,7 @@ pub struct Stays {
     price: f64,
     /// The tier is being shared out.
     pass: Option<Box<Pass>>,
-    /// What blocks of no group cost the bands.
-    costs_of_others: Costs,
+    owners: Owners,
 }
 
 /// The middle of a range: at its ends a region may be a neighbour's as well.
@@ -103,10 +103,10 @@ fn counts(memory_bytes: u64) -> (usize, usize, usize) {
     ((third / BYTES_PER_BLOCK) as usize, (third / BYTES_PER_REGION) as usize, groups as usize)
 }
 
-/// Memory that sharing the tier out takes beside the budget, while it goes on, in bytes: the segments of all hulls.
+/// Memory beside the budget, in bytes: what sharing the tier out takes while it goes on, the segments of all hulls, and whose blocks are.
 #[must_use]
-pub fn sharing_memory_bytes(memory_bytes: u64) -> u64 {
-    (counts(memory_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64
+pub fn memory_beside_bytes(budget_bytes: u64) -> u64 {
+    (counts(budget_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64 + costs::memory_bytes(budget_bytes)
 }
 
 impl Stays {
@@ -136,7 +136,7 @@ impl Stays {
             room_part: ROOM_PARTS.0,
             price: 0.0,
             pass: None,
-            costs_of_others: Costs::default(),
+            owners: Owners::new(memory_bytes),
         }
     }
 
@@ -208,29 +208,29 @@ impl Stays {
         // A write that took its time may be of a group that was given up meanwhile.
         if let Some(of) = self.groups.get_mut(usize::from(group)).filter(|group| group.state == State::Known) {
             of.written += count as f64;
+            self.owners.written(disk, blocks.clone(), Some(group));
             self.sample.written(disk, blocks, now, group);
+        } else {
+            self.owners.written(disk, blocks, None);
         }
     }
 
     /// A block came to a band, from a host or from the fast tier, or collection moved it: its group is that of the last write to it.
     pub fn came_to_band(&mut self, disk: u16, block: u64, is_collection: bool) {
-        let Some(number) = self.sample.group_of(disk, block) else { return };
-        let group = number.and_then(|number| self.groups.get_mut(usize::from(number)));
-        let costs = group.map_or(&mut self.costs_of_others, |group| &mut group.costs);
-        costs.count(self.sample.one_of(), is_collection);
+        self.owners.count(disk, block, is_collection, &mut self.groups);
     }
 
-    /// What blocks cost the bands that are of no group: of classes that are not staged, from before the start, or written so long ago
-    /// that they are not followed any more.
+    /// What blocks cost the bands that are of no group: of classes that are not staged, from before the start, or of groups given up.
     #[must_use]
     pub fn costs_of_others(&self) -> Costs {
-        self.costs_of_others
+        self.owners.costs_of_others
     }
 
     /// A host wrote these blocks, of a class that is not staged: what was there is gone, and that is all that is followed.
     pub fn written_elsewhere(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
-        self.regions.written(disk, blocks, now, self.ages);
+        self.regions.written(disk, blocks.clone(), now, self.ages);
+        self.owners.written(disk, blocks, None);
     }
 
     /// What a write to these blocks would replace, as far as their region tells: the group of a band that it lies in, or what it
@@ -260,7 +260,8 @@ impl Stays {
     /// A host discarded these blocks, or wrote zeros there.
     pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
-        self.regions.discarded(disk, blocks, now, self.ages);
+        self.regions.discarded(disk, blocks.clone(), now, self.ages);
+        self.owners.written(disk, blocks, None);
     }
 
     /// Whether it is time to share the tier out anew.
@@ -340,6 +341,7 @@ impl Stays {
         for group in self.groups.iter_mut().filter(|group| group.state == State::Known && group.written < 1.0) {
             group.state = State::Leaving;
         }
+        self.owners.give_up(&mut self.groups);
         self.numbers.retain(|_, number| self.groups[usize::from(*number)].state == State::Known);
     }
 
@@ -480,7 +482,7 @@ impl Stays {
                     saved_part: short + (long - short) * group.share.part_long,
                     share: group.share,
                     costs: group.costs,
-                    write_amplification: group.costs.write_amplification(self.sample.one_of()),
+                    write_amplification: group.costs.write_amplification(self.owners.one_of()),
                 }
             })
             .collect();

@@ -29,7 +29,7 @@ pub struct Sample {
 }
 
 /// Spreads addresses evenly (the finalizer of SplitMix64, Steele and others, 2014).
-fn hash(disk: u16, block: u64) -> u64 {
+pub(super) fn hash(disk: u16, block: u64) -> u64 {
     let mut bits = block ^ u64::from(disk) << 48;
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -73,14 +73,6 @@ impl Sample {
             let zeros = self.zeros;
             self.blocks.retain(|&(disk, block), _| hash(disk, block).trailing_zeros() >= zeros);
         }
-    }
-
-    /// The group of a block, of those that are followed; `None`: it is none of them. `Some(None)`: it would be, had it been written
-    /// lately by anybody known.
-    #[must_use]
-    pub fn group_of(&self, disk: u16, block: u64) -> Option<Option<u16>> {
-        let is_sampled = hash(disk, block).trailing_zeros() >= self.zeros;
-        is_sampled.then(|| self.blocks.get(&(disk, block)).map(|followed| followed.group))
     }
 
     /// Counts the lives that go on up to `now` of at most so many blocks after one, and forgets those written before `oldest`, which

@@ -83,3 +83,43 @@ fn a_sample_tells_the_costs_of_all() {
     }
     assert_eq!(stays.costs_of_others(), Costs::default());
 }
+
+#[test]
+fn what_was_written_long_ago_counts_with_who_wrote_it() {
+    let mut stays = Stays::new(1000, 1 << 16, 1 << 20);
+    let old = stays.group((0, 0), 1, &(0..500), 0);
+    stays.written(1, 0..500, old, 0);
+    for now in (500..100_000).step_by(50) {
+        let new = stays.group((1, 0), 1, &(1000..1050), now);
+        stays.written(1, 1000..1050, new, now);
+        super::plan(&mut stays, now, 500, 0);
+    }
+    (0..500).for_each(|block| stays.came_to_band(1, block, true));
+    assert_eq!(stays.groups[usize::from(old)].costs.collected_blocks, 500, "a hundred tiers' worth later");
+}
+
+#[test]
+fn what_groups_cost_that_are_given_up_is_nobodys() {
+    // As few groups as there may be: each hint is one.
+    let mut stays = Stays::new(1000, 1 << 16, 1 << 10);
+    let most = stays.groups_max as u8;
+    for hint in 0..most {
+        let block = u64::from(hint) * 10;
+        let group = stays.group((0, hint), 1, &(block..block + 1), 0);
+        stays.written(1, block..block + 1, group, 0);
+        stays.came_to_band(1, block, false);
+    }
+    let sum = |stays: &Stays| {
+        let groups: u64 = stays.look().iter().map(|look| look.costs.came_blocks).sum();
+        groups + stays.costs_of_others().came_blocks
+    };
+    let before = sum(&stays);
+    assert!(before > 0 && stays.costs_of_others() == Costs::default());
+    for now in 0..200 {
+        super::plan(&mut stays, now, 500, 0);
+    }
+    assert_eq!((sum(&stays), stays.costs_of_others().came_blocks), (before, before));
+    let block = 0;
+    stays.came_to_band(1, block, true);
+    assert_eq!(stays.look().iter().map(|look| look.costs.collected_blocks).sum::<u64>(), 0);
+}
