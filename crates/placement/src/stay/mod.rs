@@ -11,6 +11,7 @@ mod codec;
 mod costs;
 mod group;
 pub mod lives;
+mod owners;
 mod pass;
 mod regions;
 mod sample;
@@ -19,8 +20,8 @@ pub mod share;
 use ages::Ages;
 use codec::Reader;
 pub use costs::Costs;
-use costs::Owners;
 use lives::Lives;
+use owners::Owners;
 use regions::{BYTES_PER_REGION, Regions};
 
 use group::{Group, State};
@@ -106,7 +107,7 @@ fn counts(memory_bytes: u64) -> (usize, usize, usize) {
 /// Memory beside the budget, in bytes: what sharing the tier out takes while it goes on, the segments of all hulls, and whose blocks are.
 #[must_use]
 pub fn memory_beside_bytes(budget_bytes: u64) -> u64 {
-    (counts(budget_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64 + costs::memory_bytes(budget_bytes)
+    (counts(budget_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64 + owners::memory_bytes(budget_bytes)
 }
 
 impl Stays {
