@@ -9,7 +9,7 @@ use forebay_block::ClassId;
 use forebay_device::Image;
 use forebay_prism::ClassStats;
 use forebay_volume::recovery::PolicyState;
-use world::{Oracle, Shape, World, history};
+use world::{BULK, Oracle, Shape, TABLES, World, history};
 
 /// The default class, whose data is staged.
 const COLD: ClassId = ClassId(0);
@@ -186,4 +186,72 @@ fn what_was_learned_of_stays_survives_a_restart() {
     for tiers in 0..2 {
         assert!(clean[tiers] > 0.9 * none[tiers] && crash[tiers] > 0.9 * none[tiers], "{sums:?}");
     }
+}
+
+/// Blocks that came to bands and that collection moved, of all groups of a class; 255: of the classes between which behaviour decides.
+fn costs(world: &World, class: u8) -> [u64; 2] {
+    let groups = world.pool.engine.stays();
+    let costs = groups.iter().filter(|group| group.traits.class == class).map(|group| group.costs);
+    costs.fold([0; 2], |sum, costs| [sum[0] + costs.came_blocks, sum[1] + costs.collected_blocks])
+}
+
+/// Here the sample is of all blocks, so that groups cost what the statistics of their classes say, however long ago they were written.
+#[test]
+fn what_groups_cost_the_bands_is_what_their_classes_do() {
+    let shape = Shape { capacity_bytes: 12 << 20, band_bytes: 128 << 10, ..shape() };
+    let mut world = World::open(&shape, shape.format(), 4, Oracle::default()).unwrap();
+    let mut random = forebay_block::Random::new(4);
+    for step in 0..1500u64 {
+        // What lives shortly lies among what is written over at random, some of which goes past the tier at once.
+        let (class, block) = match step % 4 {
+            0 => (COLD, step * 2 % 256),
+            1 => (BULK, 2000 + random.below(400)),
+            _ => (TABLES, 256 + random.below(1700)),
+        };
+        world.write(block * 8, 8 * 8, false, Some(class));
+        world.settle(if step % 3 == 0 { 20 } else { 4 }).unwrap();
+    }
+    world.settle(0).unwrap();
+    history::quiet(&mut world).unwrap();
+    let classes = classes(&world);
+    let of_class = |class: ClassId| {
+        let class = &classes[usize::from(class.0)];
+        [(class.bypassed_bytes + class.destaged_bytes) / 4096, class.collected_bytes / 4096]
+    };
+    let others = world.pool.engine.costs_of_others();
+    println!("came and collected: {:?} {:?} {:?}", of_class(COLD), of_class(TABLES), of_class(BULK));
+    assert_eq!(costs(&world, u8::MAX), of_class(COLD));
+    assert_eq!(costs(&world, TABLES.0), of_class(TABLES));
+    assert_eq!([others.came_blocks, others.collected_blocks], of_class(BULK), "of no group");
+    assert!(of_class(TABLES)[1] > 100 && of_class(COLD)[0] > 100, "{classes:?}");
+}
+
+/// The share of random writes all over a disk of four times the tier that goes past it, once that is full, with so many in flight.
+fn passed_with(in_flight: usize) -> f64 {
+    let mut world = open(5);
+    let mut random = forebay_block::Random::new(5);
+    let mut before = Vec::new();
+    for step in 0..12_000 {
+        if step == 6_000 {
+            before = classes(&world);
+        }
+        world.write(random.below(4000) * 8, 8, false, Some(COLD));
+        world.settle(in_flight - 1).unwrap();
+    }
+    let (mut written, mut passed) = (0, 0);
+    for (now, then) in classes(&world).iter().zip(&before) {
+        let now = now.since(then);
+        written += now.host_written_bytes;
+        passed += now.bypassed_bytes;
+    }
+    world.settle(0).unwrap();
+    history::quiet(&mut world).unwrap();
+    passed as f64 / written as f64
+}
+
+#[test]
+fn what_the_tier_does_not_keep_goes_past_it_where_many_write_at_once() {
+    let [few, many] = [4, 12].map(passed_with);
+    println!("passed: {few:.3} with 4 in flight, {many:.3} with 12");
+    assert!(few < 0.2 && many > 0.5, "{few} and {many}");
 }

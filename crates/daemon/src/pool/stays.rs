@@ -28,10 +28,18 @@ pub fn json(engine: &Engine) -> Value {
             "others_stay_bytes": blocks(group.share.short_blocks),
             "stays_share": group.share.part_long,
             "saved_share": group.saved_part,
+            "came_to_capacity_bytes": blocks(group.costs.came_blocks),
+            "collected_bytes": blocks(group.costs.collected_blocks),
+            "write_amplification": group.write_amplification,
         })
     });
     let groups: Vec<Value> = groups.collect();
-    json!({ "price": engine.price_of_staging(), "groups": groups })
+    let others = engine.costs_of_others();
+    let others = json!({
+        "came_to_capacity_bytes": others.came_blocks * 4096,
+        "collected_bytes": others.collected_blocks * 4096,
+    });
+    json!({ "price": engine.price_of_staging(), "groups": groups, "others": others })
 }
 
 /// What the tiers were written since `seconds` ago, and how long they last at that rate.

@@ -3,10 +3,10 @@
 use crate::output;
 use serde_json::Value;
 
-/// Groups that people are shown: those that are written most.
+/// Groups that people are shown: those that are written and collected most.
 const SHOWN_GROUPS: usize = 8;
 
-/// The groups that are written most, as a table.
+/// The groups that are written and collected most, as a table.
 pub fn table(stays: &Value) -> Option<String> {
     let size = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), output::size);
     let share =
@@ -30,10 +30,11 @@ pub fn table(stays: &Value) -> Option<String> {
                 size(&group["half_dies_by_bytes"]),
                 size(&group["stays_bytes"]),
                 share(&group["saved_share"]),
+                group["write_amplification"].as_f64().map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}")),
             ]
         })
         .collect();
-    let head = ["WRITES OF", "BEFORE", "READ", "SHARE", "LIVING", "HALF DEAD", "STAYS", "SAVED"];
+    let head = ["WRITES OF", "BEFORE", "READ", "SHARE", "LIVING", "HALF DEAD", "STAYS", "SAVED", "WAF"];
     (!rows.is_empty()).then(|| output::table(&head, 3, &rows))
 }
 

@@ -1,5 +1,6 @@
 //! A group of writes: what it is known by, what was decided of it, and what is shown of it.
 
+use super::costs::Costs;
 use super::regions::History;
 use super::share::Share;
 
@@ -47,12 +48,13 @@ pub(super) struct Group {
     pub share: Share,
     /// Error diffusion instead of chance: what the part that stays long is owed.
     pub owed: f64,
+    pub costs: Costs,
 }
 
 impl Group {
     /// One that nothing was written to.
     pub fn new(traits: Traits) -> Self {
-        Self { state: State::Known, traits, written: 0.0, share: Share::default(), owed: 0.0 }
+        Self { state: State::Known, traits, written: 0.0, share: Share::default(), owed: 0.0, costs: Costs::default() }
     }
 }
 
@@ -71,4 +73,8 @@ pub struct GroupLook {
     pub saved_part: f64,
     /// How long it stays.
     pub share: Share,
+    /// What its blocks cost the bands since the start.
+    pub costs: Costs,
+    /// Blocks written to the bands for each of its blocks that came there; `None` where hardly any did.
+    pub write_amplification: Option<f64>,
 }

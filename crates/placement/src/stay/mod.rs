@@ -8,8 +8,10 @@
 
 pub mod ages;
 mod codec;
+mod costs;
 mod group;
 pub mod lives;
+mod owners;
 mod pass;
 mod regions;
 mod sample;
@@ -17,7 +19,9 @@ pub mod share;
 
 use ages::Ages;
 use codec::Reader;
+pub use costs::Costs;
 use lives::Lives;
+use owners::Owners;
 use regions::{BYTES_PER_REGION, Regions};
 
 use group::{Group, State};
@@ -85,6 +89,7 @@ pub struct Stays {
     price: f64,
     /// The tier is being shared out.
     pass: Option<Box<Pass>>,
+    owners: Owners,
 }
 
 /// The middle of a range: at its ends a region may be a neighbour's as well.
@@ -99,10 +104,10 @@ fn counts(memory_bytes: u64) -> (usize, usize, usize) {
     ((third / BYTES_PER_BLOCK) as usize, (third / BYTES_PER_REGION) as usize, groups as usize)
 }
 
-/// Memory that sharing the tier out takes beside the budget, while it goes on, in bytes: the segments of all hulls.
+/// Memory beside the budget, in bytes: what sharing the tier out takes while it goes on, the segments of all hulls, and whose blocks are.
 #[must_use]
-pub fn sharing_memory_bytes(memory_bytes: u64) -> u64 {
-    (counts(memory_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64
+pub fn memory_beside_bytes(budget_bytes: u64) -> u64 {
+    (counts(budget_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64 + owners::memory_bytes(budget_bytes)
 }
 
 impl Stays {
@@ -132,6 +137,7 @@ impl Stays {
             room_part: ROOM_PARTS.0,
             price: 0.0,
             pass: None,
+            owners: Owners::new(memory_bytes),
         }
     }
 
@@ -203,14 +209,29 @@ impl Stays {
         // A write that took its time may be of a group that was given up meanwhile.
         if let Some(of) = self.groups.get_mut(usize::from(group)).filter(|group| group.state == State::Known) {
             of.written += count as f64;
+            self.owners.written(disk, blocks.clone(), Some(group));
             self.sample.written(disk, blocks, now, group);
+        } else {
+            self.owners.written(disk, blocks, None);
         }
+    }
+
+    /// A block came to a band, from a host or from the fast tier, or collection moved it: its group is that of the last write to it.
+    pub fn came_to_band(&mut self, disk: u16, block: u64, is_collection: bool) {
+        self.owners.count(disk, block, is_collection, &mut self.groups);
+    }
+
+    /// What blocks cost the bands that are of no group: of classes that are not staged, from before the start, or of groups given up.
+    #[must_use]
+    pub fn costs_of_others(&self) -> Costs {
+        self.owners.costs_of_others
     }
 
     /// A host wrote these blocks, of a class that is not staged: what was there is gone, and that is all that is followed.
     pub fn written_elsewhere(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
-        self.regions.written(disk, blocks, now, self.ages);
+        self.regions.written(disk, blocks.clone(), now, self.ages);
+        self.owners.written(disk, blocks, None);
     }
 
     /// What a write to these blocks would replace, as far as their region tells: the group of a band that it lies in, or what it
@@ -240,7 +261,8 @@ impl Stays {
     /// A host discarded these blocks, or wrote zeros there.
     pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
-        self.regions.discarded(disk, blocks, now, self.ages);
+        self.regions.discarded(disk, blocks.clone(), now, self.ages);
+        self.owners.written(disk, blocks, None);
     }
 
     /// Whether it is time to share the tier out anew.
@@ -320,6 +342,7 @@ impl Stays {
         for group in self.groups.iter_mut().filter(|group| group.state == State::Known && group.written < 1.0) {
             group.state = State::Leaving;
         }
+        self.owners.give_up(&mut self.groups);
         self.numbers.retain(|_, number| self.groups[usize::from(*number)].state == State::Known);
     }
 
@@ -423,11 +446,12 @@ impl Stays {
         self.regions.restore(r, then, self.ages)
     }
 
-    /// All groups that were written to lately, those with the most first.
+    /// All groups that were written to lately or whose blocks came to bands, those first that are written and collected most.
     #[must_use]
     pub fn look(&self) -> Vec<GroupLook> {
         let of_classes = self.of_classes();
-        let all: f64 = self.groups.iter().map(|group| group.written).sum();
+        let all = self.groups.iter().map(|group| group.written).sum::<f64>().max(1.0);
+        let collected = self.groups.iter().map(|group| group.costs.collected_blocks).sum::<u64>().max(1) as f64;
         let mut living = vec![0u64; self.groups.len()];
         self.sample.count_groups(|group| {
             if let Some(count) = living.get_mut(usize::from(group)) {
@@ -440,7 +464,7 @@ impl Stays {
             .iter()
             .zip(&self.lives)
             .zip(living)
-            .filter(|((group, _), _)| group.written >= 1.0)
+            .filter(|((group, _), _)| group.written >= 1.0 || group.costs != Costs::default())
             .map(|((group, lives), living_blocks)| {
                 let prior = of_classes.get(&group.traits.class).unwrap_or(&none);
                 let dead_by = |age| {
@@ -458,10 +482,13 @@ impl Stays {
                     median_life_blocks: lives.median_blocks(prior, self.ages),
                     saved_part: short + (long - short) * group.share.part_long,
                     share: group.share,
+                    costs: group.costs,
+                    write_amplification: group.costs.write_amplification(self.owners.one_of()),
                 }
             })
             .collect();
-        looks.sort_by(|a, b| b.written_part.total_cmp(&a.written_part));
+        let weight = |look: &GroupLook| look.written_part + look.costs.collected_blocks as f64 / collected;
+        looks.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         looks
     }
 }

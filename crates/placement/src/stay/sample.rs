@@ -29,7 +29,7 @@ pub struct Sample {
 }
 
 /// Spreads addresses evenly (the finalizer of SplitMix64, Steele and others, 2014).
-fn hash(disk: u16, block: u64) -> u64 {
+pub(super) fn hash(disk: u16, block: u64) -> u64 {
     let mut bits = block ^ u64::from(disk) << 48;
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -324,4 +324,5 @@ mod hostile {
     }
 }
 
+mod costs;
 mod passes;

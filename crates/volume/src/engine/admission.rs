@@ -129,7 +129,7 @@ impl Engine {
             keeps,
             fast_is_behind: self.outbox.fast_is_behind(if keeps { KEPT_QUEUES } else { 1 }),
             in_flight_bytes: self.outbox.in_flight_bytes(),
-            changes: self.requests.executing,
+            changes: self.requests.changes_with_one_more(),
             may_stay: self.prism.table().host_facts_keep_fast(),
             free: self.space.data_slots_free(),
             // Half of what should be free for hosts is gone: destage does not keep up.

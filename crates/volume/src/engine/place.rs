@@ -15,7 +15,7 @@ pub(crate) struct Situation {
     pub fast_is_behind: bool,
     /// Data in flight on the fast device and on the capacity tier, in bytes.
     pub in_flight_bytes: [u64; 2],
-    /// Changes of hosts in flight: a queue this deep hides where they go.
+    /// Changes of hosts in flight, this one and those that wait for space among them: a queue this deep hides where they go.
     pub changes: usize,
     /// The host may yet say that what it writes is to stay on the fast tier.
     pub may_stay: bool,
@@ -26,8 +26,9 @@ pub(crate) struct Situation {
 }
 
 /// Changes in flight from which on data that the fast tier does not keep from being destaged goes past it: where fewer are,
-/// each waits for the capacity tier's latency.
-const CHANGES_MANY: usize = 16;
+/// each waits for the capacity tier's latency. A host that keeps sixteen in flight has eight and more here whenever one comes, for
+/// it sends several once several have ended.
+const CHANGES_MANY: usize = 8;
 
 /// Eighths of what was staged in a stretch that had to be destaged from which on staging is in vain, and those from which on it
 /// still is: what is staged meanwhile is little, and a stretch of it takes in the end of one before, so that a flood over a disk
@@ -106,7 +107,7 @@ mod tests {
         keeps: false,
         fast_is_behind: false,
         in_flight_bytes: [0, 0],
-        changes: 32,
+        changes: 8,
         may_stay: false,
         free: 100,
         threshold: 100,
@@ -122,7 +123,7 @@ mod tests {
         assert!(!many(&mut bypass), "the tier is filled");
         bypass.learn(2002, 1076, 4000);
         assert!(many(&mut bypass), "7 of 8 had to leave");
-        assert!(bypass.goes_to_fast_first(&Situation { changes: 15, ..SITUATION }, 1), "few wait for each");
+        assert!(bypass.goes_to_fast_first(&Situation { changes: 7, ..SITUATION }, 1), "few wait for each");
         assert!(bypass.goes_to_fast_first(&Situation { place: Place::Fast, ..SITUATION }, 1));
         bypass.learn(3000, 1076, 4000);
         assert!(many(&mut bypass), "the next stretch is not over");

@@ -6,7 +6,7 @@ use super::lifetimes::LifetimeGroup;
 use super::staying::{TierBytes, TierWear};
 use forebay_block::ClassId;
 use forebay_placement::grouping::Kind;
-use forebay_placement::stay::GroupLook;
+use forebay_placement::stay::{Costs, GroupLook};
 
 impl Engine {
     /// Begins to share the fast tier out anew, where it is time to; rounds go on with it.
@@ -75,9 +75,15 @@ impl Engine {
         (self.space.lifetimes.kind, self.space.lifetimes.look(&self.space.bands))
     }
 
-    /// What is known of how long data lives and stays, by groups of writes, those with the most first.
+    /// What is known of how long data lives and stays, by groups of writes, those first that are written and collected most.
     #[must_use]
     pub fn stays(&self) -> Vec<GroupLook> {
         self.staying.stays.look()
+    }
+
+    /// What blocks that are of no group of writes cost the bands since the start.
+    #[must_use]
+    pub fn costs_of_others(&self) -> Costs {
+        self.staying.stays.costs_of_others()
     }
 }

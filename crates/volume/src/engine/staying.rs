@@ -5,7 +5,7 @@ use super::setup::Setup;
 use super::space::Space;
 use crate::layout::policy_state::PAYLOAD_BYTES_MAX;
 use forebay_block::{ClassId, DiskId};
-use forebay_placement::stay::{Stay, Stays, sharing_memory_bytes};
+use forebay_placement::stay::{Stay, Stays, memory_beside_bytes};
 use forebay_prism::{Lifetime, Prism};
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use std::ops::Range;
 const MEMORY_PART: u64 = 256;
 const MEMORY_MAX_BYTES: u64 = 4 << 20;
 
-/// Memory of the policy, of a limit, with what it takes while it shares the tier out.
+/// Memory of the policy, of a limit, with what it takes beside its budget.
 pub(super) fn memory_bytes(memory_limit_bytes: u64) -> u64 {
     let budget_bytes = budget_bytes(memory_limit_bytes);
-    budget_bytes + sharing_memory_bytes(budget_bytes)
+    budget_bytes + memory_beside_bytes(budget_bytes)
 }
 
 /// Memory for what the policy knows.
@@ -171,6 +171,11 @@ impl Staying {
         if let Some(replaced) = replaced {
             self.stays.replaced_in_band(disk.0, &blocks, replaced);
         }
+    }
+
+    /// A block came to a band, or collection moved it.
+    pub fn came_to_band(&mut self, disk: DiskId, block: u64, is_collection: bool) {
+        self.stays.came_to_band(disk.0, block, is_collection);
     }
 
     /// A request of so many blocks to write has come.

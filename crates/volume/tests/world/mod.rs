@@ -128,10 +128,12 @@ impl Default for Shape {
 }
 
 pub fn classes() -> Vec<ClassSpec> {
-    vec![ClassSpec::new("bulk", Place::Capacity)]
+    vec![ClassSpec::new("bulk", Place::Capacity), ClassSpec::new("tables", Place::Stage)]
 }
 
 pub const BULK: ClassId = ClassId(5);
+/// Staged, as the default class is, and known by its name.
+pub const TABLES: ClassId = ClassId(6);
 
 impl Shape {
     pub fn options(&self) -> EngineOptions {

@@ -196,7 +196,7 @@ impl Engine {
             journal: &mut self.journal,
             requests: &self.requests,
             prism: &self.prism,
-            staying: &self.staying,
+            staying: &mut self.staying,
             is_read_only: self.read_only.is_some(),
             now_ns: self.clock.now_ns(),
         }

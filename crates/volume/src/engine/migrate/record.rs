@@ -1,6 +1,6 @@
 //! Telling the journal what moved, and then the map.
 
-use super::job::{Candidate, Phase, waiter};
+use super::job::{Candidate, JobKind, Phase, waiter};
 use super::rooms::{After, Moving};
 use crate::engine::batches;
 use crate::engine::map::Leaf;
@@ -137,6 +137,7 @@ fn skip_leaf(rooms: &mut Moving<'_>, id: u32, disk: DiskId, leaf: u64) {
 
 fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
     let disk = rooms.map.frames.get(frame).disk;
+    let is_collection = rooms.migrate.job(id).is_some_and(|job| job.kind != JobKind::Destage);
     let mut change = 0;
     rooms.leaves().dirty(frame);
     loop {
@@ -154,7 +155,11 @@ fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
             false => Change::Move { source, checksum, destination },
         };
         let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-        change += rooms.leaves().change_entry(frame, at, (disk, moved.block), what, batch).unwrap_or(0);
+        let applied = rooms.leaves().change_entry(frame, at, (disk, moved.block), what, batch);
+        change += applied.unwrap_or(0);
+        if applied.is_some() && !damaged {
+            rooms.staying.came_to_band(disk, moved.block, is_collection);
+        }
         if destination != 0 {
             rooms.space.settle(destination, 1, rooms.journal.last_recorded());
         }

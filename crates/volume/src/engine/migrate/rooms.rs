@@ -35,7 +35,7 @@ pub(crate) struct Moving<'a> {
     pub requests: &'a Requests,
     pub copies: &'a mut Copies,
     pub prism: &'a Prism,
-    pub staying: &'a Staying,
+    pub staying: &'a mut Staying,
     /// No writes are taken any more.
     pub is_read_only: bool,
     pub now_ns: u64,

@@ -37,6 +37,11 @@ impl Requests {
         Self { ahead, ..Self::default() }
     }
 
+    /// Changes in flight, those that wait among them, with the one that asks.
+    pub fn changes_with_one_more(&self) -> usize {
+        self.executing + self.waiting.len() + 1
+    }
+
     /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
     pub fn space_wanted(&self) -> u64 {
         let first = self.waiting.first(Wants::Space).and_then(|id| self.pieces.get(id as usize));

@@ -38,6 +38,11 @@ impl Waiting {
         self.queues[wants as usize].front().copied()
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.queues.iter().all(VecDeque::is_empty)

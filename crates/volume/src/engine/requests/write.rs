@@ -179,7 +179,12 @@ impl Engine {
             let begin = first_block + u64::from(segment.first);
             let blocks = begin..begin + u64::from(segment.blocks);
             match segment.fill {
-                Fill::Data { .. } => self.staying.written(segment.stay, disk, blocks, (now, segment.replaced)),
+                Fill::Data { location, .. } => {
+                    self.staying.written(segment.stay, disk, blocks.clone(), (now, segment.replaced));
+                    if !self.setup.extents.is_fast(location) {
+                        blocks.for_each(|block| self.staying.came_to_band(disk, block, false));
+                    }
+                }
                 _ => self.staying.died(disk, blocks, now),
             }
         }

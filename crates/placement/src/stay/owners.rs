@@ -1,0 +1,82 @@
+//! Whose a block is, of a sample of all that live, for collection moves what was written long ago: so it is known what groups cost
+//! the bands.
+
+use super::costs::Costs;
+use super::group::{Group, State};
+use super::sample::hash;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Memory of a block whose group is known, in bytes: key and value in a B-tree whose nodes are two thirds full.
+const BYTES_PER_BLOCK: u64 = 40;
+/// Part of the budget of memory that is taken beside it.
+const MEMORY_PART: u64 = 16;
+
+/// Memory that is taken beside a budget, in bytes.
+pub(super) fn memory_bytes(budget_bytes: u64) -> u64 {
+    budget_bytes / MEMORY_PART
+}
+
+/// Whose the blocks are, of a sample that is chosen by address and of bounded size, and what those cost that are nobody's.
+#[derive(Clone, Debug)]
+pub(super) struct Owners {
+    groups: BTreeMap<(u16, u64), u16>,
+    blocks_max: usize,
+    /// Blocks whose hash has so many zeros at its end are in the sample.
+    zeros: u32,
+    pub costs_of_others: Costs,
+}
+
+impl Owners {
+    /// Beside a budget of memory.
+    pub fn new(budget_bytes: u64) -> Self {
+        let blocks_max = (memory_bytes(budget_bytes) / BYTES_PER_BLOCK).max(16) as usize;
+        Self { groups: BTreeMap::new(), blocks_max, zeros: 0, costs_of_others: Costs::default() }
+    }
+
+    /// Blocks of which one is in the sample.
+    pub fn one_of(&self) -> u64 {
+        1 << self.zeros
+    }
+
+    fn has(&self, disk: u16, block: u64) -> bool {
+        hash(disk, block).trailing_zeros() >= self.zeros
+    }
+
+    /// These blocks are a group's now, or nobody's. Allocates for one block of [`Self::one_of`].
+    pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: Option<u16>) {
+        for block in blocks.filter(|&block| hash(disk, block).trailing_zeros() >= self.zeros) {
+            match group {
+                Some(group) => self.groups.insert((disk, block), group),
+                None => self.groups.remove(&(disk, block)),
+            };
+        }
+        while self.groups.len() > self.blocks_max {
+            self.zeros += 1;
+            let zeros = self.zeros;
+            self.groups.retain(|&(disk, block), _| hash(disk, block).trailing_zeros() >= zeros);
+        }
+    }
+
+    /// A block came to a band, or collection moved it: it counts with its group.
+    pub fn count(&mut self, disk: u16, block: u64, is_collection: bool, groups: &mut [Group]) {
+        if self.has(disk, block) {
+            let number = self.groups.get(&(disk, block)).map(|&number| usize::from(number));
+            let group = number.and_then(|number| groups.get_mut(number));
+            let one_of = self.one_of();
+            group.map_or(&mut self.costs_of_others, |group| &mut group.costs).count(one_of, is_collection);
+        }
+    }
+
+    /// Forgets whose blocks they are that groups wrote which were given up: their numbers will be others'. What they cost is
+    /// nobody's from now on.
+    pub fn give_up(&mut self, groups: &mut [Group]) {
+        for group in groups.iter_mut().filter(|group| group.state == State::Leaving) {
+            let costs = std::mem::take(&mut group.costs);
+            self.costs_of_others.count(costs.came_blocks, false);
+            self.costs_of_others.count(costs.collected_blocks, true);
+        }
+        self.groups
+            .retain(|_, number| groups.get(usize::from(*number)).is_some_and(|group| group.state != State::Leaving));
+    }
+}
