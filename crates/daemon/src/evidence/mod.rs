@@ -1,8 +1,8 @@
 //! Live evidence: what the host that uses a disk says of its data, for the classifier of a served pool.
 //!
 //! Two sources for each disk, as far as its host is this machine: the *hint plane*, probes on the block device above the
-//! export that tell of each write before it arrives ([`hints`]), and the *file map*, which blocks belong to which file
-//! ([`files`]). Both are looked for, used and lost while the pool is served ([`source`]); without them contents and behaviour
+//! export that tell of each write before it arrives (`hints`), and the *file map*, which blocks belong to which file
+//! (`files`). Both are looked for, used and lost while the pool is served (`source`); without them contents and behaviour
 //! decide. What the map learns only after blocks were written is corrected: [`Evidence::next_correction`].
 
 mod cgroups;

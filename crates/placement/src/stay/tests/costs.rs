@@ -19,7 +19,9 @@ proptest! {
             match what {
                 0 if class == 3 => {
                     stays.written_elsewhere(1, range.clone(), now);
-                    range.for_each(|block| drop(writers.remove(&block)));
+                    range.for_each(|block| {
+                        writers.remove(&block);
+                    });
                 }
                 0 | 1 => {
                     let group = stays.group((class % 3, 0), 1, &range, now);
@@ -28,7 +30,9 @@ proptest! {
                 }
                 2 => {
                     stays.died(1, range.clone(), now);
-                    range.for_each(|block| drop(writers.remove(&block)));
+                    range.for_each(|block| {
+                        writers.remove(&block);
+                    });
                 }
                 _ => {
                     for block in range {
