@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -18,12 +19,15 @@ class Local:
         self.folder = folder
 
     def run(self, script, limit_s=900):
-        try:
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, stdin=subprocess.DEVNULL, timeout=limit_s,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        except subprocess.TimeoutExpired as late:
-            raise Wrong(f"not done after {limit_s} s") from late
-        return done.returncode, done.stdout.decode(errors="replace")
+        # A file, not a pipe: what a block leaves in the background would keep that open.
+        with tempfile.TemporaryFile() as said:
+            try:
+                done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                      timeout=limit_s, stdout=said, stderr=subprocess.STDOUT, check=False)
+            except subprocess.TimeoutExpired as late:
+                raise Wrong(f"not done after {limit_s} s") from late
+            said.seek(0)
+            return done.returncode, said.read().decode(errors="replace")
 
     def write(self, path, text):
         pathlib.Path(path).write_text(text, encoding="utf-8")
