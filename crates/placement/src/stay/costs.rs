@@ -1,6 +1,6 @@
 //! What the blocks of a group cost the bands: how many came there, and how often collection moved them.
 
-/// Fewest blocks of the sample that came to the bands for which a ratio is told.
+/// Fewest blocks of the sample that came to the bands for which a ratio is reported.
 const KNOWN_BLOCKS: u64 = 8;
 
 /// Blocks since the start, as far as a sample says.
