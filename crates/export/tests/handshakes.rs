@@ -103,3 +103,20 @@ fn who_shakes_hands_by_tcp_takes_no_place_of_unix_sockets() {
     drop((silent, slow, last));
     server.stop_well();
 }
+
+/// A request behind the choice of an export, by a client for which there was no place any more, was in flight for ever: its place was
+/// lost, and no stop was clean again.
+#[test]
+fn a_request_of_a_client_that_is_refused_is_over() {
+    let mut server = serving("handshakes-refused", 1, false);
+    let mut late = server.connect();
+    read_greeting(&mut late);
+    let mut first = server.connect();
+    open(&mut first);
+    let both = [opening("a", Shape::Simple), request(Shape::Simple, READ, 0, 9, 0, 512, &[])].concat();
+    late.write_all(&both).unwrap();
+    assert!(is_closed(&mut late));
+    assert_eq!(server.ask(|_, server| (server.stats().refused, server.stats().in_flight)), (1, 0));
+    drop((late, first));
+    server.stop_well();
+}

@@ -90,7 +90,8 @@ impl Answerer {
                     ScrubAction::Pause | ScrubAction::Status => {}
                 }
                 let answer = scrub::json(engine);
-                if action != ScrubAction::Status && engine.checkpoint_pending() && self.jobs.len() < JOBS_MAX {
+                let is_kept = engine.read_only_reason().is_none() && engine.checkpoint_pending();
+                if action != ScrubAction::Status && is_kept && self.jobs.len() < JOBS_MAX {
                     // Who hears that it has begun may rely on it after a power cut.
                     self.jobs.push(Job::durable(client, checkpoint, answer, now_ns(), None));
                 } else {

@@ -10,6 +10,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 const CLIENTS_MAX: usize = 16;
 /// Time without a request after which a connection is closed, in nanoseconds.
 const IDLE_MAX_NS: u64 = 60_000_000_000;
+/// One that has come a moment ago may have asked already.
+const SILENT_MIN_NS: u64 = 1_000_000_000;
 const READ_BYTES: usize = 64 << 10;
 
 struct Client {
@@ -28,12 +30,14 @@ pub struct Clients {
     listener: UnixListener,
     clients: Vec<Client>,
     next_id: u64,
+    /// The time, as it was at the last look.
+    now_ns: u64,
 }
 
 impl Clients {
     /// Over a listener, which must not block.
     pub fn new(listener: UnixListener) -> Self {
-        Self { listener, clients: Vec::new(), next_id: 1 }
+        Self { listener, clients: Vec::new(), next_id: 1, now_ns: 0 }
     }
 
     /// What to watch.
@@ -50,6 +54,7 @@ impl Clients {
 
     /// A descriptor is ready; request lines that are complete are appended with the client's number.
     pub fn ready(&mut self, fd: i32, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
+        self.now_ns = now_ns;
         if fd == self.listener.as_raw_fd() {
             self.accept(now_ns);
             return;
@@ -66,7 +71,7 @@ impl Clients {
     }
 
     fn has_room(&self) -> bool {
-        self.clients.len() < CLIENTS_MAX || self.clients.iter().any(Client::is_idle)
+        self.clients.len() < CLIENTS_MAX || self.clients.iter().any(|client| client.gives_way(self.now_ns))
     }
 
     fn accept(&mut self, now_ns: u64) {
@@ -75,7 +80,7 @@ impl Clients {
                 return;
             };
             if self.clients.len() >= CLIENTS_MAX {
-                let idle = self.clients.iter().filter(|client| client.is_idle());
+                let idle = self.clients.iter().filter(|client| client.gives_way(now_ns));
                 let silent = idle.min_by_key(|client| (client.heard_ns, client.id)).map(|client| client.id);
                 self.clients.retain(|client| Some(client.id) != silent);
             }
@@ -108,14 +113,15 @@ impl Clients {
 
     /// Closes connections that have been silent for too long.
     pub fn tick(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
         self.clients.retain(|client| client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS);
     }
 }
 
 impl Client {
-    /// Owed nothing: it has asked nothing, or was answered.
-    fn is_idle(&self) -> bool {
-        !self.waiting && self.output.is_empty()
+    /// Silent, and owed nothing: it has asked nothing, or was answered.
+    fn gives_way(&self, now_ns: u64) -> bool {
+        !self.waiting && self.output.is_empty() && now_ns.saturating_sub(self.heard_ns) >= SILENT_MIN_NS
     }
 
     fn receive(&mut self) {
@@ -193,12 +199,16 @@ mod tests {
         clients.ready(first, 100, &mut asked);
         assert_eq!(asked, [(1, b"{}".to_vec())]);
         let mut last = UnixStream::connect(&path).unwrap();
+        // All others came a moment ago.
         clients.ready(fd, 101, &mut asked);
+        assert!(clients.clients.iter().all(|client| client.id <= CLIENTS_MAX as u64));
+        clients.tick(SILENT_MIN_NS + 1);
+        clients.ready(fd, SILENT_MIN_NS + 1, &mut asked);
         let ids: Vec<u64> = clients.clients.iter().map(|client| client.id).collect();
         assert_eq!((ids.len(), ids[0], ids[1], ids[15]), (CLIENTS_MAX, 1, 3, 17));
         last.write_all(b"1\n").unwrap();
         let fd = clients.clients[15].stream.as_raw_fd();
-        clients.ready(fd, 102, &mut asked);
+        clients.ready(fd, SILENT_MIN_NS + 2, &mut asked);
         assert_eq!(asked.last().unwrap(), &(17, b"1".to_vec()));
     }
 }

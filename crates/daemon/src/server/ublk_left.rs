@@ -2,7 +2,7 @@
 
 use crate::text;
 use anyhow::Result;
-use forebay_export::ublk::{Left, UblkError, release as take_away, waiting};
+use forebay_export::ublk::{Left, UblkError, release_left, waiting};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::Builder;
 use tracing::{info, warn};
@@ -33,7 +33,7 @@ impl LeftDevices {
         let work = move || {
             for left in all {
                 // Where nobody waits for it any more the server has stopped.
-                if sender.send(Ended { left, is_gone: take_away(left.number) }).is_err() {
+                if sender.send(Ended { left, is_gone: release_left(left) }).is_err() {
                     return;
                 }
             }

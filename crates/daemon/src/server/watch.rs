@@ -123,7 +123,7 @@ impl Watch {
             CloseReason::Full => return,
             CloseReason::Frontend(_) => "Look at the process that used this export",
             CloseReason::Evicted => {
-                "Look who connects there and asks for nothing, and keep them away (a firewall); where real clients are many raise server.max_connections"
+                "Look who connects there and asks for nothing, and keep them away (a firewall); where real clients are many raise server.max_connections (as many may be on their way to an export, up to 128)"
             }
             CloseReason::Socket(_) => "Look at the network between, and at the limits of this process (ulimit -n)",
             CloseReason::Client | CloseReason::ExportRemoved | CloseReason::Stopped => {

@@ -219,16 +219,22 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     Ok(Opened { file, behind, geometry, medium })
 }
 
-/// Locks the file behind a loop device (sysfs-block-loop: `loop/backing_file`), by which others could have it. One that cannot be
-/// opened here, as it was set up in another mount namespace or removed, is left alone.
+/// Locks the file behind a loop device (sysfs: `loop/backing_file`), by which others could have it. A part of a file is locked as
+/// readers lock it, so that other parts can be used beside it. A file that cannot be opened or locked here is left alone: it may be of
+/// another mount namespace, removed, or on a file system that has no locks.
 fn hold_behind(device: u64, path: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
     let (major, minor) = (libc::major(device), libc::minor(device));
-    let Ok(name) = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/backing_file")) else {
-        return Ok(None);
-    };
-    let Ok(file) = File::open(name.trim_end_matches('\n')) else { return Ok(None) };
-    lock(&file, path, exclusive)?;
-    Ok(Some(file))
+    let said = |what| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/{what}"));
+    let Ok(name) = said("backing_file") else { return Ok(None) };
+    let is_whole = ["offset", "sizelimit"].into_iter().all(|what| said(what).is_ok_and(|text| text.trim() == "0"));
+    // NFS takes an exclusive lock only on a file that is open for writing (flock(2)). What has the name by now may be a FIFO.
+    let options = OpenOptions::new().read(true).write(exclusive).custom_flags(libc::O_NONBLOCK).clone();
+    let Ok(file) = options.open(name.trim_end_matches('\n')) else { return Ok(None) };
+    match lock(&file, path, exclusive && is_whole) {
+        Ok(()) => Ok(Some(file)),
+        Err(refusal @ OpenError::InUse { .. }) => Err(refusal),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Takes the advisory lock of a file without waiting.

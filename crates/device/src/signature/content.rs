@@ -22,7 +22,7 @@ const SAMPLE_BYTES: u64 = 4096;
 /// The places of the samples are the same each time, so that a refusal can be reproduced.
 const SEED: u64 = 1;
 
-/// Most data of a file that is looked at: seconds, where the file is cached or its SSD fast.
+/// Most data of a file that is looked at, seconds of it; beyond, samples have to do.
 const FILE_BYTES_MAX: u64 = 16 << 30;
 
 /// What a file was found to hold.
@@ -30,8 +30,6 @@ const FILE_BYTES_MAX: u64 = 16 << 30;
 pub enum FileContent {
     /// The first byte that is not zero.
     At(u64),
-    /// Zeros in so much data, and more that was not looked at.
-    Beyond(u64),
     /// A part that cannot be read.
     Unread {
         /// Where, in bytes.
@@ -45,9 +43,6 @@ impl fmt::Display for FileContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::At(at) => write!(f, "content that is not known (it is not zero at byte {at})"),
-            Self::Beyond(bytes) => {
-                write!(f, "more data than is looked at without being asked ({bytes} bytes of it are zero)")
-            }
             Self::Unread { at, why } => write!(f, "something that cannot be read at byte {at} ({why})"),
         }
     }
@@ -71,7 +66,7 @@ fn look(path: &Path) -> Result<Option<FileContent>, (u64, io::Error)> {
         at = start;
         while at < end {
             if looked_at_bytes >= FILE_BYTES_MAX {
-                return Ok(Some(FileContent::Beyond(looked_at_bytes)));
+                return Ok(None);
             }
             let len = (end - at).min(READ_BYTES) as usize;
             let count = file.read_at(&mut bytes[..len], at).map_err(|error| (at, error))?;

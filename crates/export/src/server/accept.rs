@@ -11,6 +11,7 @@ use super::reactor::{Reactor, Run};
 use crate::access::{Client, Security};
 use crate::backend::Backend;
 use crate::nbd::session::Session;
+use forebay_volume::RequestError;
 
 /// Connections accepted per listener and turn, so that many at once do not hold up those that are served.
 const ACCEPTS_MAX: usize = 4;
@@ -69,14 +70,18 @@ impl Reactor {
         }
     }
 
-    /// Counts a connection that has just chosen an export among the clients. Returns whether it may stay.
-    pub(super) fn admit<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) -> bool {
+    /// Counts a connection that has just chosen an export among the clients. Returns whether it may stay; where not, the request
+    /// that came right behind its choice is over, too.
+    pub(super) fn admit<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, parsed: Option<u64>) -> bool {
         let Some(connection) = self.connections.get_mut(index) else {
             return false;
         };
         connection.is_client = true;
         if self.connections.chose_one() > usize::from(self.config.connections_max) {
             self.stats.refused += 1;
+            if let (Some(token), Some(connection)) = (parsed, self.connections.get_mut(index)) {
+                connection.session.complete(token, Err(RequestError::ShuttingDown));
+            }
             self.close(run, index, CloseReason::Full);
             return false;
         }

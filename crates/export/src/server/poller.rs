@@ -234,7 +234,10 @@ impl Poller {
             Ok(_) => {}
             Err(error) => return Err(system("poll")(error)),
         }
-        let closed = polled[1 + self.direct.len()..].iter().any(|slot| slot.revents().contains(PollFlags::NVAL));
+        let of_rings = polled[1 + self.direct.len()..].iter().zip(&self.rings);
+        let is_open = |slot: &PollFd<'_>| !slot.revents().contains(PollFlags::NVAL);
+        // Others would be ready for ever, until their owner names its descriptors anew with the next tick.
+        let open: Vec<i32> = of_rings.filter(|(slot, _)| is_open(slot)).map(|(_, &fd)| fd).collect();
         for (slot, direct) in polled[1..].iter().zip(&self.direct) {
             let events = slot.revents();
             if !events.is_empty() {
@@ -245,9 +248,8 @@ impl Poller {
         if !polled[0].revents().is_empty() {
             self.ask_epoll(ready)?;
         }
-        if closed {
-            // Its owner names its descriptors anew with the next tick; until then they would be ready for ever.
-            self.rings.clear();
+        if open.len() < self.rings.len() {
+            self.rings = open;
         }
         Ok(())
     }

@@ -314,8 +314,11 @@ impl Reactor {
                 return any;
             };
             let next = connection.session.next(&self.exports);
-            if !connection.is_client && connection.session.export().is_some() && !self.admit(run, index) {
-                return any;
+            if !connection.is_client && connection.session.export().is_some() {
+                let parsed = next.as_ref().ok().and_then(Option::as_ref).map(|request| request.token);
+                if !self.admit(run, index, parsed) {
+                    return any;
+                }
             }
             match next {
                 Ok(Some(mut request)) => {

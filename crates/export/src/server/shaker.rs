@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
+/// How much less of a processor the thread gets than others, by setpriority(2), which on Linux is of a thread.
+const NICE: i32 = 10;
 /// Steps that may wait: more than connections that may be in their handshake, since some of those that wait have gone.
 const WAITING_MAX: usize = 1024;
 
@@ -97,6 +99,8 @@ impl Thread {
         let (mut ended, done) = RingBuffer::new(WAITING_MAX + 1);
         let (to_ring, asked_to_end) = (Arc::clone(&bell), Arc::clone(&is_over));
         let work = move || {
+            // Behind the loop where there are too few processors for both; where the system does not let us it is as it was.
+            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
             while !asked_to_end.load(Ordering::Acquire) {
                 match waiting.pop() {
                     Ok(job) => work_on(job, &mut ended, &to_ring),

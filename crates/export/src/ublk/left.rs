@@ -41,12 +41,25 @@ fn is_left(info: &DeviceInfo) -> bool {
     info.flags & abi::FLAGS == abi::FLAGS && (info.state == abi::QUIESCED || !has_server())
 }
 
+/// Takes a device away that was left behind, unless it is in use or has gone meanwhile, so that its number may be another's; whether
+/// it was taken away.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn release_left(left: Left) -> Result<bool, UblkError> {
+    release_where(left.number, |info| info.marker == left.marker && is_left(info))
+}
+
 /// Takes a device away, unless it is in use; whether it was taken away. While it is served, and never on the thread that does
 /// that: who opens it may wait for a read, and the kernel may ask for a last write.
 ///
 /// # Errors
 /// Where the kernel refuses.
 pub fn release(number: u32) -> Result<bool, UblkError> {
+    release_where(number, |_| true)
+}
+
+fn release_where(number: u32, is_it: impl Fn(&DeviceInfo) -> bool) -> Result<bool, UblkError> {
     // Mounted, or below another device: the kernel gives it to nobody else.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let claimed = rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty());
@@ -61,8 +74,12 @@ pub fn release(number: u32) -> Result<bool, UblkError> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Still claimed: nobody mounts it meanwhile.
-    Control::open()?.delete(number)?;
+    // Still claimed: nobody mounts it meanwhile, and it stays what it is.
+    let mut control = Control::open()?;
+    if !is_it(&control.info(number)?) {
+        return Ok(false);
+    }
+    control.delete(number)?;
     Ok(true)
 }
 

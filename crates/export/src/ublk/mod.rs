@@ -10,7 +10,7 @@ mod device;
 mod left;
 
 pub use device::{Ublk, UblkState, Wanted};
-pub use left::{Left, is_waiting, release, waiting};
+pub use left::{Left, is_waiting, release, release_left, waiting};
 
 use rustix::io::Errno;
 use thiserror::Error;

@@ -1,10 +1,10 @@
 //! `forebay class CONFIG list|add|set|import`.
 
 use crate::output::{self, Format};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay_daemon::config::{self, PLACES, Place, parse_share};
-use forebay_daemon::control::{ClassUpdate, Question, REQUEST_MAX_BYTES, ask};
+use forebay_daemon::control::{ClassUpdate, Question, ask};
 use forebay_daemon::text::read_text;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -100,9 +100,7 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
         }
         ClassAction::Import { file } => {
             let limit = forebay_prism::opencas::FILE_LIMIT_BYTES as u64;
-            let size = std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?.len();
-            ensure!(size <= limit, "{} has {size} bytes; an io-class file has at most {limit}", file.display());
-            let text = read_text(&file, REQUEST_MAX_BYTES as u64)?;
+            let text = read_text(&file, limit)?;
             Question::ClassImport { text }
         }
     };
