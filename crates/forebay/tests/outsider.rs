@@ -179,7 +179,7 @@ fn sockets_that_cannot_be_are_found_by_config_check() {
     let scene = Scene::new();
     let socket = scene.path("s").display().to_string();
     scene.edit("[memory]", &format!("[server]\ncontrol = \"{socket}\"\n[memory]"));
-    refused(&forebay(&["config", "check", scene.config()]), 1, &["is the control socket, too"]);
+    refused(&forebay(&["config", "check", scene.config()]), 1, &["is server.control and a socket of an [[export]]"]);
 }
 
 /// The ending of a name that means nothing made a Parquet file.
@@ -192,4 +192,23 @@ fn convert_asks_what_to_write_where_the_name_does_not_say() {
     refused(&convert("out.foo"), 2, &["--to-format", ".parquet"]);
     refused(&convert("a.csv"), 2, &["a.csv exists, and is never overwritten"]);
     assert!(!scene.path("out.foo").exists());
+}
+
+/// Of two capacity devices of which one was missing both were named.
+#[test]
+fn of_several_devices_only_the_missing_one_is_named() {
+    let scene = Scene::new();
+    let other = scene.path("other.img");
+    File::create(&other).unwrap().set_len(256 << 20).unwrap();
+    let section = format!("[[capacity]]\ntarget = \"{}\"\n\n[[disk]]", other.display());
+    scene.edit("[[disk]]", &section);
+    let scene = scene.created();
+    let id = |name: &str| {
+        let shown = json(&["inspect", scene.path(name).to_str().unwrap()]);
+        shown["device"]["id"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned()
+    };
+    let (there, gone) = (id("capacity.img"), id("other.img"));
+    fs::remove_file(&other).unwrap();
+    let said = err(&forebay(&["serve", scene.config()]));
+    assert!(said.contains(&gone) && !said.contains(&there), "{there} {gone}: {said}");
 }

@@ -2,12 +2,14 @@
 
 use super::load::nearest;
 use super::model::Config;
+use super::values::SOCKET_PATH_MAX;
 use anyhow::{Context, Result, bail, ensure};
 use forebay_device::Target;
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 /// Smallest memory limit, in bytes: the program, its buffers and the least that the map needs.
 const MEMORY_MIN_BYTES: u64 = 48 << 20;
@@ -42,6 +44,7 @@ impl Config {
         );
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
+        self.check_sockets()?;
         self.check_network()?;
         self.check_evidence()?;
         let limits = self.log.limits();
@@ -193,6 +196,32 @@ impl Config {
             }
         }
         self.check_machine_devices()
+    }
+
+    /// Paths that no socket can have, and one for both control and exports.
+    fn check_sockets(&self) -> Result<()> {
+        let control = self.server.control.as_deref().map(Path::new);
+        let is_short = |path: &Path| path.as_os_str().len() <= SOCKET_PATH_MAX;
+        ensure!(
+            control.is_none_or(is_short),
+            "server.control is longer than {SOCKET_PATH_MAX} bytes, the most a socket's path may have"
+        );
+        for export in &self.export {
+            let nbd = export.listen().and_then(|door| if let Listen::Unix(path) = door { Some(path) } else { None });
+            for path in nbd.into_iter().chain(export.vhost_path()) {
+                ensure!(
+                    is_short(&path),
+                    "the socket {} has a longer path than the {SOCKET_PATH_MAX} bytes that the system allows",
+                    path.display()
+                );
+                ensure!(
+                    control != Some(path.as_path()),
+                    "{} is server.control and a socket of an [[export]]: give each one of its own",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
     }
 
     /// A socket of a virtual machine's device is for one export, and each export has one at most.

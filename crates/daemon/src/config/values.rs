@@ -175,6 +175,9 @@ pub enum Place {
     Both,
 }
 
+/// Longest path of a Unix socket (unix(7): 108 bytes with the final zero).
+pub const SOCKET_PATH_MAX: usize = 107;
+
 /// All places by their names.
 pub const PLACES: [(&str, Place); 4] =
     [("fast", Place::Fast), ("stage", Place::Stage), ("capacity", Place::Capacity), ("both", Place::Both)];

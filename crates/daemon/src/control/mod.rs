@@ -5,5 +5,5 @@ mod path;
 mod protocol;
 
 pub use client::ask;
-pub use path::{SOCKET_PATH_MAX, control_path, is_own_folder};
+pub use path::{control_path, is_own_folder};
 pub use protocol::{ClassUpdate, Question, REQUEST_MAX_BYTES, ScrubAction};

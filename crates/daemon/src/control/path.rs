@@ -1,22 +1,15 @@
 //! Where the control socket is: the same answer for the daemon and for everyone who asks it, from CONFIG alone.
 
-use crate::config::Config;
+use crate::config::{Config, SOCKET_PATH_MAX};
 use anyhow::{Result, ensure};
 use forebay_block::checksum::crc32c;
 use forebay_export::Listen;
 use std::path::{Path, PathBuf};
 
-/// Longest path of a Unix socket (unix(7): 108 bytes with the final zero).
-pub const SOCKET_PATH_MAX: usize = 107;
-
 /// `server.control`; else beside the socket of the first Unix export, with `.control` appended; else in
 /// `$XDG_RUNTIME_DIR/forebay`, `/run/forebay`, or without root `/tmp/forebay-UID`, named after the pool and the configuration's path.
 pub fn control_path(config: &Config, file: &Path) -> Result<PathBuf> {
     if let Some(path) = &config.server.control {
-        ensure!(
-            path.len() <= SOCKET_PATH_MAX,
-            "server.control is longer than {SOCKET_PATH_MAX} bytes, the most a socket's path may have"
-        );
         return Ok(PathBuf::from(path));
     }
     let beside = config.export.iter().find_map(|export| match export.listen() {

@@ -1,6 +1,5 @@
 //! Whether a pool serves as it should, in one line.
 
-use crate::pool::scrub::damaged_bytes;
 use crate::text::size;
 use serde_json::Value;
 
@@ -14,7 +13,7 @@ pub fn trouble(status: &Value) -> Option<String> {
     if pool["read_only"] == true {
         return Some(format!("read-only: {}", text(&pool["read_only_reason"]).unwrap_or_default()));
     }
-    let damaged_bytes = damaged_bytes(&status["scrub"]);
+    let damaged_bytes = status["scrub"]["damaged_bytes"].as_u64().unwrap_or(0);
     if damaged_bytes > 0 {
         return Some(format!("damaged: a scrub found {} that cannot be read", size(damaged_bytes)));
     }
@@ -35,7 +34,7 @@ mod tests {
         assert_eq!(trouble(&left).unwrap(), "degraded: without its fast tier");
         let refused = json!({ "pool": { "read_only": true, "read_only_reason": "journal full" } });
         assert_eq!(trouble(&refused).unwrap(), "read-only: journal full");
-        let found = json!({ "pool": pool, "scrub": { "pass": null, "last_pass": { "damaged_bytes": 16384 } } });
+        let found = json!({ "pool": pool, "scrub": { "damaged_bytes": 16384 } });
         assert_eq!(trouble(&found).unwrap(), "damaged: a scrub found 16.0 KiB that cannot be read");
         assert!(trouble(&json!({ "pool": { "flush_failed": true } })).unwrap().contains("flush failed"));
     }

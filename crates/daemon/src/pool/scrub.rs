@@ -53,7 +53,7 @@ pub fn json(engine: &Engine) -> Value {
 }
 
 /// Bytes that were found damaged: what the last pass has found counts until the next has come to its end.
-pub fn damaged_bytes(scrub: &Value) -> u64 {
+fn damaged_bytes(scrub: &Value) -> u64 {
     let of = |key: &str| scrub[key]["damaged_bytes"].as_u64().unwrap_or(0);
     of("pass").max(of("last_pass"))
 }

@@ -1,9 +1,7 @@
 //! Who may connect to the server's Unix sockets: `server.socket_mode` and `server.socket_group`.
 
 use crate::config::Config;
-use crate::control::SOCKET_PATH_MAX;
-use anyhow::{Context, Result, bail, ensure};
-use forebay_export::Listen;
+use anyhow::{Context, Result, bail};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -42,38 +40,6 @@ impl SocketAccess {
                 .with_context(|| format!("cannot give {} the mode of server.socket_mode", path.display()))?;
         }
         Ok(())
-    }
-}
-
-/// Checks what a server would refuse of its sockets: names that no socket can have or that two want, and a group that is not there.
-///
-/// # Errors
-/// What is wrong.
-pub fn check_sockets(config: &Config, control: &Path) -> Result<()> {
-    SocketAccess::of(config)?;
-    let mut vhost = Vec::new();
-    for export in &config.export {
-        let nbd = match export.listen() {
-            Some(Listen::Unix(path)) => Some(path),
-            _ => None,
-        };
-        let guests = export.vhost_path();
-        for path in nbd.iter().chain(&guests) {
-            ensure!(
-                path.as_os_str().len() <= SOCKET_PATH_MAX,
-                "the socket {} has a longer path than the {SOCKET_PATH_MAX} bytes that the system allows",
-                path.display()
-            );
-            ensure!(path != control, "{} is the control socket, too: set server.control", path.display());
-        }
-        vhost.extend(guests);
-    }
-    let is_both = |path: &&std::path::PathBuf| {
-        config.export.iter().any(|export| export.listen().as_ref() == Some(&Listen::Unix((*path).clone())))
-    };
-    match vhost.iter().find(is_both) {
-        Some(path) => bail!("{} is named by `nbd` and by `vhost`: give each a socket of its own", path.display()),
-        None => Ok(()),
     }
 }
 

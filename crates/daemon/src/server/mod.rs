@@ -18,6 +18,6 @@ mod users;
 mod vhost;
 mod watch;
 
-pub use access::check_sockets;
+pub use access::SocketAccess;
 pub use handle::{Announce, Asked, Handle};
 pub use open::Server;

@@ -52,13 +52,15 @@ impl Server {
     /// # Errors
     /// What could not be done; a [`crate::finding::Finding`] where the pool is damaged.
     pub fn open(config: Config, file: &Path, opening: Opening, asked: Asked, announce: Announce) -> Result<Self> {
+        // What needs no device is refused before one is touched.
+        let control = control_path(&config, file)?;
+        let access = SocketAccess::of(&config)?;
+        let tls = tls::load(&config)?;
         let mut devices = pool::open_all(&config, opening)?;
         if config.targets().all(|target| !target.is_persistent()) {
             pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
             info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
         }
-        let control = control_path(&config, file)?;
-        let access = SocketAccess::of(&config)?;
         let (listener, socket) = listen_control(&control, &access)?;
         let started = Instant::now();
         let Opened { mut engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
@@ -69,7 +71,7 @@ impl Server {
         }
         log_opening(opening, &superblock, &recovery, recovery_time, left.as_ref());
         let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
-        reactor.set_tls(tls::load(&config)?);
+        reactor.set_tls(tls);
         let (devices, watched) = watched(devices);
         let exports = exports(&config, &mut engine, reactor.exports())?;
         compare_disks(&config, &engine);

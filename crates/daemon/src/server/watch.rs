@@ -405,3 +405,18 @@ fn cause_of(reason: &CloseReason) -> &str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::IoErrorKind;
+
+    /// Who had a full file system below a member was sent to replace the drive.
+    #[test]
+    fn a_device_without_space_is_not_called_broken() {
+        let error = |os_error| IoError { kind: IoErrorKind::Medium, operation: "write", offset_bytes: 0, os_error };
+        assert!(advice_for(Some(&error(28))).starts_with("Make room"));
+        assert!(advice_for(Some(&error(5))).contains("replace the device"));
+        assert!(advice_for(None).contains("replace the device"));
+    }
+}

@@ -174,8 +174,8 @@ impl Poller {
         }
     }
 
-    /// Watches exactly these descriptors of backend, front ends, the thread of handshakes and hooks, beside our own. Ones that cannot be watched (closed,
-    /// or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
+    /// Watches exactly these descriptors of backend, front ends, the thread of handshakes and hooks, beside our own. Ones that
+    /// cannot be watched (closed, or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
     pub fn set_foreign(&mut self, backend: &[i32], frontends: &[i32], handshakes: Option<i32>, hooks: &[Interest]) {
         let mut wanted = BTreeMap::new();
         self.rings.clear();
@@ -234,10 +234,6 @@ impl Poller {
             Ok(_) => {}
             Err(error) => return Err(system("poll")(error)),
         }
-        let of_rings = polled[1 + self.direct.len()..].iter().zip(&self.rings);
-        let is_open = |slot: &PollFd<'_>| !slot.revents().contains(PollFlags::NVAL);
-        // Others would be ready for ever, until their owner names its descriptors anew with the next tick.
-        let open: Vec<i32> = of_rings.filter(|(slot, _)| is_open(slot)).map(|(_, &fd)| fd).collect();
         for (slot, direct) in polled[1..].iter().zip(&self.direct) {
             let events = slot.revents();
             if !events.is_empty() {
@@ -248,9 +244,9 @@ impl Poller {
         if !polled[0].revents().is_empty() {
             self.ask_epoll(ready)?;
         }
-        if open.len() < self.rings.len() {
-            self.rings = open;
-        }
+        let mut of_rings = polled[1 + self.direct.len()..].iter();
+        // Closed ones would be ready for ever, until their owner names its descriptors anew with the next tick.
+        self.rings.retain(|_| of_rings.next().is_some_and(|slot| !slot.revents().contains(PollFlags::NVAL)));
         Ok(())
     }
 

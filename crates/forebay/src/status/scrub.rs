@@ -1,7 +1,6 @@
 //! A scrub, as people see it.
 
 use crate::output;
-use forebay_daemon::pool::scrub::damaged_bytes;
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -72,7 +71,7 @@ pub fn render(scrub: &Value) -> String {
     if !rows.is_empty() {
         parts.push(output::table(&["DISK", "OFFSET", "LENGTH", "WHY"], 1, &rows));
     }
-    if found().map(|found| bytes(&found["len_bytes"])).sum::<u64>() < damaged_bytes(scrub) {
+    if found().map(|found| bytes(&found["len_bytes"])).sum::<u64>() < bytes(&scrub["damaged_bytes"]) {
         parts.push(
             "note: damage from before this server's start, and beyond 64 ranges, is not listed: scrub again to see it"
                 .to_owned(),

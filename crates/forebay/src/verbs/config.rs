@@ -20,7 +20,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 if std::fs::File::open(file).is_ok() { finding(format!("{error:#}")) } else { error }
             })?;
             let control = forebay_daemon::control::control_path(&config, file)?;
-            forebay_daemon::server::check_sockets(&config, &control).map_err(|error| finding(format!("{error:#}")))?;
+            forebay_daemon::server::SocketAccess::of(&config).map_err(|error| finding(format!("{error:#}")))?;
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
             let pending = unknown(&table, hints, files);

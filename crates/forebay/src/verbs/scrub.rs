@@ -6,7 +6,6 @@ use anyhow::Result;
 use forebay_daemon::config;
 use forebay_daemon::control::{Question, ScrubAction, ask};
 use forebay_daemon::finding::finding;
-use forebay_daemon::pool::scrub::damaged_bytes;
 use std::path::Path;
 
 /// What is to be done about the scrub.
@@ -32,7 +31,7 @@ pub fn run(file: &Path, verb: ScrubVerb, format: Format) -> Result<()> {
         ScrubVerb::Status => ScrubAction::Status,
     };
     let answer = ask(&config, file, &Question::Scrub { action })?;
-    let damaged_bytes = damaged_bytes(&answer);
+    let damaged_bytes = answer["damaged_bytes"].as_u64().unwrap_or(0);
     match format {
         Format::Json => output::json(answer)?,
         Format::Table => output::text(&scrub::render(&answer))?,

@@ -27,6 +27,11 @@ pub(super) struct Owners {
     pub costs_of_others: Costs,
 }
 
+/// Whether a sample of blocks whose hashes end in so many zeros has this one.
+fn has(zeros: u32, disk: u16, block: u64) -> bool {
+    hash(disk, block).trailing_zeros() >= zeros
+}
+
 impl Owners {
     /// Beside a budget of memory.
     pub fn new(budget_bytes: u64) -> Self {
@@ -39,28 +44,25 @@ impl Owners {
         1 << self.zeros
     }
 
-    fn has(&self, disk: u16, block: u64) -> bool {
-        hash(disk, block).trailing_zeros() >= self.zeros
-    }
-
     /// These blocks are a group's now, or nobody's. Allocates for one block of [`Self::one_of`].
     pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: Option<u16>) {
-        for block in blocks.filter(|&block| hash(disk, block).trailing_zeros() >= self.zeros) {
-            match group {
-                Some(group) => self.groups.insert((disk, block), group),
-                None => self.groups.remove(&(disk, block)),
-            };
+        for block in blocks {
+            if has(self.zeros, disk, block) {
+                match group {
+                    Some(group) => self.groups.insert((disk, block), group),
+                    None => self.groups.remove(&(disk, block)),
+                };
+            }
         }
         while self.groups.len() > self.blocks_max {
             self.zeros += 1;
-            let zeros = self.zeros;
-            self.groups.retain(|&(disk, block), _| hash(disk, block).trailing_zeros() >= zeros);
+            self.groups.retain(|&(disk, block), _| has(self.zeros, disk, block));
         }
     }
 
     /// A block came to a band, or collection moved it: it counts with its group.
     pub fn count(&mut self, disk: u16, block: u64, is_collection: bool, groups: &mut [Group]) {
-        if self.has(disk, block) {
+        if has(self.zeros, disk, block) {
             let number = self.groups.get(&(disk, block)).map(|&number| usize::from(number));
             let group = number.and_then(|number| groups.get_mut(number));
             let one_of = self.one_of();
