@@ -153,12 +153,9 @@ impl Server {
     /// stopped cleanly.
     pub fn run(self) -> Result<()> {
         let Self { config, mut reactor, mut backend, mut daemon, lines, _control, _metrics } = self;
-        for line in &lines {
-            // Who waits for this line must not take silence for success: no quiet end here.
-            (daemon.announce)(line).map_err(|error| anyhow!("cannot say that the server is ready: {error:#}"))?;
-        }
-        daemon.block_devices.take_over(&config, &mut reactor)?;
-        let ended = reactor.run(&mut backend, &mut daemon);
+        let ended = say(&lines, &mut daemon.announce)
+            .and_then(|()| daemon.block_devices.take_over(&config, &mut reactor))
+            .and_then(|()| Ok(reactor.run(&mut backend, &mut daemon)?));
         // Devices that are still there wait for the next server from here on.
         drop(reactor);
         let clean = backend.pool.close();
@@ -175,6 +172,22 @@ impl Server {
         info!("stopped cleanly");
         Ok(())
     }
+}
+
+/// Says what can be used. Who waits for the first line must not take silence for success: where that cannot be said the server
+/// ends. Who has read it and gone (`grep -m 1 ready`) ends nothing.
+fn say(lines: &[String], announce: &mut Announce) -> Result<()> {
+    for (at, line) in lines.iter().enumerate() {
+        match announce(line) {
+            Ok(()) => {}
+            Err(error) if at == 0 => bail!("cannot say that the server is ready: {error:#}"),
+            Err(error) => {
+                warn!("{line:?} and what follows could not be said: {error:#}");
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What was found when the pool was opened, and what of it is not as it should be.
@@ -266,4 +279,26 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
         warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
     }
     Ok(listed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// A server with two exports ended, and not cleanly, where the reader of its lines had gone after the first.
+    #[test]
+    fn regression_a_reader_that_goes_after_the_first_line_ends_no_server() {
+        let (send, said) = channel();
+        let mut left = 1;
+        let mut announce: Announce = Box::new(move |line| {
+            anyhow::ensure!(left > 0, "Broken pipe");
+            left -= 1;
+            Ok(send.send(line.to_owned())?)
+        });
+        let lines = ["ready a".to_owned(), "ready b".to_owned(), "ready c".to_owned()];
+        say(&lines, &mut announce).unwrap();
+        assert_eq!(said.iter().take(1).collect::<Vec<_>>(), ["ready a"]);
+        assert!(say(&lines, &mut announce).unwrap_err().to_string().contains("Broken pipe"));
+    }
 }
