@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use forebay_block::ClassId;
-use forebay_prism::{ClassChange, ClassError, ClassSpec, ClassTable, Need, Place};
+use forebay_prism::{ClassChange, ClassError, ClassSpec, ClassTable, Compress, Need, Place};
 use proptest::prelude::*;
 
 fn names(table: &ClassTable) -> Vec<&str> {
@@ -80,11 +80,13 @@ fn changes_apply_live_or_not_at_all() {
         share: Some(0.5),
         priority: Some(3),
         read_cache: Some(true),
+        compress: Some(Compress::Zstd(7)),
         rules: Some(vec!["done".into()]),
     };
     table.set("temp", change).unwrap();
     let temp = table.get(ClassId(3)).unwrap().clone();
-    assert_eq!((temp.place, temp.share, temp.priority, temp.read_cache), (Place::Both, 0.5, 3, true));
+    assert_eq!((temp.place, temp.share, temp.priority), (Place::Both, 0.5, 3));
+    assert_eq!((temp.read_cache, temp.compress), (true, Compress::Zstd(7)));
     assert_eq!(table.rules().len(), 1);
     let before = table.clone();
     assert!(
@@ -126,6 +128,7 @@ fn rich() -> ClassTable {
             share: 0.125,
             priority: 9,
             read_cache: true,
+            compress: Compress::Lz4,
             ..with_rules("log", &["fs.journal & disk:db", "path:\"a b\""])
         },
         ClassSpec::new("bulk", Place::Capacity),
@@ -141,6 +144,23 @@ fn the_stored_form_round_trips() {
         assert_eq!(read, table);
         assert_eq!(read.rules(), table.rules());
     }
+}
+
+/// As pools from before compression have it.
+#[test]
+fn a_table_without_compression_is_read_as_off() {
+    let table = ClassTable::default();
+    let bytes = table.encode();
+    let (mut old, mut at) = (bytes[..4].to_vec(), 7);
+    old.extend([1, 0, table.classes().len() as u8]);
+    for class in table.classes() {
+        let compress = at + 1 + class.name.len() + 2;
+        let end = compress + 1 + 8 + 2 + 1 + class.rules.iter().map(|rule| 2 + rule.len()).sum::<usize>();
+        old.extend(bytes[at..compress].iter().chain(&bytes[compress + 1..end]));
+        at = end;
+    }
+    assert_eq!(at + 4, bytes.len());
+    assert_eq!(ClassTable::decode(&seal(old)), Ok(table));
 }
 
 /// Repairs the checksum, so that damage reaches the parser.

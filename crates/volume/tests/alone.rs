@@ -8,6 +8,7 @@ mod world;
 use forebay_block::{DiskId, Random};
 use forebay_device::Image;
 use forebay_device::faulty::{Fault, Target};
+use forebay_prism::Compress;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{AloneError, AloneReport, MemberError, open_alone};
 use forebay_volume::{Op, Outcome, Pool, RequestError};
@@ -194,6 +195,14 @@ fn lives_of_constant_collection() {
         ..Shape::default()
     };
     lives("collection", 100, &shape, After { mix: FULL, requests: 100, depth: 8 });
+}
+
+#[test]
+fn lives_of_compressed_blocks() {
+    let full = Shape { fast_bytes: 1664 << 10, compress: Compress::Lz4, ..Shape::default() };
+    lives("compressed", 60, &full, After { mix: FULL, requests: 150, depth: 8 });
+    let groups = Shape { band_bytes: 150 * 4096, capacity_bytes: (256 << 10) + 8 * 150 * 4096, leaves: 6, ..full };
+    lives("compressed groups", 40, &groups, After { mix: FULL, requests: 300, depth: 8 });
 }
 
 /// Bands of several groups, the last of which has no data.

@@ -11,6 +11,7 @@ mod world;
 use forebay_block::ClassId;
 use forebay_block::Random;
 use forebay_device::Image;
+use forebay_prism::Compress;
 use world::{BULK, Oracle, Shape, World};
 
 /// How a history is made.
@@ -64,7 +65,9 @@ fn one_operation(world: &mut World, random: &mut Random) {
                     2 => forebay_prism::Place::Both,
                     _ => forebay_prism::Place::Capacity,
                 };
-                let change = forebay_prism::class::ClassChange { place: Some(place), ..Default::default() };
+                let compress = [Compress::Off, Compress::Lz4, Compress::Zstd(1)][(sector / 8 % 3) as usize];
+                let (place, compress) = (Some(place), Some(compress));
+                let change = forebay_prism::class::ClassChange { place, compress, ..Default::default() };
                 let name = ["hot", "bulk", "cold", "log"][random.index(4)];
                 world.pool.engine.prism_mut().table_mut().set(name, change).unwrap();
                 world.pool.engine.classes_changed();
@@ -217,6 +220,19 @@ fn bands_of_several_groups_survive_power_cuts() {
     many("three groups", 0..150, &grouped(150), 160);
     // The last group of such a band has no data.
     many("an empty group", 0..150, &grouped(65), 160);
+}
+
+/// Everything that is destaged is compressed, and collected so.
+#[test]
+fn compressed_blocks_survive_power_cuts() {
+    let plain = Shape { compress: Compress::Lz4, ..Shape::default() };
+    many("compressed", 0..200, &plain, 120);
+    let full = Shape { fast_bytes: 1664 << 10, compress: Compress::Zstd(1), ..Shape::default() };
+    many("compressed, full fast tier", 0..200, &full, 160);
+    let few_bands = Shape { capacity_bytes: 900 << 10, band_bytes: 32 << 10, leaves: 2, ..full };
+    many("compressed, constant collection", 0..200, &few_bands, 200);
+    let groups = Shape { compress: Compress::Lz4, ..grouped(150) };
+    many("compressed, three groups", 0..150, &groups, 200);
 }
 
 /// Fewer frames than leaves: every request may miss, checkpoints follow one another.

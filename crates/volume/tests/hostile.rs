@@ -26,7 +26,8 @@ use device::Scripted;
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::layout::batch::{BatchHeader, HEADER_BYTES, decode_batch, seal_batch};
 use forebay_volume::layout::codec::Writer;
-use forebay_volume::layout::record::{Moved, Record};
+use forebay_volume::layout::page::Span;
+use forebay_volume::layout::record::{Moved, Record, Stored};
 use forebay_volume::layout::root::{BandRoot, BandState, Root, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
 use forebay_volume::layout::stream::{Lifetime, Stream};
@@ -175,7 +176,8 @@ fn write(block: u64, location: u64, blocks: usize) -> Record {
 }
 
 fn moved(block: u64, source: u64) -> Moved {
-    Moved { disk: DISK, block, source, sectors: 8, origin: 1, checksum: 1, class: ClassId(5), note: 0 }
+    let (source, stored) = (Span::whole(source), Stored { sectors: 8, checksum: 1 });
+    Moved { disk: DISK, block, source, origin: 1, checksum: 1, stored, class: ClassId(5), note: 0 }
 }
 
 /// Where the capacity tier begins, in sectors.

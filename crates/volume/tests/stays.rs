@@ -253,5 +253,5 @@ fn passed_with(in_flight: usize) -> f64 {
 fn what_the_tier_does_not_keep_goes_past_it_where_many_write_at_once() {
     let [few, many] = [4, 12].map(passed_with);
     println!("passed: {few:.3} with 4 in flight, {many:.3} with 12");
-    assert!(few < 0.2 && many > 0.5, "{few} and {many}");
+    assert!(few < 0.2 && many > 0.4, "{few} and {many}");
 }

@@ -60,6 +60,7 @@ pub use staying::TierWear;
 
 use crate::io::single;
 use crate::journal::Journal;
+use crate::layout::packed::Packer;
 use crate::layout::page::PageRef;
 use crate::map::index::Disk;
 use crate::request::Completion;
@@ -104,6 +105,7 @@ pub struct Engine {
     bypass: Bypass,
     staying: Staying,
     scrub: Scrub,
+    packer: Packer,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
 }
@@ -215,6 +217,7 @@ impl Engine {
         }
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
+            Pending::ReadPacked { piece, part } => self.packed_read_done((piece, part), device, result, bufs),
             Pending::Ahead { key } => self.ahead_done(key, result, bufs),
             Pending::Copy { disk, block, slot } => {
                 self.copies.written(disk, block, slot, &result, &mut self.space.slots);

@@ -6,7 +6,7 @@ use super::pace::Pace;
 use super::setup::Setup;
 use super::{Freed, FreedQueue};
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::Span;
 use crate::layout::stream::{Lifetime, Stream};
 use crate::space::bands::Bands;
 use crate::space::open_bands::low;
@@ -203,23 +203,23 @@ impl Space {
         }
     }
 
-    /// An entry of the map came to name a location.
-    pub fn gain(&mut self, location: u64) {
-        if let Some((band, _)) = self.setup.extents.band(location) {
-            self.bands.gain(band, BLOCK_SECTORS as u8);
+    /// An entry of the map came to name a place.
+    pub fn gain(&mut self, span: Span) {
+        if let Some((band, _)) = self.setup.extents.band(span.location) {
+            self.bands.gain(band, span.sectors);
         }
     }
 
-    /// An entry does not name a location any more, by a record in `batch`; `stays`: its new one is the same, which only a
+    /// An entry does not name a place any more, by a record in `batch`; `stays`: its new one is the same, which only a
     /// journal that nobody wrote can make so.
-    pub fn lose(&mut self, location: u64, batch: u64, last_recorded: u64, stays: bool) {
+    pub fn lose(&mut self, Span { location, sectors }: Span, batch: u64, last_recorded: u64, stays: bool) {
         if self.setup.extents.is_fast(location) {
             if !stays {
                 let first = self.setup.extents.slot(location);
                 self.freed.push(batch, Freed::Slots { first, count: 1 });
             }
         } else if let Some((band, _)) = self.setup.extents.band(location)
-            && self.bands.lose(band, BLOCK_SECTORS as u8)
+            && self.bands.lose(band, sectors)
         {
             // Batches end in any order: one after `batch` may have taken blocks from this band before it did, and is
             // not durable when `batch` is.
@@ -245,8 +245,8 @@ impl Space {
 
     /// Notes who is written to a place in a band.
     pub fn note(&mut self, location: u64, entry: SummaryEntry) {
-        if let Some((band, block)) = self.setup.extents.band(location) {
-            self.bands.note(band, block, entry);
+        if let Some((band, sector)) = self.setup.extents.band_sector(location) {
+            self.bands.note(band, sector, entry);
         }
     }
 }

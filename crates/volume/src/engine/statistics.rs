@@ -1,7 +1,7 @@
 //! What the engine counts: by class over the life of the pool, and events since the start.
 
 use super::served::{Latencies, RequestCounts};
-use crate::layout::page::Entry;
+use crate::layout::page::{BLOCK_SECTORS, Entry};
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
 use std::collections::BTreeMap;
@@ -118,6 +118,11 @@ impl Statistics {
         self.classes.iter().map(|class| class.fast_blocks).sum()
     }
 
+    /// Whether some of the blocks in bands are compressed.
+    pub fn are_some_packed(&self) -> bool {
+        self.classes.iter().any(|class| class.stored_sectors < class.capacity_blocks * BLOCK_SECTORS)
+    }
+
     /// Blocks in bands, of all classes.
     pub fn capacity_blocks(&self) -> u64 {
         self.capacity_blocks
@@ -133,8 +138,8 @@ impl Statistics {
         statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
     }
 
-    /// A block came to lie on a tier, or left it.
-    pub fn count_block(&mut self, class: ClassId, is_fast: bool, comes: bool) {
+    /// A block of so many sectors came to lie on a tier, or left it.
+    pub fn count_block(&mut self, class: ClassId, sectors: u8, is_fast: bool, comes: bool) {
         let counted = |blocks: u64| if comes { blocks + 1 } else { blocks.saturating_sub(1) };
         if is_fast {
             let statistics = self.class(class);
@@ -142,6 +147,8 @@ impl Statistics {
         } else {
             let statistics = self.class(class);
             statistics.capacity_blocks = counted(statistics.capacity_blocks);
+            let (before, sectors) = (statistics.stored_sectors, u64::from(sectors));
+            statistics.stored_sectors = if comes { before + sectors } else { before.saturating_sub(sectors) };
             self.capacity_blocks = counted(self.capacity_blocks);
         }
     }
@@ -160,10 +167,10 @@ impl Statistics {
 
     /// A block changed its class where it lies.
     pub fn count_reclassed(&mut self, old: Entry, new: Entry, is_fast: bool) {
-        let (Entry::Data { class: before, .. }, Entry::Data { class: after, .. }) = (old, new) else { return };
-        self.count_block(before, is_fast, false);
+        let (Entry::Data { class: before, span }, Entry::Data { class: after, .. }) = (old, new) else { return };
+        self.count_block(before, span.sectors, is_fast, false);
         self.class(before).reclassed_out_bytes += BLOCK;
-        self.count_block(after, is_fast, true);
+        self.count_block(after, span.sectors, is_fast, true);
         self.class(after).reclassed_in_bytes += BLOCK;
     }
 }

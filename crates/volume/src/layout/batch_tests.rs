@@ -1,8 +1,8 @@
 //! Batches round-trip, and what cannot be in one is none.
 
 use super::*;
-use crate::layout::page::SECTORS_MAX;
-use crate::layout::record::{MOVED_MAX, Moved};
+use crate::layout::page::{SECTORS_MAX, Span};
+use crate::layout::record::{MOVED_MAX, Moved, Stored};
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
@@ -10,10 +10,10 @@ fn moved() -> Moved {
     Moved {
         disk: DiskId(1),
         block: 2,
-        source: SECTORS_MAX - 8,
-        sectors: 8,
+        source: Span::whole(SECTORS_MAX - 8),
         origin: 99,
         checksum: 9,
+        stored: Stored { sectors: 8, checksum: 9 },
         class: ClassId(119),
         note: 5,
     }
@@ -106,7 +106,17 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             stream: Stream { is_collected: true, group: 15, class: ClassId(3) },
             location: 1 << 30,
             generation: 7,
-            moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, sectors: 1, ..moved() }],
+            moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, ..moved() }],
+        },
+        // One that was compressed before, and one that is now.
+        Record::Move {
+            stream: Stream { is_collected: false, group: 1, class: ClassId(3) },
+            location: 1 << 30,
+            generation: 7,
+            moved: vec![
+                Moved { source: Span { location: 9, sectors: 3 }, stored: Stored { sectors: 3, checksum: 9 }, ..moved() },
+                Moved { stored: Stored { sectors: 5, checksum: 10 }, ..moved() },
+            ],
         },
         Record::Cancel { sequence: 77 },
         Record::Damage { blocks: vec![moved(); MOVED_MAX] },
@@ -118,7 +128,7 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
         record.put(&mut w);
     }
     w.bytes.resize(4608, 0);
-    let header = header(4608, 7);
+    let header = header(4608, 8);
     seal_batch(&mut w.bytes, &header, &[7; 16]);
     assert_eq!(decode_batch(&w.bytes, &[7; 16]), Some((header, records)));
     assert!(decode_batch(&w.bytes, &[8; 16]).is_none());

@@ -1,5 +1,6 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
+use super::band_summary::open_groups_bytes_max;
 use super::codec::{Reader, Writer};
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
@@ -12,8 +13,6 @@ pub const HEADER_BYTES: usize = 4096;
 pub const UNAPPLIED_MAX: usize = 256;
 /// Bytes of a reference to a page.
 pub const PAGE_REF_BYTES: u64 = 12;
-/// Bytes of an entry of an open group.
-pub const ENTRY_BYTES: u64 = 24;
 const BLOCK: u64 = 4096;
 /// Room for the table of disks, in bytes.
 const DISKS_BYTES: u64 = 16 << 10;
@@ -36,7 +35,7 @@ impl CapacityArea {
         let span = (PAGE_LEAVES * LEAF_ENTRIES) as u64 * BLOCK;
         // Twice the pages of a full pool: those of a disk written here and there say less each.
         let pages = 2 * pool_bytes.div_ceil(span) + 8;
-        let open = bands.min(16) * (64 * ENTRY_BYTES + 12);
+        let open = open_groups_bytes_max(bands, 12);
         let blob = 64 + UNAPPLIED_MAX as u64 * 8 + DISKS_BYTES + pages * PAGE_REF_BYTES + bands * 8 + open;
         let root_len_bytes = HEADER_BYTES as u64 + blob.next_multiple_of(BLOCK);
         Self { offset_bytes, root_len_bytes, pages: pages.min(u64::from(u32::MAX / 2)) as u32 }

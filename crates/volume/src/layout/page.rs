@@ -1,7 +1,7 @@
 //! Map pages: the packed entry, leaves and index pages.
 
 use super::{is_sealed, seal};
-use forebay_block::{ClassId, DiskId};
+use forebay_block::{ClassId, DiskId, SECTOR_BYTES};
 
 /// Size of a page in bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -48,6 +48,21 @@ impl Span {
         self.sectors as u64 == BLOCK_SECTORS
     }
 
+    /// Behind its last sector.
+    #[must_use]
+    pub const fn end(self) -> u64 {
+        self.location + self.sectors as u64
+    }
+
+    /// The blocks of the device that it lies in, and where in them: devices are read and written in whole blocks.
+    #[must_use]
+    pub const fn window(self) -> Window {
+        let first = self.location / BLOCK_SECTORS * BLOCK_SECTORS;
+        let blocks = self.end().div_ceil(BLOCK_SECTORS) - first / BLOCK_SECTORS;
+        let begin = (self.location - first) as usize * SECTOR_BYTES;
+        Window { first, blocks: blocks as usize, begin, end: begin + self.sectors as usize * SECTOR_BYTES }
+    }
+
     /// The location in the low bits, the length minus 1 above them.
     #[must_use]
     pub const fn pack(self) -> u64 {
@@ -64,6 +79,39 @@ impl Span {
     }
 }
 
+/// Whole blocks of a device around stored bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// First sector.
+    pub first: u64,
+    /// Blocks.
+    pub blocks: usize,
+    /// Where in the blocks the stored bytes begin.
+    pub begin: usize,
+    /// Where they end.
+    pub end: usize,
+}
+
+impl Window {
+    /// Around blocks that are stored one behind the other.
+    #[must_use]
+    pub fn of_run(spans: &[Span]) -> Self {
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Self::default() };
+        let begin = first.window();
+        // What only damage can name may lie anywhere.
+        let blocks = last.end().div_ceil(BLOCK_SECTORS).saturating_sub(begin.first / BLOCK_SECTORS) as usize;
+        let end = begin.begin + last.end().saturating_sub(first.location) as usize * SECTOR_BYTES;
+        Self { blocks, end, ..begin }
+    }
+
+    /// The stored bytes of a block within those of the window; `None` where it does not lie there.
+    #[must_use]
+    pub fn stored(self, span: Span, bytes: &[u8]) -> Option<&[u8]> {
+        let begin = usize::try_from(span.location.checked_sub(self.first)?).ok()? * SECTOR_BYTES;
+        bytes.get(begin..begin + usize::from(span.sectors) * SECTOR_BYTES)
+    }
+}
+
 /// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -73,10 +121,10 @@ pub enum Entry {
     Zero,
     /// Reads fail until overwritten.
     Damaged,
-    /// Data at a location.
+    /// Data.
     Data {
-        /// First sector in the pool's linear space.
-        location: u64,
+        /// Where it is stored.
+        span: Span,
         /// Class.
         class: ClassId,
     },
@@ -88,9 +136,7 @@ impl Entry {
             Self::Unmapped => 0,
             Self::Zero => CODE_ZERO << CODE_SHIFT,
             Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
-            Self::Data { location, class } => {
-                Span::whole(location).pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
-            }
+            Self::Data { span, class } => span.pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT,
         }
     }
 
@@ -98,10 +144,10 @@ impl Entry {
         match bits >> CODE_SHIFT {
             0 => Self::Unmapped,
             CODE_ZERO => Self::Zero,
-            // Shorter ones are compressed, which this version does not write and could not read.
-            code @ CODE_DATA.. if Span::unpack(bits & SPAN_MASK).is_some_and(Span::is_whole) => {
-                Self::Data { location: bits & LOCATION_MASK, class: ClassId((code - CODE_DATA) as u8) }
-            }
+            code @ CODE_DATA.. => match Span::unpack(bits & SPAN_MASK) {
+                Some(span) => Self::Data { span, class: ClassId((code - CODE_DATA) as u8) },
+                None => Self::Damaged,
+            },
             // Codes 3..=7 are reserved: nothing this version may interpret as data.
             _ => Self::Damaged,
         }
@@ -263,7 +309,7 @@ mod tests {
     #[test]
     fn entries_round_trip_at_the_edges() {
         let mut page = vec![0u8; PAGE_BYTES];
-        let data = Entry::Data { location: SECTORS_MAX - 8, class: ClassId(119) };
+        let data = Entry::Data { span: Span { location: SECTORS_MAX - 3, sectors: 3 }, class: ClassId(119) };
         set_leaf_entry(&mut page, 0, data, 7);
         set_leaf_entry(&mut page, 399, Entry::Zero, 9);
         set_leaf_entry(&mut page, 398, Entry::Damaged, 0);
@@ -286,14 +332,14 @@ mod tests {
             for location in [0, 1, 7, SECTORS_MAX - 1] {
                 let span = Span { location, sectors };
                 assert_eq!(Span::unpack(span.pack()), Some(span));
+                let window = span.window();
+                assert_eq!(window.end - window.begin, usize::from(sectors) * 512);
+                assert_eq!(window.first + window.begin as u64 / 512, location);
+                assert!(window.first % 8 == 0 && window.begin < 4096);
+                assert_eq!(window.blocks, window.end.div_ceil(4096));
             }
         }
         assert_eq!(Span::unpack(1 << CODE_SHIFT), None);
-        // An entry of a length that this version does not write is no data.
-        let mut page = vec![0u8; PAGE_BYTES];
-        set_leaf_entry(&mut page, 0, Entry::Data { location: 64, class: ClassId(1) }, 7);
-        page[HEADER_BYTES + 4] ^= 1 << (LOCATION_BITS - 32);
-        assert_eq!(leaf_entry(&page, 0).0, Entry::Damaged);
         assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
     }
 

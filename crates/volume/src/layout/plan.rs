@@ -159,6 +159,7 @@ pub fn plan(
     Ok(Superblock {
         compatible: 0,
         read_only_compatible: 0,
+        has_packed_blocks: true,
         pool,
         index: 0,
         serving: false,

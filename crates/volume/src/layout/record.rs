@@ -1,5 +1,6 @@
 //! The records of the journal: what happened to blocks, one after the other.
 
+use super::band_summary::SummaryEntry;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX, Span};
 use super::stream::{Lifetime, Stream};
@@ -11,8 +12,19 @@ pub const MOVED_MAX: usize = 128;
 pub const RECORD_BYTES: usize = 24;
 /// Block numbers are below this.
 const BLOCKS_MAX: u64 = 1 << 48;
+/// A record of blocks that moved and are stored in another way than they were.
+const KIND_PACKED_MOVE: u8 = 8;
 /// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
 const LIFETIME_SHIFT: u32 = 48;
+
+/// How a block is stored: what of that differs between places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Stored length in sectors.
+    pub sectors: u8,
+    /// Block checksum, which is of the stored bytes.
+    pub checksum: u32,
+}
 
 /// A block that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +33,14 @@ pub struct Moved {
     pub disk: DiskId,
     /// Its address.
     pub block: u64,
-    /// Where it was, first sector.
-    pub source: u64,
-    /// Stored length in sectors.
-    pub sectors: u8,
+    /// Where it was.
+    pub source: Span,
     /// Orders it among all copies of the block (docs/format.md, "Origins").
     pub origin: u64,
-    /// Its block checksum.
+    /// Its block checksum there.
     pub checksum: u32,
+    /// How it is stored where it goes.
+    pub stored: Stored,
     /// Its class.
     pub class: ClassId,
     /// What the policy of lifetime groups noted, plus 1; 0: nothing.
@@ -42,12 +54,27 @@ impl Moved {
         (self.disk, self.block / LEAF_ENTRIES as u64)
     }
 
-    /// Bytes of one in a record.
+    /// Bytes of one in a record that stores blocks as they were.
     pub const BYTES: usize = 32;
+    /// What is added in a record that stores them in another way.
+    const STORED_BYTES: usize = 8;
+
+    /// How it was stored where it was.
+    #[must_use]
+    pub fn as_it_was(&self) -> Stored {
+        Stored { sectors: self.source.sectors, checksum: self.checksum }
+    }
+
+    /// The entry of the summary where it goes.
+    #[must_use]
+    pub fn summary_entry(&self) -> SummaryEntry {
+        let Self { disk, block, origin, class, note, stored: Stored { sectors, checksum }, .. } = *self;
+        SummaryEntry { disk, class, note, sectors, checksum, block, origin }
+    }
 
     fn put(&self, out: &mut Writer) {
         out.u64(u64::from(self.disk.0) << 48 | self.block);
-        out.u64(Span { location: self.source, sectors: self.sectors }.pack());
+        out.u64(self.source.pack());
         out.u64(self.origin);
         out.u32(self.checksum);
         out.u8(self.class.0);
@@ -55,26 +82,43 @@ impl Moved {
         out.u16(0);
     }
 
-    fn take_list(r: &mut Reader<'_>, count: u32) -> Option<Vec<Self>> {
+    fn put_stored(&self, out: &mut Writer) {
+        out.u32(self.stored.checksum);
+        out.u8(self.stored.sectors);
+        out.u8(0);
+        out.u16(0);
+    }
+
+    fn take_list(r: &mut Reader<'_>, count: u32, is_packed: bool) -> Option<Vec<Self>> {
         if !(1..=MOVED_MAX as u32).contains(&count) {
             return None;
         }
-        let mut list = Reader::new(r.take(count as usize * Self::BYTES)?);
+        let bytes_each = Self::BYTES + if is_packed { Self::STORED_BYTES } else { 0 };
+        let mut list = Reader::new(r.take(count as usize * bytes_each)?);
         let mut blocks = Vec::with_capacity(count as usize);
         for _ in 0..count {
             let address = list.u64()?;
             let span = Span::unpack(list.u64()?)?;
+            let (origin, checksum, class, note) = (list.u64()?, list.u32()?, ClassId(list.u8()?), list.u8()?);
+            list.u16()?;
+            let mut stored = Stored { sectors: span.sectors, checksum };
+            if is_packed {
+                stored = Stored { checksum: list.u32()?, sectors: list.u8()? };
+                list.take(3)?;
+            }
             let moved = Self {
                 disk: DiskId((address >> 48) as u16),
                 block: address & (BLOCKS_MAX - 1),
-                source: span.location,
-                sectors: span.sectors,
-                origin: list.u64()?,
-                checksum: list.u32()?,
-                class: ClassId(list.u8()?),
-                note: list.u8()?,
+                source: span,
+                origin,
+                checksum,
+                stored,
+                class,
+                note,
             };
-            list.u16()?;
+            if !(1..=BLOCK_SECTORS as u8).contains(&stored.sectors) {
+                return None;
+            }
             if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
                 return None;
             }
@@ -192,7 +236,7 @@ impl Head {
         (is_possible && usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
     }
 
-    /// Behind the last sector of whole blocks from the location on.
+    /// Behind the last sector of blocks from the location on, as if they were whole.
     fn end_sector(&self) -> Option<u64> {
         self.location.checked_add(u64::from(self.blocks) * BLOCK_SECTORS)
     }
@@ -232,20 +276,50 @@ pub fn write_bytes(blocks: usize) -> usize {
     RECORD_BYTES + 4 * blocks
 }
 
-/// Size in bytes of a move record of `blocks` blocks.
+/// Size in bytes of the largest record of `blocks` blocks that move.
 #[must_use]
 pub fn move_bytes(blocks: usize) -> usize {
-    RECORD_BYTES + Moved::BYTES * blocks
+    RECORD_BYTES + (Moved::BYTES + Moved::STORED_BYTES) * blocks
+}
+
+/// Blocks that move to a run which begins at a location, each with where it goes.
+pub fn destinations(location: u64, moved: &[Moved]) -> impl Iterator<Item = (u64, &Moved)> {
+    moved.iter().scan(location, |next, moved| {
+        let at = *next;
+        *next += u64::from(moved.stored.sectors);
+        Some((at, moved))
+    })
+}
+
+/// Whether some of these are stored in another way than they were.
+fn is_packed(moved: &[Moved]) -> bool {
+    moved.iter().any(|moved| moved.stored != moved.as_it_was())
 }
 
 impl Record {
-    /// Location and number of the blocks that it says were written.
+    /// Where it says that blocks were written: the first sector, and how many.
     #[must_use]
-    pub fn data(&self) -> Option<(u64, usize)> {
+    pub fn data(&self) -> Option<(u64, u64)> {
         match self {
-            Self::Write { location, checksums, .. } => Some((*location, checksums.len())),
-            Self::Move { location, moved, .. } => Some((*location, moved.len())),
+            Self::Write { location, checksums, .. } => Some((*location, BLOCK_SECTORS * checksums.len() as u64)),
+            Self::Move { location, moved, .. } => {
+                Some((*location, moved.iter().map(|moved| u64::from(moved.stored.sectors)).sum()))
+            }
             _ => None,
+        }
+    }
+
+    /// Whether blocks that are stored as they are begin where a block of a device does, as they must.
+    #[must_use]
+    pub fn is_aligned(&self) -> bool {
+        let is_aligned = |location: u64| location.is_multiple_of(BLOCK_SECTORS);
+        match self {
+            Self::Write { location, .. } => is_aligned(*location),
+            Self::Move { location, moved, .. } => {
+                let whole = |(_, moved): &(u64, &Moved)| u64::from(moved.stored.sectors) == BLOCK_SECTORS;
+                destinations(*location, moved).filter(whole).all(|(at, _)| is_aligned(at))
+            }
+            _ => true,
         }
     }
 
@@ -268,8 +342,15 @@ impl Record {
             Self::Move { stream, location, generation, moved } => {
                 let (blocks, disk) = (moved.len() as u32, u16::from_le_bytes(stream.to_bytes()));
                 let (location, generation) = (*location, *generation);
-                Head { kind: 4, disk, blocks, generation, location, ..Head::default() }.put(out);
-                moved.iter().for_each(|block| block.put(out));
+                let is_packed = is_packed(moved);
+                let kind = if is_packed { KIND_PACKED_MOVE } else { 4 };
+                Head { kind, disk, blocks, generation, location, ..Head::default() }.put(out);
+                for block in moved {
+                    block.put(out);
+                    if is_packed {
+                        block.put_stored(out);
+                    }
+                }
             }
             Self::Cancel { sequence } => Head { kind: 5, block: *sequence, ..Head::default() }.put(out),
             Self::Damage { blocks } => {
@@ -302,12 +383,13 @@ impl Record {
                 let (disk, block, blocks) = head.run()?;
                 Self::Discard { disk, block, blocks }
             }
-            4 => {
+            kind @ (4 | KIND_PACKED_MOVE) => {
                 let stream = Stream::from_bytes(head.disk.to_le_bytes())?;
-                Self::Move { stream, location, generation, moved: Moved::take_list(r, head.blocks)? }
+                let moved = Moved::take_list(r, head.blocks, kind == KIND_PACKED_MOVE)?;
+                Self::Move { stream, location, generation, moved }
             }
             5 if head.blocks == 0 && head.block < COUNTER_LIMIT => Self::Cancel { sequence: head.block },
-            6 => Self::Damage { blocks: Moved::take_list(r, head.blocks)? },
+            6 => Self::Damage { blocks: Moved::take_list(r, head.blocks, false)? },
             7 => {
                 let (disk, block, blocks) = head.run()?;
                 Self::Reclass { disk, block, blocks, class: ClassId(head.class) }

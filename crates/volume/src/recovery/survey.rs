@@ -130,8 +130,8 @@ pub(super) fn survey(
             if !root.must_apply(sequence) {
                 continue;
             }
-            if let Some((location, blocks)) = record.data()
-                && !extents.holds_data(location, blocks as u32)
+            if let Some((location, sectors)) = record.data()
+                && !(extents.holds_data(location, sectors) && record.is_aligned())
             {
                 impossible.get_or_insert(batch.batch);
             }
@@ -147,7 +147,7 @@ pub(super) fn survey(
                 Record::Move { moved, .. } => {
                     moved.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
                     moves.extend(
-                        moved.iter().map(|m| (batch.batch, (m.source, m.disk.0, m.block, m.checksum, sequence))),
+                        moved.iter().map(|m| (batch.batch, (m.source.location, m.disk.0, m.block, m.checksum, sequence))),
                     );
                 }
                 Record::Damage { blocks } => {

@@ -2,8 +2,8 @@
 
 use super::extents::Extents;
 use super::groups::{GroupKey, Groups};
-use super::open_bands::{OPEN_ALL_MAX, OpenBands, open_max};
-use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName};
+use super::open_bands::OpenBands;
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::Stream;
@@ -16,7 +16,7 @@ const DUE_MAX: usize = 256;
 /// No band is taken to be older: a damaged clock must not overflow.
 const AGE_MAX_BANDS: u64 = 1 << 24;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
-pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX + OPEN_ALL_MAX) as u64 * 64 * size_of::<SummaryEntry>() as u64;
+pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// A run granted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,10 +197,14 @@ impl Bands {
         self.in_collection_blocks = blocks;
     }
 
+    fn open_max(&self, collecting: bool) -> usize {
+        open_max(self.table.len() as u64, collecting) as usize
+    }
+
     fn open_for(&mut self, stream: Stream) -> Option<u32> {
         let collecting = stream.is_collected;
         let same_kind = self.open.of_kind(collecting).count();
-        if same_kind >= open_max(self.table.len(), collecting) {
+        if same_kind >= self.open_max(collecting) {
             return None;
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
@@ -270,17 +274,23 @@ impl Bands {
         self.groups.forget(band);
     }
 
-    /// Notes who is written into a block: when its data is sent, not when the map changes.
-    pub fn note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
-        self.groups.note(self.shape, band, block, entry);
+    /// Notes who is written from a sector of a band on: when its data is sent, not when the map changes.
+    pub fn note(&mut self, band: u32, sector: u32, entry: SummaryEntry) {
+        self.groups.note(self.shape, band, sector, entry);
     }
 
     /// The same in replay: groups that are complete in the root have their summary on the device.
-    pub fn replay_note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
+    pub fn replay_note(&mut self, band: u32, sector: u32, entry: SummaryEntry) {
         let complete = self.complete.get(band as usize).copied().unwrap_or(0);
-        if self.shape.group_of(block) >= complete {
-            self.note(band, block, entry);
+        if self.shape.group_of(sector / BLOCK_SECTORS as u32) >= complete {
+            self.note(band, sector, entry);
         }
+    }
+
+    /// What was granted holds so many blocks, which are settled one by one: they are packed, so that it is not as many as it is long.
+    pub fn packed(&mut self, grant: Grant, blocks: u32) {
+        let left = self.unsettled.entry(grant.band).or_default();
+        *left = left.saturating_sub(grant.blocks).saturating_add(blocks);
     }
 
     /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now
@@ -353,7 +363,7 @@ impl Bands {
     /// Ends replay: only as many bands stay open as streams may have. The summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self) {
         for collecting in [false, true] {
-            while self.open.of_kind(collecting).count() > open_max(self.table.len(), collecting) {
+            while self.open.of_kind(collecting).count() > self.open_max(collecting) {
                 let Some(band) = self.open.of_kind(collecting).last() else { break };
                 self.close(band);
             }

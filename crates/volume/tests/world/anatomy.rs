@@ -122,10 +122,11 @@ impl Anatomy {
                     add(Part::Leaf, 0, at, 4096);
                     let leaf = bytes(&images[0], &(at..at + PAGE_BYTES as u64));
                     for i in 0..LEAF_ENTRIES {
-                        if let (Entry::Data { location, .. }, _) = leaf_entry(&leaf, i) {
-                            let (device, at) = locate(location);
+                        if let (Entry::Data { span, .. }, _) = leaf_entry(&leaf, i) {
+                            let around = span.window();
+                            let (device, at) = locate(around.first);
                             mapped.insert((disk.id, leaf_number * LEAF_ENTRIES as u64 + i as u64), device);
-                            add(if device == 0 { Part::Slot } else { Part::BandData }, device, at, 4096);
+                            add(if device == 0 { Part::Slot } else { Part::BandData }, device, at, around.blocks as u64 * 4096);
                         }
                     }
                 }

@@ -7,8 +7,8 @@ use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
-use crate::layout::page::{self, Entry, LEAF_ENTRIES};
-use crate::layout::record::Moved;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
+use crate::layout::record::{Moved, Stored};
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{Buf, IoError, Op, Vectored};
 
@@ -136,9 +136,9 @@ pub(super) fn summary_read(
     job.outstanding -= 1;
     if let Some(entries) = entries {
         job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| {
-            let (disk, block, source) = (e.disk, e.block, start + u64::from(at));
-            let SummaryEntry { sectors, origin, checksum, class, note, .. } = *e;
-            Moved { disk, block, source, sectors, origin, checksum, class, note }
+            let SummaryEntry { disk, block, sectors, origin, checksum, class, note } = *e;
+            let source = Span { location: start + u64::from(at), sectors };
+            Moved { disk, block, source, origin, checksum, stored: Stored { sectors, checksum }, class, note }
         }));
     } else {
         rooms.stats.counters.summary_errors += 1;
@@ -191,8 +191,8 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
             let (entry, checksum) = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
             match entry {
-                Entry::Data { location, class } => {
-                    (location == moved.source && checksum == moved.checksum).then_some(class)
+                Entry::Data { span, class } => {
+                    (span == moved.source && checksum == moved.checksum).then_some(class)
                 }
                 _ => None,
             }

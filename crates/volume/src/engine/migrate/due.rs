@@ -4,6 +4,7 @@ use super::collect::begun_band;
 use super::job::{JobKind, Phase};
 use super::rooms::Moving;
 use super::state::Migrate;
+use crate::engine::limits::JOBS_MAX;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::BLOCK_SECTORS;
@@ -16,6 +17,8 @@ const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After so many jobs in a row that failed or found nothing, requests that wait for space learn that there is none.
 /// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
 const FAILURES_MAX: u32 = 30;
+/// Of what collections need where blocks are compressed, this part again.
+const PACKED_SPARE_PART: u64 = 32;
 /// Bands' worth of room below which hosts get what collection gains: with fewer free, collection has no room for several
 /// bands at once.
 const PACED_BANDS: usize = 4;
@@ -98,7 +101,7 @@ pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
         .migrate
         .jobs
         .iter()
-        .filter(|(_, job)| job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read));
+        .filter(|(_, job)| job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read | Phase::Pack));
     let destaging: u64 = destaging.map(|(_, job)| job.candidates.len() as u64).sum();
     destaging + blocks_in_collection(rooms, Some(band))
 }
@@ -106,15 +109,19 @@ pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
 /// Blocks that live in the bands which jobs collect, and in one more, as far as they have no space yet where they move.
 fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     let mut bands: BTreeSet<u32> = one_more.into_iter().collect();
-    let mut granted = 0;
+    let mut granted_sectors = 0;
     for (_, job) in &rooms.migrate.jobs {
         if let JobKind::Collect { band } = job.kind {
             bands.insert(band);
-            granted += job.granted() as u64;
+            granted_sectors += job.granted_sectors();
         }
     }
-    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS);
-    bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted)
+    // Each band is rounded up, as what is moved ends within a block.
+    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).next_multiple_of(BLOCK_SECTORS);
+    let sectors = bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted_sectors);
+    let blocks = sectors.div_ceil(BLOCK_SECTORS);
+    // Compressed blocks leave some sectors free at the end of each write, and of each group.
+    if rooms.stats.are_some_packed() { blocks + blocks / PACKED_SPARE_PART + JOBS_MAX as u64 * 2 } else { blocks }
 }
 
 /// Space that collections in progress need is kept for them.

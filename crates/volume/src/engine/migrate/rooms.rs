@@ -16,6 +16,7 @@ use crate::engine::statistics::Statistics;
 use crate::engine::staying::Staying;
 use crate::engine::summaries::Summaries;
 use crate::journal::Journal;
+use crate::layout::packed::Packer;
 use crate::layout::record::Moved;
 use forebay_block::DiskId;
 use forebay_prism::Prism;
@@ -35,6 +36,7 @@ pub(crate) struct Moving<'a> {
     pub requests: &'a Requests,
     pub copies: &'a mut Copies,
     pub prism: &'a Prism,
+    pub packer: &'a mut Packer,
     pub staying: &'a mut Staying,
     /// No writes are taken any more.
     pub is_read_only: bool,
@@ -75,7 +77,7 @@ impl Moving<'_> {
 
     /// A block that a destage took is not its any more.
     pub(super) fn let_go(&mut self, moved: &Moved) {
-        self.migrate.held.remove(&moved.source);
+        self.migrate.held.remove(&moved.source.location);
         // What was not moved after all must be found again.
         let (disk, leaf) = moved.leaf();
         self.enqueue(disk, leaf);

@@ -5,6 +5,7 @@ use super::piece::{Fill, Segment};
 use crate::engine::append::Append;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
+use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::{Record, Target, put_write, write_bytes};
 use crate::layout::stream::{Lifetime, Stream, class_hint};
 use crate::request::RequestError;
@@ -120,7 +121,7 @@ impl Engine {
             let checksum = self.requests.pieces[id as usize].checksums[within];
             let block = first + within as u64;
             let note = segment.lifetime.note;
-            let entry = SummaryEntry { disk, class, note, checksum, block, origin, ..SummaryEntry::NONE };
+            let entry = SummaryEntry { disk, class, note, sectors: BLOCK_SECTORS as u8, checksum, block, origin };
             self.space.note(location + 8 * i as u64, entry);
         }
     }

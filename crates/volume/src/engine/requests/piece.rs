@@ -3,15 +3,15 @@
 use super::client::Sweep;
 use super::wants::Wants;
 use crate::engine::staying::{Decision, Kind};
-use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::page::{LEAF_ENTRIES, Span};
 use crate::layout::stream::Lifetime;
 use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
 
-/// In `locations`: not on any device.
-pub(super) const NOWHERE: u64 = u64::MAX;
+/// In `spans`: not on any device, as no pool is that long.
+pub(super) const NOWHERE: Span = Span::whole(1 << 62);
 
 /// What a piece does.
 #[derive(Debug)]
@@ -94,8 +94,8 @@ pub(crate) struct Piece {
     pub streams: bool,
     pub segments: SmallVec<[Segment; 2]>,
     pub checksums: SmallVec<[u32; 4]>,
-    /// Locations a read was sent to, one per block, to tell a move from damage.
-    pub locations: SmallVec<[u64; 4]>,
+    /// Where a read was sent to, one per block, to tell a move from damage.
+    pub spans: SmallVec<[Span; 4]>,
     pub buf: Option<Buf>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
@@ -139,7 +139,7 @@ impl Piece {
             streams: false,
             segments: SmallVec::new(),
             checksums: SmallVec::new(),
-            locations: SmallVec::new(),
+            spans: SmallVec::new(),
             buf: None,
             parts: SmallVec::new(),
             attempts: 0,
@@ -158,7 +158,7 @@ impl Piece {
 
     /// Blocks of it that lie somewhere, as they were looked up.
     pub fn stored_blocks(&self) -> u64 {
-        self.locations.iter().filter(|&&location| location != NOWHERE).count() as u64
+        self.spans.iter().filter(|&&span| span != NOWHERE).count() as u64
     }
 
     /// Address of its first block on the disk.

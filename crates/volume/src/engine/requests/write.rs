@@ -167,7 +167,7 @@ impl Engine {
     fn replaced(&self, frame: u32, block: u64) -> Option<(u8, u64)> {
         let at = (block % LEAF_ENTRIES as u64) as usize;
         match page::leaf_entry(&self.map.frames.get(frame).page, at).0 {
-            Entry::Data { location, .. } => self.space.lifetime(location, self.stats.written_blocks()),
+            Entry::Data { span, .. } => self.space.lifetime(span.location, self.stats.written_blocks()),
             _ => None,
         }
     }

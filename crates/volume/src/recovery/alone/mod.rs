@@ -357,9 +357,9 @@ impl Map {
                 self.pages.push(LeafPage::Damaged(opened.id, number));
                 damaged_leaf(opened.id, number).1
             } else {
-                leaves::shift_locations(&mut page, shift, |location| {
-                    if let Some((band, _)) = extents.band(location) {
-                        live[band as usize] = live[band as usize].saturating_add(8);
+                leaves::shift_locations(&mut page, shift, |span| {
+                    if let Some((band, _)) = extents.band(span.location) {
+                        live[band as usize] = live[band as usize].saturating_add(u32::from(span.sectors));
                     }
                 });
                 let crc = seal_leaf(&mut page, PageName { disk: opened.id, number, generation: 0 });

@@ -1,22 +1,16 @@
-//! Reading the sources, writing the destinations, making them durable.
+//! Reading what moves from where it was.
 
+use super::destinations::part_done;
 use super::due;
-use super::due::keep_for_collection;
-use super::job::{Candidate, JobKind, Phase};
+use super::job::JobKind;
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
-use crate::engine::append::Append;
 use crate::io::single;
-use crate::layout::band_summary::SummaryEntry;
-use crate::layout::page::BLOCK_SECTORS;
-use crate::layout::record::Moved;
-use crate::layout::stream::Stream;
+use crate::layout::page::{BLOCK_SECTORS, Span, Window};
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
+use forebay_block::{Buf, IoError, Op, SECTOR_BYTES, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;
-/// Blocks of one write, 256 KiB.
-const IO_BLOCKS: usize = 64;
 /// Blocks of one read of a destage, and blocks of one job being read from which on it sends no more: a host's request on the
 /// fast device waits behind few of them, 20 to 50 us of an Optane-class drive with four jobs. It is blocks that count and not
 /// reads, or a job whose sources lie apart would move 8 KiB a latency. Where slots run short, and a share of the writes goes
@@ -38,19 +32,21 @@ const STEP_BLOCKS_MAX: u64 = 4;
 pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     // In the order of places: blocks of one file lie together in both tiers.
-    let mut sources: Vec<(u64, u32)> =
+    let mut sources: Vec<(Span, u32)> =
         job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
     sources.sort_unstable();
     let mut runs: Vec<Vec<u32>> = Vec::new();
+    // Of the first block of the device in a run, and of the last.
     let (mut start, mut last) = (u64::MAX, u64::MAX);
     for (source, at) in sources {
+        let Window { first, blocks, .. } = source.window();
         let sources_before = runs.last().map_or(0, Vec::len) as u64;
-        let follows = start != u64::MAX && reads_together(rooms, (start, last, sources_before), source);
-        last = source;
+        let follows = start != u64::MAX && reads_together(rooms, (start, last, sources_before), first);
+        last = first + (blocks as u64 - 1) * BLOCK_SECTORS;
         match runs.last_mut().filter(|_| follows) {
             Some(run) => run.push(at),
             None => {
-                start = source;
+                start = first;
                 runs.push(vec![at]);
             }
         }
@@ -74,7 +70,7 @@ fn reads_together(rooms: &Moving<'_>, (start, last, sources): (u64, u64, u64), s
         return false;
     }
     let band = |location| rooms.setup.extents.band(location).map(|(band, _)| band);
-    step == 1 || is_dense(span, step, sources) && band(source).is_some() && band(source) == band(start)
+    step <= 1 || is_dense(span, step, sources) && band(source).is_some() && band(source) == band(start)
 }
 
 /// Whether another source, so many blocks behind the first and the last of those before it, leaves at least half of what is read sources.
@@ -82,14 +78,17 @@ fn is_dense(span: u64, step: u64, sources_before: u64) -> bool {
     step <= STEP_BLOCKS_MAX && 2 * (sources_before + 1) > span
 }
 
-/// Place of the first of some candidates, and blocks from there to the end of the last: they are in the order of places.
-fn span(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> (u64, usize) {
-    let source = |at: Option<&u32>| {
-        let candidate = at.and_then(|&at| rooms.migrate.job(id)?.candidates.get(at as usize));
-        candidate.map_or(0, |candidate| candidate.moved.source)
-    };
-    let (first, last) = (source(candidates.first()), source(candidates.last()));
-    (first, 1 + ((last - first) / BLOCK_SECTORS) as usize)
+/// What is read for some candidates: all from the first to the end of the last, as they are in the order of places.
+fn around(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> Window {
+    let source = |at: Option<&u32>| at.and_then(|&at| source_of(rooms, id, at));
+    match (source(candidates.first()), source(candidates.last())) {
+        (Some(first), Some(last)) => Window::of_run(&[first, last]),
+        _ => Window::default(),
+    }
+}
+
+fn source_of(rooms: &Moving<'_>, id: u32, at: u32) -> Option<Span> {
+    rooms.migrate.job(id)?.candidates.get(at as usize).map(|candidate| candidate.moved.source)
 }
 
 /// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
@@ -109,11 +108,11 @@ fn send_reads(rooms: &mut Moving<'_>, id: u32) {
             return;
         }
         let Some(candidates) = job.reads.pop() else { return };
-        let (source, blocks) = span(rooms, id, &candidates);
+        let Window { first, blocks, .. } = around(rooms, id, &candidates);
         if let Some(job) = rooms.migrate.job_mut(id) {
             job.reading_blocks += blocks;
         }
-        if let Some((device, offset_bytes)) = rooms.setup.extents.place(source) {
+        if let Some((device, offset_bytes)) = rooms.setup.extents.place(first) {
             let bufs = Vectored::One(Buf::new(blocks * BLOCK));
             let pending = Pending::MoveRead { job: id, candidates };
             rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
@@ -134,12 +133,14 @@ fn read_ended(rooms: &mut Moving<'_>, id: u32, blocks: usize) {
     }
 }
 
-/// So many sources of a job were read: where it collects, hosts get the room that moving them is to make.
-fn gains(rooms: &mut Moving<'_>, id: u32, blocks: usize) {
+/// Sources of a job were read: where it collects, hosts get the room that moving them is to make.
+fn gains(rooms: &mut Moving<'_>, id: u32, candidates: &[u32]) {
     let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return };
     let Some(alive_blocks) = rooms.migrate.rounds.get(&band).map(|round| round.alive_blocks) else { return };
     let dead_blocks = u64::from(rooms.space.bands.data_blocks()).saturating_sub(alive_blocks);
-    rooms.space.pace.gain(blocks as u64, dead_blocks, alive_blocks);
+    let sectors: u64 =
+        candidates.iter().filter_map(|&at| source_of(rooms, id, at)).map(|source| u64::from(source.sectors)).sum();
+    rooms.space.pace.gain(sectors.div_ceil(BLOCK_SECTORS), dead_blocks, alive_blocks);
 }
 
 pub(super) fn sources_read(
@@ -149,9 +150,9 @@ pub(super) fn sources_read(
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
-    let (start, blocks) = span(rooms, id, candidates);
-    read_ended(rooms, id, blocks);
-    gains(rooms, id, candidates.len());
+    let around = around(rooms, id, candidates);
+    read_ended(rooms, id, around.blocks);
+    gains(rooms, id, candidates);
     send_reads(rooms, id);
     let data = match (result, single(bufs)) {
         (Ok(()), Some(buf)) => Some(buf.freeze()),
@@ -159,14 +160,20 @@ pub(super) fn sources_read(
         _ => None,
     };
     for &at in candidates {
-        let behind = span(rooms, id, &[at]).0.saturating_sub(start) / BLOCK_SECTORS;
-        let block = data.as_ref().map(|data| data.slice(behind as usize * BLOCK, BLOCK));
+        let source = source_of(rooms, id, at);
+        let block = data.as_ref().zip(source).and_then(|(data, source)| stored(data, around, source));
         match block.filter(|block| is_good_source(rooms, id, at, block)) {
             Some(block) => source_read(rooms, id, at, block),
             None => read_source_again(rooms, id, at),
         }
     }
     part_done(rooms, id)
+}
+
+/// The stored bytes of a source within what was read around it.
+fn stored(data: &SharedBuf, around: Window, source: Span) -> Option<SharedBuf> {
+    let bytes = around.stored(source, data)?.len();
+    Some(data.slice((source.location - around.first) as usize * SECTOR_BYTES, bytes))
 }
 
 fn is_good_source(rooms: &Moving<'_>, id: u32, at: u32, block: &[u8]) -> bool {
@@ -185,12 +192,12 @@ fn source_read(rooms: &mut Moving<'_>, id: u32, at: u32, block: SharedBuf) {
 
 /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
 fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32) {
-    let source = rooms.migrate.job(id).and_then(|job| job.candidates.get(at as usize)).map(|c| c.moved.source);
-    let Some((device, offset_bytes)) = source.and_then(|source| rooms.setup.extents.place(source)) else { return };
+    let Window { first, blocks, .. } = around(rooms, id, &[at]);
+    let Some((device, offset_bytes)) = rooms.setup.extents.place(first) else { return };
     if let Some(job) = rooms.migrate.job_mut(id) {
         job.outstanding += 1;
     }
-    let bufs = Vectored::One(Buf::new(BLOCK));
+    let bufs = Vectored::One(Buf::new(blocks * BLOCK));
     let pending = Pending::MoveReadAgain { job: id, candidate: at };
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
 }
@@ -204,149 +211,12 @@ pub(super) fn source_read_again(
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
-    if let (Ok(()), Some(buf)) = (result, single(bufs)) {
-        let block = buf.freeze();
-        if is_good_source(rooms, id, at, &block) {
+    if let (Ok(()), Some(buf), Some(source)) = (result, single(bufs), source_of(rooms, id, at)) {
+        let block = stored(&buf.freeze(), around(rooms, id, &[at]), source);
+        if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {
             source_read(rooms, id, at, block);
         } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
             candidate.damaged = true;
-        }
-    }
-    part_done(rooms, id)
-}
-
-/// One device request of the read, write or flush phase ended.
-pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
-    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
-    job.outstanding -= 1;
-    if job.outstanding > 0 {
-        return After::Wait;
-    }
-    if job.failed {
-        if let JobKind::Collect { band } = job.kind {
-            rooms.migrate.exclude(band, rooms.now_ns);
-        }
-        return After::End { pause: true };
-    }
-    match job.phase {
-        Phase::Read => write_destinations(rooms, id),
-        Phase::Write => flush_destinations(rooms, id),
-        Phase::Flush => {
-            job.phase = Phase::Record;
-            job.next = 0;
-            After::Record
-        }
-        _ => After::Wait,
-    }
-}
-
-fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
-    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
-    job.phase = Phase::Write;
-    job.outstanding = 1;
-    let kind = job.kind;
-    // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
-    let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
-    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
-    job.candidates = moving;
-    let is_empty = job.candidates.is_empty();
-    if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
-        // Blocks that cannot be read keep it from being freed: not at once again.
-        rooms.migrate.exclude(band, rooms.now_ns);
-    }
-    if kind == JobKind::Destage {
-        staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
-    }
-    if is_empty {
-        // Not at once again: it would find the same.
-        return After::End { pause: true };
-    }
-    write_runs(rooms, id);
-    keep_for_collection(rooms);
-    part_done(rooms, id)
-}
-
-/// Writes what has data, stream by stream, each to a band of its own.
-fn write_runs(rooms: &mut Moving<'_>, id: u32) {
-    let Some(job) = rooms.migrate.job(id) else { return };
-    let healthy: Vec<(usize, Stream)> =
-        job.candidates.iter().enumerate().filter(|(_, c)| !c.damaged).map(|(at, c)| (at, c.stream)).collect();
-    let mut done = 0;
-    while done < healthy.len() {
-        let (_, stream) = healthy[done];
-        let same_stream = healthy[done..].iter().take(IO_BLOCKS).take_while(|(_, other)| *other == stream).count();
-        let grant = rooms.space.bands.grant(stream, same_stream as u32);
-        let place = grant.and_then(|grant| {
-            let location = rooms.setup.extents.band_location(grant.band, grant.first);
-            rooms.setup.extents.place(location).map(|place| (grant, location, place))
-        });
-        let Some((grant, location, (device, offset_bytes))) = place else {
-            // Hosts took the space meanwhile: what has none stays where it is.
-            return leave_the_rest(rooms, id, done == 0);
-        };
-        rooms.summaries.granted(&rooms.space.bands);
-        if !stream.is_collected {
-            rooms.space.lifetimes.arrived(stream, grant.blocks);
-        }
-        let blocks = grant.blocks as usize;
-        let Some(job) = rooms.migrate.job_mut(id) else { return };
-        let mut append = Append::new(device, offset_bytes, stream.hint(), false);
-        let mut sent: Vec<(Moved, u64)> = Vec::with_capacity(blocks);
-        for (i, &(at, _)) in healthy[done..done + blocks].iter().enumerate() {
-            let candidate = &mut job.candidates[at];
-            candidate.destination = location + 8 * i as u64;
-            sent.push((candidate.moved, candidate.destination));
-            if let Some(data) = candidate.data.take() {
-                append.push(data);
-            }
-        }
-        job.outstanding += 1;
-        job.devices |= 1 << device;
-        done += blocks;
-        for (moved, destination) in sent {
-            let Moved { disk, block, sectors, origin, checksum, class, note, .. } = moved;
-            rooms.space.note(destination, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
-        }
-        rooms.summaries.append(&mut append, &mut rooms.space.bands, location, grant.blocks);
-        let hint = append.hint;
-        let (op, groups) = append.into_op();
-        rooms.outbox.send(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
-    }
-}
-
-fn leave_the_rest(rooms: &mut Moving<'_>, id: u32, is_all: bool) {
-    let Some(job) = rooms.migrate.job_mut(id) else { return };
-    job.failed |= is_all;
-    let kind = job.kind;
-    let moves = |c: &Candidate| c.damaged || c.destination != 0;
-    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
-    job.candidates = moving;
-    if kind == JobKind::Destage {
-        staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
-    }
-}
-
-pub(super) fn destination_written(rooms: &mut Moving<'_>, id: u32, is_good: bool) -> After {
-    if let Some(job) = rooms.migrate.job_mut(id) {
-        job.failed |= !is_good;
-    }
-    part_done(rooms, id)
-}
-
-/// The data must be durable before the journal names it: then a record never outlives its data.
-fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
-    let volatile = rooms.setup.volatile;
-    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
-    job.phase = Phase::Flush;
-    job.outstanding = 1;
-    let devices = job.devices & volatile;
-    for device in 0..rooms.setup.extents.devices() {
-        if devices & 1 << device != 0 {
-            if let Some(job) = rooms.migrate.job_mut(id) {
-                job.outstanding += 1;
-            }
-            let number = rooms.flushes.job_flush_begins(id, device, rooms.summaries.arrived());
-            rooms.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { number });
         }
     }
     part_done(rooms, id)
