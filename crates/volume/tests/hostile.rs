@@ -171,7 +171,7 @@ fn write(block: u64, location: u64, blocks: usize) -> Record {
         location,
         generation: 1,
         lifetime: Lifetime::default(),
-        checksums: vec![7; blocks],
+        stored: vec![Stored::whole(7); blocks],
     }
 }
 

@@ -12,6 +12,7 @@ use super::outbox::Outbox;
 use super::place::Bypass;
 use super::requests::{Ahead, Requests};
 use super::rewrite::Rewriter;
+use super::packing::Packing;
 use super::scrub::Scrub;
 use super::setup::Setup;
 use super::space::Space;
@@ -21,7 +22,6 @@ use super::summaries::Summaries;
 use super::watermark::WatermarkWriter;
 use super::{Engine, EngineOptions};
 use crate::journal::{Journal, JournalGeometry};
-use crate::layout::packed::Packer;
 use crate::layout::capacity_root::pages_of_disk;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
@@ -173,7 +173,7 @@ impl Parts {
             bypass: Bypass::default(),
             staying: Staying::new(&setup, memory_limit_bytes),
             scrub: Scrub::new(root.scrub, setup.options.scrub_bytes_per_s),
-            packer: Packer::default(),
+            packing: Packing::default(),
             journal,
             flushes: Flushes::new(setup.clone()),
             rewriter: Rewriter::new(setup.clone()),

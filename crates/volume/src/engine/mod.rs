@@ -25,6 +25,7 @@ mod migrate;
 mod options;
 mod outbox;
 mod pace;
+mod packing;
 mod place;
 mod release;
 mod requests;
@@ -60,7 +61,6 @@ pub use staying::TierWear;
 
 use crate::io::single;
 use crate::journal::Journal;
-use crate::layout::packed::Packer;
 use crate::layout::page::PageRef;
 use crate::map::index::Disk;
 use crate::request::Completion;
@@ -72,6 +72,7 @@ use forebay_prism::Prism;
 use map::{Leaf, Loaded, Map};
 use migrate::job_of_waiter;
 use outbox::{InFlight, Outbox};
+use packing::Packing;
 use place::Bypass;
 use requests::Requests;
 use rewrite::Rewriter;
@@ -105,7 +106,7 @@ pub struct Engine {
     bypass: Bypass,
     staying: Staying,
     scrub: Scrub,
-    packer: Packer,
+    packing: Packing,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
 }

@@ -14,6 +14,8 @@ pub const RECORD_BYTES: usize = 24;
 const BLOCKS_MAX: u64 = 1 << 48;
 /// A record of blocks that moved and are stored in another way than they were.
 const KIND_PACKED_MOVE: u8 = 8;
+/// A record of blocks that were written and of which some are compressed.
+const KIND_PACKED_WRITE: u8 = 9;
 /// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
 const LIFETIME_SHIFT: u32 = 48;
 
@@ -24,6 +26,45 @@ pub struct Stored {
     pub sectors: u8,
     /// Block checksum, which is of the stored bytes.
     pub checksum: u32,
+}
+
+impl Stored {
+    /// Bytes of one in a record.
+    const BYTES: usize = 8;
+
+    /// Of a block that is stored as it is.
+    #[must_use]
+    pub fn whole(checksum: u32) -> Self {
+        Self { sectors: BLOCK_SECTORS as u8, checksum }
+    }
+
+    /// Whether the block is stored as it is.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        u64::from(self.sectors) == BLOCK_SECTORS
+    }
+
+    fn put(self, out: &mut Writer) {
+        out.u32(self.checksum);
+        out.u8(self.sectors);
+        out.u8(0);
+        out.u16(0);
+    }
+
+    fn take(r: &mut Reader<'_>) -> Option<Self> {
+        let stored = Self { checksum: r.u32()?, sectors: r.u8()? };
+        r.take(3)?;
+        (1..=BLOCK_SECTORS as u8).contains(&stored.sectors).then_some(stored)
+    }
+}
+
+/// Places of blocks that are stored one behind the other from a location on.
+pub fn places(location: u64, stored: &[Stored]) -> impl Iterator<Item = (Span, Stored)> {
+    stored.iter().scan(location, |next, stored| {
+        let span = Span { location: *next, sectors: stored.sectors };
+        *next = span.end();
+        Some((span, *stored))
+    })
 }
 
 /// A block that moves.
@@ -56,8 +97,6 @@ impl Moved {
 
     /// Bytes of one in a record that stores blocks as they were.
     pub const BYTES: usize = 32;
-    /// What is added in a record that stores them in another way.
-    const STORED_BYTES: usize = 8;
 
     /// How it was stored where it was.
     #[must_use]
@@ -82,18 +121,11 @@ impl Moved {
         out.u16(0);
     }
 
-    fn put_stored(&self, out: &mut Writer) {
-        out.u32(self.stored.checksum);
-        out.u8(self.stored.sectors);
-        out.u8(0);
-        out.u16(0);
-    }
-
     fn take_list(r: &mut Reader<'_>, count: u32, is_packed: bool) -> Option<Vec<Self>> {
         if !(1..=MOVED_MAX as u32).contains(&count) {
             return None;
         }
-        let bytes_each = Self::BYTES + if is_packed { Self::STORED_BYTES } else { 0 };
+        let bytes_each = Self::BYTES + if is_packed { Stored::BYTES } else { 0 };
         let mut list = Reader::new(r.take(count as usize * bytes_each)?);
         let mut blocks = Vec::with_capacity(count as usize);
         for _ in 0..count {
@@ -101,11 +133,8 @@ impl Moved {
             let span = Span::unpack(list.u64()?)?;
             let (origin, checksum, class, note) = (list.u64()?, list.u32()?, ClassId(list.u8()?), list.u8()?);
             list.u16()?;
-            let mut stored = Stored { sectors: span.sectors, checksum };
-            if is_packed {
-                stored = Stored { checksum: list.u32()?, sectors: list.u8()? };
-                list.take(3)?;
-            }
+            let as_it_was = Stored { sectors: span.sectors, checksum };
+            let stored = if is_packed { Stored::take(&mut list)? } else { as_it_was };
             let moved = Self {
                 disk: DiskId((address >> 48) as u16),
                 block: address & (BLOCKS_MAX - 1),
@@ -116,9 +145,6 @@ impl Moved {
                 class,
                 note,
             };
-            if !(1..=BLOCK_SECTORS as u8).contains(&stored.sectors) {
-                return None;
-            }
             if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
                 return None;
             }
@@ -145,8 +171,8 @@ pub enum Record {
         generation: u16,
         /// Lifetime of the data; nothing on the fast tier.
         lifetime: Lifetime,
-        /// One checksum per block.
-        checksums: Vec<u32>,
+        /// How each block is stored, in the order of their places.
+        stored: Vec<Stored>,
     },
     /// A run reads as zeros.
     Zero {
@@ -232,7 +258,7 @@ impl Head {
         let lifetime = Lifetime::from_bytes(((place >> LIFETIME_SHIFT) as u16).to_le_bytes())?;
         let location = place & ((1 << LIFETIME_SHIFT) - 1);
         let head = Self { kind, class, disk, blocks, generation, block, location, lifetime };
-        let is_possible = kind == 1 || lifetime == Lifetime::default();
+        let is_possible = matches!(kind, 1 | KIND_PACKED_WRITE) || lifetime == Lifetime::default();
         (is_possible && usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
     }
 
@@ -261,25 +287,42 @@ pub struct Target {
 }
 
 /// Appends a write record without building a [`Record`] (the data path).
-pub fn put_write(out: &mut Writer, disk: DiskId, block: u64, class: ClassId, target: Target, checksums: &[u32]) {
+pub fn put_write(
+    out: &mut Writer,
+    (disk, block, class): (DiskId, u64, ClassId),
+    target: Target,
+    stored: impl ExactSizeIterator<Item = Stored> + Clone,
+) {
     let Target { location, generation, lifetime } = target;
-    let blocks = checksums.len() as u32;
-    Head { kind: 1, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
-    for checksum in checksums {
-        out.u32(*checksum);
+    let blocks = stored.len() as u32;
+    let is_packed = stored.clone().any(|stored| !stored.is_whole());
+    let kind = if is_packed { KIND_PACKED_WRITE } else { 1 };
+    Head { kind, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
+    for one in stored {
+        if is_packed {
+            one.put(out);
+        } else {
+            out.u32(one.checksum);
+        }
     }
 }
 
-/// Size in bytes of a write record of `blocks` blocks.
+/// Size in bytes of a write record of `blocks` blocks that are stored as they are.
 #[must_use]
 pub fn write_bytes(blocks: usize) -> usize {
     RECORD_BYTES + 4 * blocks
 }
 
+/// Size in bytes of a write record of `blocks` blocks of which some are compressed.
+#[must_use]
+pub fn packed_write_bytes(blocks: usize) -> usize {
+    RECORD_BYTES + Stored::BYTES * blocks
+}
+
 /// Size in bytes of the largest record of `blocks` blocks that move.
 #[must_use]
 pub fn move_bytes(blocks: usize) -> usize {
-    RECORD_BYTES + (Moved::BYTES + Moved::STORED_BYTES) * blocks
+    RECORD_BYTES + (Moved::BYTES + Stored::BYTES) * blocks
 }
 
 /// Blocks that move to a run which begins at a location, each with where it goes.
@@ -301,7 +344,9 @@ impl Record {
     #[must_use]
     pub fn data(&self) -> Option<(u64, u64)> {
         match self {
-            Self::Write { location, checksums, .. } => Some((*location, BLOCK_SECTORS * checksums.len() as u64)),
+            Self::Write { location, stored, .. } => {
+                Some((*location, stored.iter().map(|stored| u64::from(stored.sectors)).sum()))
+            }
             Self::Move { location, moved, .. } => {
                 Some((*location, moved.iter().map(|moved| u64::from(moved.stored.sectors)).sum()))
             }
@@ -314,9 +359,11 @@ impl Record {
     pub fn is_aligned(&self) -> bool {
         let is_aligned = |location: u64| location.is_multiple_of(BLOCK_SECTORS);
         match self {
-            Self::Write { location, .. } => is_aligned(*location),
+            Self::Write { location, stored, .. } => {
+                places(*location, stored).filter(|(span, _)| span.is_whole()).all(|(span, _)| is_aligned(span.location))
+            }
             Self::Move { location, moved, .. } => {
-                let whole = |(_, moved): &(u64, &Moved)| u64::from(moved.stored.sectors) == BLOCK_SECTORS;
+                let whole = |(_, moved): &(u64, &Moved)| moved.stored.is_whole();
                 destinations(*location, moved).filter(whole).all(|(at, _)| is_aligned(at))
             }
             _ => true,
@@ -333,9 +380,9 @@ impl Record {
             ..Head::default()
         };
         match self {
-            Self::Write { disk, block, class, location, generation, lifetime, checksums } => {
+            Self::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let target = Target { location: *location, generation: *generation, lifetime: *lifetime };
-                put_write(out, *disk, *block, *class, target, checksums);
+                put_write(out, (*disk, *block, *class), target, stored.iter().copied());
             }
             Self::Zero { disk, block, blocks } => run(2, disk, block, blocks).put(out),
             Self::Discard { disk, block, blocks } => run(3, disk, block, blocks).put(out),
@@ -348,7 +395,7 @@ impl Record {
                 for block in moved {
                     block.put(out);
                     if is_packed {
-                        block.put_stored(out);
+                        block.stored.put(out);
                     }
                 }
             }
@@ -369,11 +416,15 @@ impl Record {
         let head = Head::take(r)?;
         let Head { generation, location, lifetime, .. } = head;
         Some(match head.kind {
-            1 => {
+            kind @ (1 | KIND_PACKED_WRITE) => {
                 let (disk, block, blocks) = head.run()?;
-                let mut sums = Reader::new(r.take(blocks as usize * 4)?);
-                let checksums = (0..blocks).map_while(|_| sums.u32()).collect();
-                Self::Write { disk, block, class: ClassId(head.class), location, generation, lifetime, checksums }
+                let stored: Option<Vec<Stored>> = if kind == KIND_PACKED_WRITE {
+                    (0..blocks).map(|_| Stored::take(r)).collect()
+                } else {
+                    (0..blocks).map(|_| r.u32().map(Stored::whole)).collect()
+                };
+                let (class, stored) = (ClassId(head.class), stored?);
+                Self::Write { disk, block, class, location, generation, lifetime, stored }
             }
             2 => {
                 let (disk, block, blocks) = head.run()?;

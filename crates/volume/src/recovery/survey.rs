@@ -136,8 +136,8 @@ pub(super) fn survey(
                 impossible.get_or_insert(batch.batch);
             }
             match record {
-                Record::Write { disk, block, checksums, .. } => {
-                    leaves_of(*disk, *block, checksums.len() as u64, &mut survey.leaves);
+                Record::Write { disk, block, stored, .. } => {
+                    leaves_of(*disk, *block, stored.len() as u64, &mut survey.leaves);
                 }
                 Record::Zero { disk, block, blocks }
                 | Record::Discard { disk, block, blocks }

@@ -199,7 +199,7 @@ impl Engine {
             journal: &mut self.journal,
             requests: &self.requests,
             prism: &self.prism,
-            packer: &mut self.packer,
+            packing: &mut self.packing,
             staying: &mut self.staying,
             is_read_only: self.read_only.is_some(),
             now_ns: self.clock.now_ns(),

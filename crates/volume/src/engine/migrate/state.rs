@@ -2,7 +2,6 @@
 
 use super::ages::AgeQueue;
 use super::job::{Job, JobKind, Phase};
-use super::pack::Lucks;
 use crate::engine::Freed;
 use crate::space::extents::Extents;
 use slab::Slab;
@@ -42,8 +41,6 @@ pub(crate) struct Migrate {
     pub(super) held: BTreeSet<u64>,
     /// Freed space that jobs still compare with.
     pub(super) deferred: Vec<Freed>,
-    /// Which classes' data is worth the attempt to compress it.
-    pub(super) lucks: Lucks,
     /// Bands that are collected in part.
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.

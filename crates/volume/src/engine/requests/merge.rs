@@ -68,7 +68,7 @@ impl Engine {
             (Some(buf), Some(span)) => {
                 let mut block = Buf::zeroed(BLOCK);
                 let stored = span.window().stored(span, &buf).filter(|stored| is_good(stored));
-                stored.is_some_and(|stored| self.packer.unpack(stored, &mut block)).then_some(block)
+                stored.is_some_and(|stored| self.packing.unpack(stored, &mut block)).then_some(block)
             }
             _ => None,
         };

@@ -261,7 +261,7 @@ impl Engine {
                 let stored = around.stored(*span, &bytes);
                 let named = piece.checksums.get(at).copied();
                 let is_good = stored.is_some_and(|stored| {
-                    Some(block_checksum(disk, address, stored)) == named && self.packer.unpack(stored, block)
+                    Some(block_checksum(disk, address, stored)) == named && self.packing.unpack(stored, block)
                 });
                 (!is_good).then_some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 })
             });
