@@ -100,11 +100,8 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        let compress = if self.setup.superblock.has_packed_blocks {
-            Packing::of_class(&self.prism, class)
-        } else {
-            Compress::Off
-        };
+        let compress =
+            if self.setup.superblock.has_packed_blocks { Packing::of_class(&self.prism, class) } else { Compress::Off };
         let Self { space, copies, packing, requests, .. } = self;
         let mut sizes = |from: u32| {
             let (from, piece) = (from as usize, requests.pieces.get_mut(piece as usize));

@@ -174,6 +174,12 @@ impl Engine {
         !self.outbox.is_empty() || !self.requests.clients.is_empty() || self.checkpoint.is_active()
     }
 
+    /// Whether something is being computed that no device ends: it goes on with the next [`Engine::pump`].
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        self.migrate.computes() && !self.rewriter.is_active()
+    }
+
     /// Why no writes are taken any more, where that is so.
     #[must_use]
     pub fn read_only_reason(&self) -> Option<&str> {

@@ -123,7 +123,11 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             location: 1 << 30,
             generation: 7,
             moved: vec![
-                Moved { source: Span { location: 9, sectors: 3 }, stored: Stored { sectors: 3, checksum: 9 }, ..moved() },
+                Moved {
+                    source: Span { location: 9, sectors: 3 },
+                    stored: Stored { sectors: 3, checksum: 9 },
+                    ..moved()
+                },
                 Moved { stored: Stored { sectors: 5, checksum: 10 }, ..moved() },
             ],
         },

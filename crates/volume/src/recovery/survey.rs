@@ -147,7 +147,9 @@ pub(super) fn survey(
                 Record::Move { moved, .. } => {
                     moved.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
                     moves.extend(
-                        moved.iter().map(|m| (batch.batch, (m.source.location, m.disk.0, m.block, m.checksum, sequence))),
+                        moved
+                            .iter()
+                            .map(|m| (batch.batch, (m.source.location, m.disk.0, m.block, m.checksum, sequence))),
                     );
                 }
                 Record::Damage { blocks } => {

@@ -6,7 +6,7 @@ use super::report::RecoveryReport;
 use super::survey::Survey;
 use crate::engine::Setup;
 use crate::io::Devices;
-use crate::layout::page::{BLOCK_SECTORS, Span};
+use crate::layout::page::{BLOCK_SECTORS, Span, Window};
 use crate::layout::record::{Moved, Record, Stored, destinations, places};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SECTOR_BYTES, SharedBuf, Vectored};
@@ -128,8 +128,11 @@ fn names(record: &Record) -> Vec<Name> {
             each.map(|(block, (span, stored))| Name { span, disk: *disk, block, crc: stored.checksum }).collect()
         }
         Record::Move { location, moved, .. } => destinations(*location, moved)
-            .map(|(location, &Moved { disk, block, stored: Stored { sectors, checksum: crc }, .. })| {
-                Name { span: Span { location, sectors }, disk, block, crc }
+            .map(|(location, &Moved { disk, block, stored: Stored { sectors, checksum: crc }, .. })| Name {
+                span: Span { location, sectors },
+                disk,
+                block,
+                crc,
             })
             .collect(),
         _ => Vec::new(),
@@ -212,8 +215,8 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
 
 /// The stored bytes of one block; `None` where they cannot be read.
 fn read_block(devices: &mut Devices, setup: &Setup, span: Span) -> Option<Buf> {
-    let window = span.window();
+    let window = Window::of(span, setup.unit_sectors);
     let (device, offset_bytes) = setup.extents.place(window.first)?;
-    let bytes = devices.read(device, offset_bytes, window.blocks * 4096).ok()?;
-    Some(Buf::copy_of(&bytes[window.begin..window.end]))
+    let bytes = devices.read(device, offset_bytes, window.len_bytes).ok()?;
+    window.stored(span, &bytes).map(Buf::copy_of)
 }

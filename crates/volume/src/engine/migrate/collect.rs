@@ -191,9 +191,7 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
             let (entry, checksum) = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
             match entry {
-                Entry::Data { span, class } => {
-                    (span == moved.source && checksum == moved.checksum).then_some(class)
-                }
+                Entry::Data { span, class } => (span == moved.source && checksum == moved.checksum).then_some(class),
                 _ => None,
             }
         });

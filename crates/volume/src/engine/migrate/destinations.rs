@@ -84,7 +84,8 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
     while let Some(&(_, stream, is_packed)) = rest.first() {
         let alike = rest.iter().take_while(|(_, other, packed)| (*other, *packed) == (stream, is_packed));
         let run: Vec<usize> = alike.map(|(at, ..)| *at).take(if is_packed { PACKED_MAX } else { IO_BLOCKS }).collect();
-        let wanted = if is_packed { blocks_of_packed(&sizes(rooms, id, &run)).min(IO_BLOCKS as u32) } else { run.len() as u32 };
+        let wanted =
+            if is_packed { blocks_of_packed(&sizes(rooms, id, &run)).min(IO_BLOCKS as u32) } else { run.len() as u32 };
         let grant = rooms.space.bands.grant(stream, wanted);
         let place = grant.and_then(|grant| {
             let location = rooms.setup.extents.band_location(grant.band, grant.first);

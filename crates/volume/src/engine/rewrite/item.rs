@@ -5,8 +5,8 @@ use crate::layout::band_summary::{self, SummaryName};
 use crate::layout::page::{PAGE_BYTES, PageName, Window, is_leaf};
 use crate::layout::record::{Stored, places};
 use crate::layout::tier_page::TierPage;
-use forebay_block::{DiskId, SECTOR_BYTES};
 use forebay_block::checksum::block_checksum;
+use forebay_block::{DiskId, SECTOR_BYTES};
 
 /// What lies on a device should be.
 #[derive(Clone, Debug)]

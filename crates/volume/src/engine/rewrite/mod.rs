@@ -209,9 +209,11 @@ impl Rewriter {
                     (self.setup.volatile & 1 << device != 0).then(|| Item::new(device, offset_bytes, content))
                 };
                 if stored.iter().all(|stored| stored.is_whole()) {
-                    self.items.extend((block..).zip(places(location, &stored)).filter_map(|(block, (span, stored))| {
-                        item(span.location, Content::Block { disk, block, checksum: stored.checksum })
-                    }));
+                    self.items.extend((block..).zip(places(location, &stored)).filter_map(
+                        |(block, (span, stored))| {
+                            item(span.location, Content::Block { disk, block, checksum: stored.checksum })
+                        },
+                    ));
                 } else {
                     self.items.extend(item(location, Content::Packed { disk, block, stored }));
                 }
