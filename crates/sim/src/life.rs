@@ -250,7 +250,7 @@ impl<'a> Life<'a> {
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
-        open(devices, 1, &classes(&self.shape), self.shape.options())
+        open(devices, 1, &classes(self.shape), self.shape.options())
     }
 
     /// A bit rots, without power.

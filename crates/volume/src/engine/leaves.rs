@@ -11,7 +11,7 @@ use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
 use crate::layout::page::{self, Entry, Span};
-use crate::layout::record::Stored;
+use crate::layout::stored::Stored;
 use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};

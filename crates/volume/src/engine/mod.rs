@@ -224,7 +224,6 @@ impl Engine {
         }
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
-            Pending::ReadPacked { piece, part } => self.packed_read_done((piece, part), device, result, bufs),
             Pending::Ahead { key } => self.ahead_done(key, result, bufs),
             Pending::Copy { disk, block, slot } => {
                 self.copies.written(disk, block, slot, &result, &mut self.space.slots);
@@ -351,11 +350,6 @@ impl Engine {
             read_only: &mut self.read_only,
             now_ns: self.clock.now_ns(),
         }
-    }
-
-    /// The flush that the checkpoint asked for ended.
-    fn checkpoint_flushed(&mut self, good: bool) {
-        self.checkpointing().flushed(good);
     }
 
     /// Seals the open batch and sends it.

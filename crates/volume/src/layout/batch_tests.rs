@@ -1,8 +1,9 @@
 //! Batches round-trip, and what cannot be in one is none.
 
 use super::*;
+use crate::layout::moved::{MOVED_MAX, Moved};
 use crate::layout::page::{SECTORS_MAX, Span};
-use crate::layout::record::{MOVED_MAX, Moved, Stored};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 

@@ -325,7 +325,9 @@ mod tests {
                 assert_eq!(Span::unpack(span.pack()), Some(span));
                 assert_eq!(Window::of(span, 1), Window { first: location, len_bytes: usize::from(sectors) * 512 });
                 let window = Window::of(span, 8);
-                assert!(window.first % 8 == 0 && window.len_bytes.is_multiple_of(4096) && window.len_bytes <= 8192);
+                assert!(
+                    window.first.is_multiple_of(8) && window.len_bytes.is_multiple_of(4096) && window.len_bytes <= 8192
+                );
                 let bytes: Vec<u8> = (0..16).flat_map(|sector| [sector; 512]).take(window.len_bytes).collect();
                 let stored = window.stored(span, &bytes).unwrap();
                 assert_eq!(stored.len(), usize::from(sectors) * 512);

@@ -1,158 +1,20 @@
 //! The records of the journal: what happened to blocks, one after the other.
 
-use super::band_summary::SummaryEntry;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
-use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX, Span};
+use super::moved::{BLOCKS_MAX, Moved, destinations, is_packed};
+use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX};
+use super::stored::{Stored, places};
 use super::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
-/// Blocks that a record can move at most, or find damaged.
-pub const MOVED_MAX: usize = 128;
 /// Size of the fixed part of a record in bytes.
 pub const RECORD_BYTES: usize = 24;
-/// Block numbers are below this.
-const BLOCKS_MAX: u64 = 1 << 48;
 /// A record of blocks that moved and are stored in another way than they were.
 const KIND_PACKED_MOVE: u8 = 8;
 /// A record of blocks that were written and of which some are compressed.
 const KIND_PACKED_WRITE: u8 = 9;
 /// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
 const LIFETIME_SHIFT: u32 = 48;
-
-/// How a block is stored: what of that differs between places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Stored length in sectors.
-    pub sectors: u8,
-    /// Block checksum, which is of the stored bytes.
-    pub checksum: u32,
-}
-
-impl Stored {
-    /// Bytes of one in a record.
-    const BYTES: usize = 8;
-
-    /// Of a block that is stored as it is.
-    #[must_use]
-    pub fn whole(checksum: u32) -> Self {
-        Self { sectors: BLOCK_SECTORS as u8, checksum }
-    }
-
-    /// Whether the block is stored as it is.
-    #[must_use]
-    pub fn is_whole(self) -> bool {
-        u64::from(self.sectors) == BLOCK_SECTORS
-    }
-
-    fn put(self, out: &mut Writer) {
-        out.u32(self.checksum);
-        out.u8(self.sectors);
-        out.u8(0);
-        out.u16(0);
-    }
-
-    fn take(r: &mut Reader<'_>) -> Option<Self> {
-        let stored = Self { checksum: r.u32()?, sectors: r.u8()? };
-        r.take(3)?;
-        (1..=BLOCK_SECTORS as u8).contains(&stored.sectors).then_some(stored)
-    }
-}
-
-/// Places of blocks that are stored one behind the other from a location on.
-pub fn places(location: u64, stored: &[Stored]) -> impl Iterator<Item = (Span, Stored)> {
-    stored.iter().scan(location, |next, stored| {
-        let span = Span { location: *next, sectors: stored.sectors };
-        *next = span.end();
-        Some((span, *stored))
-    })
-}
-
-/// A block that moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// Its disk.
-    pub disk: DiskId,
-    /// Its address.
-    pub block: u64,
-    /// Where it was.
-    pub source: Span,
-    /// Orders it among all copies of the block (docs/format.md, "Origins").
-    pub origin: u64,
-    /// Its block checksum there.
-    pub checksum: u32,
-    /// How it is stored where it goes.
-    pub stored: Stored,
-    /// Its class.
-    pub class: ClassId,
-    /// What the policy of lifetime groups noted, plus 1; 0: nothing.
-    pub note: u8,
-}
-
-impl Moved {
-    /// Disk and number of the map leaf that the block is mapped through.
-    #[must_use]
-    pub fn leaf(&self) -> (DiskId, u64) {
-        (self.disk, self.block / LEAF_ENTRIES as u64)
-    }
-
-    /// Bytes of one in a record that stores blocks as they were.
-    pub const BYTES: usize = 32;
-
-    /// How it was stored where it was.
-    #[must_use]
-    pub fn as_it_was(&self) -> Stored {
-        Stored { sectors: self.source.sectors, checksum: self.checksum }
-    }
-
-    /// The entry of the summary where it goes.
-    #[must_use]
-    pub fn summary_entry(&self) -> SummaryEntry {
-        let Self { disk, block, origin, class, note, stored: Stored { sectors, checksum }, .. } = *self;
-        SummaryEntry { disk, class, note, sectors, checksum, block, origin }
-    }
-
-    fn put(&self, out: &mut Writer) {
-        out.u64(u64::from(self.disk.0) << 48 | self.block);
-        out.u64(self.source.pack());
-        out.u64(self.origin);
-        out.u32(self.checksum);
-        out.u8(self.class.0);
-        out.u8(self.note);
-        out.u16(0);
-    }
-
-    fn take_list(r: &mut Reader<'_>, count: u32, is_packed: bool) -> Option<Vec<Self>> {
-        if !(1..=MOVED_MAX as u32).contains(&count) {
-            return None;
-        }
-        let bytes_each = Self::BYTES + if is_packed { Stored::BYTES } else { 0 };
-        let mut list = Reader::new(r.take(count as usize * bytes_each)?);
-        let mut blocks = Vec::with_capacity(count as usize);
-        for _ in 0..count {
-            let address = list.u64()?;
-            let span = Span::unpack(list.u64()?)?;
-            let (origin, checksum, class, note) = (list.u64()?, list.u32()?, ClassId(list.u8()?), list.u8()?);
-            list.u16()?;
-            let as_it_was = Stored { sectors: span.sectors, checksum };
-            let stored = if is_packed { Stored::take(&mut list)? } else { as_it_was };
-            let moved = Self {
-                disk: DiskId((address >> 48) as u16),
-                block: address & (BLOCKS_MAX - 1),
-                source: span,
-                origin,
-                checksum,
-                stored,
-                class,
-                note,
-            };
-            if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
-                return None;
-            }
-            blocks.push(moved);
-        }
-        Some(blocks)
-    }
-}
 
 /// A journal record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -323,20 +185,6 @@ pub fn packed_write_bytes(blocks: usize) -> usize {
 #[must_use]
 pub fn move_bytes(blocks: usize) -> usize {
     RECORD_BYTES + (Moved::BYTES + Stored::BYTES) * blocks
-}
-
-/// Blocks that move to a run which begins at a location, each with where it goes.
-pub fn destinations(location: u64, moved: &[Moved]) -> impl Iterator<Item = (u64, &Moved)> {
-    moved.iter().scan(location, |next, moved| {
-        let at = *next;
-        *next += u64::from(moved.stored.sectors);
-        Some((at, moved))
-    })
-}
-
-/// Whether some of these are stored in another way than they were.
-fn is_packed(moved: &[Moved]) -> bool {
-    moved.iter().any(|moved| moved.stored != moved.as_it_was())
 }
 
 impl Record {

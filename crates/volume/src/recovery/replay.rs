@@ -8,11 +8,13 @@ use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
 use crate::layout::band_summary::SummaryEntry;
+use crate::layout::moved::destinations;
 use crate::layout::page::{
     BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry,
 };
-use crate::layout::record::{Record, Stored, destinations, places};
+use crate::layout::record::Record;
 use crate::layout::root::Root;
+use crate::layout::stored::{Stored, places};
 use crate::layout::stream::Stream;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;

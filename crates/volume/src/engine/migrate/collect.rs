@@ -7,8 +7,9 @@ use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
-use crate::layout::record::{Moved, Stored};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{Buf, IoError, Op, Vectored};
 

@@ -2,7 +2,6 @@
 
 use super::due::keep_for_collection;
 use super::job::{Candidate, JobKind, Phase};
-use super::pack::pack_sources;
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::append::Append;
@@ -33,7 +32,7 @@ pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
         return After::End { pause: true };
     }
     match job.phase {
-        Phase::Read => pack_sources(rooms, id),
+        Phase::Read => After::Pack,
         Phase::Write => flush_destinations(rooms, id),
         Phase::Flush => {
             job.phase = Phase::Record;

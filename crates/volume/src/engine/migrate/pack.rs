@@ -4,7 +4,7 @@ use super::destinations::write_destinations;
 use super::job::{Candidate, JobKind, Phase};
 use super::rooms::{After, Moving};
 use crate::engine::packing::Packing;
-use crate::layout::record::Stored;
+use crate::layout::stored::Stored;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{SECTOR_BYTES, SharedBuf};
 use forebay_prism::Compress;

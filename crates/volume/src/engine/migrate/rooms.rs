@@ -17,7 +17,7 @@ use crate::engine::statistics::Statistics;
 use crate::engine::staying::Staying;
 use crate::engine::summaries::Summaries;
 use crate::journal::Journal;
-use crate::layout::record::Moved;
+use crate::layout::moved::Moved;
 use forebay_block::DiskId;
 use forebay_prism::Prism;
 
@@ -99,6 +99,8 @@ pub(super) enum After {
     Wait,
     /// All that it will move is known.
     Gathered,
+    /// Its data was read.
+    Pack,
     /// Its data is durable in its new place.
     Record,
     /// It ends; `pause`: the next is not to begin at once.

@@ -4,7 +4,7 @@ use super::client::Sweep;
 use super::wants::Wants;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::{LEAF_ENTRIES, Span};
-use crate::layout::record::Stored;
+use crate::layout::stored::Stored;
 use crate::layout::stream::Lifetime;
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;

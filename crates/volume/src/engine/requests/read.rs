@@ -156,9 +156,8 @@ impl Engine {
                 let piece = &mut self.requests.pieces[id as usize];
                 piece.parts.push((first, Some(buf)));
                 piece.outstanding += 1;
-                let (bufs, pending) =
-                    (Vectored::One(Buf::new(around.len_bytes)), Pending::ReadPacked { piece: id, part });
-                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+                let op = Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) };
+                self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
                 continue;
             }
             self.requests.pieces[id as usize].parts.push((first, None));
@@ -216,6 +215,10 @@ impl Engine {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
         };
+        let first = piece.parts.get(usize::from(part)).map_or(0, |(first, _)| usize::from(*first));
+        if piece.spans.get(first).is_some_and(|span| !span.is_whole()) {
+            return self.packed_read_done((id, part), error, bufs);
+        }
         let base = piece.block();
         let disk = piece.disk;
         let bufs: SmallVec<[Buf; 1]> = match bufs {
@@ -244,14 +247,7 @@ impl Engine {
     }
 
     /// A run of compressed blocks was read, with what lies around them.
-    pub(crate) fn packed_read_done(
-        &mut self,
-        (id, part): (u32, u16),
-        device: usize,
-        result: Result<(), IoError>,
-        bufs: Option<Vectored<Buf>>,
-    ) {
-        let error = result.err().map(|source| self.setup.device_error(device, source));
+    fn packed_read_done(&mut self, (id, part): (u32, u16), error: Option<RequestError>, bufs: Option<Vectored<Buf>>) {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
         };

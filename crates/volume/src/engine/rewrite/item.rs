@@ -3,7 +3,7 @@
 use crate::layout::Id;
 use crate::layout::band_summary::{self, SummaryName};
 use crate::layout::page::{PAGE_BYTES, PageName, Window, is_leaf};
-use crate::layout::record::{Stored, places};
+use crate::layout::stored::{Stored, places};
 use crate::layout::tier_page::TierPage;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{DiskId, SECTOR_BYTES};
