@@ -110,6 +110,50 @@ fn status_tells_what_others_rely_on() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Lines of text, no two blocks alike.
+fn text(from: u64, blocks: u64) -> Vec<u8> {
+    let line = |number: u64| format!("{number:08} the quick brown fox jumps over the lazy dog, {number}\n");
+    let mut bytes: Vec<u8> = (from * 64..(from + blocks) * 64).flat_map(|number| line(number).into_bytes()).collect();
+    bytes.truncate(blocks as usize * 4096);
+    bytes
+}
+
+#[test]
+fn text_takes_less_of_the_capacity_tier_and_comes_back_over_a_kill() {
+    let class = "\n[[class]]\nname = \"cold\"\nplace = \"capacity\"\ncompress = \"zstd:3\"\n";
+    let scene = Scene::with(class).created();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    for step in 0..64 {
+        write(&mut client, step * (MIB / 2), &text(step * 128, 128));
+    }
+    write(&mut client, 12_345, &[1; 5000]);
+    flush(&mut client);
+    let cold = |status: &Value| {
+        let classes = status["classes"].as_array().unwrap();
+        classes.iter().find(|class| class["name"] == "cold").unwrap().clone()
+    };
+    let status = json(&["status", scene.config()]);
+    assert_eq!(cold(&status)["compress"], "zstd:3");
+    assert!(cold(&status)["compression"].as_f64().unwrap() > 2.0, "{}", cold(&status));
+    assert!(cold(&status)["stored_bytes"].as_u64().unwrap() < 16 * MIB);
+    assert!(good(&forebay(&["status", scene.config()])).contains("PACKED"));
+    good(&forebay(&["class", scene.config(), "set", "cold", "--compress", "off"]));
+    refused(&forebay(&["class", scene.config(), "set", "cold", "--compress", "gzip"]), 2, &["gzip", "zstd:LEVEL"]);
+    server.kill();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    for step in 0..64 {
+        let mut expected = text(step * 128, 128);
+        if step == 0 {
+            expected[12_345..17_345].fill(1);
+        }
+        assert!(read(&mut client, step * (MIB / 2), MIB as u32 / 2) == expected, "{step}");
+    }
+    assert_eq!(server.stop(), 0);
+    good(&forebay(&["verify", scene.config()]));
+}
+
 #[test]
 fn a_second_server_is_refused_by_name() {
     let scene = Scene::new().created();

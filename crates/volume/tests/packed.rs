@@ -65,7 +65,7 @@ fn what_is_destaged_shrinks_and_comes_back_over_restarts() {
         let (blocks, takes) = stored(&world);
         assert!(blocks > 600 && takes < 0.6 * blocks as f64, "{compress}: {blocks} blocks take {takes}");
         world.check_survivors().unwrap();
-        history::stop(&mut world).unwrap();
+        assert!(world.pool.close());
         let (images, before) = (durable(&world), stored(&world));
         assert_eq!(findings(&world.shape, &images), Vec::<String>::new());
         // A program that knows nothing of the setting reads them as well.
@@ -107,7 +107,8 @@ fn compressed_blocks_are_collected_as_they_are_stored() {
     let cold = world.pool.engine.status().classes[0];
     assert!(cold.collected_bytes > 200 * 4096, "{cold:?}");
     let (blocks, takes) = stored(&world);
-    assert!(takes < 0.6 * blocks as f64, "{blocks} blocks take {takes}");
+    // Single blocks that went past the full tier are stored as they are.
+    assert!(takes < 0.95 * blocks as f64, "{blocks} blocks take {takes}");
     world.check_survivors().unwrap();
     history::stop(&mut world).unwrap();
     assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());

@@ -271,7 +271,7 @@ impl Engine {
             Pending::RewriteRead { item } => {
                 self.rewriter.read_done(item, result.map(|()| single(bufs)), &mut self.outbox);
             }
-            Pending::Rewrite => self.rewriter.written(&result),
+            Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
         }
         self.scrub_step();
     }

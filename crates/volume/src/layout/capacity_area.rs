@@ -2,6 +2,7 @@
 
 use super::band_summary::{BandShape, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
+use super::packed::PACKED_TIMES_MAX;
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
 
@@ -35,8 +36,9 @@ impl CapacityArea {
     #[must_use]
     pub fn plan(offset_bytes: u64, pool_bytes: u64, bands: u64, shape: BandShape) -> Self {
         let span = (PAGE_LEAVES * LEAF_ENTRIES) as u64 * BLOCK;
-        // Twice the pages of a full pool: those of a disk written here and there say less each.
-        let pages = 2 * pool_bytes.div_ceil(span) + 8;
+        // Twice the pages of a full pool, which compressed blocks make larger: those of a disk written here and there say less each.
+        let full = pool_bytes.div_ceil(span);
+        let pages = (2 * PACKED_TIMES_MAX * full).max(2 * full + 8);
         let open = open_groups_bytes_max(bands, shape, 12);
         let blob = 64 + UNAPPLIED_MAX as u64 * 8 + DISKS_BYTES + pages * PAGE_REF_BYTES + bands * 8 + open;
         let root_len_bytes = HEADER_BYTES as u64 + blob.next_multiple_of(BLOCK);

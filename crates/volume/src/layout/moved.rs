@@ -89,7 +89,10 @@ impl Moved {
                 class,
                 note,
             };
-            if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
+            if !Stored::is_possible(span.sectors)
+                || usize::from(moved.class.0) >= ClassId::LIMIT
+                || moved.origin >= COUNTER_LIMIT
+            {
                 return None;
             }
             blocks.push(moved);

@@ -25,6 +25,8 @@ const STORED_MAX_BYTES: usize = (BLOCK_SECTORS as usize - 1) * SECTOR_BYTES;
 const STORED_MIN_BYTES: usize = STORED_MIN_SECTORS * SECTOR_BYTES;
 /// Fewest sectors of a compressed block.
 pub const STORED_MIN_SECTORS: usize = 3;
+/// A tier of compressed blocks holds less than so many times as much.
+pub const PACKED_TIMES_MAX: u64 = BLOCK_SECTORS.div_ceil(STORED_MIN_SECTORS as u64);
 const HOW_LZ4: u8 = 1;
 const HOW_ZSTD: u8 = 2;
 

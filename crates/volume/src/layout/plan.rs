@@ -3,6 +3,7 @@
 use super::Id;
 use super::band_summary::BandShape;
 use super::capacity_area::CapacityArea;
+use super::packed::PACKED_TIMES_MAX;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
 use super::superblock::{
@@ -118,8 +119,8 @@ pub fn plan(
         .max(JOURNAL_MIN_BYTES)
         .next_multiple_of(block);
     let index_span = (LEAF_ENTRIES * INDEX_ENTRIES) as u64 * block;
-    // Twice the pages of a full capacity tier, and room for small disks: every disk has at least one page.
-    let index_pages = 2 * total / index_span + 4096;
+    // Twice the pages of a capacity tier full of compressed blocks, and room for small disks: every disk has at least one page.
+    let index_pages = 2 * PACKED_TIMES_MAX * total / index_span + 4096;
     let fast_blocks = fast.size_bytes / block;
     let blob = Root::size_bound_bytes(fast_blocks, bands, shape, index_pages);
     let root_len_bytes = (blob + 2 * block).next_multiple_of(block);

@@ -121,12 +121,7 @@ impl Head {
         let location = place & ((1 << LIFETIME_SHIFT) - 1);
         let head = Self { kind, class, disk, blocks, generation, block, location, lifetime };
         let is_possible = matches!(kind, 1 | KIND_PACKED_WRITE) || lifetime == Lifetime::default();
-        (is_possible && usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
-    }
-
-    /// Behind the last sector of blocks from the location on, as if they were whole.
-    fn end_sector(&self) -> Option<u64> {
-        self.location.checked_add(u64::from(self.blocks) * BLOCK_SECTORS)
+        (is_possible && usize::from(class) < ClassId::LIMIT && location <= SECTORS_MAX).then_some(head)
     }
 
     /// The run of blocks, where it is one that a record can change: within one leaf.
@@ -202,13 +197,25 @@ impl Record {
         }
     }
 
+    /// Whether some of what it says was written is compressed.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        match self {
+            Self::Write { stored, .. } => stored.iter().any(|stored| !stored.is_whole()),
+            Self::Move { moved, .. } => moved.iter().any(|moved| !moved.stored.is_whole()),
+            _ => false,
+        }
+    }
+
     /// Whether blocks that are stored as they are begin where a block of a device does, as they must.
     #[must_use]
     pub fn is_aligned(&self) -> bool {
         let is_aligned = |location: u64| location.is_multiple_of(BLOCK_SECTORS);
         match self {
+            // All of it is written in one request.
             Self::Write { location, stored, .. } => {
-                places(*location, stored).filter(|(span, _)| span.is_whole()).all(|(span, _)| is_aligned(span.location))
+                let mut whole = places(*location, stored).filter(|(span, _)| span.is_whole());
+                is_aligned(*location) && whole.all(|(span, _)| is_aligned(span.location))
             }
             Self::Move { location, moved, .. } => {
                 let whole = |(_, moved): &(u64, &Moved)| moved.stored.is_whole();
@@ -263,7 +270,7 @@ impl Record {
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
         let head = Head::take(r)?;
         let Head { generation, location, lifetime, .. } = head;
-        Some(match head.kind {
+        let record = match head.kind {
             kind @ (1 | KIND_PACKED_WRITE) => {
                 let (disk, block, blocks) = head.run()?;
                 let stored: Option<Vec<Stored>> = if kind == KIND_PACKED_WRITE {
@@ -294,6 +301,8 @@ impl Record {
                 Self::Reclass { disk, block, blocks, class: ClassId(head.class) }
             }
             _ => return None,
-        })
+        };
+        let end = record.data().map_or(0, |(location, sectors)| location.saturating_add(sectors));
+        (end <= SECTORS_MAX).then_some(record)
     }
 }

@@ -163,7 +163,7 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
     let packed = packed.map_or_else(Vec::new, |section| section.payload);
     let mut r = Reader::new(&packed);
     for class in &mut root.stats {
-        // Where it makes no sense the blocks count as whole ones, which is seen by people alone.
+        // Where it makes no sense the blocks count as whole ones, which policies and people go by.
         let stored = r.u64().filter(|&sectors| sectors <= as_if_whole(class));
         class.stored_sectors = stored.unwrap_or_else(|| as_if_whole(class));
     }

@@ -1,6 +1,7 @@
 //! How blocks are stored, as records tell it.
 
 use super::codec::{Reader, Writer};
+use super::packed::STORED_MIN_SECTORS;
 use super::page::{BLOCK_SECTORS, Span};
 
 /// How a block is stored: what of that differs between places.
@@ -28,6 +29,11 @@ impl Stored {
         u64::from(self.sectors) == BLOCK_SECTORS
     }
 
+    /// Whether a block can take so many sectors.
+    pub(super) fn is_possible(sectors: u8) -> bool {
+        (STORED_MIN_SECTORS as u8..=BLOCK_SECTORS as u8).contains(&sectors)
+    }
+
     pub(super) fn put(self, out: &mut Writer) {
         out.u32(self.checksum);
         out.u8(self.sectors);
@@ -38,7 +44,7 @@ impl Stored {
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
         let stored = Self { checksum: r.u32()?, sectors: r.u8()? };
         r.take(3)?;
-        (1..=BLOCK_SECTORS as u8).contains(&stored.sectors).then_some(stored)
+        Self::is_possible(stored.sectors).then_some(stored)
     }
 }
 

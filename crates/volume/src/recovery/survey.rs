@@ -131,7 +131,9 @@ pub(super) fn survey(
                 continue;
             }
             if let Some((location, sectors)) = record.data()
-                && !(extents.holds_data(location, sectors) && record.is_aligned())
+                && (!extents.holds_data(location, sectors)
+                    || !record.is_aligned()
+                    || record.is_packed() && extents.is_fast(location))
             {
                 impossible.get_or_insert(batch.batch);
             }

@@ -3,6 +3,7 @@
 use super::extents::Extents;
 use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
+use super::spare::Spare;
 use super::unsettled::Unsettled;
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_SECTORS;
@@ -47,6 +48,7 @@ pub struct Bands {
     /// Blocks that live in the bands in collection: were their space taken, none of these bands might ever be empty.
     in_collection_blocks: u64,
     unsettled: Unsettled,
+    packed_spare: Option<Spare>,
 }
 
 impl Bands {
@@ -70,6 +72,7 @@ impl Bands {
             clock,
             in_collection_blocks: 0,
             unsettled: Unsettled::default(),
+            packed_spare: None,
             table,
         };
         for (i, band) in bands.table.iter().enumerate() {
@@ -190,7 +193,13 @@ impl Bands {
     /// Free bands that are kept for garbage collection: one at least, and enough for all that is in progress.
     fn kept_for_collection(&self) -> usize {
         let missing = self.in_collection_blocks.saturating_sub(self.left_in_open(true));
-        usize::try_from(missing.div_ceil(u64::from(self.data_blocks()))).unwrap_or(usize::MAX).max(1)
+        let least = if self.packed_spare.is_some() { 2 } else { 1 };
+        usize::try_from(missing.div_ceil(u64::from(self.data_blocks()))).unwrap_or(usize::MAX).max(least)
+    }
+
+    /// Some blocks are compressed, and what is moved may take so much more; `None`: none is.
+    pub fn spare_for_packed(&mut self, spare: Option<Spare>) {
+        self.packed_spare = spare;
     }
 
     /// So many blocks live in the bands that are in collection.
@@ -377,8 +386,15 @@ impl Bands {
     #[must_use]
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
         let data_sectors = self.data_sectors();
-        let has_garbage =
-            |band: &BandRoot| band.state == BandState::Closed && band.valid < data_sectors && band.valid > 0;
+        let is_worth = |band: &BandRoot| match self.packed_spare {
+            None => band.valid < data_sectors,
+            // What is moved may take more than it did: else a full pool would copy itself.
+            Some(spare) => {
+                let blocks = u64::from(band.valid).div_ceil(BLOCK_SECTORS);
+                blocks + spare.of(blocks) < u64::from(self.data_blocks())
+            }
+        };
+        let has_garbage = |band: &BandRoot| band.state == BandState::Closed && band.valid > 0 && is_worth(band);
         let candidates = (0u32..).zip(&self.table).filter(|(number, band)| {
             has_garbage(band) && !excluded(*number) && !self.unsettled.has(*number) && !self.groups.has_any(*number)
         });

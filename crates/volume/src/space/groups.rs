@@ -176,7 +176,10 @@ impl Groups {
     pub fn note(&mut self, shape: BandShape, band: u32, sector: u32, entry: SummaryEntry) {
         let group = shape.group_of(sector / BLOCK_SECTORS as u32);
         let at = sector - shape.first_block(group) * BLOCK_SECTORS as u32;
-        place(&mut self.groups.entry((band, group)).or_default().entries, at, entry);
+        let entries = &mut self.groups.entry((band, group)).or_default().entries;
+        place(entries, at, entry);
+        // Only a journal that nobody wrote has more.
+        entries.truncate(ENTRIES_MAX);
     }
 }
 

@@ -5,4 +5,5 @@ pub mod extents;
 pub mod groups;
 pub(crate) mod open_bands;
 pub mod slots;
+pub mod spare;
 mod unsettled;

@@ -64,7 +64,8 @@ fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> A
     let groups = rooms.space.bands.shape().groups();
     let first = round.next_group;
     // As if what lives were spread evenly: what is missed or too much is left for the next job.
-    let valid_blocks = u64::from(rooms.space.bands.get(band).valid).div_ceil(page::BLOCK_SECTORS).max(1);
+    let valid = u64::from(rooms.space.bands.get(band).valid);
+    let valid_blocks = (valid.div_ceil(page::BLOCK_SECTORS) as f64 * rooms.stats.blocks_per_block()).max(1.0) as u64;
     let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / valid_blocks + GROUPS_SPARE;
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;
     let bands = &rooms.space.bands;

@@ -4,10 +4,10 @@ use super::collect::begun_band;
 use super::job::{JobKind, Phase};
 use super::rooms::Moving;
 use super::state::Migrate;
-use crate::engine::limits::JOBS_MAX;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::BLOCK_SECTORS;
+use crate::space::spare::Spare;
 use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
@@ -17,8 +17,6 @@ const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After so many jobs in a row that failed or found nothing, requests that wait for space learn that there is none.
 /// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
 const FAILURES_MAX: u32 = 30;
-/// Of what collections need where blocks are compressed, this part again.
-const PACKED_SPARE_PART: u64 = 32;
 /// Bands' worth of room below which hosts get what collection gains: with fewer free, collection has no room for several
 /// bands at once.
 const PACED_BANDS: usize = 4;
@@ -119,7 +117,19 @@ fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     let sectors = bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted_sectors);
     let blocks = sectors.div_ceil(BLOCK_SECTORS);
     // Compressed blocks leave some sectors free at the end of each write, and of each group.
-    if rooms.stats.are_some_packed() { blocks + blocks / PACKED_SPARE_PART + JOBS_MAX as u64 * 2 } else { blocks }
+    blocks + spare(rooms).map_or(0, |spare| spare.of(blocks))
+}
+
+/// What moving compressed blocks may take more; `None`: there are none.
+fn spare(rooms: &Moving<'_>) -> Option<Spare> {
+    let blocks_per_job = rooms.setup.limits.blocks_per_job as u64;
+    rooms.stats.are_some_packed().then_some(Spare { blocks_per_job })
+}
+
+/// Looks whether blocks are compressed.
+pub(super) fn look_at_packed(rooms: &mut Moving<'_>) {
+    let spare = spare(rooms);
+    rooms.space.bands.spare_for_packed(spare);
 }
 
 /// Space that collections in progress need is kept for them.

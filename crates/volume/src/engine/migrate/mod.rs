@@ -45,6 +45,7 @@ impl Engine {
     /// Starts jobs, and continues those in progress as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
         if std::mem::take(&mut self.space.changed) {
+            due::look_at_packed(&mut self.moving());
             while self.migrate.jobs.len() < self.setup.limits.jobs && self.start_job() {}
         }
         if self.migrate.jobs.is_empty() {

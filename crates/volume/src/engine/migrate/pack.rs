@@ -42,7 +42,8 @@ pub(super) fn pack_on(rooms: &mut Moving<'_>, id: u32) -> After {
                 return After::Wait;
             }
             cost += cost_of(compress);
-            let packed = candidate.data.as_deref().and_then(|block| rooms.packing.pack(class, compress, block));
+            let block = candidate.data.as_deref().filter(|_| candidate.moved.source.is_whole());
+            let packed = block.and_then(|block| rooms.packing.pack(class, compress, block));
             if let Some(packed) = packed {
                 take_packed(candidate, packed);
             }

@@ -63,7 +63,8 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
 /// Whether a source is read together with so many from `start` to `last`: on the fast tier where it follows the last, within a
 /// band also with some between, because a flash drive reads pages of several blocks whole.
 fn reads_together(rooms: &Moving<'_>, (start, last, sources): (u64, u64, u64), source: u64) -> bool {
-    let (span, step) = ((source - start) / BLOCK_SECTORS, (source - last) / BLOCK_SECTORS);
+    // What only damage can name may overlap.
+    let (span, step) = ((source - start) / BLOCK_SECTORS, source.saturating_sub(last) / BLOCK_SECTORS);
     let is_fast = rooms.setup.extents.is_fast(start);
     let most = if is_fast { READ_BLOCKS } else { COLLECTED_READ_BLOCKS };
     if span >= most || rooms.setup.extents.is_fast(source) != is_fast {

@@ -99,6 +99,7 @@ impl Engine {
             self.send_append(id, append);
         }
         // Their sizes are needed until the map has changed, their bytes are on their way.
+        self.requests.pieces[id as usize].packed = Vec::new();
         self.data_part_done(id);
         self.change_part_done(id);
     }

@@ -47,7 +47,12 @@ pub(crate) fn sizes(
         }
         saved += saves;
     }
-    if saved * WORTH_PART < sizes.len() { Vec::new() } else { sizes }
+    if saved * WORTH_PART < sizes.len() {
+        return Vec::new();
+    }
+    piece.sizes.resize(usize::from(piece.blocks), BLOCK_SECTORS as u8);
+    piece.sizes.iter_mut().skip(from).zip(&sizes).for_each(|(known, &size)| *known = size);
+    sizes
 }
 
 /// Whether a block of so many sectors is compressed.

@@ -8,7 +8,7 @@ use crate::layout::stored::Stored;
 use crate::layout::stream::Lifetime;
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, ClassId, DiskId, SECTOR_BYTES, SharedBuf};
+use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
 
@@ -115,6 +115,8 @@ pub(crate) struct Piece {
     pub checksums: SmallVec<[u32; 4]>,
     /// The stored forms of its blocks that are compressed where they go to a band; empty where nothing is.
     pub packed: Vec<Option<SharedBuf>>,
+    /// The sectors that they take, which are known longer.
+    pub sizes: Vec<u8>,
     /// Where a read was sent to, one per block, to tell a move from damage.
     pub spans: SmallVec<[Span; 4]>,
     pub buf: Option<Buf>,
@@ -161,6 +163,7 @@ impl Piece {
             segments: SmallVec::new(),
             checksums: SmallVec::new(),
             packed: Vec::new(),
+            sizes: Vec::new(),
             spans: SmallVec::new(),
             buf: None,
             parts: SmallVec::new(),
@@ -188,8 +191,8 @@ impl Piece {
         let (first, blocks, is_packed) = (usize::from(segment.first), usize::from(segment.blocks), segment.is_packed());
         (first..first + blocks).map(move |at| {
             let checksum = self.checksums.get(at).copied().unwrap_or_default();
-            let form = self.packed.get(at).and_then(Option::as_ref).filter(|_| is_packed);
-            form.map_or(Stored::whole(checksum), |form| Stored { sectors: (form.len() / SECTOR_BYTES) as u8, checksum })
+            let size = self.sizes.get(at).filter(|_| is_packed);
+            size.map_or(Stored::whole(checksum), |&sectors| Stored { sectors, checksum })
         })
     }
 

@@ -47,7 +47,7 @@ impl Engine {
         let blocks = shape.summary_block(key.1) + 1 - shape.first_block(key.1);
         let first = location - u64::from(at) * BLOCK_SECTORS;
         let group = first..first + u64::from(blocks) * BLOCK_SECTORS;
-        let lies_there = |entry: Entry| matches!(entry, Entry::Data { span, .. } if group.contains(&span.location));
+        let lies_there = |entry: Entry| matches!(entry, Entry::Data { span, .. } if span.is_whole() && group.contains(&span.location));
         let found = |&next: &u64| self.entry_in_memory(disk, next).is_some_and(lies_there);
         // The next blocks most often lie there, too.
         let next = (block + 1..block + LOOK_BLOCKS).find(|next| !found(next)).unwrap_or(block + LOOK_BLOCKS);

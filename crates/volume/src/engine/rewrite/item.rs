@@ -2,7 +2,7 @@
 
 use crate::layout::Id;
 use crate::layout::band_summary::{self, SummaryName};
-use crate::layout::page::{PAGE_BYTES, PageName, Window, is_leaf};
+use crate::layout::page::{PAGE_BYTES, PageName, Span, Window, is_leaf};
 use crate::layout::stored::{Stored, places};
 use crate::layout::tier_page::TierPage;
 use forebay_block::checksum::block_checksum;
@@ -40,18 +40,27 @@ impl Item {
 }
 
 impl Content {
-    /// Whether it is what these bytes are.
-    pub fn is_in(&self, bytes: &[u8], pool: &Id) -> bool {
-        match self {
+    /// How much of it these bytes are, and how much there is: blocks, or 1 for what is one thing.
+    pub fn good_in(&self, bytes: &[u8], pool: &Id) -> (usize, usize) {
+        let is_good = match self {
             Self::Block { disk, block, checksum } => block_checksum(*disk, *block, bytes) == *checksum,
-            Self::Packed { disk, block, stored } => (*block..).zip(places(0, stored)).all(|(block, (span, stored))| {
-                let bytes = Window::default().stored(span, bytes);
-                bytes.is_some_and(|bytes| block_checksum(*disk, block, bytes) == stored.checksum)
-            }),
+            Self::Packed { disk, block, stored } => {
+                let is_good = |(block, (span, stored)): &(u64, (Span, Stored))| {
+                    let bytes = Window::default().stored(*span, bytes);
+                    bytes.is_some_and(|bytes| block_checksum(*disk, *block, bytes) == stored.checksum)
+                };
+                return ((*block..).zip(places(0, stored)).filter(is_good).count(), stored.len());
+            }
             Self::Leaf { name, crc } => is_leaf(bytes, *name, *crc),
             Self::Tiers { disk, number, crc } => TierPage::decode(bytes, *disk, *number, *crc).is_some(),
             Self::Summary { name, group_sectors } => band_summary::decode(pool, *name, *group_sectors, bytes).is_some(),
-        }
+        };
+        (usize::from(is_good), 1)
+    }
+
+    /// Blocks of the device that it takes.
+    pub fn device_blocks(&self) -> usize {
+        self.len_bytes() / PAGE_BYTES
     }
 
     /// How much of the device it takes, in bytes.
