@@ -1,14 +1,8 @@
 //! Modelled drives and the simulator, through the binary.
 
-#![allow(clippy::unwrap_used)]
-
+use crate::support::forebay;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Output};
-
-fn forebay(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).env("COLUMNS", "400").output().unwrap()
-}
 
 fn json(arguments: &[&str]) -> Value {
     let output = forebay(arguments);

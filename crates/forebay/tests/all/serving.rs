@@ -1,14 +1,10 @@
 //! A server and its clients: ready line, data that stays, control requests, two servers at once, the demo.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::*;
 
 fn connect(uri: &str) -> NbdClient {
     let uri: NbdUri = uri.parse().unwrap();

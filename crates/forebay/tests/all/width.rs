@@ -1,12 +1,7 @@
 //! What is for people fits 80 columns, and shows more side by side where there are more.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use std::process::Command;
-use support::*;
 
 fn at(columns: Option<&str>, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));

@@ -1,10 +1,6 @@
 //! What somebody from outside found who trusted nothing, each under the name of what it did.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -14,7 +10,6 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::*;
 
 fn json(arguments: &[&str]) -> Value {
     let all: Vec<&str> = arguments.iter().copied().chain(["--output", "json"]).collect();

@@ -1,10 +1,6 @@
 //! What a served pool logs, each line once, in its forms; and SIGHUP, which changes what can be changed and ends nobody.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -12,7 +8,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::*;
 
 /// A server whose log goes to a file.
 struct Logging<'a> {

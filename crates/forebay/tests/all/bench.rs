@@ -1,29 +1,19 @@
 //! `forebay bench` and `forebay check` from the outside: what they measure, what they refuse, how they end.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
 
-#[path = "bench/check.rs"]
 mod check;
-#[path = "bench/errors.rs"]
 mod errors;
-#[path = "bench/faults.rs"]
 mod faults;
-#[path = "bench/generators.rs"]
 mod generators;
-#[path = "bench/jobs.rs"]
 mod jobs;
-#[path = "bench/loads.rs"]
 mod loads;
-#[path = "bench/records.rs"]
 mod records;
-mod support;
 
+use crate::support::*;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::*;
 use tempfile::TempDir;
 
 /// A target that costs nothing.

@@ -1,15 +1,10 @@
 //! What people type from habit is understood, or answered with what to type.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
-use support::*;
 
 #[test]
 fn config_may_stand_before_or_behind_the_action() {

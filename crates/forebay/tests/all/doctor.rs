@@ -1,12 +1,7 @@
 //! `forebay doctor` on trees of other machines: exit codes, JSON, captures. What rules say is tested in `crates/platform`.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use serde_json::Value;
-use support::*;
 use tempfile::TempDir;
 
 const TREES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/machines");

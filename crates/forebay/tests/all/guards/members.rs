@@ -1,6 +1,6 @@
 //! Members that are not there, are blank, are another pool's, or are one file under two names.
 
-use crate::foreign::Untouched;
+use super::foreign::Untouched;
 use crate::support::*;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};

@@ -1,15 +1,11 @@
 //! `forebay replay` from the outside: what reaches the target, when, what is refused, how it ends.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_bench::telemetry::{Reader, Record};
 use forebay_block::OpKind;
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::*;
 use tempfile::TempDir;
 
 /// SCSI commands (SBC-3, SPC-4).

@@ -1,11 +1,7 @@
 //! What the command line says and refuses, without a server: exit codes, help, configuration errors, create, inspect.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use std::os::unix::fs::FileExt;
-use support::*;
 
 #[test]
 fn every_verb_has_help_with_an_example() {

@@ -1,14 +1,10 @@
 //! `[metrics]` of the configuration, and the server behind it; tests/metrics/run has what others see of it.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use support::*;
 
 const METRICS: &str = "\n[metrics]\nlisten = \"127.0.0.1:0\"\n";
 

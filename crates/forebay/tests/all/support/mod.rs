@@ -1,5 +1,5 @@
 //! A pool in a directory of its own, the binary, and a server that does not outlive its test.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::expect_used)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

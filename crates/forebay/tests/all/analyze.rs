@@ -1,16 +1,10 @@
 //! `forebay analyze` and `forebay size` as a user calls them, on small traces of our own and on generators.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
+use crate::support::forebay;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn forebay(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).env("COLUMNS", "400").output().unwrap()
-}
+use std::process::Command;
 
 fn json(arguments: &[&str]) -> Value {
     let output = forebay(&[arguments, &["--output", "json"]].concat());

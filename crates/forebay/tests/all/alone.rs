@@ -1,15 +1,11 @@
 //! A pool that lost its fast device, or one of several capacity devices: what is left is served for reading, says what it
 //! is, and changes nothing on any device.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use support::*;
 
 /// What goes straight to the capacity tier.
 const CLASSES: &str = "\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..8MiB\"]\n";

@@ -1,16 +1,10 @@
 //! `forebay convert`, and what it writes given to `forebay analyze`, as a user calls them.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
+use crate::support::forebay;
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 use tempfile::TempDir;
-
-fn forebay(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_forebay")).args(arguments).env("COLUMNS", "400").output().unwrap()
-}
 
 #[track_caller]
 fn json(arguments: &[&str]) -> Value {
