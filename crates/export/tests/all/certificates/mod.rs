@@ -1,5 +1,4 @@
 //! Certificates for tests, made on the spot.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use openssl::asn1::Asn1Time;
 use openssl::bn::BigNum;

@@ -1,25 +1,19 @@
 //! How long a client's reads take while others shake hands in TLS without end. Not for a check of each change, since it measures
 //! time; on a quiet machine:
 //!
-//!     cargo test --release -p forebay-export --test flood -- --ignored --nocapture
+//!     cargo test --release -p forebay-export --test all flood -- --ignored --nocapture
 //!
 //! The flood comes from threads of this process that are nicer than the others, as if it came from other machines. What it takes
 //! of this machine's processors all the same is in the comparison: the same flood at a second server. Where the machine is not
 //! quiet, run the built program by `chrt -f 10`, which counts for all but the flood.
 
-#![allow(clippy::unwrap_used)]
-
-mod certificates;
-mod client;
-mod serving;
-
-use certificates::{Issued, issue, issue_for};
-use client::*;
+use crate::certificates::{Issued, issue, issue_for};
+use crate::client::*;
+use crate::serving::{Serving, export, scratch};
 use forebay_export::{Access, Export, Listen, ServerConfig, TlsContext, TlsFiles, TlsNeed};
 use openssl::pkey::PKey;
 use openssl::rsa::Rsa;
 use openssl::ssl::{Ssl, SslContext, SslMethod, SslStream, SslVerifyMode};
-use serving::{Serving, export, scratch};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -1,10 +1,6 @@
 //! The protocol by bytes, without sockets.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-
-use client::*;
+use crate::client::*;
 use forebay_block::{ClassId, DiskId};
 use forebay_export::nbd::error::ProtocolError;
 use forebay_export::{Access, Backend, Export, Exports, MemoryBackend, Session, SessionLimits};

@@ -1,12 +1,8 @@
 //! The clients that people use, against a server over memory: libnbd's tools, QEMU's and fio.
 
-#![allow(clippy::unwrap_used)]
-
-mod serving;
-
+use crate::serving::{Serving, export};
 use forebay_block::{ClassId, DiskId};
 use forebay_export::{Export, ServerConfig};
-use serving::{Serving, export};
 use std::path::Path;
 use std::process::{Command, Output};
 

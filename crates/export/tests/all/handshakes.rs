@@ -1,14 +1,9 @@
 //! Clients that connect and never come to choose an export, in numbers: they must not keep others out.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod serving;
-
-use client::*;
+use crate::client::*;
+use crate::serving::{Serving, export};
 use forebay_export::{Access, Export, Listen, ServerConfig};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use serving::{Serving, export};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::unix::net::UnixStream;

@@ -1,10 +1,6 @@
 //! A backend whose completions are announced by a descriptor: the server sleeps meanwhile and wakes for them.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-
-use client::*;
+use crate::client::*;
 use forebay_block::DiskId;
 use forebay_export::server::Interest;
 use forebay_export::{Access, Backend, Export, Hooks, Listen, MemoryBackend, Reactor, ServerConfig, ServerControl};

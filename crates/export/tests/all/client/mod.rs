@@ -1,5 +1,5 @@
 //! Bytes of a small NBD client, for tests: built and read by hand, so that they check the server's own encoding.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::expect_used)]
 
 use std::io::Read;
 

@@ -1,10 +1,6 @@
 //! What a session says before, at and after the change to TLS, byte by byte and without TLS itself.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-
-use client::*;
+use crate::client::*;
 use forebay_block::DiskId;
 use forebay_export::nbd::error::ProtocolError;
 use forebay_export::{Access, Client, Export, Exports, Identity, Security, Session, SessionLimits, TlsNeed};

@@ -1,5 +1,5 @@
 //! A server in a thread, for tests with real sockets.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::expect_used)]
 
 use forebay_block::DiskId;
 use forebay_export::server::{CloseReason, Interest, Peer};

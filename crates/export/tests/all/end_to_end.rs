@@ -1,14 +1,9 @@
 //! The server over real sockets, with a small client of our own.
 
-#![allow(clippy::unwrap_used)]
-
-mod client;
-mod serving;
-
-use client::*;
+use crate::client::*;
+use crate::serving::{Serving, export};
 use forebay_export::{Listen, Reactor, ServerConfig, ServerError};
 use forebay_volume::RequestError;
-use serving::{Serving, export};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;

@@ -1,16 +1,10 @@
 //! TLS against the running server, with OpenSSL as the client: data through it, who is let in, and what hostile clients try.
 
-#![allow(clippy::unwrap_used)]
-
-mod certificates;
-mod client;
-mod serving;
-
-use certificates::{Issued, issue};
-use client::*;
+use crate::certificates::{Issued, issue};
+use crate::client::*;
+use crate::serving::{Serving, export, scratch};
 use forebay_export::{Access, Export, Listen, ServerConfig, SessionLimits, TlsContext, TlsFiles, TlsNeed};
 use openssl::ssl::{Ssl, SslContext, SslContextBuilder, SslMethod, SslStream, SslVerifyMode, SslVersion};
-use serving::{Serving, export, scratch};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

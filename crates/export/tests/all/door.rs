@@ -1,16 +1,12 @@
 //! Front ends on threads of their own, behind doors of a running server.
 
-#![allow(clippy::unwrap_used, unsafe_code)]
-
-mod serving;
-
+use crate::serving::*;
 use forebay_block::Buf;
 use forebay_export::frontend::Event;
 use forebay_export::{DoorSide, FrontRequest, ServerConfig, open_door};
 use forebay_volume::{Op, Outcome, RequestError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
-use serving::*;
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: u64 = 1 << 20;
