@@ -1,7 +1,5 @@
 //! Events of requests are paired as they belong together, from blktrace's records and from blkparse's text.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::format::{Format, from_reader, open};
 use forebay_trace::{Faults, Flags, Knows, NOT_KNOWN, Names, Op, Request, Source};

@@ -1,7 +1,5 @@
 //! Cut, changed and made-up traces of every format: no panic, bounded memory, faults that are located.
 
-#![allow(clippy::unwrap_used)]
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use forebay_trace::format::{BlktraceWriter, Format, from_reader};

@@ -1,7 +1,5 @@
 //! What is exported and imported again is the same, as far as the format tells it.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, Format, from_reader};
 use forebay_trace::{Flags, NOT_KNOWN, Names, Op, Request};
 use proptest::prelude::*;

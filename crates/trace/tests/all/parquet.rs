@@ -1,7 +1,5 @@
 //! Parquet, written and read: what goes in comes out, and hostile files end in located errors.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_trace::format::parquet::{ParquetTrace, ParquetWriter, PartitionedWriter, Wanted, partitions};
 use forebay_trace::{Faults, Flags, Knows, Lifetime, NOT_KNOWN, Names, Op, Request, Source, TraceError};
 use proptest::prelude::*;

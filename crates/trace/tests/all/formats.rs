@@ -1,7 +1,5 @@
 //! Every format reads what it should, tells what it cannot read, and is recognised.
 
-#![allow(clippy::unwrap_used)]
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use forebay_trace::format::{Format, from_reader};
