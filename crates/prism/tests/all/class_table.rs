@@ -1,7 +1,5 @@
 //! The class table: merging, stable ids, live changes, stored form.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_block::ClassId;
 use forebay_prism::{ClassChange, ClassError, ClassSpec, ClassTable, Compress, Need, Place};
 use proptest::prelude::*;

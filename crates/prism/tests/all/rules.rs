@@ -1,7 +1,5 @@
 //! The rule language: what parses, what it means, what is refused and how.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_prism::evidence::{Evidence, Role, System};
 use forebay_prism::rules::{PREDICATES, RuleErrorKind};
 use forebay_prism::{Direction, Facts, HostFacts, Lifetime, Need, Rule};

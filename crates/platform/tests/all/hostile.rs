@@ -1,16 +1,11 @@
 //! Trees that mean harm: nothing outside the root is read, nothing is opened that could block, everything is bounded.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_platform::{Lack, Machine, Tree, Wanted, audit, capture, text};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use support::*;
 
 const SCHEDULER: &str = "/sys/class/block/sda/queue/scheduler";
 

@@ -1,13 +1,8 @@
 //! Every rule has a tree where it finds something, and one where it does not.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_platform::{RULES, Report, Wanted, text};
 use std::collections::BTreeSet;
-use support::*;
 
 /// Rules by what they say of the trees in `contrib/machines`: of the Intel server with its NVMe drive, of the AMD server with its, of the
 /// laptop with its, and of the Intel server with its SATA disk.

@@ -2,8 +2,6 @@
 //! about all blocks: what is not zero and not the contents of a file must be known as metadata or journal, and the
 //! contents of files must not, although they begin with the magics of all file systems.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_block::DiskId;
 use forebay_prism::evidence::System;
 use forebay_prism::{ClassTable, Direction, HostFacts, Intent, Prism, Run};

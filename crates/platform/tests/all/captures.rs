@@ -1,14 +1,9 @@
 //! What is captured reads as what it was captured of, and says nothing that was not asked for.
-#![forbid(unsafe_code)]
-// Here a panic is the finding.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use forebay_platform::{Machine, Tree, Wanted, audit, capture, text};
 use std::fs;
 use std::path::Path;
-use support::*;
 
 fn captured(root: &Path) -> (Small, usize) {
     let tree = Tree::open(root).unwrap();

@@ -1,7 +1,5 @@
 //! Import of Open CAS io-class files.
 
-#![allow(clippy::unwrap_used)]
-
 use forebay_prism::opencas::{ImportErrorKind, import};
 use forebay_prism::{ClassTable, Need, Place};
 use proptest::prelude::*;

@@ -1,7 +1,4 @@
 //! Classes of data about which the host tells something only after it was written.
-#![allow(clippy::unwrap_used)]
-
-mod xfs;
 
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{

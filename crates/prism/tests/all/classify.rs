@@ -1,14 +1,10 @@
 //! Who decides: tag, rules, contents, behaviour; and what forged or hostile bytes can do.
 
-#![allow(clippy::unwrap_used)]
-
-mod xfs;
-
+use crate::xfs::{UUID, superblock};
 use forebay_block::{ClassId, DiskId, checksum::crc32c};
 use forebay_prism::evidence::{SYSTEMS_LIMIT, System};
 use forebay_prism::{ClassSpec, ClassTable, Direction, HostFacts, Intent, Lifetime, Need, Place, Prism, Run};
 use proptest::prelude::*;
-use xfs::{UUID, superblock};
 
 const BLOCK: usize = 4096;
 const DISK_BYTES: u64 = 1 << 30;

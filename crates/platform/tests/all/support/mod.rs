@@ -1,5 +1,4 @@
 //! Trees that come with the crate, and small ones that a test makes.
-#![allow(dead_code)]
 
 use forebay_platform::{Machine, Report, Tree, Wanted, audit};
 use std::fs;
