@@ -83,9 +83,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
-        for (text, compress) in
-            [("off", Compress::Off), ("lz4", Compress::Lz4), ("zstd:1", Compress::Zstd(1)), ("zstd:19", Compress::Zstd(19))]
-        {
+        for (text, compress) in [
+            ("off", Compress::Off),
+            ("lz4", Compress::Lz4),
+            ("zstd:1", Compress::Zstd(1)),
+            ("zstd:19", Compress::Zstd(19)),
+        ] {
             assert_eq!(text.parse(), Ok(compress));
             assert_eq!(compress.to_string(), text);
             assert_eq!(Compress::from_byte(compress.to_byte()), Some(compress));

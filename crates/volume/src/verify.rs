@@ -5,7 +5,9 @@ use crate::engine::{Engine, EngineOptions};
 use crate::io::Devices;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
 use crate::layout::packed::Packer;
-use crate::layout::page::{BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, is_leaf, leaf_entry};
+use crate::layout::page::{
+    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, Window, is_leaf, leaf_entry,
+};
 use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
 use crate::overlay::Overlay;
@@ -63,7 +65,7 @@ struct Lives {
 /// What is wrong with a block that was read with what lies around it; `None` where it is as it should be.
 pub(crate) fn fault(
     (disk, block): (DiskId, u64),
-    span: Span,
+    (span, window): (Span, Window),
     checksum: u32,
     read: Completion,
     packer: &mut Packer,
@@ -73,7 +75,7 @@ pub(crate) fn fault(
         (Ok(()), _) => return Some("could not be read whole".to_owned()),
         (Err(error), _) => return Some(error.to_string()),
     };
-    let stored = span.window().stored(span, &bytes).filter(|stored| block_checksum(disk, block, stored) == checksum);
+    let stored = window.stored(span, &bytes).filter(|stored| block_checksum(disk, block, stored) == checksum);
     match stored {
         None => Some("data does not match its checksum".to_owned()),
         Some(stored) if span.is_whole() || packer.unpack(stored, &mut [0; 4096]) => None,
@@ -166,13 +168,13 @@ impl Check<'_> {
                     self.finding(place.clone(), format!("lies in band {band}, which is marked free"));
                 }
             }
-            let around = span.window();
+            let around = Window::of(span, self.devices.unit_sectors());
             let Some((device, offset_bytes)) = self.engine.setup.extents.place(around.first) else {
                 self.finding(place, format!("is mapped to sector {location}, outside the pool"));
                 continue;
             };
-            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.blocks * 4096)) }));
-            known.push((block, span, checksum, place));
+            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) }));
+            known.push((block, (span, around), checksum, place));
         }
         for ((block, span, checksum, place), completion) in known.into_iter().zip(self.devices.run(reads)) {
             self.summary.blocks += 1;
@@ -269,7 +271,8 @@ pub fn verify(
     let (engine, recovery) = open(devices, fast, &[], options)?;
     let named = Slots::from_words(Vec::new(), engine.space.slots.total());
     let summary = VerifySummary { findings, recovery, ..VerifySummary::default() };
-    let mut check = Check { devices, engine: &engine, report, summary, named, bands: BTreeMap::new(), packer: Packer::default() };
+    let mut check =
+        Check { devices, engine: &engine, report, summary, named, bands: BTreeMap::new(), packer: Packer::default() };
     check.disks();
     check.slots();
     check.all_bands();

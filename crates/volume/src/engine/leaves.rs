@@ -10,7 +10,8 @@ use super::requests::{Fill, Piece};
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
-use crate::layout::page::{self, BLOCK_SECTORS, Entry, Span};
+use crate::layout::page::{self, Entry, Span};
+use crate::layout::stored::Stored;
 use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};
@@ -83,13 +84,15 @@ impl Leaves<'_> {
         let now = epoch_of(self.stats, self.space);
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
-            for i in 0..usize::from(segment.blocks) {
+            let mut behind = 0;
+            for (i, Stored { sectors, checksum }) in piece.stored(segment).enumerate() {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
-                    Fill::Data { location, class } => Change::Set {
-                        entry: Entry::Data { span: Span::whole(location + BLOCK_SECTORS * i as u64), class },
-                        checksum: piece.checksums[within],
-                    },
+                    Fill::Data { location, class } => {
+                        let span = Span { location: location + behind, sectors };
+                        behind += u64::from(sectors);
+                        Change::Set { entry: Entry::Data { span, class }, checksum }
+                    }
                     Fill::Zero => Change::Set { entry: Entry::Zero, checksum: 0 },
                     Fill::Unmapped => Change::Set { entry: Entry::Unmapped, checksum: 0 },
                     Fill::Reclass { class } => Change::Reclass { class },

@@ -25,6 +25,7 @@ mod migrate;
 mod options;
 mod outbox;
 mod pace;
+mod packing;
 mod place;
 mod release;
 mod requests;
@@ -60,7 +61,6 @@ pub use staying::TierWear;
 
 use crate::io::single;
 use crate::journal::Journal;
-use crate::layout::packed::Packer;
 use crate::layout::page::PageRef;
 use crate::map::index::Disk;
 use crate::request::Completion;
@@ -72,6 +72,7 @@ use forebay_prism::Prism;
 use map::{Leaf, Loaded, Map};
 use migrate::job_of_waiter;
 use outbox::{InFlight, Outbox};
+use packing::Packing;
 use place::Bypass;
 use requests::Requests;
 use rewrite::Rewriter;
@@ -105,7 +106,7 @@ pub struct Engine {
     bypass: Bypass,
     staying: Staying,
     scrub: Scrub,
-    packer: Packer,
+    packing: Packing,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
 }
@@ -173,6 +174,12 @@ impl Engine {
         !self.outbox.is_empty() || !self.requests.clients.is_empty() || self.checkpoint.is_active()
     }
 
+    /// Whether something is being computed that no device ends: it goes on with the next [`Engine::pump`].
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        self.migrate.computes() && !self.rewriter.is_active()
+    }
+
     /// Why no writes are taken any more, where that is so.
     #[must_use]
     pub fn read_only_reason(&self) -> Option<&str> {
@@ -217,7 +224,6 @@ impl Engine {
         }
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
-            Pending::ReadPacked { piece, part } => self.packed_read_done((piece, part), device, result, bufs),
             Pending::Ahead { key } => self.ahead_done(key, result, bufs),
             Pending::Copy { disk, block, slot } => {
                 self.copies.written(disk, block, slot, &result, &mut self.space.slots);
@@ -344,11 +350,6 @@ impl Engine {
             read_only: &mut self.read_only,
             now_ns: self.clock.now_ns(),
         }
-    }
-
-    /// The flush that the checkpoint asked for ended.
-    fn checkpoint_flushed(&mut self, good: bool) {
-        self.checkpointing().flushed(good);
     }
 
     /// Seals the open batch and sends it.

@@ -22,8 +22,6 @@ pub(crate) type Groups = SmallVec<[GroupKey; 1]>;
 pub(crate) enum Pending {
     /// Data of a read piece.
     Read { piece: u32, part: u16 },
-    /// Compressed data of a read piece, with what lies around it.
-    ReadPacked { piece: u32, part: u16 },
     /// A group of a band, ahead of who reads in sequence.
     Ahead { key: GroupKey },
     /// The fast copy of a block.
@@ -73,17 +71,11 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
-    /// Whether a host waits to read what it brings.
-    fn is_read(&self) -> bool {
-        matches!(self, Self::Read { .. } | Self::ReadPacked { .. })
-    }
-
     /// Whether it belongs to nothing that changes what is on the devices, but for what nobody relies on.
     fn changes_nothing(&self) -> bool {
         matches!(
             self,
             Self::Read { .. }
-                | Self::ReadPacked { .. }
                 | Self::Ahead { .. }
                 | Self::Copy { .. }
                 | Self::PageIn { .. }
@@ -130,7 +122,7 @@ impl Outbox {
         if let Pending::Batch { .. } = pending {
             self.batches += 1;
         }
-        if pending.is_read() && device > 0 {
+        if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads += 1;
         }
         let is_durable = matches!(op, Op::Write { fua: true, .. });
@@ -161,7 +153,7 @@ impl Outbox {
             self.batches -= 1;
         }
         self.durable_writes -= u32::from(*is_durable);
-        if pending.is_read() && device > 0 {
+        if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads -= 1;
         }
         Some(ended)

@@ -169,11 +169,14 @@ pub fn open_max(bands: u64, collecting: bool) -> u64 {
 }
 
 /// Most bytes that the entries of groups that are not complete take in a root, with so many more for each, of a pool of so many
-/// bands.
+/// bands of this shape.
 #[must_use]
-pub fn open_groups_bytes_max(bands: u64, more_bytes: u64) -> u64 {
+pub fn open_groups_bytes_max(bands: u64, shape: BandShape, more_bytes: u64) -> u64 {
     let open = open_max(bands, false) + open_max(bands, true);
-    open * ((ENTRIES_MAX * SummaryEntry::BYTES) as u64 + more_bytes)
+    let data_blocks = u64::from(shape.blocks().min(GROUP_BLOCKS)).saturating_sub(1);
+    // As many as a full one has for each block, and what is not known behind them.
+    let entries = data_blocks * ENTRIES_MAX as u64 / (u64::from(GROUP_BLOCKS) - 1) + 1;
+    open * (entries.min(ENTRIES_MAX as u64) * SummaryEntry::BYTES as u64 + more_bytes)
 }
 
 /// Which summary this is.

@@ -94,8 +94,7 @@ fn what_the_area_has_no_room_for_is_counted() {
 }
 
 #[test]
-fn entries_have_the_size_that_the_area_counts_with() {
-}
+fn entries_have_the_size_that_the_area_counts_with() {}
 
 #[test]
 fn headers_are_those_of_their_pool() {

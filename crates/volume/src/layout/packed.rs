@@ -97,8 +97,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: [Compress; 5] =
-        [Compress::Off, Compress::Lz4, Compress::Zstd(1), Compress::Zstd(3), Compress::Zstd(19)];
+    const ALL: [Compress; 5] = [Compress::Off, Compress::Lz4, Compress::Zstd(1), Compress::Zstd(3), Compress::Zstd(19)];
 
     /// A block of which `random` bytes cannot be compressed.
     fn block(random: usize, seed: u64) -> Vec<u8> {

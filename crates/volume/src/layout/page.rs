@@ -54,15 +54,6 @@ impl Span {
         self.location + self.sectors as u64
     }
 
-    /// The blocks of the device that it lies in, and where in them: devices are read and written in whole blocks.
-    #[must_use]
-    pub const fn window(self) -> Window {
-        let first = self.location / BLOCK_SECTORS * BLOCK_SECTORS;
-        let blocks = self.end().div_ceil(BLOCK_SECTORS) - first / BLOCK_SECTORS;
-        let begin = (self.location - first) as usize * SECTOR_BYTES;
-        Window { first, blocks: blocks as usize, begin, end: begin + self.sectors as usize * SECTOR_BYTES }
-    }
-
     /// The location in the low bits, the length minus 1 above them.
     #[must_use]
     pub const fn pack(self) -> u64 {
@@ -79,29 +70,29 @@ impl Span {
     }
 }
 
-/// Whole blocks of a device around stored bytes.
+/// What is read of a device for stored bytes: devices are read in whole units of theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// First sector.
     pub first: u64,
-    /// Blocks.
-    pub blocks: usize,
-    /// Where in the blocks the stored bytes begin.
-    pub begin: usize,
-    /// Where they end.
-    pub end: usize,
+    /// Length in bytes.
+    pub len_bytes: usize,
 }
 
 impl Window {
-    /// Around blocks that are stored one behind the other.
+    /// Around what lies from one block to the end of another, or the same, in units of so many sectors.
     #[must_use]
-    pub fn of_run(spans: &[Span]) -> Self {
-        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Self::default() };
-        let begin = first.window();
+    pub fn around(first: Span, last: Span, unit_sectors: u64) -> Self {
+        let begin = first.location / unit_sectors * unit_sectors;
         // What only damage can name may lie anywhere.
-        let blocks = last.end().div_ceil(BLOCK_SECTORS).saturating_sub(begin.first / BLOCK_SECTORS) as usize;
-        let end = begin.begin + last.end().saturating_sub(first.location) as usize * SECTOR_BYTES;
-        Self { blocks, end, ..begin }
+        let sectors = last.end().next_multiple_of(unit_sectors).saturating_sub(begin);
+        Self { first: begin, len_bytes: sectors as usize * SECTOR_BYTES }
+    }
+
+    /// Around one block.
+    #[must_use]
+    pub fn of(span: Span, unit_sectors: u64) -> Self {
+        Self::around(span, span, unit_sectors)
     }
 
     /// The stored bytes of a block within those of the window; `None` where it does not lie there.
@@ -332,11 +323,15 @@ mod tests {
             for location in [0, 1, 7, SECTORS_MAX - 1] {
                 let span = Span { location, sectors };
                 assert_eq!(Span::unpack(span.pack()), Some(span));
-                let window = span.window();
-                assert_eq!(window.end - window.begin, usize::from(sectors) * 512);
-                assert_eq!(window.first + window.begin as u64 / 512, location);
-                assert!(window.first % 8 == 0 && window.begin < 4096);
-                assert_eq!(window.blocks, window.end.div_ceil(4096));
+                assert_eq!(Window::of(span, 1), Window { first: location, len_bytes: usize::from(sectors) * 512 });
+                let window = Window::of(span, 8);
+                assert!(
+                    window.first.is_multiple_of(8) && window.len_bytes.is_multiple_of(4096) && window.len_bytes <= 8192
+                );
+                let bytes: Vec<u8> = (0..16).flat_map(|sector| [sector; 512]).take(window.len_bytes).collect();
+                let stored = window.stored(span, &bytes).unwrap();
+                assert_eq!(stored.len(), usize::from(sectors) * 512);
+                assert_eq!(window.first + u64::from(stored[0]), location);
             }
         }
         assert_eq!(Span::unpack(1 << CODE_SHIFT), None);

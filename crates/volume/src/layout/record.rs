@@ -1,132 +1,20 @@
 //! The records of the journal: what happened to blocks, one after the other.
 
-use super::band_summary::SummaryEntry;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
-use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX, Span};
+use super::moved::{BLOCKS_MAX, Moved, destinations, is_packed};
+use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX};
+use super::stored::{Stored, places};
 use super::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
-/// Blocks that a record can move at most, or find damaged.
-pub const MOVED_MAX: usize = 128;
 /// Size of the fixed part of a record in bytes.
 pub const RECORD_BYTES: usize = 24;
-/// Block numbers are below this.
-const BLOCKS_MAX: u64 = 1 << 48;
 /// A record of blocks that moved and are stored in another way than they were.
 const KIND_PACKED_MOVE: u8 = 8;
+/// A record of blocks that were written and of which some are compressed.
+const KIND_PACKED_WRITE: u8 = 9;
 /// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
 const LIFETIME_SHIFT: u32 = 48;
-
-/// How a block is stored: what of that differs between places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Stored length in sectors.
-    pub sectors: u8,
-    /// Block checksum, which is of the stored bytes.
-    pub checksum: u32,
-}
-
-/// A block that moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// Its disk.
-    pub disk: DiskId,
-    /// Its address.
-    pub block: u64,
-    /// Where it was.
-    pub source: Span,
-    /// Orders it among all copies of the block (docs/format.md, "Origins").
-    pub origin: u64,
-    /// Its block checksum there.
-    pub checksum: u32,
-    /// How it is stored where it goes.
-    pub stored: Stored,
-    /// Its class.
-    pub class: ClassId,
-    /// What the policy of lifetime groups noted, plus 1; 0: nothing.
-    pub note: u8,
-}
-
-impl Moved {
-    /// Disk and number of the map leaf that the block is mapped through.
-    #[must_use]
-    pub fn leaf(&self) -> (DiskId, u64) {
-        (self.disk, self.block / LEAF_ENTRIES as u64)
-    }
-
-    /// Bytes of one in a record that stores blocks as they were.
-    pub const BYTES: usize = 32;
-    /// What is added in a record that stores them in another way.
-    const STORED_BYTES: usize = 8;
-
-    /// How it was stored where it was.
-    #[must_use]
-    pub fn as_it_was(&self) -> Stored {
-        Stored { sectors: self.source.sectors, checksum: self.checksum }
-    }
-
-    /// The entry of the summary where it goes.
-    #[must_use]
-    pub fn summary_entry(&self) -> SummaryEntry {
-        let Self { disk, block, origin, class, note, stored: Stored { sectors, checksum }, .. } = *self;
-        SummaryEntry { disk, class, note, sectors, checksum, block, origin }
-    }
-
-    fn put(&self, out: &mut Writer) {
-        out.u64(u64::from(self.disk.0) << 48 | self.block);
-        out.u64(self.source.pack());
-        out.u64(self.origin);
-        out.u32(self.checksum);
-        out.u8(self.class.0);
-        out.u8(self.note);
-        out.u16(0);
-    }
-
-    fn put_stored(&self, out: &mut Writer) {
-        out.u32(self.stored.checksum);
-        out.u8(self.stored.sectors);
-        out.u8(0);
-        out.u16(0);
-    }
-
-    fn take_list(r: &mut Reader<'_>, count: u32, is_packed: bool) -> Option<Vec<Self>> {
-        if !(1..=MOVED_MAX as u32).contains(&count) {
-            return None;
-        }
-        let bytes_each = Self::BYTES + if is_packed { Self::STORED_BYTES } else { 0 };
-        let mut list = Reader::new(r.take(count as usize * bytes_each)?);
-        let mut blocks = Vec::with_capacity(count as usize);
-        for _ in 0..count {
-            let address = list.u64()?;
-            let span = Span::unpack(list.u64()?)?;
-            let (origin, checksum, class, note) = (list.u64()?, list.u32()?, ClassId(list.u8()?), list.u8()?);
-            list.u16()?;
-            let mut stored = Stored { sectors: span.sectors, checksum };
-            if is_packed {
-                stored = Stored { checksum: list.u32()?, sectors: list.u8()? };
-                list.take(3)?;
-            }
-            let moved = Self {
-                disk: DiskId((address >> 48) as u16),
-                block: address & (BLOCKS_MAX - 1),
-                source: span,
-                origin,
-                checksum,
-                stored,
-                class,
-                note,
-            };
-            if !(1..=BLOCK_SECTORS as u8).contains(&stored.sectors) {
-                return None;
-            }
-            if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
-                return None;
-            }
-            blocks.push(moved);
-        }
-        Some(blocks)
-    }
-}
 
 /// A journal record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +33,8 @@ pub enum Record {
         generation: u16,
         /// Lifetime of the data; nothing on the fast tier.
         lifetime: Lifetime,
-        /// One checksum per block.
-        checksums: Vec<u32>,
+        /// How each block is stored, in the order of their places.
+        stored: Vec<Stored>,
     },
     /// A run reads as zeros.
     Zero {
@@ -232,7 +120,7 @@ impl Head {
         let lifetime = Lifetime::from_bytes(((place >> LIFETIME_SHIFT) as u16).to_le_bytes())?;
         let location = place & ((1 << LIFETIME_SHIFT) - 1);
         let head = Self { kind, class, disk, blocks, generation, block, location, lifetime };
-        let is_possible = kind == 1 || lifetime == Lifetime::default();
+        let is_possible = matches!(kind, 1 | KIND_PACKED_WRITE) || lifetime == Lifetime::default();
         (is_possible && usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
     }
 
@@ -261,39 +149,42 @@ pub struct Target {
 }
 
 /// Appends a write record without building a [`Record`] (the data path).
-pub fn put_write(out: &mut Writer, disk: DiskId, block: u64, class: ClassId, target: Target, checksums: &[u32]) {
+pub fn put_write(
+    out: &mut Writer,
+    (disk, block, class): (DiskId, u64, ClassId),
+    target: Target,
+    stored: impl ExactSizeIterator<Item = Stored> + Clone,
+) {
     let Target { location, generation, lifetime } = target;
-    let blocks = checksums.len() as u32;
-    Head { kind: 1, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
-    for checksum in checksums {
-        out.u32(*checksum);
+    let blocks = stored.len() as u32;
+    let is_packed = stored.clone().any(|stored| !stored.is_whole());
+    let kind = if is_packed { KIND_PACKED_WRITE } else { 1 };
+    Head { kind, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
+    for one in stored {
+        if is_packed {
+            one.put(out);
+        } else {
+            out.u32(one.checksum);
+        }
     }
 }
 
-/// Size in bytes of a write record of `blocks` blocks.
+/// Size in bytes of a write record of `blocks` blocks that are stored as they are.
 #[must_use]
 pub fn write_bytes(blocks: usize) -> usize {
     RECORD_BYTES + 4 * blocks
 }
 
+/// Size in bytes of a write record of `blocks` blocks of which some are compressed.
+#[must_use]
+pub fn packed_write_bytes(blocks: usize) -> usize {
+    RECORD_BYTES + Stored::BYTES * blocks
+}
+
 /// Size in bytes of the largest record of `blocks` blocks that move.
 #[must_use]
 pub fn move_bytes(blocks: usize) -> usize {
-    RECORD_BYTES + (Moved::BYTES + Moved::STORED_BYTES) * blocks
-}
-
-/// Blocks that move to a run which begins at a location, each with where it goes.
-pub fn destinations(location: u64, moved: &[Moved]) -> impl Iterator<Item = (u64, &Moved)> {
-    moved.iter().scan(location, |next, moved| {
-        let at = *next;
-        *next += u64::from(moved.stored.sectors);
-        Some((at, moved))
-    })
-}
-
-/// Whether some of these are stored in another way than they were.
-fn is_packed(moved: &[Moved]) -> bool {
-    moved.iter().any(|moved| moved.stored != moved.as_it_was())
+    RECORD_BYTES + (Moved::BYTES + Stored::BYTES) * blocks
 }
 
 impl Record {
@@ -301,7 +192,9 @@ impl Record {
     #[must_use]
     pub fn data(&self) -> Option<(u64, u64)> {
         match self {
-            Self::Write { location, checksums, .. } => Some((*location, BLOCK_SECTORS * checksums.len() as u64)),
+            Self::Write { location, stored, .. } => {
+                Some((*location, stored.iter().map(|stored| u64::from(stored.sectors)).sum()))
+            }
             Self::Move { location, moved, .. } => {
                 Some((*location, moved.iter().map(|moved| u64::from(moved.stored.sectors)).sum()))
             }
@@ -314,9 +207,11 @@ impl Record {
     pub fn is_aligned(&self) -> bool {
         let is_aligned = |location: u64| location.is_multiple_of(BLOCK_SECTORS);
         match self {
-            Self::Write { location, .. } => is_aligned(*location),
+            Self::Write { location, stored, .. } => {
+                places(*location, stored).filter(|(span, _)| span.is_whole()).all(|(span, _)| is_aligned(span.location))
+            }
             Self::Move { location, moved, .. } => {
-                let whole = |(_, moved): &(u64, &Moved)| u64::from(moved.stored.sectors) == BLOCK_SECTORS;
+                let whole = |(_, moved): &(u64, &Moved)| moved.stored.is_whole();
                 destinations(*location, moved).filter(whole).all(|(at, _)| is_aligned(at))
             }
             _ => true,
@@ -333,9 +228,9 @@ impl Record {
             ..Head::default()
         };
         match self {
-            Self::Write { disk, block, class, location, generation, lifetime, checksums } => {
+            Self::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let target = Target { location: *location, generation: *generation, lifetime: *lifetime };
-                put_write(out, *disk, *block, *class, target, checksums);
+                put_write(out, (*disk, *block, *class), target, stored.iter().copied());
             }
             Self::Zero { disk, block, blocks } => run(2, disk, block, blocks).put(out),
             Self::Discard { disk, block, blocks } => run(3, disk, block, blocks).put(out),
@@ -348,7 +243,7 @@ impl Record {
                 for block in moved {
                     block.put(out);
                     if is_packed {
-                        block.put_stored(out);
+                        block.stored.put(out);
                     }
                 }
             }
@@ -369,11 +264,15 @@ impl Record {
         let head = Head::take(r)?;
         let Head { generation, location, lifetime, .. } = head;
         Some(match head.kind {
-            1 => {
+            kind @ (1 | KIND_PACKED_WRITE) => {
                 let (disk, block, blocks) = head.run()?;
-                let mut sums = Reader::new(r.take(blocks as usize * 4)?);
-                let checksums = (0..blocks).map_while(|_| sums.u32()).collect();
-                Self::Write { disk, block, class: ClassId(head.class), location, generation, lifetime, checksums }
+                let stored: Option<Vec<Stored>> = if kind == KIND_PACKED_WRITE {
+                    (0..blocks).map(|_| Stored::take(r)).collect()
+                } else {
+                    (0..blocks).map(|_| r.u32().map(Stored::whole)).collect()
+                };
+                let (class, stored) = (ClassId(head.class), stored?);
+                Self::Write { disk, block, class, location, generation, lifetime, stored }
             }
             2 => {
                 let (disk, block, blocks) = head.run()?;

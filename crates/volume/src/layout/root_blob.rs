@@ -125,7 +125,9 @@ pub fn encode(root: &Root) -> Vec<u8> {
         put_section(&mut w, (SCRUB, 0, COMPATIBLE), |w| root.scrub.put(w));
     }
     if root.stats.iter().any(|class| class.stored_sectors != as_if_whole(class)) {
-        put_section(&mut w, (PACKED, 0, COMPATIBLE), |w| root.stats.iter().for_each(|class| w.u64(class.stored_sectors)));
+        put_section(&mut w, (PACKED, 0, COMPATIBLE), |w| {
+            root.stats.iter().for_each(|class| w.u64(class.stored_sectors))
+        });
     }
     for kept in &root.kept {
         put_section(&mut w, (kept.tag, kept.shard, COMPATIBLE), |w| w.bytes.extend_from_slice(&kept.payload));

@@ -1,8 +1,8 @@
 //! What a record does to the map entry of one block: one rule for records that are applied while the pool is served
 //! and for those that are replayed.
 
+use crate::layout::moved::Moved;
 use crate::layout::page::{Entry, Span};
-use crate::layout::record::Moved;
 use forebay_block::ClassId;
 
 /// A change of one block.

@@ -214,6 +214,7 @@ pub(super) fn open_members(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
         flushed_behind,
+        unit_sectors: devices.unit_sectors(),
         discards,
         options,
         root: root.clone(),

@@ -8,11 +8,13 @@ use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
 use crate::layout::band_summary::SummaryEntry;
+use crate::layout::moved::destinations;
 use crate::layout::page::{
-    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, is_leaf, leaf_entry, set_leaf_entry,
+    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry,
 };
-use crate::layout::record::{Record, destinations};
+use crate::layout::record::Record;
 use crate::layout::root::Root;
+use crate::layout::stored::{Stored, places};
 use crate::layout::stream::Stream;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;
@@ -209,22 +211,20 @@ impl Replay<'_> {
     fn record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
         let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
         match record {
-            Record::Write { disk, block, class, location, generation, lifetime, checksums } => {
+            Record::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let stream = Stream { is_collected: false, group: lifetime.group, class: *class };
-                self.band(*location, BLOCK_SECTORS * checksums.len() as u64, stream, *generation);
-                for (i, &checksum) in checksums.iter().enumerate() {
-                    let (disk, class, block) = (*disk, *class, block + i as u64);
-                    let note = lifetime.note;
-                    let sectors = BLOCK_SECTORS as u8;
-                    let entry = SummaryEntry { disk, class, note, sectors, checksum, block, origin: sequence };
-                    self.note(location + 8 * i as u64, entry);
+                self.band(*location, record.data().map_or(0, |(_, sectors)| sectors), stream, *generation);
+                for (block, (span, Stored { sectors, checksum })) in (*block..).zip(places(*location, stored)) {
+                    let (disk, class, note, origin) = (*disk, *class, lifetime.note, sequence);
+                    self.note(span.location, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
                 }
-                for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
-                    let location = location + 8 * i as u64;
-                    self.taken(location);
-                    let entry = Entry::Data { span: Span::whole(location), class: *class };
+                for (i, (span, Stored { checksum, .. })) in
+                    places(*location, stored).enumerate().filter(|(i, _)| kept(*i))
+                {
+                    self.taken(span.location);
+                    let entry = Entry::Data { span, class: *class };
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
-                    self.leaves.stats.count_written(*class, self.leaves.setup.extents.is_fast(location), 1);
+                    self.leaves.stats.count_written(*class, self.leaves.setup.extents.is_fast(span.location), 1);
                 }
             }
             Record::Zero { disk, block, blocks } => {

@@ -6,8 +6,10 @@ use super::report::RecoveryReport;
 use super::survey::Survey;
 use crate::engine::Setup;
 use crate::io::Devices;
-use crate::layout::page::{BLOCK_SECTORS, Span};
-use crate::layout::record::{Moved, Record, Stored, destinations};
+use crate::layout::moved::{Moved, destinations};
+use crate::layout::page::{BLOCK_SECTORS, Span, Window};
+use crate::layout::record::Record;
+use crate::layout::stored::{Stored, places};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SECTOR_BYTES, SharedBuf, Vectored};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,16 +38,18 @@ pub(super) fn verified(
         let names = names(record);
         let begin = record.data().map_or(0, |(location, _)| location / BLOCK_SECTORS * BLOCK_SECTORS);
         let mut keep = vec![true; names.len()];
+        let mut run = PackedRun::of(record, data.as_deref());
         for (&Name { span, disk, block, crc }, keep) in names.iter().zip(&mut keep) {
             let at = span.location;
             let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
             let from = (at - begin) as usize * SECTOR_BYTES;
             let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.sectors) * SECTOR_BYTES));
-            // What is packed shares blocks of the device with others, of which nothing may be known. It was moved, and so it
-            // was durable before there was a record.
-            let may_be_lost = span.is_whole()
-                && setup.extents.place(at).is_some_and(|(device, _)| setup.volatile & 1 << device != 0);
+            let is_volatile = setup.extents.place(at).is_some_and(|(device, _)| setup.volatile & 1 << device != 0);
+            // Compressed blocks share blocks of the device. Where they were moved they were durable before there was a record;
+            // where they were written all of these are of one record, and go together.
+            let may_be_lost = span.is_whole() && is_volatile && run.is_none();
             if let Some(read) = read.filter(|read| is_block(read)) {
+                run.iter_mut().for_each(|run| run.has(from, read));
                 if may_be_lost {
                     again.push((at, disk, Buf::copy_of(read)));
                 }
@@ -53,10 +57,21 @@ pub(super) fn verified(
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
                 match read_block(devices, setup, span) {
                     Some(bytes) if is_block(&bytes) && may_be_lost => again.push((at, disk, bytes)),
-                    Some(bytes) if is_block(&bytes) => {}
+                    Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
                     None => *keep = data.is_none() || setup.options.faults.checksums_ignored(),
                 }
+            }
+        }
+        if let (Some(run), Record::Write { disk, .. }) = (run, record)
+            && setup.extents.place(begin).is_some_and(|(device, _)| setup.volatile & 1 << device != 0)
+        {
+            match run.into_bytes(names.len()) {
+                Some(bytes) => {
+                    let blocks = (begin..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks_exact(4096));
+                    again.extend(blocks.map(|(at, block)| (at, *disk, Buf::copy_of(block))));
+                }
+                None => _ = lost.insert(*disk),
             }
         }
         report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
@@ -64,6 +79,39 @@ pub(super) fn verified(
     }
     write_again(devices, setup, again, lost)?;
     Ok(verified)
+}
+
+/// The bytes of a write of which some blocks are compressed: blocks of the device that hold nothing else.
+struct PackedRun {
+    bytes: Vec<u8>,
+    /// All of them were read in one piece.
+    is_read: bool,
+    /// Blocks of it that were found good.
+    good: usize,
+}
+
+impl PackedRun {
+    /// `None` where the record is no such write.
+    fn of(record: &Record, data: Option<&[u8]>) -> Option<Self> {
+        let Record::Write { stored, .. } = record else { return None };
+        stored.iter().find(|stored| !stored.is_whole())?;
+        let (_, sectors) = record.data()?;
+        let unread = || vec![0; sectors.div_ceil(BLOCK_SECTORS) as usize * 4096];
+        Some(Self { bytes: data.map_or_else(unread, <[u8]>::to_vec), is_read: data.is_some(), good: 0 })
+    }
+
+    /// A block of it is good, and these are its bytes.
+    fn has(&mut self, from: usize, block: &[u8]) {
+        self.good += 1;
+        if let Some(place) = self.bytes.get_mut(from..from + block.len()) {
+            place.copy_from_slice(block);
+        }
+    }
+
+    /// What lies there, with so many blocks; `None` where that is not known. What is not good is written again as it lies.
+    fn into_bytes(self, blocks: usize) -> Option<Vec<u8>> {
+        (self.is_read || self.good == blocks).then_some(self.bytes)
+    }
 }
 
 /// A block that a record says was written.
@@ -77,14 +125,16 @@ struct Name {
 /// The blocks that a record says were written.
 fn names(record: &Record) -> Vec<Name> {
     match record {
-        Record::Write { disk, block, location, checksums, .. } => {
-            let spans = (*location..).step_by(BLOCK_SECTORS as usize).map(Span::whole);
-            let each = (*block..).zip(spans).zip(checksums);
-            each.map(|((block, span), &crc)| Name { span, disk: *disk, block, crc }).collect()
+        Record::Write { disk, block, location, stored, .. } => {
+            let each = (*block..).zip(places(*location, stored));
+            each.map(|(block, (span, stored))| Name { span, disk: *disk, block, crc: stored.checksum }).collect()
         }
         Record::Move { location, moved, .. } => destinations(*location, moved)
-            .map(|(location, &Moved { disk, block, stored: Stored { sectors, checksum: crc }, .. })| {
-                Name { span: Span { location, sectors }, disk, block, crc }
+            .map(|(location, &Moved { disk, block, stored: Stored { sectors, checksum: crc }, .. })| Name {
+                span: Span { location, sectors },
+                disk,
+                block,
+                crc,
             })
             .collect(),
         _ => Vec::new(),
@@ -167,8 +217,8 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
 
 /// The stored bytes of one block; `None` where they cannot be read.
 fn read_block(devices: &mut Devices, setup: &Setup, span: Span) -> Option<Buf> {
-    let window = span.window();
+    let window = Window::of(span, setup.unit_sectors);
     let (device, offset_bytes) = setup.extents.place(window.first)?;
-    let bytes = devices.read(device, offset_bytes, window.blocks * 4096).ok()?;
-    Some(Buf::copy_of(&bytes[window.begin..window.end]))
+    let bytes = devices.read(device, offset_bytes, window.len_bytes).ok()?;
+    window.stored(span, &bytes).map(Buf::copy_of)
 }

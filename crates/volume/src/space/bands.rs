@@ -3,12 +3,13 @@
 use super::extents::Extents;
 use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
+use super::unsettled::Unsettled;
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::Stream;
 use forebay_placement::victim::{Candidate, Choice};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
 /// them in memory is bounded by this.
@@ -16,7 +17,8 @@ const DUE_MAX: usize = 256;
 /// No band is taken to be older: a damaged clock must not overflow.
 const AGE_MAX_BANDS: u64 = 1 << 24;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
-pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
+pub const ENTRIES_MEMORY_BYTES: u64 =
+    (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// A run granted for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +46,7 @@ pub struct Bands {
     clock: u64,
     /// Blocks that live in the bands in collection: were their space taken, none of these bands might ever be empty.
     in_collection_blocks: u64,
-    /// Blocks granted whose fate is not yet noted, per band.
-    unsettled: BTreeMap<u32, u32>,
+    unsettled: Unsettled,
 }
 
 impl Bands {
@@ -68,7 +69,7 @@ impl Bands {
             complete: table.iter().map(|band| band.complete_groups(shape)).collect(),
             clock,
             in_collection_blocks: 0,
-            unsettled: BTreeMap::new(),
+            unsettled: Unsettled::default(),
             table,
         };
         for (i, band) in bands.table.iter().enumerate() {
@@ -160,7 +161,7 @@ impl Bands {
         let blocks = wanted.min(end - first);
         let next = self.shape.skip_summary(first + blocks);
         self.table[band as usize].written = next * BLOCK_SECTORS as u32;
-        *self.unsettled.entry(band).or_default() += blocks;
+        self.unsettled.granted(band, blocks);
         if first + blocks == end {
             self.groups.make_due((band, group));
         }
@@ -289,21 +290,14 @@ impl Bands {
 
     /// What was granted holds so many blocks, which are settled one by one: they are packed, so that it is not as many as it is long.
     pub fn packed(&mut self, grant: Grant, blocks: u32) {
-        let left = self.unsettled.entry(grant.band).or_default();
-        *left = left.saturating_sub(grant.blocks).saturating_add(blocks);
+        self.unsettled.packed(grant.band, grant.blocks, blocks);
     }
 
     /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now
     /// and may be freed.
     pub fn settle(&mut self, band: u32, blocks: u32) -> bool {
-        let Some(left) = self.unsettled.get_mut(&band) else { return false };
-        *left = left.saturating_sub(blocks);
-        if *left > 0 {
-            return false;
-        }
-        self.unsettled.remove(&band);
-        let entry = &self.table[band as usize];
-        entry.valid == 0 && entry.state == BandState::Closed
+        let BandRoot { valid, state, .. } = self.table[band as usize];
+        self.unsettled.settle(band, blocks) && valid == 0 && state == BandState::Closed
     }
 
     /// The map now names so many more sectors of the band.
@@ -321,7 +315,7 @@ impl Bands {
     /// The map names so many sectors less; true where these were the last, the band is closed, and nothing is still being
     /// written into it: it may be freed.
     pub fn lose(&mut self, band: u32, sectors: u8) -> bool {
-        let busy = self.unsettled.contains_key(&band);
+        let busy = self.unsettled.has(band);
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_sub(u32::from(sectors));
         entry.valid == 0 && entry.state == BandState::Closed && !busy
@@ -386,10 +380,7 @@ impl Bands {
         let has_garbage =
             |band: &BandRoot| band.state == BandState::Closed && band.valid < data_sectors && band.valid > 0;
         let candidates = (0u32..).zip(&self.table).filter(|(number, band)| {
-            has_garbage(band)
-                && !excluded(*number)
-                && !self.unsettled.contains_key(number)
-                && !self.groups.has_any(*number)
+            has_garbage(band) && !excluded(*number) && !self.unsettled.has(*number) && !self.groups.has_any(*number)
         });
         let log_valid = self.valid_sectors() / BLOCK_SECTORS;
         Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {

@@ -11,6 +11,25 @@ pub fn most_entries(blocks: u32) -> usize {
     (blocks as usize * ENTRIES_MAX / (GROUP_BLOCKS as usize - 1)).saturating_sub(1).max(1)
 }
 
+/// Blocks of the device that compressed ones of these sizes in sectors take where all find room in one group.
+#[must_use]
+pub fn blocks_of_packed(sizes: &[u8]) -> u32 {
+    let sectors: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+    let by_sectors = sectors.div_ceil(BLOCK_SECTORS) as u32;
+    (by_sectors..).find(|&blocks| most_entries(blocks) >= sizes.len()).unwrap_or(by_sectors)
+}
+
+/// How many of them, from the first on, fit into so many blocks of the device.
+#[must_use]
+pub fn packed_that_fit(sizes: &[u8], blocks: u32) -> u32 {
+    let room = u64::from(blocks) * BLOCK_SECTORS;
+    let ends = sizes.iter().take(most_entries(blocks)).scan(0, |end, &size| {
+        *end += u64::from(size);
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= room).count() as u32
+}
+
 /// Band and number of a group.
 pub type GroupKey = (u32, u32);
 

@@ -5,3 +5,4 @@ pub mod extents;
 pub mod groups;
 pub(crate) mod open_bands;
 pub mod slots;
+mod unsettled;

@@ -14,10 +14,12 @@ use crate::holes::rig::{BULK, FAST, Rig, Setup, superblock};
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::layout::batch::{BatchHeader, HEADER_BYTES, decode_batch, seal_batch};
 use forebay_volume::layout::codec::Writer;
+use forebay_volume::layout::moved::Moved;
 use forebay_volume::layout::page::Span;
-use forebay_volume::layout::record::{Moved, Record, Stored};
+use forebay_volume::layout::record::Record;
 use forebay_volume::layout::root::{BandRoot, BandState, Root, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
+use forebay_volume::layout::stored::Stored;
 use forebay_volume::layout::stream::{Lifetime, Stream};
 use forebay_volume::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_volume::recovery::OpenError;
@@ -158,7 +160,7 @@ fn write(block: u64, location: u64, blocks: usize) -> Record {
         location,
         generation: 1,
         lifetime: Lifetime::default(),
-        checksums: vec![7; blocks],
+        stored: vec![Stored::whole(7); blocks],
     }
 }
 

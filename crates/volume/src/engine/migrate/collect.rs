@@ -7,8 +7,9 @@ use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
-use crate::layout::record::{Moved, Stored};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{Buf, IoError, Op, Vectored};
 
@@ -191,9 +192,7 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
             let (entry, checksum) = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
             match entry {
-                Entry::Data { span, class } => {
-                    (span == moved.source && checksum == moved.checksum).then_some(class)
-                }
+                Entry::Data { span, class } => (span == moved.source && checksum == moved.checksum).then_some(class),
                 _ => None,
             }
         });

@@ -6,8 +6,9 @@ use crate::engine::leaves::may_destage;
 use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
+use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
-use crate::layout::record::{Moved, Stored};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::DiskId;
 

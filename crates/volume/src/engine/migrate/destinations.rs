@@ -2,7 +2,6 @@
 
 use super::due::keep_for_collection;
 use super::job::{Candidate, JobKind, Phase};
-use super::pack::pack_sources;
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::append::Append;
@@ -10,7 +9,7 @@ use crate::layout::packed::STORED_MIN_SECTORS;
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::stream::Stream;
 use crate::space::bands::Grant;
-use crate::space::groups::most_entries;
+use crate::space::groups::{blocks_of_packed, packed_that_fit};
 use forebay_block::{Buf, Op, SECTOR_BYTES, SharedBuf};
 
 const BLOCK: usize = 4096;
@@ -33,7 +32,7 @@ pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
         return After::End { pause: true };
     }
     match job.phase {
-        Phase::Read => pack_sources(rooms, id),
+        Phase::Read => After::Pack,
         Phase::Write => flush_destinations(rooms, id),
         Phase::Flush => {
             job.phase = Phase::Record;
@@ -84,7 +83,8 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
     while let Some(&(_, stream, is_packed)) = rest.first() {
         let alike = rest.iter().take_while(|(_, other, packed)| (*other, *packed) == (stream, is_packed));
         let run: Vec<usize> = alike.map(|(at, ..)| *at).take(if is_packed { PACKED_MAX } else { IO_BLOCKS }).collect();
-        let wanted = if is_packed { blocks_of_packed(rooms, id, &run).min(IO_BLOCKS as u32) } else { run.len() as u32 };
+        let wanted =
+            if is_packed { blocks_of_packed(&sizes(rooms, id, &run)).min(IO_BLOCKS as u32) } else { run.len() as u32 };
         let grant = rooms.space.bands.grant(stream, wanted);
         let place = grant.and_then(|grant| {
             let location = rooms.setup.extents.band_location(grant.band, grant.first);
@@ -126,34 +126,25 @@ fn lay_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], location: u64) -> (us
     (run.len(), bufs)
 }
 
-/// Blocks of the device that compressed ones take where all find room in one group.
-fn blocks_of_packed(rooms: &Moving<'_>, id: u32, run: &[usize]) -> u32 {
-    let sectors: u64 = run.iter().map(|&at| stored_sectors(rooms, id, at)).sum();
-    let by_sectors = sectors.div_ceil(BLOCK_SECTORS) as u32;
-    (by_sectors..).find(|&blocks| most_entries(blocks) >= run.len()).unwrap_or(by_sectors)
-}
-
-fn stored_sectors(rooms: &Moving<'_>, id: u32, at: usize) -> u64 {
-    let candidate = rooms.migrate.job(id).and_then(|job| job.candidates.get(at));
-    candidate.map_or(BLOCK_SECTORS, |candidate| u64::from(candidate.moved.stored.sectors))
+/// Sectors that candidates take where they go.
+fn sizes(rooms: &Moving<'_>, id: u32, run: &[usize]) -> Vec<u8> {
+    let Some(job) = rooms.migrate.job(id) else { return Vec::new() };
+    run.iter().filter_map(|&at| job.candidates.get(at)).map(|candidate| candidate.moved.stored.sectors).collect()
 }
 
 /// Lays as many compressed blocks as fit one behind the other into what was granted, with zeros behind them; returns how many.
 fn pack_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], grant: Grant, location: u64) -> (usize, Vec<SharedBuf>) {
-    let end = location + u64::from(grant.blocks) * BLOCK_SECTORS;
     let mut bytes = Buf::zeroed(grant.blocks as usize * BLOCK);
-    let (mut count, mut destination) = (0, location);
-    for &at in run.iter().take(most_entries(grant.blocks)) {
-        let behind = destination + stored_sectors(rooms, id, at);
-        if behind > end {
-            break;
-        }
+    let sizes = sizes(rooms, id, run);
+    let count = packed_that_fit(&sizes, grant.blocks) as usize;
+    let mut destination = location;
+    for (&at, size) in run.iter().zip(sizes).take(count) {
         // Its data is copied: blocks of the device are written whole, and these do not begin where those do.
         if let Some(data) = place_candidate(rooms, id, at, destination) {
             let from = (destination - location) as usize * SECTOR_BYTES;
             bytes[from..from + data.len()].copy_from_slice(&data);
         }
-        (count, destination) = (count + 1, behind);
+        destination += u64::from(size);
     }
     rooms.space.bands.packed(grant, count as u32);
     (count, vec![bytes.freeze()])

@@ -97,11 +97,9 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
 /// Blocks for which jobs have yet to ask for space, where this band is collected, too: all that lives in each band, and
 /// what destages have taken.
 pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
-    let destaging = rooms
-        .migrate
-        .jobs
-        .iter()
-        .filter(|(_, job)| job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read | Phase::Pack));
+    let destaging = rooms.migrate.jobs.iter().filter(|(_, job)| {
+        job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read | Phase::Pack)
+    });
     let destaging: u64 = destaging.map(|(_, job)| job.candidates.len() as u64).sum();
     destaging + blocks_in_collection(rooms, Some(band))
 }

@@ -2,8 +2,8 @@
 
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::limits::JOBS_MAX;
+use crate::layout::moved::Moved;
 use crate::layout::page::BLOCK_SECTORS;
-use crate::layout::record::Moved;
 use crate::layout::stream::Stream;
 use forebay_block::{DiskId, SharedBuf};
 use smallvec::SmallVec;

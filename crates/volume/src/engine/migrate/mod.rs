@@ -21,7 +21,7 @@ pub(crate) use state::Migrate;
 
 use super::Engine;
 use super::limits::JOBS_MAX;
-use crate::layout::record::Moved;
+use crate::layout::moved::Moved;
 use forebay_block::{Buf, DiskId, IoError, Vectored};
 use job::{Job, JobKind, Phase};
 use rooms::{After, Moving};
@@ -199,7 +199,7 @@ impl Engine {
             journal: &mut self.journal,
             requests: &self.requests,
             prism: &self.prism,
-            packer: &mut self.packer,
+            packing: &mut self.packing,
             staying: &mut self.staying,
             is_read_only: self.read_only.is_some(),
             now_ns: self.clock.now_ns(),
@@ -213,6 +213,7 @@ impl Engine {
             after = match after {
                 After::Wait => return,
                 After::Gathered => gathered::gathered(&mut self.moving(), id),
+                After::Pack => pack::pack_sources(&mut self.moving(), id),
                 After::Record => record::record_moves(&mut self.moving(), id),
                 After::End { pause } => return self.end_job(id, pause),
             };

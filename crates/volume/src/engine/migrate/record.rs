@@ -4,8 +4,9 @@ use super::job::{Candidate, JobKind, Phase, waiter};
 use super::rooms::{After, Moving};
 use crate::engine::batches;
 use crate::engine::map::Leaf;
+use crate::layout::moved::MOVED_MAX;
 use crate::layout::page::LEAF_ENTRIES;
-use crate::layout::record::{MOVED_MAX, Record, move_bytes};
+use crate::layout::record::{Record, move_bytes};
 use crate::map::change::Change;
 use forebay_block::DiskId;
 

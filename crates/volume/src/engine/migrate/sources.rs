@@ -39,10 +39,10 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     // Of the first block of the device in a run, and of the last.
     let (mut start, mut last) = (u64::MAX, u64::MAX);
     for (source, at) in sources {
-        let Window { first, blocks, .. } = source.window();
+        let Window { first, len_bytes } = Window::of(source, BLOCK_SECTORS);
         let sources_before = runs.last().map_or(0, Vec::len) as u64;
         let follows = start != u64::MAX && reads_together(rooms, (start, last, sources_before), first);
-        last = first + (blocks as u64 - 1) * BLOCK_SECTORS;
+        last = first + (len_bytes / BLOCK) as u64 * BLOCK_SECTORS - BLOCK_SECTORS;
         match runs.last_mut().filter(|_| follows) {
             Some(run) => run.push(at),
             None => {
@@ -82,7 +82,7 @@ fn is_dense(span: u64, step: u64, sources_before: u64) -> bool {
 fn around(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> Window {
     let source = |at: Option<&u32>| at.and_then(|&at| source_of(rooms, id, at));
     match (source(candidates.first()), source(candidates.last())) {
-        (Some(first), Some(last)) => Window::of_run(&[first, last]),
+        (Some(first), Some(last)) => Window::around(first, last, rooms.setup.unit_sectors),
         _ => Window::default(),
     }
 }
@@ -108,12 +108,13 @@ fn send_reads(rooms: &mut Moving<'_>, id: u32) {
             return;
         }
         let Some(candidates) = job.reads.pop() else { return };
-        let Window { first, blocks, .. } = around(rooms, id, &candidates);
+        let Window { first, len_bytes } = around(rooms, id, &candidates);
+        let blocks = len_bytes.div_ceil(BLOCK);
         if let Some(job) = rooms.migrate.job_mut(id) {
             job.reading_blocks += blocks;
         }
         if let Some((device, offset_bytes)) = rooms.setup.extents.place(first) {
-            let bufs = Vectored::One(Buf::new(blocks * BLOCK));
+            let bufs = Vectored::One(Buf::new(len_bytes));
             let pending = Pending::MoveRead { job: id, candidates };
             rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
         } else {
@@ -151,7 +152,7 @@ pub(super) fn sources_read(
     bufs: Option<Vectored<Buf>>,
 ) -> After {
     let around = around(rooms, id, candidates);
-    read_ended(rooms, id, around.blocks);
+    read_ended(rooms, id, around.len_bytes.div_ceil(BLOCK));
     gains(rooms, id, candidates);
     send_reads(rooms, id);
     let data = match (result, single(bufs)) {
@@ -192,12 +193,12 @@ fn source_read(rooms: &mut Moving<'_>, id: u32, at: u32, block: SharedBuf) {
 
 /// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
 fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32) {
-    let Window { first, blocks, .. } = around(rooms, id, &[at]);
+    let Window { first, len_bytes } = around(rooms, id, &[at]);
     let Some((device, offset_bytes)) = rooms.setup.extents.place(first) else { return };
     if let Some(job) = rooms.migrate.job_mut(id) {
         job.outstanding += 1;
     }
-    let bufs = Vectored::One(Buf::new(blocks * BLOCK));
+    let bufs = Vectored::One(Buf::new(len_bytes));
     let pending = Pending::MoveReadAgain { job: id, candidate: at };
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
 }

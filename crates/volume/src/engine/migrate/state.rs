@@ -2,7 +2,6 @@
 
 use super::ages::AgeQueue;
 use super::job::{Job, JobKind, Phase};
-use super::pack::Lucks;
 use crate::engine::Freed;
 use crate::space::extents::Extents;
 use slab::Slab;
@@ -42,8 +41,6 @@ pub(crate) struct Migrate {
     pub(super) held: BTreeSet<u64>,
     /// Freed space that jobs still compare with.
     pub(super) deferred: Vec<Freed>,
-    /// Which classes' data is worth the attempt to compress it.
-    pub(super) lucks: Lucks,
     /// Bands that are collected in part.
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
@@ -69,6 +66,11 @@ impl Migrate {
     pub fn in_progress(&self) -> (bool, bool) {
         let has = |wanted: fn(JobKind) -> bool| self.jobs.iter().any(|(_, job)| wanted(job.kind));
         (has(|kind| kind == JobKind::Destage), has(|kind| matches!(kind, JobKind::Collect { .. })))
+    }
+
+    /// Whether a job is compressing, and waits for nothing but its turn.
+    pub fn computes(&self) -> bool {
+        self.jobs.iter().any(|(_, job)| job.phase == Phase::Pack)
     }
 
     /// No new jobs begin, or they may again.

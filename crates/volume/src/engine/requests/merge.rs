@@ -3,7 +3,7 @@
 use super::piece::PieceKind;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
-use crate::layout::page::{self, Entry};
+use crate::layout::page::{self, Entry, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, Op, Vectored};
@@ -24,7 +24,7 @@ impl Engine {
                 self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
             }
             Entry::Data { span, .. } => {
-                let around = span.window();
+                let around = Window::of(span, self.setup.unit_sectors);
                 let Some((device, offset_bytes)) = self.setup.extents.place(around.first) else {
                     let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
@@ -41,7 +41,7 @@ impl Engine {
                 }
                 piece.spans = SmallVec::from_slice(&[span]);
                 piece.checksums = SmallVec::from_slice(&[checksum]);
-                let bufs = Vectored::One(Buf::new(around.blocks * BLOCK));
+                let bufs = Vectored::One(Buf::new(around.len_bytes));
                 self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Merge { piece: id });
             }
         }
@@ -67,8 +67,9 @@ impl Engine {
             (Some(buf), Some(span)) if span.is_whole() => Some(buf).filter(|buf| is_good(buf)),
             (Some(buf), Some(span)) => {
                 let mut block = Buf::zeroed(BLOCK);
-                let stored = span.window().stored(span, &buf).filter(|stored| is_good(stored));
-                stored.is_some_and(|stored| self.packer.unpack(stored, &mut block)).then_some(block)
+                let stored =
+                    Window::of(span, self.setup.unit_sectors).stored(span, &buf).filter(|stored| is_good(stored));
+                stored.is_some_and(|stored| self.packing.unpack(stored, &mut block)).then_some(block)
             }
             _ => None,
         };

@@ -56,7 +56,8 @@ impl Engine {
                         && !is_scrub
                     {
                         stats.host_read_bytes += BLOCK as u64;
-                        stats.fast_read_bytes += if self.setup.extents.is_fast(span.location) { BLOCK as u64 } else { 0 };
+                        stats.fast_read_bytes +=
+                            if self.setup.extents.is_fast(span.location) { BLOCK as u64 } else { 0 };
                     }
                 }
                 Entry::Unmapped | Entry::Zero => spans.push(NOWHERE),
@@ -138,12 +139,14 @@ impl Engine {
         let mut at = 0;
         while at < spans.len() {
             let start = spans[at];
-            let run = self.run_from(&spans, at);
+            // Where a run of compressed blocks failed each is read by itself, so that none fails for another.
+            let is_alone = !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
+            let run = if is_alone { 1 } else { self.run_from(&spans, at) };
             let buf = take(run);
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
             at += run;
-            let around = Window::of_run(&spans[at - run..at]);
+            let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
             let place = self.setup.extents.place(around.first).filter(|_| start != NOWHERE);
             let Some((device, offset_bytes)) = place else {
                 self.read_nowhere(id, first, buf, start == NOWHERE);
@@ -153,8 +156,8 @@ impl Engine {
                 let piece = &mut self.requests.pieces[id as usize];
                 piece.parts.push((first, Some(buf)));
                 piece.outstanding += 1;
-                let (bufs, pending) = (Vectored::One(Buf::new(around.blocks * BLOCK)), Pending::ReadPacked { piece: id, part });
-                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+                let op = Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) };
+                self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
                 continue;
             }
             self.requests.pieces[id as usize].parts.push((first, None));
@@ -163,7 +166,9 @@ impl Engine {
             self.requests.pieces[id as usize].outstanding += 1;
             let mut bufs = Vectored::One(buf);
             let mut end = start.location + 8 * run as u64;
-            while joins && spans.get(at).is_some_and(|&next| next.is_whole() && self.is_behind_summary(end, next.location)) {
+            while joins
+                && spans.get(at).is_some_and(|&next| next.is_whole() && self.is_behind_summary(end, next.location))
+            {
                 let run = self.run_from(&spans, at);
                 let more = [Buf::new(BLOCK), take(run)];
                 bufs = match bufs {
@@ -210,6 +215,10 @@ impl Engine {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
         };
+        let first = piece.parts.get(usize::from(part)).map_or(0, |(first, _)| usize::from(*first));
+        if piece.spans.get(first).is_some_and(|span| !span.is_whole()) {
+            return self.packed_read_done((id, part), error, bufs);
+        }
         let base = piece.block();
         let disk = piece.disk;
         let bufs: SmallVec<[Buf; 1]> = match bufs {
@@ -238,14 +247,7 @@ impl Engine {
     }
 
     /// A run of compressed blocks was read, with what lies around them.
-    pub(crate) fn packed_read_done(
-        &mut self,
-        (id, part): (u32, u16),
-        device: usize,
-        result: Result<(), IoError>,
-        bufs: Option<Vectored<Buf>>,
-    ) {
-        let error = result.err().map(|source| self.setup.device_error(device, source));
+    fn packed_read_done(&mut self, (id, part): (u32, u16), error: Option<RequestError>, bufs: Option<Vectored<Buf>>) {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
         };
@@ -255,13 +257,14 @@ impl Engine {
             let run = first..first + blocks.len() / BLOCK;
             let bytes = single(bufs).unwrap_or_else(Buf::empty);
             let spans = piece.spans.get(run.clone()).unwrap_or_default();
-            let around = Window::of_run(spans);
+            let ends = spans.first().zip(spans.last());
+            let around = ends.map_or_else(Window::default, |(&a, &b)| Window::around(a, b, self.setup.unit_sectors));
             let bad = run.zip(spans).zip(blocks.chunks_exact_mut(BLOCK)).find_map(|((at, span), block)| {
                 let address = base + at as u64;
                 let stored = around.stored(*span, &bytes);
                 let named = piece.checksums.get(at).copied();
                 let is_good = stored.is_some_and(|stored| {
-                    Some(block_checksum(disk, address, stored)) == named && self.packer.unpack(stored, block)
+                    Some(block_checksum(disk, address, stored)) == named && self.packing.unpack(stored, block)
                 });
                 (!is_good).then_some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 })
             });

@@ -12,8 +12,8 @@ use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::journal::Journal;
 use crate::layout::batch::decode_batch;
-use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::Record;
+use crate::layout::stored::places;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use item::{Content, Item};
 use std::collections::{BTreeSet, VecDeque};
@@ -202,14 +202,22 @@ impl Rewriter {
         outbox.send(0, batch.offset_bytes, 0, op, Pending::Rewrite);
         let Some((header, records)) = decode_batch(batch.bytes, &self.setup.superblock.pool) else { return true };
         for (sequence, record) in (header.first_sequence..).zip(records) {
-            if let Record::Write { disk, block, location, checksums, .. } = record
+            if let Record::Write { disk, block, location, stored, .. } = record
                 && !self.cancelled.contains(&sequence)
             {
-                self.items.extend((0u64..).zip(checksums).filter_map(|(at, checksum)| {
-                    let (device, offset_bytes) = self.setup.extents.place(location + BLOCK_SECTORS * at)?;
-                    let content = Content::Block { disk, block: block + at, checksum };
+                let item = |location: u64, content: Content| {
+                    let (device, offset_bytes) = self.setup.extents.place(location)?;
                     (self.setup.volatile & 1 << device != 0).then(|| Item::new(device, offset_bytes, content))
-                }));
+                };
+                if stored.iter().all(|stored| stored.is_whole()) {
+                    self.items.extend((block..).zip(places(location, &stored)).filter_map(
+                        |(block, (span, stored))| {
+                            item(span.location, Content::Block { disk, block, checksum: stored.checksum })
+                        },
+                    ));
+                } else {
+                    self.items.extend(item(location, Content::Packed { disk, block, stored }));
+                }
             }
         }
         true
@@ -217,7 +225,7 @@ impl Rewriter {
 
     fn read(&mut self, item: Item, outbox: &mut Outbox) {
         self.in_flight += 1;
-        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+        let op = Op::Read { bufs: Vectored::One(Buf::new(item.content.len_bytes())) };
         outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
     }
 
@@ -237,7 +245,7 @@ impl Rewriter {
             None => {
                 self.lost.count += 1;
                 match item.content {
-                    Content::Block { disk, .. } => _ = self.lost.disks.insert(disk),
+                    Content::Block { disk, .. } | Content::Packed { disk, .. } => _ = self.lost.disks.insert(disk),
                     Content::Leaf { .. } => self.has_lost_leaf = true,
                     Content::Tiers { .. } | Content::Summary { .. } => {}
                 }

@@ -169,6 +169,7 @@ pub fn open_alone(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: 0,
         flushed_behind: 0,
+        unit_sectors: devices.unit_sectors(),
         discards: 0,
         options: EngineOptions { memory_limit_bytes, ..options },
         root: Root { next_disk: u16::MAX, bands: bands.collect(), ..Root::default() },

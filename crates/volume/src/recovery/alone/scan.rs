@@ -6,7 +6,7 @@ use super::leaves::{LeafKey, Leaves};
 use crate::io::Devices;
 use crate::layout::band_summary::{BandShape, SummaryEntry, decode_any, placed};
 use crate::layout::capacity_root::{CapacityRoot, DEVICE};
-use crate::layout::page::{LEAF_ENTRIES, Span, Window};
+use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES, Span, Window};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::TierPage;
 use crate::space::extents::Extents;
@@ -73,19 +73,21 @@ impl Scan<'_> {
 
     /// Reads what is stored at these places; what cannot be read is read once more.
     fn read(&mut self, spans: &[Span]) -> Vec<Option<Buf>> {
+        let unit_sectors = self.devices.unit_sectors();
         let mut found: Vec<Option<Buf>> = spans.iter().map(|_| None).collect();
         for _ in 0..2 {
             let missing: Vec<usize> = (0..spans.len()).filter(|&i| found[i].is_none()).collect();
             let places = missing.iter().filter_map(|&i| {
-                let around = spans[i].window();
+                let around = Window::of(spans[i], unit_sectors);
                 let (device, offset_bytes) = self.extents.place(around.first)?;
-                let bufs = Vectored::One(Buf::new(around.blocks * 4096));
+                let bufs = Vectored::One(Buf::new(around.len_bytes));
                 Some(((i, around), (device, offset_bytes, Op::Read { bufs })))
             });
             let (numbers, reads): (Vec<(usize, Window)>, Vec<_>) = places.unzip();
             for ((i, around), completion) in numbers.into_iter().zip(self.devices.run(reads)) {
                 if let (Ok(()), Some(Vectored::One(buf))) = (completion.result, completion.bufs) {
-                    found[i] = if spans[i].is_whole() { Some(buf) } else { around.stored(spans[i], &buf).map(Buf::copy_of) };
+                    found[i] =
+                        if spans[i].is_whole() { Some(buf) } else { around.stored(spans[i], &buf).map(Buf::copy_of) };
                 }
             }
         }
@@ -350,5 +352,5 @@ fn candidates(start: u64, entries: &[SummaryEntry]) -> impl Iterator<Item = (u16
         (disk.0, block, Candidate { origin, span, checksum, class })
     });
     // What is stored as it is begins where a block of the device does.
-    spans.filter(|(.., candidate)| !candidate.span.is_whole() || candidate.span.window().begin == 0)
+    spans.filter(|(.., candidate)| !candidate.span.is_whole() || candidate.span.location.is_multiple_of(BLOCK_SECTORS))
 }

@@ -4,7 +4,7 @@ use super::AloneReport;
 use crate::engine::Engine;
 use crate::io::Devices;
 use crate::layout::packed::Packer;
-use crate::layout::page::{Entry, LEAF_ENTRIES, Span, leaf_entry};
+use crate::layout::page::{Entry, LEAF_ENTRIES, Span, Window, leaf_entry};
 use crate::recovery::leaves::{next_leaves, read_leaves};
 use crate::verify::{Finding, fault};
 use forebay_block::{Buf, DiskId, Op, Vectored};
@@ -65,16 +65,17 @@ fn data(
         _ => None,
     });
     let wanted: Vec<(u64, Span, u32)> = entries.collect();
-    let mut packer = Packer::default();
+    let (mut packer, unit_sectors) = (Packer::default(), devices.unit_sectors());
     for group in wanted.chunks(AT_ONCE) {
         let read = |&(_, span, _): &(u64, Span, u32)| {
-            let around = span.window();
+            let around = Window::of(span, unit_sectors);
             let (device, offset_bytes) = engine.setup.extents.place(around.first).unwrap_or_default();
-            (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.blocks * 4096)) })
+            (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) })
         };
         let reads = group.iter().map(read).collect();
         for (&(block, span, checksum), completion) in group.iter().zip(devices.run(reads)) {
-            if let Some(what) = fault((disk, block), span, checksum, completion, &mut packer) {
+            let place = (span, Window::of(span, unit_sectors));
+            if let Some(what) = fault((disk, block), place, checksum, completion, &mut packer) {
                 finding(&format!("disk {name}, byte {}", block * 4096), what);
             }
         }

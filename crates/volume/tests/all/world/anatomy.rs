@@ -6,7 +6,7 @@ use forebay_device::instant::Store;
 use forebay_volume::layout::band_summary::BandShape;
 use forebay_volume::layout::batch::{BATCH_MAX_BYTES, decode_batch};
 use forebay_volume::layout::page::{
-    BLOCK_SECTORS, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, leaf_entry,
+    BLOCK_SECTORS, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, Window, decode_index, leaf_entry,
 };
 use forebay_volume::layout::root::{BandState, HEADER_BYTES, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
@@ -123,14 +123,14 @@ impl Anatomy {
                     let leaf = bytes(&images[0], &(at..at + PAGE_BYTES as u64));
                     for i in 0..LEAF_ENTRIES {
                         if let (Entry::Data { span, .. }, _) = leaf_entry(&leaf, i) {
-                            let around = span.window();
+                            let around = Window::of(span, 8);
                             let (device, at) = locate(around.first);
                             mapped.insert((disk.id, leaf_number * LEAF_ENTRIES as u64 + i as u64), device);
                             add(
                                 if device == 0 { Part::Slot } else { Part::BandData },
                                 device,
                                 at,
-                                around.blocks as u64 * 4096,
+                                around.len_bytes as u64,
                             );
                         }
                     }

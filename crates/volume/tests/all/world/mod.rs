@@ -4,10 +4,9 @@ pub mod anatomy;
 pub mod history;
 mod request;
 
-use forebay_block::Random;
-use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Request as DeviceRequest};
+use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Random, Request as DeviceRequest};
 use forebay_device::{FaultyDevice, Image, ReorderDevice, VolatileDevice, image::ImageDevice};
-use forebay_prism::{ClassChange, ClassSpec, ClassTable, Compress, Place};
+use forebay_prism::{ClassSpec, ClassTable, Compress, Place};
 use forebay_proof::oracle::Made;
 pub use forebay_proof::oracle::Oracle;
 pub use forebay_proof::stamp::content_of;
@@ -213,11 +212,7 @@ impl World {
     pub fn open_shared(shape: &Shape, shared: Vec<Shared>, oracle: Oracle) -> Result<Self, OpenError> {
         let mut devices = boxed(&shared);
         let (mut engine, report) = open(&mut devices, 1, &classes(), shape.options())?;
-        let names: Vec<String> = engine.prism().table().classes().iter().map(|class| class.name.clone()).collect();
-        for name in names.iter().filter(|_| shape.compress != Compress::Off) {
-            let change = ClassChange { compress: Some(shape.compress), ..ClassChange::default() };
-            engine.prism_mut().table_mut().set(name, change).unwrap();
-        }
+        request::compress_all(&mut engine, shape.compress);
         let disk = engine.disk_named("disk").unwrap().id;
         let pool = Pool::new(engine, devices);
         Ok(Self {
@@ -273,14 +268,6 @@ impl World {
         let made = self.oracle.change(DISK, sector, &vec![0; sectors as usize]);
         let op = if unmap { Op::Discard } else { Op::WriteZeroes { may_unmap: false } };
         self.request(sector, sectors, op, fua, None, Flight::Change { made, fua })
-    }
-
-    /// Blocks in bands, and what they take there, as if stored as they are.
-    pub fn stored(&self) -> (u64, f64) {
-        let classes = self.pool.engine.status().classes;
-        let (blocks, sectors) =
-            classes.iter().fold((0, 0), |sum, c| (sum.0 + c.capacity_blocks, sum.1 + c.stored_sectors));
-        (blocks, sectors as f64 / 8.0)
     }
 
     pub fn flush(&mut self) -> u64 {
