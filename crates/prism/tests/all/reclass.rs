@@ -118,7 +118,7 @@ fn places_count_block_by_block() {
 
 #[test]
 fn data_of_a_file_lies_in_its_file_system() {
-    let block = xfs::superblock();
+    let block = crate::xfs::superblock();
     let mut prism = ruled(&["fs.xfs & path:/mnt/**"]);
     let hints = file("/mnt/x", 1, None);
     let at = |offset_bytes| Intent { offset_bytes, ..intent(hints.facts()) };

@@ -18,7 +18,7 @@ fn a_failed_root_header_write_does_not_cost_the_pool() {
         }
         world.settle(0).unwrap();
         history::quiet(&mut world).unwrap();
-        let bytes = world::anatomy::bytes(&world.shared[0].durable(), &(0..4096));
+        let bytes = crate::world::anatomy::bytes(&world.shared[0].durable(), &(0..4096));
         let superblock = Superblock::decode(&bytes).unwrap();
         let number = world.pool.engine.checkpoint_number() + 1;
         let second_copy = superblock.root_offsets_bytes[(number % 2) as usize] + superblock.root_len_bytes - 4096;

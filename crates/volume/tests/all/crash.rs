@@ -139,9 +139,9 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
 /// Offline verification of what the crash left finds nothing.
 fn verify_clean(shape: &Shape, images: &[Image]) -> Result<(), String> {
     let shared: Vec<_> =
-        (0u64..).zip(images).map(|(i, image)| world::Shared::new(&format!("d{i}"), image.clone(), i)).collect();
+        (0u64..).zip(images).map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image.clone(), i)).collect();
     let mut findings = Vec::new();
-    let mut devices = world::boxed(&shared);
+    let mut devices = crate::world::boxed(&shared);
     forebay_volume::verify::verify(&mut devices, 1, shape.options(), &mut |finding| findings.push(finding))
         .map_err(|error| error.to_string())?;
     if findings.is_empty() { Ok(()) } else { Err(format!("{findings:?}")) }
@@ -153,7 +153,7 @@ fn cut_recovery(shape: &Shape, images: Vec<Image>, random: &mut Random) -> Resul
     let shared: Vec<_> = images
         .into_iter()
         .enumerate()
-        .map(|(i, image)| world::Shared::new(&format!("d{i}"), image, seed ^ (i as u64 + 1)))
+        .map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image, seed ^ (i as u64 + 1)))
         .collect();
     let after = random.below(60);
     for shared in &shared {

@@ -41,9 +41,9 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
     assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
 
     let shared: Vec<_> =
-        damaged.iter().enumerate().map(|(i, image)| world::Shared::new(&format!("d{i}"), image.clone(), 7)).collect();
+        damaged.iter().enumerate().map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image.clone(), 7)).collect();
     let mut devices = boxed(&shared);
-    let (engine, report) = salvage(&mut devices, 1, &world::classes(), shape.options()).unwrap();
+    let (engine, report) = salvage(&mut devices, 1, &crate::world::classes(), shape.options()).unwrap();
     assert!(report.holes > 0);
     let mut pool = Pool::new(engine, devices);
     match ask(&mut pool, Op::Read).unwrap() {
@@ -75,7 +75,7 @@ fn ask(pool: &mut Pool, op: Op) -> Result<Outcome, RequestError> {
     done.pop().unwrap().result
 }
 
-fn nothing_was_written(shared: &[world::Shared], before: &[Image]) {
+fn nothing_was_written(shared: &[crate::world::Shared], before: &[Image]) {
     for (shared, image) in shared.iter().zip(before) {
         let after = shared.lock().inner().inner().durable();
         assert!(after.to_bytes() == image.to_bytes(), "something was written to a device");
@@ -106,10 +106,10 @@ fn a_pool_that_a_newer_program_marked_is_read_and_never_written() {
         let shared: Vec<_> = images
             .iter()
             .enumerate()
-            .map(|(i, image)| world::Shared::new(&format!("d{i}"), image.clone(), 7))
+            .map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image.clone(), 7))
             .collect();
         let mut devices = boxed(&shared);
-        let (engine, _) = open(&mut devices, 1, &world::classes(), shape.options()).unwrap();
+        let (engine, _) = open(&mut devices, 1, &crate::world::classes(), shape.options()).unwrap();
         let mut pool = Pool::new(engine, devices);
         assert_eq!(pool.engine.read_only_reason(), Some("feature bits 0x30 need a newer program"));
         match ask(&mut pool, Op::Read).unwrap() {

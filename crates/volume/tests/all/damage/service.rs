@@ -4,7 +4,7 @@ use super::harm::{Harm, harm, pools};
 use super::judge::survivors;
 use crate::world::anatomy::Part;
 use crate::world::history::quiet;
-use crate::world::{self, DISK, World, content_of};
+use crate::world::{DISK, World, content_of};
 use std::collections::BTreeSet;
 
 /// Random histories go on over damaged data: reads are right or fail, and neither destage nor collection launders
@@ -28,7 +28,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
         for round in 0..200 {
             // New data outside the damaged blocks, no more than there is room for; reads of those are checked below.
             let block = random.below(8) * 400 + 200 + random.below(12);
-            world.write(block * 8, 8, false, [None, Some(world::BULK)][round % 2]);
+            world.write(block * 8, 8, false, [None, Some(crate::world::BULK)][round % 2]);
             world.settle(4).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         world.settle(0).unwrap();

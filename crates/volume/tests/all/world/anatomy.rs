@@ -41,7 +41,6 @@ pub struct Place {
 }
 
 pub struct Anatomy {
-    pub superblock: Superblock,
     pub header: RootHeader,
     pub places: Vec<Place>,
     /// Root areas, journal, slots; bands.
@@ -156,7 +155,7 @@ impl Anatomy {
             ("capacity head", 1, 0..131_072),
             ("bands", 1, bands..bands + superblock.members[1].sectors * 512),
         ];
-        Self { superblock, header, places, regions, mapped }
+        Self { header, places, regions, mapped }
     }
 
     pub fn of_part(&self, part: Part) -> Vec<&Place> {
