@@ -123,7 +123,7 @@ fn text_takes_less_of_the_capacity_tier_and_comes_back_over_a_kill() {
     for step in 0..64 {
         write(&mut client, step * (MIB / 2), &text(step * 128, 128));
     }
-    write(&mut client, 12_345, &[1; 5000]);
+    write(&mut client, 12_288 + 512, &[1; 5120]);
     flush(&mut client);
     let cold = |status: &Value| {
         let classes = status["classes"].as_array().unwrap();
@@ -142,7 +142,7 @@ fn text_takes_less_of_the_capacity_tier_and_comes_back_over_a_kill() {
     for step in 0..64 {
         let mut expected = text(step * 128, 128);
         if step == 0 {
-            expected[12_345..17_345].fill(1);
+            expected[12_800..17_920].fill(1);
         }
         assert!(read(&mut client, step * (MIB / 2), MIB as u32 / 2) == expected, "{step}");
     }

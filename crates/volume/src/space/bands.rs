@@ -1,10 +1,11 @@
 //! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
 
 use super::extents::Extents;
+pub use super::granted::Grant;
+use super::granted::Unsettled;
 use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
 use super::spare::Spare;
-use super::unsettled::Unsettled;
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
@@ -20,17 +21,6 @@ const AGE_MAX_BANDS: u64 = 1 << 24;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 =
     (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
-
-/// A run granted for writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The band.
-    pub band: u32,
-    /// First block in the band.
-    pub first: u32,
-    /// Blocks.
-    pub blocks: u32,
-}
 
 /// The band table.
 #[derive(Clone, Debug)]
@@ -116,10 +106,6 @@ impl Bands {
     #[must_use]
     pub fn data_blocks(&self) -> u32 {
         self.shape.data_blocks()
-    }
-
-    fn data_sectors(&self) -> u32 {
-        self.data_blocks() * BLOCK_SECTORS as u32
     }
 
     /// Bands that may be opened.
@@ -311,7 +297,7 @@ impl Bands {
 
     /// The map now names so many more sectors of the band.
     pub fn gain(&mut self, band: u32, sectors: u8) {
-        let most = self.data_sectors();
+        let most = self.data_blocks() * BLOCK_SECTORS as u32;
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_add(u32::from(sectors));
         if self.complete.is_empty() {
@@ -372,7 +358,7 @@ impl Bands {
             }
         }
         self.complete = Vec::new();
-        let most = self.data_sectors();
+        let most = self.data_blocks() * BLOCK_SECTORS as u32;
         self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
         for key in self.groups.keys() {
             if key.1 < self.table[key.0 as usize].complete_groups(self.shape) {
@@ -385,16 +371,13 @@ impl Bands {
     /// that data is on its way to, are passed over.
     #[must_use]
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
-        let data_sectors = self.data_sectors();
-        let is_worth = |band: &BandRoot| match self.packed_spare {
-            None => band.valid < data_sectors,
+        let data_sectors = self.data_blocks() * BLOCK_SECTORS as u32;
+        let has_garbage = |band: &BandRoot| {
+            let is_full = band.valid == 0 || band.valid >= data_sectors;
             // What is moved may take more than it did: else a full pool would copy itself.
-            Some(spare) => {
-                let blocks = u64::from(band.valid).div_ceil(BLOCK_SECTORS);
-                blocks + spare.of(blocks) < u64::from(self.data_blocks())
-            }
+            let gains = self.packed_spare.is_none_or(|spare| spare.leaves_some(band.valid, self.data_blocks()));
+            band.state == BandState::Closed && !is_full && gains
         };
-        let has_garbage = |band: &BandRoot| band.state == BandState::Closed && band.valid > 0 && is_worth(band);
         let candidates = (0u32..).zip(&self.table).filter(|(number, band)| {
             has_garbage(band) && !excluded(*number) && !self.unsettled.has(*number) && !self.groups.has_any(*number)
         });

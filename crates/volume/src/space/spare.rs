@@ -13,6 +13,13 @@ pub struct Spare {
 }
 
 impl Spare {
+    /// Whether moving what takes so many sectors of a band of so many blocks leaves some free.
+    #[must_use]
+    pub fn leaves_some(self, sectors: u32, data_blocks: u32) -> bool {
+        let blocks = u64::from(sectors.div_ceil(8));
+        blocks + self.of(blocks) < u64::from(data_blocks)
+    }
+
     /// What so many blocks of the device may take more, in blocks.
     #[must_use]
     pub fn of(self, blocks: u64) -> u64 {

@@ -40,8 +40,11 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
     let refused = World::open(&shape, damaged.clone(), 6, oracle).map(|_| ());
     assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
 
-    let shared: Vec<_> =
-        damaged.iter().enumerate().map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image.clone(), 7)).collect();
+    let shared: Vec<_> = damaged
+        .iter()
+        .enumerate()
+        .map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image.clone(), 7))
+        .collect();
     let mut devices = boxed(&shared);
     let (engine, report) = salvage(&mut devices, 1, &crate::world::classes(), shape.options()).unwrap();
     assert!(report.holes > 0);

@@ -1,8 +1,19 @@
-//! Blocks of bands that were granted and are neither in the map nor known never to be: their bands are not free meanwhile.
+//! What was granted of bands; and what of it is neither in the map nor known never to be: its bands are not free meanwhile.
 
 use std::collections::BTreeMap;
 
-/// How many there are, by band.
+/// A run granted for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The band.
+    pub band: u32,
+    /// First block in the band.
+    pub first: u32,
+    /// Blocks.
+    pub blocks: u32,
+}
+
+/// How many blocks, by band.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unsettled {
     by_band: BTreeMap<u32, u32>,
