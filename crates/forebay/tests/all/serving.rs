@@ -108,10 +108,11 @@ fn status_tells_what_others_rely_on() {
 
 /// Lines of text, no two blocks alike.
 fn text(from: u64, blocks: u64) -> Vec<u8> {
-    let line = |number: u64| format!("{number:08} the quick brown fox jumps over the lazy dog, {number}\n");
-    let mut bytes: Vec<u8> = (from * 64..(from + blocks) * 64).flat_map(|number| line(number).into_bytes()).collect();
-    bytes.truncate(blocks as usize * 4096);
-    bytes
+    let line = |number: u64| {
+        let line = format!("{number:08} the quick brown fox jumps over the lazy dog, {number}");
+        format!("{line:<63}\n").into_bytes()
+    };
+    (from * 64..(from + blocks) * 64).flat_map(line).collect()
 }
 
 #[test]
