@@ -16,6 +16,8 @@ mod jobs;
 mod loads;
 #[path = "bench/records.rs"]
 mod records;
+#[path = "bench/schema.rs"]
+mod schema;
 mod support;
 
 use serde_json::Value;
