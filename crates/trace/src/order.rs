@@ -1,4 +1,4 @@
-//! Requests in the order of their times, as far as that can be told from a part of the trace.
+//! Requests in the order of their times, as far as a part of the trace shows it.
 
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
 use std::collections::{BTreeMap, VecDeque};

@@ -440,7 +440,7 @@ fn groups() -> Vec<Vec<Job>> {
 fn regression_other_seeds_are_no_difference() {
     // What a seed's places cost: up to 4 % more or less, the same each time that it is run.
     let mut fake = Fake::new(|_, job| {
-        let by_seed = (job.seed.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 40) as f64 / (1_u64 << 24) as f64;
+        let by_seed = forebay_block::Random::new(job.seed).below(1 << 24) as f64 / f64::from(1 << 24);
         Fate { slower: 1.0 + 0.08 * (by_seed - 0.5), ..Fate::default() }
     });
     let mut claims = 0;

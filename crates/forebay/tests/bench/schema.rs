@@ -57,11 +57,10 @@ fn results_are_as_their_schema_says() {
     let output = forebay(&["bench", "--schema"]);
     assert!(output.status.success());
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let open = ["--set", "rate=1000", "--set", "think=1ms"];
     for (target, more) in [
         ("model:p4800x?size=256MiB", &["--set", "rw=randrw", "--runtime", "1s"][..]),
         (file.to_str().unwrap(), &["--runtime", "100ms"]),
-        ("null:?size=1GiB", &["--runtime", "100ms", open[0], open[1]]),
+        ("null:?size=1GiB", &["--runtime", "100ms", "--set", "rate=1000"]),
         ("ram:?size=64MiB", &["--runtime", "100ms", "--set", "rw=randrw", "--set", "verify=true"]),
     ] {
         let result = measured(target, more);
