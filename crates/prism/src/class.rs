@@ -2,6 +2,7 @@
 
 mod codec;
 
+use crate::compress::Compress;
 use crate::rules::{Need, Rule, RuleError};
 use forebay_block::ClassId;
 use thiserror::Error;
@@ -35,6 +36,8 @@ pub struct ClassSpec {
     pub place: Place,
     /// Whether its reads are cached on the fast tier (kept for a later release).
     pub read_cache: bool,
+    /// How its data is compressed on the capacity tier.
+    pub compress: Compress,
     /// Share of the fast tier it may hold, 0.0..=1.0.
     pub share: f64,
     /// Rules are tried from the smallest priority number on, among equals in order of class ids.
@@ -47,7 +50,8 @@ impl ClassSpec {
     /// A class with no rules, the whole fast tier as its limit and priority 100.
     #[must_use]
     pub fn new(name: &str, place: Place) -> Self {
-        Self { name: name.into(), place, read_cache: false, share: 1.0, priority: 100, rules: Vec::new() }
+        let (read_cache, compress) = (false, Compress::Off);
+        Self { name: name.into(), place, read_cache, compress, share: 1.0, priority: 100, rules: Vec::new() }
     }
 }
 
@@ -162,6 +166,8 @@ pub struct ClassChange {
     pub place: Option<Place>,
     /// Cache reads or not.
     pub read_cache: Option<bool>,
+    /// New compression, of what is moved from now on.
+    pub compress: Option<Compress>,
     /// New share, 0.0..=1.0.
     pub share: Option<f64>,
     /// New priority.
@@ -300,6 +306,7 @@ impl ClassTable {
         };
         class.place = change.place.unwrap_or(class.place);
         class.read_cache = change.read_cache.unwrap_or(class.read_cache);
+        class.compress = change.compress.unwrap_or(class.compress);
         class.share = change.share.unwrap_or(class.share);
         class.priority = change.priority.unwrap_or(class.priority);
         if let Some(rules) = change.rules {

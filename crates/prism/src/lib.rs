@@ -10,6 +10,7 @@ pub mod accounting;
 mod behaviour;
 mod bytes;
 pub mod class;
+mod compress;
 mod direction;
 pub mod evidence;
 mod host;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 
 pub use accounting::ClassStats;
 pub use class::{BuiltIn, ClassChange, ClassError, ClassSpec, ClassTable, Place};
+pub use compress::{Compress, CompressError, ZSTD_LEVELS};
 pub use direction::Direction;
 pub use host::{FileHints, HostFacts, HostHints};
 pub use lifetime::Lifetime;

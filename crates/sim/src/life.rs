@@ -9,7 +9,7 @@ use crate::scenario::{End, Kind, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, misreads, plan_faults, plan_holds};
 use forebay_block::VirtualClock;
 use forebay_model::preset::Drive;
-use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_prism::{ClassSpec, ClassTable, Compress, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, verify::verify};
@@ -118,7 +118,21 @@ fn is_at_rest(round: &Round) -> bool {
 
 type Wrong = (&'static str, String);
 
-fn classes(kind: Kind) -> Vec<ClassSpec> {
+/// Classes of which all or none are compressed, of a third of all shapes each in one of two ways.
+fn classes(shape: &Shape) -> Vec<ClassSpec> {
+    let compress = match (shape.frames % 3, shape.sector_bytes[1]) {
+        // In larger sectors a dead one is that of neighbours, too, which the oracle does not know.
+        (1, 512) => Compress::Lz4,
+        (2, 512) => Compress::Zstd(1),
+        _ => Compress::Off,
+    };
+    let mut classes = plain_classes(shape.kind);
+    classes.push(ClassSpec::new("cold", Place::Stage));
+    classes.iter_mut().for_each(|class| class.compress = compress);
+    classes
+}
+
+fn plain_classes(kind: Kind) -> Vec<ClassSpec> {
     let of = |name: &str, place, share, rule: &str| ClassSpec {
         share,
         rules: vec![rule.to_owned()],
@@ -151,7 +165,7 @@ impl<'a> Life<'a> {
         let uuids: Vec<[u8; 16]> = (1..=geometries.len() as u8).map(|at| [at; 16]).collect();
         let superblock =
             plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
-        let table = ClassTable::from_configured(&classes(shape.kind)).map_err(|error| error.to_string())?;
+        let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
         let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes }];
         format(&mut boxed(&devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
@@ -236,7 +250,7 @@ impl<'a> Life<'a> {
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
-        open(devices, 1, &classes(self.shape.kind), self.shape.options())
+        open(devices, 1, &classes(self.shape), self.shape.options())
     }
 
     /// A bit rots, without power.

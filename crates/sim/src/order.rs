@@ -108,7 +108,9 @@ impl Places {
             return match (is_hosts(content), self.is_fast) {
                 (true, _) => Region::Data,
                 (false, true) => Region::Page,
-                (false, false) => Region::Summary,
+                // Blocks of hosts are compressed there.
+                (false, false) if content.starts_with(b"FBBS") => Region::Summary,
+                (false, false) => Region::Data,
             };
         }
         if self.is_fast && self.journal.contains(&offset_bytes) {

@@ -152,7 +152,7 @@ impl<'a> World<'a> {
         self.before = self.pool.engine.activity();
         let mut done = std::mem::take(&mut self.done);
         let moved = self.pool.poll_once(&mut done);
-        let moved = moved || !done.is_empty();
+        let moved = moved || !done.is_empty() || self.pool.engine.computes();
         let judged = done.drain(..).try_for_each(|completion| self.judge(completion));
         self.done = done;
         judged?;

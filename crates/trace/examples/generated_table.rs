@@ -1,6 +1,6 @@
 //! Prints what the generators give beside what was published: `generated_table [SCALE] [SEED]`.
 
-#[path = "../tests/generate/counters.rs"]
+#[path = "../tests/all/generate/counters.rs"]
 mod counters;
 
 use counters::{Classify, Counters, MONGODB, Published, ROCKSDB, mongodb_row, published, rocksdb_row};

@@ -1,6 +1,6 @@
 //! Devices of a pool, and running requests on them to the end (for formatting, recovery and verification).
 
-use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, Vectored};
+use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
 pub struct Devices {
@@ -14,6 +14,13 @@ pub struct Devices {
 const WAIT_NS: u64 = 1_000_000_000;
 
 impl Devices {
+    /// Sectors in which all capacity devices can be read.
+    #[must_use]
+    pub fn unit_sectors(&self) -> u64 {
+        let units = self.list.iter().skip(1).map(|device| u64::from(device.geometry().logical_block_bytes));
+        units.max().unwrap_or(0).div_ceil(SECTOR_BYTES as u64).max(1)
+    }
+
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {

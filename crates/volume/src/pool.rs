@@ -106,9 +106,11 @@ impl Pool {
         self.exchange.is_busy(&self.devices)
     }
 
-    /// Waits for a device completion, at most `timeout_ns`.
+    /// Waits for a device completion, at most `timeout_ns`, and not at all where the engine computes.
     pub fn wait(&mut self, timeout_ns: u64) {
-        wait(&mut self.devices, timeout_ns);
+        if !self.engine.computes() {
+            wait(&mut self.devices, timeout_ns);
+        }
     }
 
     /// In virtual time: when something happens next in a device; `u64::MAX` where all are idle.

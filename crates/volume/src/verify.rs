@@ -4,14 +4,17 @@
 use crate::engine::{Engine, EngineOptions};
 use crate::io::Devices;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
-use crate::layout::page::{BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry};
+use crate::layout::packed::Packer;
+use crate::layout::page::{
+    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, Window, is_leaf, leaf_entry,
+};
 use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
 use crate::overlay::Overlay;
 use crate::recovery::{OpenError, RecoveryReport, open, read_superblock};
 use crate::space::slots::Slots;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, Op, Vectored};
+use forebay_block::{Buf, Completion, DiskId, Op, Vectored};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at once.
@@ -47,8 +50,37 @@ struct Check<'a> {
     report: &'a mut dyn FnMut(Finding),
     summary: VerifySummary,
     named: Slots,
-    /// Live blocks of each band: block in band, and whose it is.
-    bands: BTreeMap<u32, BTreeMap<u32, (DiskId, u64)>>,
+    /// What lives in each band, by its first sector there.
+    bands: BTreeMap<u32, BTreeMap<u32, Lives>>,
+    packer: Packer,
+}
+
+/// A block in a band: how long, and whose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Lives {
+    sectors: u8,
+    owner: (DiskId, u64),
+}
+
+/// What is wrong with a block that was read with what lies around it; `None` where it is as it should be.
+pub(crate) fn fault(
+    (disk, block): (DiskId, u64),
+    (span, window): (Span, Window),
+    checksum: u32,
+    read: Completion,
+    packer: &mut Packer,
+) -> Option<String> {
+    let bytes = match (read.result, read.bufs) {
+        (Ok(()), Some(Vectored::One(bytes))) => bytes,
+        (Ok(()), _) => return Some("could not be read whole".to_owned()),
+        (Err(error), _) => return Some(error.to_string()),
+    };
+    let stored = window.stored(span, &bytes).filter(|stored| block_checksum(disk, block, stored) == checksum);
+    match stored {
+        None => Some("data does not match its checksum".to_owned()),
+        Some(stored) if span.is_whole() || packer.unpack(stored, &mut [0; 4096]) => None,
+        Some(_) => Some("data matches its checksum and cannot be decompressed".to_owned()),
+    }
 }
 
 impl Check<'_> {
@@ -108,7 +140,7 @@ impl Check<'_> {
                     let place = format!("disk {name}, byte {}", block * 4096);
                     self.finding(place, "is marked damaged: reads fail until it is overwritten".to_owned());
                 }
-                (Entry::Data { location, .. }, checksum) => wanted.push((block, location, checksum)),
+                (Entry::Data { span, .. }, checksum) => wanted.push((block, span, checksum)),
             }
         }
         for group in wanted.chunks(BATCH_BLOCKS) {
@@ -116,34 +148,38 @@ impl Check<'_> {
         }
     }
 
-    fn data(&mut self, disk: DiskId, name: &str, blocks: &[(u64, u64, u32)]) {
+    fn data(&mut self, disk: DiskId, name: &str, blocks: &[(u64, Span, u32)]) {
         let mut reads = Vec::new();
         let mut known = Vec::new();
-        for &(block, location, checksum) in blocks {
-            let place = format!("disk {name}, byte {}", block * 4096);
+        for &(block, span, checksum) in blocks {
+            let (place, location) = (format!("disk {name}, byte {}", block * 4096), span.location);
             if self.engine.setup.extents.is_fast(location) {
                 self.name_slot(location, &place);
-            } else if let Some((band, at)) = self.engine.setup.extents.band(location) {
-                if self.bands.entry(band).or_default().insert(at, (disk, block)).is_some() {
-                    self.finding(place.clone(), format!("block {at} of band {band} is named twice"));
+            } else if let Some((band, at)) = self.engine.setup.extents.band_sector(location) {
+                let lives = Lives { sectors: span.sectors, owner: (disk, block) };
+                let all = self.bands.entry(band).or_default();
+                let begins_within = all.range(at..at + u32::from(span.sectors)).next().is_some();
+                let before = all.range(..at).next_back();
+                if begins_within || before.is_some_and(|(begin, lives)| begin + u32::from(lives.sectors) > at) {
+                    self.finding(place.clone(), format!("sector {at} of band {band} is named twice"));
                 }
+                self.bands.entry(band).or_default().insert(at, lives);
                 if self.engine.space.bands.get(band).state == BandState::Free {
                     self.finding(place.clone(), format!("lies in band {band}, which is marked free"));
                 }
             }
-            let Some((device, offset_bytes)) = self.engine.setup.extents.place(location) else {
+            let around = Window::of(span, self.devices.unit_sectors());
+            let Some((device, offset_bytes)) = self.engine.setup.extents.place(around.first) else {
                 self.finding(place, format!("is mapped to sector {location}, outside the pool"));
                 continue;
             };
-            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(4096)) }));
-            known.push((block, checksum, place));
+            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) }));
+            known.push((block, (span, around), checksum, place));
         }
-        for ((block, checksum, place), completion) in known.into_iter().zip(self.devices.run(reads)) {
+        for ((block, span, checksum, place), completion) in known.into_iter().zip(self.devices.run(reads)) {
             self.summary.blocks += 1;
-            match (completion.result, completion.bufs) {
-                (Ok(()), Some(Vectored::One(data))) if block_checksum(disk, block, &data) == checksum => {}
-                (Ok(()), _) => self.finding(place, "data does not match its checksum".to_owned()),
-                (Err(error), _) => self.finding(place, error.to_string()),
+            if let Some(what) = fault((disk, block), span, checksum, completion, &mut self.packer) {
+                self.finding(place, what);
             }
         }
     }
@@ -163,7 +199,7 @@ impl Check<'_> {
             let band = self.engine.space.bands.get(number);
             let live = self.bands.remove(&number).unwrap_or_default();
             let place = format!("band {number}");
-            let sectors = live.len() as u64 * BLOCK_SECTORS;
+            let sectors: u64 = live.values().map(|lives| u64::from(lives.sectors)).sum();
             if sectors != u64::from(band.valid) && band.state != BandState::Free {
                 let what = format!("holds {sectors} live sectors, its count says {}", band.valid);
                 self.finding(place.clone(), what);
@@ -171,9 +207,9 @@ impl Check<'_> {
             if live.is_empty() {
                 continue;
             }
-            let mut owners: BTreeMap<u32, (DiskId, u64)> = BTreeMap::new();
-            let shape = self.engine.space.bands.shape();
-            let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at)).collect();
+            let mut owners: BTreeMap<u32, Lives> = BTreeMap::new();
+            let (shape, block_sectors) = (self.engine.space.bands.shape(), BLOCK_SECTORS as u32);
+            let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at / block_sectors)).collect();
             for group in groups {
                 let Some(entries) = self.entries(number, group, band.generation) else {
                     let what =
@@ -182,15 +218,15 @@ impl Check<'_> {
                     continue;
                 };
                 self.summary.summaries += 1;
-                for (sector, entry) in band_summary::placed(&entries) {
-                    let at = shape.first_block(group) + sector / BLOCK_SECTORS as u32;
-                    owners.insert(at, (entry.disk, entry.block));
+                let first = shape.first_block(group) * block_sectors;
+                for (at, entry) in band_summary::placed(&entries) {
+                    owners.insert(first + at, Lives { sectors: entry.sectors, owner: (entry.disk, entry.block) });
                 }
-                for (at, &(disk, block)) in live.range(shape.first_block(group)..shape.summary_block(group)) {
-                    if owners.get(at) != Some(&(disk, block)) {
-                        let disk = disk.0;
+                for (at, lives) in live.range(first..shape.summary_block(group) * block_sectors) {
+                    if owners.get(at) != Some(lives) {
+                        let (disk, block) = (lives.owner.0.0, lives.owner.1);
                         let what =
-                            format!("block {at} belongs to disk {disk} block {block}, its summary says otherwise");
+                            format!("sector {at} belongs to disk {disk} block {block}, its summary says otherwise");
                         self.finding(place.clone(), what);
                     }
                 }
@@ -235,7 +271,8 @@ pub fn verify(
     let (engine, recovery) = open(devices, fast, &[], options)?;
     let named = Slots::from_words(Vec::new(), engine.space.slots.total());
     let summary = VerifySummary { findings, recovery, ..VerifySummary::default() };
-    let mut check = Check { devices, engine: &engine, report, summary, named, bands: BTreeMap::new() };
+    let mut check =
+        Check { devices, engine: &engine, report, summary, named, bands: BTreeMap::new(), packer: Packer::default() };
     check.disks();
     check.slots();
     check.all_bands();

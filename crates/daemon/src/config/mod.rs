@@ -11,7 +11,7 @@ mod values;
 pub use load::{load, load_real};
 pub use model::{Config, Evidence, Export, LogLimits, Server};
 pub use ublk::Ublk;
-pub use values::{PLACES, Place, SOCKET_PATH_MAX, Size, parse_share, place_name};
+pub use values::{Compression, PLACES, Place, SOCKET_PATH_MAX, Size, parse_share, place_name};
 
 /// The JSON schema of the file.
 pub fn schema() -> schemars::Schema {

@@ -2,7 +2,9 @@
 
 use super::tls::Tls;
 use super::ublk::{Ublk, UblkForms};
-use super::values::{Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord};
+use super::values::{
+    Compression, Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord,
+};
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
 use schemars::JsonSchema;
@@ -227,6 +229,10 @@ pub struct Class {
     /// Keep what is read on the fast tier. Stored, but without effect in this release.
     #[serde(default)]
     pub read_cache: bool,
+    /// How its data is compressed on the capacity tier: "off", "lz4", or "zstd:LEVEL" with a level from 1 to 19.
+    #[schemars(with = "String")]
+    #[serde(default)]
+    pub compress: Compression,
     /// Share of the fast tier that it may hold, 0.0 to 1.0, or such as "25%".
     #[schemars(with = "ShareForms")]
     #[serde(default = "Class::default_share")]
@@ -254,6 +260,7 @@ impl Class {
             name: self.name.clone(),
             place: self.place.into(),
             read_cache: self.read_cache,
+            compress: self.compress.0,
             share: self.share.0,
             priority: self.priority,
             rules: self.rules.clone(),

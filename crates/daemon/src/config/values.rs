@@ -3,8 +3,9 @@
 use forebay_block::size::parse_size_bytes;
 use forebay_device::Target;
 use forebay_placement::grouping::Kind as GroupingKind;
+use forebay_prism::Compress;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::SocketAddr;
 
 /// A size in bytes, written as a number or as `64MiB`.
@@ -61,6 +62,22 @@ impl<'de> Deserialize<'de> for Share {
             ShareOrText::Number(share) => Ok(Self(share)),
             ShareOrText::Text(text) => parse_share(&text).map(Self).map_err(serde::de::Error::custom),
         }
+    }
+}
+
+/// Compression of a class, written as `off`, `lz4` or `zstd:3`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compression(pub Compress);
+
+impl<'de> Deserialize<'de> for Compression {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Compression {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is asked, as it goes over the socket. The answer is `{"ok": VALUE}` or `{"error": TEXT}`.
 
-use crate::config::Place;
+use crate::config::{Compression, Place};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -120,6 +120,8 @@ pub struct ClassUpdate {
     pub priority: Option<u16>,
     /// Read cache.
     pub read_cache: Option<bool>,
+    /// Compression of what is written to the capacity tier from now on.
+    pub compress: Option<Compression>,
     /// Rules.
     pub rules: Option<Vec<String>>,
 }
@@ -129,6 +131,7 @@ impl From<ClassUpdate> for forebay_prism::ClassChange {
         Self {
             place: update.place.map(Into::into),
             read_cache: update.read_cache,
+            compress: update.compress.map(|compression| compression.0),
             share: update.share,
             priority: update.priority,
             rules: update.rules,

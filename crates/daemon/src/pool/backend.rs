@@ -163,7 +163,8 @@ impl Backend for PoolBackend {
     fn in_flight(&self) -> bool {
         // Devices with a descriptor announce their completions; the others must be asked.
         let mut devices = self.pool.devices.list.iter();
-        self.own_unpolled || devices.any(|device| device.wake_fd().is_none() && device.in_flight() > 0)
+        let computes = self.own_unpolled || self.pool.engine.computes();
+        computes || devices.any(|device| device.wake_fd().is_none() && device.in_flight() > 0)
     }
 }
 

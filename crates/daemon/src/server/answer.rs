@@ -207,6 +207,7 @@ impl Answerer {
                 }
                 let spec = ClassSpec {
                     read_cache: rest.read_cache.unwrap_or(false),
+                    compress: rest.compress.unwrap_or_default().0,
                     share: rest.share.unwrap_or(1.0),
                     priority: rest.priority.unwrap_or(100),
                     rules: rest.rules.unwrap_or_default(),

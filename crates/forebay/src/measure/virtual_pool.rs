@@ -79,6 +79,10 @@ impl World {
             self.pool.submit(request);
         }
         self.pool.poll(&mut self.done);
+        // Compressing takes no virtual time.
+        while self.pool.engine.computes() {
+            self.pool.poll(&mut self.done);
+        }
         let is_seen = !self.done.is_empty();
         for (number, ended) in self.done.drain(..).map(Ended::of) {
             // What ends after its queue is gone reaches nobody.

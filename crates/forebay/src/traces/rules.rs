@@ -40,6 +40,8 @@ struct Class {
     _share: Option<f64>,
     #[serde(default, rename = "read_cache")]
     _read_cache: Option<bool>,
+    #[serde(default, rename = "compress")]
+    _compress: Option<String>,
 }
 
 impl Class {

@@ -3,9 +3,10 @@
 use crate::output::{self, Format};
 use anyhow::{Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use forebay_daemon::config::{self, PLACES, Place, parse_share};
+use forebay_daemon::config::{self, Compression, PLACES, Place, parse_share};
 use forebay_daemon::control::{ClassUpdate, Question, ask};
 use forebay_daemon::text::read_text;
+use forebay_prism::CompressError;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,9 @@ pub enum ClassAction {
         /// Keep what is read on the fast tier (stored, without effect in this release)
         #[arg(long, value_name = "BOOL")]
         read_cache: Option<bool>,
+        /// How it is compressed on the capacity tier from now on: off, lz4, or zstd:LEVEL (1 to 19)
+        #[arg(long, value_parser = parse_compress)]
+        compress: Option<Compression>,
         /// A rule, in place of the old ones; may be given several times
         #[arg(long = "match", value_name = "RULE")]
         rules: Option<Vec<String>>,
@@ -52,6 +56,9 @@ pub enum ClassAction {
         /// Rules with smaller numbers are tried first
         #[arg(long, default_value_t = 100)]
         priority: u16,
+        /// How it is compressed on the capacity tier: off, lz4, or zstd:LEVEL (1 to 19)
+        #[arg(long, value_parser = parse_compress, default_value = "off")]
+        compress: Compression,
         /// A rule; one that holds suffices, and without any only exports with `class` use it
         #[arg(long = "match", value_name = "RULE")]
         rules: Vec<String>,
@@ -72,6 +79,10 @@ fn places() -> impl TypedValueParser<Value = Place> {
     })
 }
 
+fn parse_compress(text: &str) -> Result<Compression, CompressError> {
+    text.parse().map(Compression)
+}
+
 /// Shows or changes classes of the running pool.
 ///
 /// # Errors
@@ -80,19 +91,21 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let question = match action {
         ClassAction::List => Question::ClassList,
-        ClassAction::Set { name, place, share, priority, read_cache, rules } => {
-            let change = ClassUpdate { place, share, priority, read_cache, rules };
-            let anything = place.is_some() || share.is_some() || priority.is_some() || read_cache.is_some();
+        ClassAction::Set { name, place, share, priority, read_cache, compress, rules } => {
+            let change = ClassUpdate { place, share, priority, read_cache, compress, rules };
+            let anything =
+                [place.is_some(), share.is_some(), priority.is_some(), read_cache.is_some(), compress.is_some()];
             ensure!(
-                anything || change.rules.is_some(),
-                "nothing to change: name --place, --share, --priority, --read-cache or --match"
+                anything.contains(&true) || change.rules.is_some(),
+                "nothing to change: name --place, --share, --priority, --read-cache, --compress or --match"
             );
             Question::ClassSet { name, change }
         }
-        ClassAction::Add { name, place, share, priority, rules } => {
+        ClassAction::Add { name, place, share, priority, compress, rules } => {
             let rest = ClassUpdate {
                 share: Some(share),
                 priority: Some(priority),
+                compress: Some(compress),
                 rules: Some(rules),
                 ..ClassUpdate::default()
             };
@@ -119,11 +132,12 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
                 text(class, "place"),
                 rules.join(" or "),
                 output::ratio(class["share"].as_f64()),
+                text(class, "compress"),
                 class["priority"].to_string(),
             ]
         })
         .collect();
-    output::text(&output::table(&["CLASS", "PLACE", "MATCH", "SHARE", "PRIORITY"], 3, &rows))?;
+    output::text(&output::table(&["CLASS", "PLACE", "MATCH", "SHARE", "COMPRESS", "PRIORITY"], 3, &rows))?;
     for note in list("notes") {
         output::text(&format!("note: line {}: {}", note["line"], text(&note, "text")))?;
     }

@@ -1,18 +1,22 @@
 //! The stored form of a class table, for the checkpoint. All integers little-endian:
 //!
 //! ```text
-//! "FBCT" | version u16 = 1 | classes u8 | class... | CRC32C of all before u32
-//! class: name length u8, name | place u8 | flags u8 (1: read cache) | share f64 bits u64 | priority u16
+//! "FBCT" | version u16 = 2 | classes u8 | class... | CRC32C of all before u32
+//! class: name length u8, name | place u8 | flags u8 (1: read cache) | compress u8 (0 off, 1..=19 zstd, 255 LZ4) | share f64 bits u64 | priority u16
 //!        | rules u8 | rule...; rule: length u16, text
 //! ```
+//!
+//! Version 1 is without `compress`, which is off there.
 
 use super::{ClassError, ClassSpec, ClassTable, NAME_LIMIT_BYTES, Place, RULES_LIMIT};
 use crate::bytes::{Reader, Writer};
+use crate::compress::Compress;
 use crate::rules::RULE_LIMIT_BYTES;
 use forebay_block::{ClassId, checksum::crc32c};
 
 const MAGIC: &[u8; 4] = b"FBCT";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+const VERSION_WITHOUT_COMPRESS: u16 = 1;
 
 impl ClassTable {
     /// The table as bytes; at most about 280 KiB.
@@ -32,6 +36,7 @@ impl ClassTable {
                 Place::Both => 3,
             });
             out.u8(u8::from(class.read_cache));
+            out.u8(class.compress.to_byte());
             out.u64(class.share.to_bits());
             out.u16(class.priority);
             out.u8(class.rules.len() as u8);
@@ -70,9 +75,14 @@ impl ClassTable {
 }
 
 fn read(input: &mut Reader<'_>) -> Option<Vec<ClassSpec>> {
-    if input.take(4)? != MAGIC || input.u16()? != VERSION {
+    if input.take(4)? != MAGIC {
         return None;
     }
+    let has_compress = match input.u16()? {
+        VERSION => true,
+        VERSION_WITHOUT_COMPRESS => false,
+        _ => return None,
+    };
     let count = usize::from(input.u8()?);
     if count > ClassId::LIMIT {
         return None;
@@ -92,6 +102,7 @@ fn read(input: &mut Reader<'_>) -> Option<Vec<ClassSpec>> {
             1 => true,
             _ => return None,
         };
+        let compress = if has_compress { Compress::from_byte(input.u8()?)? } else { Compress::Off };
         let share = f64::from_bits(input.u64()?);
         let priority = input.u16()?;
         let rules = usize::from(input.u8()?);
@@ -101,7 +112,7 @@ fn read(input: &mut Reader<'_>) -> Option<Vec<ClassSpec>> {
         let rules = (0..rules)
             .map(|_| text(input, |input| input.u16().map(usize::from), RULE_LIMIT_BYTES))
             .collect::<Option<_>>()?;
-        classes.push(ClassSpec { name, place, read_cache, share, priority, rules });
+        classes.push(ClassSpec { name, place, read_cache, compress, share, priority, rules });
     }
     Some(classes)
 }

@@ -2,13 +2,15 @@
 
 use super::Engine;
 use super::lifetimes::Arrival;
+use super::packing::Packing;
 use super::place::Situation;
+use super::requests::packed_sizes;
 use super::space::Runs;
-use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES};
 use crate::layout::stream::Lifetime;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
-use forebay_prism::{ClassStats, Place};
+use forebay_prism::{ClassStats, Compress, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
 const STREAM_MIN_BLOCKS: u64 = 16_384;
@@ -79,10 +81,11 @@ impl Engine {
     }
 
     /// Takes space for what arrives, of a class; with its lifetime, where it goes to bands. `None`: there is none now. Where bands are to be left to collection, what goes
-    /// past the fast tier waits: it must not fill that meanwhile. `past`: it is a stream, or its data would not stay; `keeps`: it dies
+    /// past the fast tier waits: it must not fill that meanwhile. It is `data`, of a piece, from block `at` on. `past`: it is a stream, or its data would not stay; `keeps`: it dies
     /// there.
     pub(crate) fn allocate(
         &mut self,
+        (piece, at, data): (u32, usize, &[u8]),
         class: ClassId,
         arrival: Arrival,
         (past, keeps): (bool, bool),
@@ -97,7 +100,15 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        let runs = self.space.take(class, arrival, fast_first, &mut self.copies, last_recorded);
+        let compress =
+            if self.setup.superblock.has_packed_blocks { Packing::of_class(&self.prism, class) } else { Compress::Off };
+        let Self { space, copies, packing, requests, .. } = self;
+        let mut sizes = |from: u32| {
+            let (from, piece) = (from as usize, requests.pieces.get_mut(piece as usize));
+            let data = data.get(from * PAGE_BYTES..).unwrap_or_default();
+            piece.map_or_else(Vec::new, |piece| packed_sizes((&mut *packing, class, compress), piece, at + from, data))
+        };
+        let runs = space.take(class, arrival, fast_first, copies, &mut sizes, last_recorded);
         self.summaries.granted(&self.space.bands);
         runs
     }

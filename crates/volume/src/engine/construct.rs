@@ -9,6 +9,7 @@ use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups};
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
+use super::packing::Packing;
 use super::place::Bypass;
 use super::requests::{Ahead, Requests};
 use super::rewrite::Rewriter;
@@ -50,6 +51,8 @@ pub struct Parts {
     pub volatile: u32,
     /// Devices with a volatile cache that the system flushes behind a durable write, one bit each.
     pub flushed_behind: u32,
+    /// Sectors in which all capacity devices can be read.
+    pub unit_sectors: u64,
     /// Devices that take discards, one bit each.
     pub discards: u32,
     /// Settings.
@@ -124,6 +127,7 @@ impl Parts {
             names,
             volatile,
             flushed_behind,
+            unit_sectors,
             discards,
             options,
             root,
@@ -147,7 +151,17 @@ impl Parts {
         let leaves = LeafLimits::within(frames, &options, &superblock);
         let limits = Limits::new(&options, &leaves, superblock.journal_len_bytes);
         let memory_limit_bytes = options.memory_limit_bytes;
-        let setup = Arc::new(Setup { options, limits, superblock, extents, names, volatile, flushed_behind, discards });
+        let setup = Arc::new(Setup {
+            options,
+            limits,
+            superblock,
+            extents,
+            names,
+            volatile,
+            flushed_behind,
+            unit_sectors,
+            discards,
+        });
         let checkpoint = Checkpoint::new(&setup, frames, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
         let bands =
@@ -172,6 +186,7 @@ impl Parts {
             bypass: Bypass::default(),
             staying: Staying::new(&setup, memory_limit_bytes),
             scrub: Scrub::new(root.scrub, setup.options.scrub_bytes_per_s),
+            packing: Packing::default(),
             journal,
             flushes: Flushes::new(setup.clone()),
             rewriter: Rewriter::new(setup.clone()),

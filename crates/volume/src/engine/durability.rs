@@ -250,7 +250,7 @@ impl Engine {
             }
         }
         if checkpoint {
-            self.checkpoint_flushed(!failed);
+            self.checkpointing().flushed(!failed);
         }
         self.release_durable();
     }

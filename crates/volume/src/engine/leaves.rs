@@ -10,7 +10,8 @@ use super::requests::{Fill, Piece};
 use super::setup::Setup;
 use super::space::Space;
 use super::statistics::Statistics;
-use crate::layout::page::{self, Entry};
+use crate::layout::page::{self, Entry, Span};
+use crate::layout::stored::Stored;
 use crate::map::change::Change;
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};
@@ -83,13 +84,15 @@ impl Leaves<'_> {
         let now = epoch_of(self.stats, self.space);
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
-            for i in 0..usize::from(segment.blocks) {
+            let mut behind = 0;
+            for (i, Stored { sectors, checksum }) in piece.stored(segment).enumerate() {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
-                    Fill::Data { location, class } => Change::Set {
-                        entry: Entry::Data { location: location + 8 * i as u64, class },
-                        checksum: piece.checksums[within],
-                    },
+                    Fill::Data { location, class } => {
+                        let span = Span { location: location + behind, sectors };
+                        behind += u64::from(sectors);
+                        Change::Set { entry: Entry::Data { span, class }, checksum }
+                    }
                     Fill::Zero => Change::Set { entry: Entry::Zero, checksum: 0 },
                     Fill::Unmapped => Change::Set { entry: Entry::Unmapped, checksum: 0 },
                     Fill::Reclass { class } => Change::Reclass { class },
@@ -130,8 +133,8 @@ impl Leaves<'_> {
     /// A change of an entry was replayed: data that was written since the last checkpoint stays for a time, for records do not
     /// tell how long it was to stay.
     pub fn stays(&mut self, frame: u32, at: usize, change: Change) {
-        if let Change::Set { entry: Entry::Data { location, .. }, .. } = change
-            && self.setup.extents.is_fast(location)
+        if let Change::Set { entry: Entry::Data { span, .. }, .. } = change
+            && self.setup.extents.is_fast(span.location)
         {
             let due = epoch_of(self.stats, self.space).saturating_add(REPLAYED_STAY_EPOCHS);
             self.set_due(frame, at..at + 1, due);
@@ -149,7 +152,7 @@ impl Leaves<'_> {
             let (begin, end) = (clock * page::CLOCK_BLOCKS, (clock + 1) * page::CLOCK_BLOCKS);
             let mut others = (begin..end).filter(|at| !blocks.contains(at)).map(|at| page::leaf_entry(leaf, at).0);
             let is_shared =
-                others.any(|entry| matches!(entry, Entry::Data { location, .. } if extents.is_fast(location)));
+                others.any(|entry| matches!(entry, Entry::Data { span, .. } if extents.is_fast(span.location)));
             let due = if is_shared { due.max(page::due_epoch(leaf, begin)) } else { due };
             page::set_due(leaf, begin, due);
             first_due = first_due.min(due);
@@ -172,7 +175,7 @@ impl Leaves<'_> {
         let (entry, checksum) = change.apply(old)?;
         match change {
             Change::Reclass { .. } => {
-                let is_fast = matches!(entry, Entry::Data { location, .. } if self.setup.extents.is_fast(location));
+                let is_fast = matches!(entry, Entry::Data { span, .. } if self.setup.extents.is_fast(span.location));
                 self.stats.count_reclassed(old.0, entry, is_fast);
             }
             Change::Move { source, .. } => self.stats.count_moved(entry, self.setup.extents.is_fast(source)),
@@ -186,17 +189,17 @@ impl Leaves<'_> {
             return Some(change_of_stageable);
         }
         self.copies.superseded(who.0, who.1, entry, checksum, &mut self.space.slots);
-        if let Entry::Data { location, class } = entry {
-            self.stats.count_block(class, self.setup.extents.is_fast(location), true);
-            self.space.gain(location);
+        if let Entry::Data { span, class } = entry {
+            self.stats.count_block(class, span.sectors, self.setup.extents.is_fast(span.location), true);
+            self.space.gain(span);
         }
-        if let Entry::Data { location, class } = old.0 {
-            let stays = matches!(entry, Entry::Data { location: new, .. } if new == location);
-            self.stats.count_block(class, self.setup.extents.is_fast(location), false);
-            if let (Change::Set { .. }, Some(group)) = (change, self.space.group(location)) {
+        if let Entry::Data { span, class } = old.0 {
+            let stays = matches!(entry, Entry::Data { span: new, .. } if new.location == span.location);
+            self.stats.count_block(class, span.sectors, self.setup.extents.is_fast(span.location), false);
+            if let (Change::Set { .. }, Some(group)) = (change, self.space.group(span.location)) {
                 self.space.lifetimes.died(group);
             }
-            self.space.lose(location, batch, self.last_recorded, stays);
+            self.space.lose(span, batch, self.last_recorded, stays);
         }
         Some(change_of_stageable)
     }
@@ -204,8 +207,8 @@ impl Leaves<'_> {
     /// 1 for a block that may be destaged.
     fn stageable(&self, entry: Entry) -> i32 {
         match entry {
-            Entry::Data { location, class } => {
-                i32::from(self.setup.extents.is_fast(location) && may_destage(self.prism, class))
+            Entry::Data { span, class } => {
+                i32::from(self.setup.extents.is_fast(span.location) && may_destage(self.prism, class))
             }
             _ => 0,
         }

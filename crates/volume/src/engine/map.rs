@@ -215,7 +215,7 @@ impl Map {
     pub fn count_stageable(&self, frame: u32, may_destage: impl Fn(ClassId) -> bool) -> u16 {
         let page = &self.frames.get(frame).page;
         let stageable = |i: &usize| match page::leaf_entry(page, *i).0 {
-            Entry::Data { location, class } => self.setup.extents.is_fast(location) && may_destage(class),
+            Entry::Data { span, class } => self.setup.extents.is_fast(span.location) && may_destage(class),
             _ => false,
         };
         (0..LEAF_ENTRIES).filter(stageable).count() as u16

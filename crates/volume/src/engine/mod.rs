@@ -25,6 +25,7 @@ mod migrate;
 mod options;
 mod outbox;
 mod pace;
+mod packing;
 mod place;
 mod release;
 mod requests;
@@ -71,6 +72,7 @@ use forebay_prism::Prism;
 use map::{Leaf, Loaded, Map};
 use migrate::job_of_waiter;
 use outbox::{InFlight, Outbox};
+use packing::Packing;
 use place::Bypass;
 use requests::Requests;
 use rewrite::Rewriter;
@@ -104,6 +106,7 @@ pub struct Engine {
     bypass: Bypass,
     staying: Staying,
     scrub: Scrub,
+    packing: Packing,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
 }
@@ -169,6 +172,12 @@ impl Engine {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.outbox.is_empty() || !self.requests.clients.is_empty() || self.checkpoint.is_active()
+    }
+
+    /// Whether something is being computed that no device ends: it goes on with the next [`Engine::pump`].
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        self.migrate.computes() && !self.rewriter.is_active()
     }
 
     /// Why no writes are taken any more, where that is so.
@@ -262,7 +271,7 @@ impl Engine {
             Pending::RewriteRead { item } => {
                 self.rewriter.read_done(item, result.map(|()| single(bufs)), &mut self.outbox);
             }
-            Pending::Rewrite => self.rewriter.written(&result),
+            Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
         }
         self.scrub_step();
     }
@@ -341,11 +350,6 @@ impl Engine {
             read_only: &mut self.read_only,
             now_ns: self.clock.now_ns(),
         }
-    }
-
-    /// The flush that the checkpoint asked for ended.
-    fn checkpoint_flushed(&mut self, good: bool) {
-        self.checkpointing().flushed(good);
     }
 
     /// Seals the open batch and sends it.

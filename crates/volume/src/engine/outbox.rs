@@ -66,8 +66,8 @@ pub(crate) enum Pending {
     Watermark,
     /// Something that a failed flush covered, being read to be written again.
     RewriteRead { item: Item },
-    /// The same, being written.
-    Rewrite,
+    /// The same, being written: so many blocks.
+    Rewrite { blocks: usize },
 }
 
 impl Pending {

@@ -5,18 +5,36 @@ use super::lifetimes::{Arrival, Lifetimes};
 use super::pace::Pace;
 use super::setup::Setup;
 use super::{Freed, FreedQueue};
+use crate::layout::band_summary::GROUP_BLOCKS;
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::{BLOCK_SECTORS, Span};
 use crate::layout::stream::{Lifetime, Stream};
 use crate::space::bands::Bands;
+use crate::space::groups::{blocks_of_packed, packed_that_fit};
 use crate::space::open_bands::low;
 use crate::space::slots::Slots;
 use forebay_block::ClassId;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Runs of (location, blocks).
-pub(crate) type Runs = SmallVec<[(u64, u32); 2]>;
+/// Blocks that have a place together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// First sector.
+    pub location: u64,
+    /// Blocks.
+    pub blocks: u32,
+    /// Blocks of the device that they take: fewer where they are compressed.
+    pub device_blocks: u32,
+}
+
+impl Run {
+    fn whole(location: u64, blocks: u32) -> Self {
+        Self { location, blocks, device_blocks: blocks }
+    }
+}
+
+pub(crate) type Runs = SmallVec<[Run; 2]>;
 
 /// Slots and bands.
 pub(crate) struct Space {
@@ -122,6 +140,7 @@ impl Space {
     }
 
     /// Takes space for what arrives, of a class, on the preferred tier as far as that goes; with the lifetime of what goes to bands.
+    /// `sizes` tells of the blocks from one on how many sectors each takes in a band; empty: all are stored as they are.
     /// `None`: there is none now; what was taken is given back.
     pub fn take(
         &mut self,
@@ -129,11 +148,13 @@ impl Space {
         arrival: Arrival,
         fast_first: bool,
         copies: &mut Copies,
+        sizes: &mut dyn FnMut(u32) -> Vec<u8>,
         last_recorded: u64,
     ) -> Option<(Runs, Lifetime)> {
         self.changed = true;
         let mut runs = Runs::new();
         let (mut left, mut lifetime) = (arrival.blocks, None);
+        let mut known: Option<Vec<u8>> = None;
         for fast in [fast_first, !fast_first] {
             while left > 0 {
                 let taken = if fast {
@@ -141,11 +162,13 @@ impl Space {
                 } else {
                     let arrives = || self.lifetimes.arrives(Arrival { blocks: left, ..arrival });
                     let group = lifetime.get_or_insert_with(arrives).group;
-                    self.take_band(Stream { is_collected: false, group, class }, left)
+                    let known = known.get_or_insert_with(|| sizes(arrival.blocks - left));
+                    let rest = known.get(known.len().saturating_sub(left as usize)..).unwrap_or_default();
+                    self.take_band(Stream { is_collected: false, group, class }, left, rest)
                 };
-                let Some((location, got)) = taken else { break };
-                runs.push((location, got));
-                left -= got;
+                let Some(run) = taken else { break };
+                runs.push(run);
+                left -= run.blocks;
             }
         }
         if left == 0 {
@@ -155,26 +178,42 @@ impl Space {
         None
     }
 
-    fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<(u64, u32)> {
+    fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<Run> {
         if self.data_slots_free() == 0 && !copies.evict(u64::from(wanted), &mut self.slots) {
             return None;
         }
         let wanted = u64::from(wanted).min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;
         self.slots_taken += got;
-        Some((self.setup.extents.slot_location(slot), got as u32))
+        Some(Run::whole(self.setup.extents.slot_location(slot), got as u32))
     }
 
-    fn take_band(&mut self, stream: Stream, wanted: u32) -> Option<(u64, u32)> {
+    /// Takes space in a band for the first of some blocks, of which all that are compressed have their sizes in `sizes`, or none.
+    fn take_band(&mut self, stream: Stream, blocks: u32, sizes: &[u8]) -> Option<Run> {
+        let is_packed = |size: &u8| u64::from(*size) < BLOCK_SECTORS;
+        let packs = sizes.first().is_some_and(is_packed);
+        let alike = sizes.iter().take_while(|size| is_packed(size) == packs).count();
+        let wanted = match (sizes.is_empty(), packs) {
+            (true, _) => blocks,
+            (false, false) => alike as u32,
+            (false, true) => blocks_of_packed(&sizes[..alike]).min(GROUP_BLOCKS),
+        };
         let grant = self.bands.grant(stream, wanted)?;
         self.pace.take(grant.blocks);
         self.lifetimes.arrived(stream, grant.blocks);
-        Some((self.setup.extents.band_location(grant.band, grant.first), grant.blocks))
+        let mut run = Run::whole(self.setup.extents.band_location(grant.band, grant.first), grant.blocks);
+        let fits = if packs { packed_that_fit(&sizes[..alike], grant.blocks) } else { 0 };
+        if fits > grant.blocks {
+            // The end of a group may have no more room for them than for whole ones, which they are stored as then.
+            run.blocks = fits;
+            self.bands.packed(grant, fits);
+        }
+        Some(run)
     }
 
     /// Gives back what was never written. Band space is appended only, so it is lost until the band is collected.
-    pub fn give_back(&mut self, runs: &[(u64, u32)], last_recorded: u64) {
-        for &(location, blocks) in runs {
+    pub fn give_back(&mut self, runs: &[Run], last_recorded: u64) {
+        for &Run { location, blocks, .. } in runs {
             if self.setup.extents.is_fast(location) {
                 self.slots.clear_run(self.setup.extents.slot(location), u64::from(blocks));
             } else {
@@ -203,23 +242,23 @@ impl Space {
         }
     }
 
-    /// An entry of the map came to name a location.
-    pub fn gain(&mut self, location: u64) {
-        if let Some((band, _)) = self.setup.extents.band(location) {
-            self.bands.gain(band, BLOCK_SECTORS as u8);
+    /// An entry of the map came to name a place.
+    pub fn gain(&mut self, span: Span) {
+        if let Some((band, _)) = self.setup.extents.band(span.location) {
+            self.bands.gain(band, span.sectors);
         }
     }
 
-    /// An entry does not name a location any more, by a record in `batch`; `stays`: its new one is the same, which only a
+    /// An entry does not name a place any more, by a record in `batch`; `stays`: its new one is the same, which only a
     /// journal that nobody wrote can make so.
-    pub fn lose(&mut self, location: u64, batch: u64, last_recorded: u64, stays: bool) {
+    pub fn lose(&mut self, Span { location, sectors }: Span, batch: u64, last_recorded: u64, stays: bool) {
         if self.setup.extents.is_fast(location) {
             if !stays {
                 let first = self.setup.extents.slot(location);
                 self.freed.push(batch, Freed::Slots { first, count: 1 });
             }
         } else if let Some((band, _)) = self.setup.extents.band(location)
-            && self.bands.lose(band, BLOCK_SECTORS as u8)
+            && self.bands.lose(band, sectors)
         {
             // Batches end in any order: one after `batch` may have taken blocks from this band before it did, and is
             // not durable when `batch` is.
@@ -245,8 +284,8 @@ impl Space {
 
     /// Notes who is written to a place in a band.
     pub fn note(&mut self, location: u64, entry: SummaryEntry) {
-        if let Some((band, block)) = self.setup.extents.band(location) {
-            self.bands.note(band, block, entry);
+        if let Some((band, sector)) = self.setup.extents.band_sector(location) {
+            self.bands.note(band, sector, entry);
         }
     }
 }

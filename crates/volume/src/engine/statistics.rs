@@ -1,7 +1,8 @@
 //! What the engine counts: by class over the life of the pool, and events since the start.
 
 use super::served::{Latencies, RequestCounts};
-use crate::layout::page::Entry;
+use crate::layout::packed::PACKED_TIMES_MAX;
+use crate::layout::page::{BLOCK_SECTORS, Entry};
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
 use std::collections::BTreeMap;
@@ -74,8 +75,8 @@ pub(crate) struct Statistics {
     pub disks: BTreeMap<u16, RequestCounts>,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
-    /// Blocks in bands, of all classes.
-    capacity_blocks: u64,
+    /// Sectors that live in bands, of all classes.
+    stored_sectors: u64,
     /// Of the blocks written, blocks that went to the fast tier since the start, and blocks that were destaged from there.
     staged_blocks: u64,
     destaged_blocks: u64,
@@ -86,8 +87,8 @@ impl Statistics {
     pub fn new(mut classes: Vec<ClassStats>, count: usize) -> Self {
         classes.resize(count.max(classes.len()), ClassStats::default());
         let written_blocks = classes.iter().map(|class| class.host_written_bytes / BLOCK).sum();
-        let capacity_blocks = classes.iter().map(|class| class.capacity_blocks).sum();
-        Self { classes, written_blocks, capacity_blocks, ..Self::default() }
+        let stored_sectors = classes.iter().map(|class| class.stored_sectors).sum();
+        Self { classes, written_blocks, stored_sectors, ..Self::default() }
     }
 
     /// There are so many classes now.
@@ -118,9 +119,20 @@ impl Statistics {
         self.classes.iter().map(|class| class.fast_blocks).sum()
     }
 
-    /// Blocks in bands, of all classes.
+    /// Whether some of the blocks in bands are compressed.
+    pub fn are_some_packed(&self) -> bool {
+        self.classes.iter().any(|class| class.stored_sectors < class.capacity_blocks * BLOCK_SECTORS)
+    }
+
+    /// Blocks of the device that live in bands, of all classes.
     pub fn capacity_blocks(&self) -> u64 {
-        self.capacity_blocks
+        self.stored_sectors.div_ceil(BLOCK_SECTORS)
+    }
+
+    /// Blocks of hosts for each block of the device in bands.
+    pub fn blocks_per_block(&self) -> f64 {
+        let blocks: u64 = self.classes.iter().map(|class| class.capacity_blocks).sum();
+        (blocks as f64 / self.capacity_blocks().max(1) as f64).clamp(1.0, PACKED_TIMES_MAX as f64)
     }
 
     /// Blocks that hosts wrote to a tier.
@@ -133,8 +145,8 @@ impl Statistics {
         statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
     }
 
-    /// A block came to lie on a tier, or left it.
-    pub fn count_block(&mut self, class: ClassId, is_fast: bool, comes: bool) {
+    /// A block of so many sectors came to lie on a tier, or left it.
+    pub fn count_block(&mut self, class: ClassId, sectors: u8, is_fast: bool, comes: bool) {
         let counted = |blocks: u64| if comes { blocks + 1 } else { blocks.saturating_sub(1) };
         if is_fast {
             let statistics = self.class(class);
@@ -142,7 +154,12 @@ impl Statistics {
         } else {
             let statistics = self.class(class);
             statistics.capacity_blocks = counted(statistics.capacity_blocks);
-            self.capacity_blocks = counted(self.capacity_blocks);
+            let changed = |before: u64| {
+                let sectors = u64::from(sectors);
+                if comes { before + sectors } else { before.saturating_sub(sectors) }
+            };
+            statistics.stored_sectors = changed(statistics.stored_sectors);
+            self.stored_sectors = changed(self.stored_sectors);
         }
     }
 
@@ -160,10 +177,10 @@ impl Statistics {
 
     /// A block changed its class where it lies.
     pub fn count_reclassed(&mut self, old: Entry, new: Entry, is_fast: bool) {
-        let (Entry::Data { class: before, .. }, Entry::Data { class: after, .. }) = (old, new) else { return };
-        self.count_block(before, is_fast, false);
+        let (Entry::Data { class: before, span }, Entry::Data { class: after, .. }) = (old, new) else { return };
+        self.count_block(before, span.sectors, is_fast, false);
         self.class(before).reclassed_out_bytes += BLOCK;
-        self.count_block(after, is_fast, true);
+        self.count_block(after, span.sectors, is_fast, true);
         self.class(after).reclassed_in_bytes += BLOCK;
     }
 }

@@ -120,7 +120,7 @@ impl Look<'_> {
                 Pending::PageOut { .. } => found.page_out = true,
                 Pending::Flush { .. } | Pending::MoveFlush { .. } => found.flush = true,
                 Pending::Trim { .. } => found.trim = true,
-                Pending::RewriteRead { .. } | Pending::Rewrite => found.rewrite = true,
+                Pending::RewriteRead { .. } | Pending::Rewrite { .. } => found.rewrite = true,
                 _ => {}
             }
         }

@@ -116,16 +116,18 @@ pub struct SummaryEntry {
 }
 
 impl SummaryEntry {
-    /// Nothing known was written into this block.
-    pub const NONE: Self = Self {
-        disk: DiskId(0),
-        class: ClassId(0),
-        note: 0,
-        sectors: BLOCK_SECTORS as u8,
-        checksum: 0,
-        block: 0,
-        origin: 0,
-    };
+    /// Nothing known was written into these sectors.
+    #[must_use]
+    pub const fn none(sectors: u8) -> Self {
+        Self { disk: DiskId(0), class: ClassId(0), note: 0, sectors, checksum: 0, block: 0, origin: 0 }
+    }
+
+    /// Whether something was written there.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.disk.0 != 0
+    }
+
     /// Bytes of one.
     pub const BYTES: usize = 24;
 
@@ -144,12 +146,37 @@ impl SummaryEntry {
         let (disk, class, note, checksum) = (DiskId(r.u16()?), ClassId(r.u8()?), r.u8()?, r.u32()?);
         let (place, origin) = (r.u64()?, r.u64()?);
         let (block, sectors) = (place & ((1 << 48) - 1), (place >> 48) as u8);
+        // What is between blocks may be longer than one.
+        let most = if disk.0 == 0 { u8::MAX } else { BLOCK_SECTORS as u8 };
         let is_possible = usize::from(class.0) < ClassId::LIMIT
-            && (1..=BLOCK_SECTORS as u8).contains(&sectors)
+            && (1..=most).contains(&sectors)
             && place >> 56 == 0
             && origin < COUNTER_LIMIT;
         is_possible.then_some(Self { disk, class, note, sectors, checksum, block, origin })
     }
+}
+
+/// Most open bands of what hosts write or destages move, and of what collection moves, which is parted further.
+const OPEN_MAX: [u64; 2] = [6, 8];
+/// Most open bands, of both kinds.
+pub const OPEN_ALL_MAX: u64 = OPEN_MAX[0] + OPEN_MAX[1];
+
+/// Most bands that streams of one kind have open, of a pool of so many. Each open band is space that others cannot use: few
+/// bands, few streams.
+#[must_use]
+pub fn open_max(bands: u64, collecting: bool) -> u64 {
+    (bands / if collecting { 16 } else { 8 }).clamp(1, OPEN_MAX[usize::from(collecting)])
+}
+
+/// Most bytes that the entries of groups that are not complete take in a root, with so many more for each, of a pool of so many
+/// bands of this shape.
+#[must_use]
+pub fn open_groups_bytes_max(bands: u64, shape: BandShape, more_bytes: u64) -> u64 {
+    let open = open_max(bands, false) + open_max(bands, true);
+    let data_blocks = u64::from(shape.blocks().min(GROUP_BLOCKS)).saturating_sub(1);
+    // As many as a full one has for each block, and what is not known behind them.
+    let entries = data_blocks * ENTRIES_MAX as u64 / (u64::from(GROUP_BLOCKS) - 1) + 1;
+    open * (entries.min(ENTRIES_MAX as u64) * SummaryEntry::BYTES as u64 + more_bytes)
 }
 
 /// Which summary this is.
@@ -233,7 +260,7 @@ pub fn placed(entries: &[SummaryEntry]) -> impl Iterator<Item = (u32, &SummaryEn
         *next += u32::from(entry.sectors);
         Some((at, entry))
     });
-    places.filter(|(_, entry)| entry.disk.0 != 0)
+    places.filter(|(_, entry)| entry.is_known())
 }
 
 #[cfg(test)]

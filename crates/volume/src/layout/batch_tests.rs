@@ -1,8 +1,9 @@
 //! Batches round-trip, and what cannot be in one is none.
 
 use super::*;
-use crate::layout::page::SECTORS_MAX;
-use crate::layout::record::{MOVED_MAX, Moved};
+use crate::layout::moved::{MOVED_MAX, Moved};
+use crate::layout::page::{SECTORS_MAX, Span};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
@@ -10,10 +11,10 @@ fn moved() -> Moved {
     Moved {
         disk: DiskId(1),
         block: 2,
-        source: SECTORS_MAX - 8,
-        sectors: 8,
+        source: Span::whole(SECTORS_MAX - 8),
         origin: 99,
         checksum: 9,
+        stored: Stored { sectors: 8, checksum: 9 },
         class: ClassId(119),
         note: 5,
     }
@@ -56,7 +57,7 @@ fn impossible_records_and_headers_are_no_batch() {
         location,
         generation: 0,
         lifetime: Lifetime::default(),
-        checksums: vec![1; blocks],
+        stored: vec![Stored::whole(1); blocks],
     };
     let record = |moved| Record::Move { stream: Stream::default(), location: 64, generation: 0, moved };
     let bad = [
@@ -98,7 +99,16 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             location: 64,
             generation: 0xbeef,
             lifetime: Lifetime { group: 15, note: 32 },
-            checksums: vec![1, 2],
+            stored: vec![Stored::whole(1), Stored::whole(2)],
+        },
+        Record::Write {
+            disk: DiskId(1),
+            block: 7,
+            class: ClassId(2),
+            location: 64,
+            generation: 0xbeef,
+            lifetime: Lifetime { group: 15, note: 32 },
+            stored: vec![Stored { sectors: 3, checksum: 1 }, Stored { sectors: 7, checksum: 2 }],
         },
         Record::Zero { disk: DiskId(1), block: 9, blocks: 3 },
         Record::Discard { disk: DiskId(2), block: 400 << 31, blocks: 400 },
@@ -106,7 +116,21 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             stream: Stream { is_collected: true, group: 15, class: ClassId(3) },
             location: 1 << 30,
             generation: 7,
-            moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, sectors: 1, ..moved() }],
+            moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, ..moved() }],
+        },
+        // One that was compressed before, and one that is now.
+        Record::Move {
+            stream: Stream { is_collected: false, group: 1, class: ClassId(3) },
+            location: 1 << 30,
+            generation: 7,
+            moved: vec![
+                Moved {
+                    source: Span { location: 9, sectors: 3 },
+                    stored: Stored { sectors: 3, checksum: 9 },
+                    ..moved()
+                },
+                Moved { stored: Stored { sectors: 5, checksum: 10 }, ..moved() },
+            ],
         },
         Record::Cancel { sequence: 77 },
         Record::Damage { blocks: vec![moved(); MOVED_MAX] },
@@ -118,7 +142,7 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
         record.put(&mut w);
     }
     w.bytes.resize(4608, 0);
-    let header = header(4608, 7);
+    let header = header(4608, 9);
     seal_batch(&mut w.bytes, &header, &[7; 16]);
     assert_eq!(decode_batch(&w.bytes, &[7; 16]), Some((header, records)));
     assert!(decode_batch(&w.bytes, &[8; 16]).is_none());

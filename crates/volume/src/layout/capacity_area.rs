@@ -1,6 +1,8 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
+use super::band_summary::{BandShape, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
+use super::packed::PACKED_TIMES_MAX;
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
 
@@ -12,9 +14,9 @@ pub const HEADER_BYTES: usize = 4096;
 pub const UNAPPLIED_MAX: usize = 256;
 /// Bytes of a reference to a page.
 pub const PAGE_REF_BYTES: u64 = 12;
-/// Bytes of an entry of an open group.
-pub const ENTRY_BYTES: u64 = 24;
 const BLOCK: u64 = 4096;
+/// What pools from before compression may have more of, in bytes: their open groups were counted otherwise.
+const BEFORE_PACKED_BYTES: u64 = 32 << 10;
 /// Room for the table of disks, in bytes.
 const DISKS_BYTES: u64 = 16 << 10;
 
@@ -32,11 +34,12 @@ pub struct CapacityArea {
 impl CapacityArea {
     /// For a pool of so many data blocks and bands, from an offset on.
     #[must_use]
-    pub fn plan(offset_bytes: u64, pool_bytes: u64, bands: u64) -> Self {
+    pub fn plan(offset_bytes: u64, pool_bytes: u64, bands: u64, shape: BandShape) -> Self {
         let span = (PAGE_LEAVES * LEAF_ENTRIES) as u64 * BLOCK;
-        // Twice the pages of a full pool: those of a disk written here and there say less each.
-        let pages = 2 * pool_bytes.div_ceil(span) + 8;
-        let open = bands.min(16) * (64 * ENTRY_BYTES + 12);
+        // Twice the pages of a full pool, which compressed blocks make larger: those of a disk written here and there say less each.
+        let full = pool_bytes.div_ceil(span);
+        let pages = (2 * PACKED_TIMES_MAX * full).max(2 * full + 8);
+        let open = open_groups_bytes_max(bands, shape, 12);
         let blob = 64 + UNAPPLIED_MAX as u64 * 8 + DISKS_BYTES + pages * PAGE_REF_BYTES + bands * 8 + open;
         let root_len_bytes = HEADER_BYTES as u64 + blob.next_multiple_of(BLOCK);
         Self { offset_bytes, root_len_bytes, pages: pages.min(u64::from(u32::MAX / 2)) as u32 }
@@ -83,9 +86,12 @@ impl CapacityArea {
     #[must_use]
     pub fn is_needed(&self, mut sizes: impl Iterator<Item = u64>, band_bytes: u64) -> bool {
         let Some(all_bytes) = sizes.try_fold(0u64, u64::checked_add) else { return false };
-        let most = Self::plan(self.offset_bytes, all_bytes, all_bytes / band_bytes.max(1));
+        let shape = BandShape::new(band_bytes);
+        let most = Self::plan(self.offset_bytes, all_bytes, all_bytes / band_bytes.max(1), shape);
         // What is not addressed by sectors is heads and ends of devices.
-        all_bytes <= 2 * 512 * SECTORS_MAX && self.root_len_bytes <= most.root_len_bytes && self.pages <= most.pages
+        all_bytes <= 2 * 512 * SECTORS_MAX
+            && self.root_len_bytes <= most.root_len_bytes + BEFORE_PACKED_BYTES
+            && self.pages <= most.pages
     }
 
     /// Slots for pages.

@@ -1,7 +1,7 @@
 //! Map pages: the packed entry, leaves and index pages.
 
 use super::{is_sealed, seal};
-use forebay_block::{ClassId, DiskId};
+use forebay_block::{ClassId, DiskId, SECTOR_BYTES};
 
 /// Size of a page in bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -48,6 +48,12 @@ impl Span {
         self.sectors as u64 == BLOCK_SECTORS
     }
 
+    /// Behind its last sector.
+    #[must_use]
+    pub const fn end(self) -> u64 {
+        self.location + self.sectors as u64
+    }
+
     /// The location in the low bits, the length minus 1 above them.
     #[must_use]
     pub const fn pack(self) -> u64 {
@@ -64,6 +70,39 @@ impl Span {
     }
 }
 
+/// What is read of a device for stored bytes: devices are read in whole units of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// First sector.
+    pub first: u64,
+    /// Length in bytes.
+    pub len_bytes: usize,
+}
+
+impl Window {
+    /// Around what lies from one block to the end of another, or the same, in units of so many sectors.
+    #[must_use]
+    pub fn around(first: Span, last: Span, unit_sectors: u64) -> Self {
+        let begin = first.location / unit_sectors * unit_sectors;
+        // What only damage can name may lie anywhere.
+        let sectors = last.end().next_multiple_of(unit_sectors).saturating_sub(begin);
+        Self { first: begin, len_bytes: sectors as usize * SECTOR_BYTES }
+    }
+
+    /// Around one block.
+    #[must_use]
+    pub fn of(span: Span, unit_sectors: u64) -> Self {
+        Self::around(span, span, unit_sectors)
+    }
+
+    /// The stored bytes of a block within those of the window; `None` where it does not lie there.
+    #[must_use]
+    pub fn stored(self, span: Span, bytes: &[u8]) -> Option<&[u8]> {
+        let begin = usize::try_from(span.location.checked_sub(self.first)?).ok()? * SECTOR_BYTES;
+        bytes.get(begin..begin + usize::from(span.sectors) * SECTOR_BYTES)
+    }
+}
+
 /// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -73,10 +112,10 @@ pub enum Entry {
     Zero,
     /// Reads fail until overwritten.
     Damaged,
-    /// Data at a location.
+    /// Data.
     Data {
-        /// First sector in the pool's linear space.
-        location: u64,
+        /// Where it is stored.
+        span: Span,
         /// Class.
         class: ClassId,
     },
@@ -88,9 +127,7 @@ impl Entry {
             Self::Unmapped => 0,
             Self::Zero => CODE_ZERO << CODE_SHIFT,
             Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
-            Self::Data { location, class } => {
-                Span::whole(location).pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT
-            }
+            Self::Data { span, class } => span.pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT,
         }
     }
 
@@ -98,10 +135,10 @@ impl Entry {
         match bits >> CODE_SHIFT {
             0 => Self::Unmapped,
             CODE_ZERO => Self::Zero,
-            // Shorter ones are compressed, which this version does not write and could not read.
-            code @ CODE_DATA.. if Span::unpack(bits & SPAN_MASK).is_some_and(Span::is_whole) => {
-                Self::Data { location: bits & LOCATION_MASK, class: ClassId((code - CODE_DATA) as u8) }
-            }
+            code @ CODE_DATA.. => match Span::unpack(bits & SPAN_MASK) {
+                Some(span) => Self::Data { span, class: ClassId((code - CODE_DATA) as u8) },
+                None => Self::Damaged,
+            },
             // Codes 3..=7 are reserved: nothing this version may interpret as data.
             _ => Self::Damaged,
         }
@@ -263,7 +300,7 @@ mod tests {
     #[test]
     fn entries_round_trip_at_the_edges() {
         let mut page = vec![0u8; PAGE_BYTES];
-        let data = Entry::Data { location: SECTORS_MAX - 8, class: ClassId(119) };
+        let data = Entry::Data { span: Span { location: SECTORS_MAX - 3, sectors: 3 }, class: ClassId(119) };
         set_leaf_entry(&mut page, 0, data, 7);
         set_leaf_entry(&mut page, 399, Entry::Zero, 9);
         set_leaf_entry(&mut page, 398, Entry::Damaged, 0);
@@ -286,14 +323,18 @@ mod tests {
             for location in [0, 1, 7, SECTORS_MAX - 1] {
                 let span = Span { location, sectors };
                 assert_eq!(Span::unpack(span.pack()), Some(span));
+                assert_eq!(Window::of(span, 1), Window { first: location, len_bytes: usize::from(sectors) * 512 });
+                let window = Window::of(span, 8);
+                assert!(
+                    window.first.is_multiple_of(8) && window.len_bytes.is_multiple_of(4096) && window.len_bytes <= 8192
+                );
+                let bytes: Vec<u8> = (0..16).flat_map(|sector| [sector; 512]).take(window.len_bytes).collect();
+                let stored = window.stored(span, &bytes).unwrap();
+                assert_eq!(stored.len(), usize::from(sectors) * 512);
+                assert_eq!(window.first + u64::from(stored[0]), location);
             }
         }
         assert_eq!(Span::unpack(1 << CODE_SHIFT), None);
-        // An entry of a length that this version does not write is no data.
-        let mut page = vec![0u8; PAGE_BYTES];
-        set_leaf_entry(&mut page, 0, Entry::Data { location: 64, class: ClassId(1) }, 7);
-        page[HEADER_BYTES + 4] ^= 1 << (LOCATION_BITS - 32);
-        assert_eq!(leaf_entry(&page, 0).0, Entry::Damaged);
         assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
     }
 

@@ -1,7 +1,9 @@
 //! Where everything goes on the devices of a new pool.
 
 use super::Id;
+use super::band_summary::BandShape;
 use super::capacity_area::CapacityArea;
+use super::packed::PACKED_TIMES_MAX;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
 use super::superblock::{
@@ -95,7 +97,8 @@ pub fn plan(
     let mut members = Vec::new();
     let mut first_sector = 0;
     let mut bands = 0;
-    let area = CapacityArea::plan(HEAD_BYTES, total + fast.size_bytes, total / band_bytes);
+    let shape = BandShape::new(band_bytes);
+    let area = CapacityArea::plan(HEAD_BYTES, total + fast.size_bytes, total / band_bytes, shape);
     for (i, geometry) in capacity.iter().enumerate() {
         let align = geometry.optimal_band_bytes.unwrap_or_else(|| band_bytes.min(1 << 20));
         let head_bytes = HEAD_BYTES + if i == 0 { area.len_bytes() } else { 0 };
@@ -116,10 +119,10 @@ pub fn plan(
         .max(JOURNAL_MIN_BYTES)
         .next_multiple_of(block);
     let index_span = (LEAF_ENTRIES * INDEX_ENTRIES) as u64 * block;
-    // Twice the pages of a full capacity tier, and room for small disks: every disk has at least one page.
-    let index_pages = 2 * total / index_span + 4096;
+    // Twice the pages of a capacity tier full of compressed blocks, and room for small disks: every disk has at least one page.
+    let index_pages = 2 * PACKED_TIMES_MAX * total / index_span + 4096;
     let fast_blocks = fast.size_bytes / block;
-    let blob = Root::size_bound_bytes(fast_blocks, bands, index_pages);
+    let blob = Root::size_bound_bytes(fast_blocks, bands, shape, index_pages);
     let root_len_bytes = (blob + 2 * block).next_multiple_of(block);
     let journal_offset_bytes = HEAD_BYTES + 2 * root_len_bytes;
     let slots_offset = journal_offset_bytes + journal_len_bytes;
@@ -159,6 +162,7 @@ pub fn plan(
     Ok(Superblock {
         compatible: 0,
         read_only_compatible: 0,
+        has_packed_blocks: true,
         pool,
         index: 0,
         serving: false,

@@ -1,88 +1,20 @@
 //! The records of the journal: what happened to blocks, one after the other.
 
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
-use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX, Span};
+use super::moved::{BLOCKS_MAX, Moved, destinations, is_packed};
+use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX};
+use super::stored::{Stored, places};
 use super::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
-/// Blocks that a record can move at most, or find damaged.
-pub const MOVED_MAX: usize = 128;
 /// Size of the fixed part of a record in bytes.
 pub const RECORD_BYTES: usize = 24;
-/// Block numbers are below this.
-const BLOCKS_MAX: u64 = 1 << 48;
+/// A record of blocks that moved and are stored in another way than they were.
+const KIND_PACKED_MOVE: u8 = 8;
+/// A record of blocks that were written and of which some are compressed.
+const KIND_PACKED_WRITE: u8 = 9;
 /// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
 const LIFETIME_SHIFT: u32 = 48;
-
-/// A block that moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// Its disk.
-    pub disk: DiskId,
-    /// Its address.
-    pub block: u64,
-    /// Where it was, first sector.
-    pub source: u64,
-    /// Stored length in sectors.
-    pub sectors: u8,
-    /// Orders it among all copies of the block (docs/format.md, "Origins").
-    pub origin: u64,
-    /// Its block checksum.
-    pub checksum: u32,
-    /// Its class.
-    pub class: ClassId,
-    /// What the policy of lifetime groups noted, plus 1; 0: nothing.
-    pub note: u8,
-}
-
-impl Moved {
-    /// Disk and number of the map leaf that the block is mapped through.
-    #[must_use]
-    pub fn leaf(&self) -> (DiskId, u64) {
-        (self.disk, self.block / LEAF_ENTRIES as u64)
-    }
-
-    /// Bytes of one in a record.
-    pub const BYTES: usize = 32;
-
-    fn put(&self, out: &mut Writer) {
-        out.u64(u64::from(self.disk.0) << 48 | self.block);
-        out.u64(Span { location: self.source, sectors: self.sectors }.pack());
-        out.u64(self.origin);
-        out.u32(self.checksum);
-        out.u8(self.class.0);
-        out.u8(self.note);
-        out.u16(0);
-    }
-
-    fn take_list(r: &mut Reader<'_>, count: u32) -> Option<Vec<Self>> {
-        if !(1..=MOVED_MAX as u32).contains(&count) {
-            return None;
-        }
-        let mut list = Reader::new(r.take(count as usize * Self::BYTES)?);
-        let mut blocks = Vec::with_capacity(count as usize);
-        for _ in 0..count {
-            let address = list.u64()?;
-            let span = Span::unpack(list.u64()?)?;
-            let moved = Self {
-                disk: DiskId((address >> 48) as u16),
-                block: address & (BLOCKS_MAX - 1),
-                source: span.location,
-                sectors: span.sectors,
-                origin: list.u64()?,
-                checksum: list.u32()?,
-                class: ClassId(list.u8()?),
-                note: list.u8()?,
-            };
-            list.u16()?;
-            if usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT {
-                return None;
-            }
-            blocks.push(moved);
-        }
-        Some(blocks)
-    }
-}
 
 /// A journal record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,8 +33,8 @@ pub enum Record {
         generation: u16,
         /// Lifetime of the data; nothing on the fast tier.
         lifetime: Lifetime,
-        /// One checksum per block.
-        checksums: Vec<u32>,
+        /// How each block is stored, in the order of their places.
+        stored: Vec<Stored>,
     },
     /// A run reads as zeros.
     Zero {
@@ -188,13 +120,8 @@ impl Head {
         let lifetime = Lifetime::from_bytes(((place >> LIFETIME_SHIFT) as u16).to_le_bytes())?;
         let location = place & ((1 << LIFETIME_SHIFT) - 1);
         let head = Self { kind, class, disk, blocks, generation, block, location, lifetime };
-        let is_possible = kind == 1 || lifetime == Lifetime::default();
-        (is_possible && usize::from(class) < ClassId::LIMIT && head.end_sector()? <= SECTORS_MAX).then_some(head)
-    }
-
-    /// Behind the last sector of whole blocks from the location on.
-    fn end_sector(&self) -> Option<u64> {
-        self.location.checked_add(u64::from(self.blocks) * BLOCK_SECTORS)
+        let is_possible = matches!(kind, 1 | KIND_PACKED_WRITE) || lifetime == Lifetime::default();
+        (is_possible && usize::from(class) < ClassId::LIMIT && location <= SECTORS_MAX).then_some(head)
     }
 
     /// The run of blocks, where it is one that a record can change: within one leaf.
@@ -217,35 +144,84 @@ pub struct Target {
 }
 
 /// Appends a write record without building a [`Record`] (the data path).
-pub fn put_write(out: &mut Writer, disk: DiskId, block: u64, class: ClassId, target: Target, checksums: &[u32]) {
+pub fn put_write(
+    out: &mut Writer,
+    (disk, block, class): (DiskId, u64, ClassId),
+    target: Target,
+    stored: impl ExactSizeIterator<Item = Stored> + Clone,
+) {
     let Target { location, generation, lifetime } = target;
-    let blocks = checksums.len() as u32;
-    Head { kind: 1, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
-    for checksum in checksums {
-        out.u32(*checksum);
+    let blocks = stored.len() as u32;
+    let is_packed = stored.clone().any(|stored| !stored.is_whole());
+    let kind = if is_packed { KIND_PACKED_WRITE } else { 1 };
+    Head { kind, class: class.0, disk: disk.0, blocks, generation, block, location, lifetime }.put(out);
+    for one in stored {
+        if is_packed {
+            one.put(out);
+        } else {
+            out.u32(one.checksum);
+        }
     }
 }
 
-/// Size in bytes of a write record of `blocks` blocks.
+/// Size in bytes of a write record of `blocks` blocks that are stored as they are.
 #[must_use]
 pub fn write_bytes(blocks: usize) -> usize {
     RECORD_BYTES + 4 * blocks
 }
 
-/// Size in bytes of a move record of `blocks` blocks.
+/// Size in bytes of a write record of `blocks` blocks of which some are compressed.
+#[must_use]
+pub fn packed_write_bytes(blocks: usize) -> usize {
+    RECORD_BYTES + Stored::BYTES * blocks
+}
+
+/// Size in bytes of the largest record of `blocks` blocks that move.
 #[must_use]
 pub fn move_bytes(blocks: usize) -> usize {
-    RECORD_BYTES + Moved::BYTES * blocks
+    RECORD_BYTES + (Moved::BYTES + Stored::BYTES) * blocks
 }
 
 impl Record {
-    /// Location and number of the blocks that it says were written.
+    /// Where it says that blocks were written: the first sector, and how many.
     #[must_use]
-    pub fn data(&self) -> Option<(u64, usize)> {
+    pub fn data(&self) -> Option<(u64, u64)> {
         match self {
-            Self::Write { location, checksums, .. } => Some((*location, checksums.len())),
-            Self::Move { location, moved, .. } => Some((*location, moved.len())),
+            Self::Write { location, stored, .. } => {
+                Some((*location, stored.iter().map(|stored| u64::from(stored.sectors)).sum()))
+            }
+            Self::Move { location, moved, .. } => {
+                Some((*location, moved.iter().map(|moved| u64::from(moved.stored.sectors)).sum()))
+            }
             _ => None,
+        }
+    }
+
+    /// Whether some of what it says was written is compressed.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        match self {
+            Self::Write { stored, .. } => stored.iter().any(|stored| !stored.is_whole()),
+            Self::Move { moved, .. } => moved.iter().any(|moved| !moved.stored.is_whole()),
+            _ => false,
+        }
+    }
+
+    /// Whether blocks that are stored as they are begin where a block of a device does, as they must.
+    #[must_use]
+    pub fn is_aligned(&self) -> bool {
+        let is_aligned = |location: u64| location.is_multiple_of(BLOCK_SECTORS);
+        match self {
+            // All of it is written in one request.
+            Self::Write { location, stored, .. } => {
+                let mut whole = places(*location, stored).filter(|(span, _)| span.is_whole());
+                is_aligned(*location) && whole.all(|(span, _)| is_aligned(span.location))
+            }
+            Self::Move { location, moved, .. } => {
+                let whole = |(_, moved): &(u64, &Moved)| moved.stored.is_whole();
+                destinations(*location, moved).filter(whole).all(|(at, _)| is_aligned(at))
+            }
+            _ => true,
         }
     }
 
@@ -259,17 +235,24 @@ impl Record {
             ..Head::default()
         };
         match self {
-            Self::Write { disk, block, class, location, generation, lifetime, checksums } => {
+            Self::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let target = Target { location: *location, generation: *generation, lifetime: *lifetime };
-                put_write(out, *disk, *block, *class, target, checksums);
+                put_write(out, (*disk, *block, *class), target, stored.iter().copied());
             }
             Self::Zero { disk, block, blocks } => run(2, disk, block, blocks).put(out),
             Self::Discard { disk, block, blocks } => run(3, disk, block, blocks).put(out),
             Self::Move { stream, location, generation, moved } => {
                 let (blocks, disk) = (moved.len() as u32, u16::from_le_bytes(stream.to_bytes()));
                 let (location, generation) = (*location, *generation);
-                Head { kind: 4, disk, blocks, generation, location, ..Head::default() }.put(out);
-                moved.iter().for_each(|block| block.put(out));
+                let is_packed = is_packed(moved);
+                let kind = if is_packed { KIND_PACKED_MOVE } else { 4 };
+                Head { kind, disk, blocks, generation, location, ..Head::default() }.put(out);
+                for block in moved {
+                    block.put(out);
+                    if is_packed {
+                        block.stored.put(out);
+                    }
+                }
             }
             Self::Cancel { sequence } => Head { kind: 5, block: *sequence, ..Head::default() }.put(out),
             Self::Damage { blocks } => {
@@ -287,12 +270,16 @@ impl Record {
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
         let head = Head::take(r)?;
         let Head { generation, location, lifetime, .. } = head;
-        Some(match head.kind {
-            1 => {
+        let record = match head.kind {
+            kind @ (1 | KIND_PACKED_WRITE) => {
                 let (disk, block, blocks) = head.run()?;
-                let mut sums = Reader::new(r.take(blocks as usize * 4)?);
-                let checksums = (0..blocks).map_while(|_| sums.u32()).collect();
-                Self::Write { disk, block, class: ClassId(head.class), location, generation, lifetime, checksums }
+                let stored: Option<Vec<Stored>> = if kind == KIND_PACKED_WRITE {
+                    (0..blocks).map(|_| Stored::take(r)).collect()
+                } else {
+                    (0..blocks).map(|_| r.u32().map(Stored::whole)).collect()
+                };
+                let (class, stored) = (ClassId(head.class), stored?);
+                Self::Write { disk, block, class, location, generation, lifetime, stored }
             }
             2 => {
                 let (disk, block, blocks) = head.run()?;
@@ -302,17 +289,20 @@ impl Record {
                 let (disk, block, blocks) = head.run()?;
                 Self::Discard { disk, block, blocks }
             }
-            4 => {
+            kind @ (4 | KIND_PACKED_MOVE) => {
                 let stream = Stream::from_bytes(head.disk.to_le_bytes())?;
-                Self::Move { stream, location, generation, moved: Moved::take_list(r, head.blocks)? }
+                let moved = Moved::take_list(r, head.blocks, kind == KIND_PACKED_MOVE)?;
+                Self::Move { stream, location, generation, moved }
             }
             5 if head.blocks == 0 && head.block < COUNTER_LIMIT => Self::Cancel { sequence: head.block },
-            6 => Self::Damage { blocks: Moved::take_list(r, head.blocks)? },
+            6 => Self::Damage { blocks: Moved::take_list(r, head.blocks, false)? },
             7 => {
                 let (disk, block, blocks) = head.run()?;
                 Self::Reclass { disk, block, blocks, class: ClassId(head.class) }
             }
             _ => return None,
-        })
+        };
+        let end = record.data().map_or(0, |(location, sectors)| location.saturating_add(sectors));
+        (end <= SECTORS_MAX).then_some(record)
     }
 }

@@ -1,7 +1,7 @@
 //! The root: everything a checkpoint fixes, and the header that makes it valid.
 
 use super::Id;
-use super::band_summary::{BandShape, SummaryEntry};
+use super::band_summary::{BandShape, SummaryEntry, open_groups_bytes_max};
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, PageRef};
@@ -178,10 +178,10 @@ pub struct Root {
 impl Root {
     /// Upper bound of the encoded size in bytes.
     #[must_use]
-    pub fn size_bound_bytes(slots: u64, bands: u64, index_pages: u64) -> u64 {
+    pub fn size_bound_bytes(slots: u64, bands: u64, shape: BandShape, index_pages: u64) -> u64 {
         // Fixed parts, class table (280 KiB at most), evidence (64 KiB), statistics; slots one bit; bands 24 bytes; entries of 24
-        // bytes for the blocks of a group in each band that may be open; directory 20 bytes.
-        let open_groups = bands.min(16) * (64 * SummaryEntry::BYTES as u64 + 16);
+        // bytes for what a group in each band that may be open can hold; directory 20 bytes.
+        let open_groups = open_groups_bytes_max(bands, shape, 16);
         384 * 1024 + slots / 8 + 64 + bands * 24 + open_groups + index_pages * 20
     }
 
@@ -218,7 +218,7 @@ impl RootBounds {
     #[must_use]
     pub fn blob_bytes_max(&self) -> u64 {
         // Each index page lies in a slot.
-        Root::size_bound_bytes(self.slots, self.bands, self.slots) + KEPT_BYTES_MAX
+        Root::size_bound_bytes(self.slots, self.bands, self.shape, self.slots) + KEPT_BYTES_MAX
     }
 
     /// Of a pool.

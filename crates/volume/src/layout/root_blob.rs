@@ -22,6 +22,8 @@ const OPEN: Tag = *b"OPEN";
 const SLOTS: Tag = *b"SLOT";
 /// One that programs without scrubs keep.
 const SCRUB: Tag = *b"SCRB";
+/// Sectors that the blocks of each class take in bands, where some are compressed.
+const PACKED: Tag = *b"PACK";
 const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, STATISTICS, EVIDENCE, BANDS, OPEN, SLOTS];
 /// Largest size of a disk in bytes.
 const DISK_BYTES_MAX: u64 = 1 << 58;
@@ -66,6 +68,11 @@ fn put_band(w: &mut Writer, band: &BandRoot) {
     w.u32(band.written);
     w.u32(band.generation);
     w.u64(band.closed_at);
+}
+
+/// Sectors that the blocks of a class take in bands where none is compressed.
+fn as_if_whole(class: &ClassStats) -> u64 {
+    class.capacity_blocks.saturating_mul(BLOCK_SECTORS)
 }
 
 /// Encodes the blob.
@@ -117,6 +124,11 @@ pub fn encode(root: &Root) -> Vec<u8> {
     if root.scrub != ScrubRecord::default() {
         put_section(&mut w, (SCRUB, 0, COMPATIBLE), |w| root.scrub.put(w));
     }
+    if root.stats.iter().any(|class| class.stored_sectors != as_if_whole(class)) {
+        put_section(&mut w, (PACKED, 0, COMPATIBLE), |w| {
+            root.stats.iter().for_each(|class| w.u64(class.stored_sectors))
+        });
+    }
     for kept in &root.kept {
         put_section(&mut w, (kept.tag, kept.shard, COMPATIBLE), |w| w.bytes.extend_from_slice(&kept.payload));
     }
@@ -129,7 +141,11 @@ pub fn encode(root: &Root) -> Vec<u8> {
 /// Names the first section that is not as it can be in a pool of these bounds.
 pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
     let (mut sections, mut kept) = split(bytes, &KNOWN)?;
-    let scrub = kept.iter().position(|section| (section.tag, section.shard) == (SCRUB, 0)).map(|at| kept.remove(at));
+    let mut optional = |tag: Tag| {
+        let at = kept.iter().position(|section| (section.tag, section.shard) == (tag, 0));
+        at.map(|at| kept.remove(at))
+    };
+    let (scrub, packed) = (optional(SCRUB), optional(PACKED));
     // Nothing depends on it: where it makes no sense there was no scrub.
     let scrub = scrub.and_then(|section| ScrubRecord::take(&mut Reader::new(&section.payload))).unwrap_or_default();
     let mut root = Root { kept, scrub, ..Root::default() };
@@ -143,6 +159,13 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
         if r.remaining() > 0 {
             return Err(error(tag, "it is longer than what is in it"));
         }
+    }
+    let packed = packed.map_or_else(Vec::new, |section| section.payload);
+    let mut r = Reader::new(&packed);
+    for class in &mut root.stats {
+        // Where it makes no sense the blocks count as whole ones, which policies and people go by.
+        let stored = r.u64().filter(|&sectors| sectors <= as_if_whole(class));
+        class.stored_sectors = stored.unwrap_or_else(|| as_if_whole(class));
     }
     Ok(root)
 }
@@ -233,6 +256,7 @@ fn take_statistics(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> 
             fast_read_bytes: r.u64()?,
             fast_blocks: r.u64()?,
             capacity_blocks: r.u64()?,
+            stored_sectors: 0,
             reclassed_in_bytes: r.u64()?,
             reclassed_out_bytes: r.u64()?,
         };

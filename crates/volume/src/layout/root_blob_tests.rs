@@ -19,7 +19,7 @@ fn bounds() -> RootBounds {
 }
 
 fn root() -> Root {
-    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::NONE };
+    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::none(8) };
     let page = |location| PageRef { location, stageable: 0, crc: 1, generation: 2 };
     Root {
         journal_position: 1024,
@@ -163,7 +163,7 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
         ("OPEN", |r| r.open_groups[0].0 = 3),
         ("OPEN", |r| r.open_groups[0].1 = 0),
         ("OPEN", |r| r.open_groups.push(r.open_groups[0].clone())),
-        ("OPEN", |r| r.open_groups[0].2 = vec![SummaryEntry::NONE; 63]),
+        ("OPEN", |r| r.open_groups[0].2 = vec![SummaryEntry::none(8); 63]),
         ("OPEN", |r| r.open_groups[0].2[0].sectors = 9),
         ("SLOT", |r| r.slots.truncate(1)),
         ("SLOT", |r| r.slots.push(0)),

@@ -20,6 +20,8 @@ pub const DEVICES_MAX: usize = 32;
 pub const VERSION: u32 = 2;
 /// Incompatible feature: bands and records tell lifetime groups. Set by every opening that writes; a pool without it has none yet.
 pub const LIFETIME_GROUPS: u64 = 1;
+/// Incompatible feature: blocks in bands may be compressed. Set when a pool is created, because its roots need more room.
+pub const PACKED_BLOCKS: u64 = 2;
 /// Largest band in bytes.
 pub const BAND_BYTES_MAX: u64 = 1 << 40;
 /// Most bands of a pool.
@@ -71,6 +73,8 @@ pub struct Superblock {
     pub compatible: u64,
     /// Read-only-compatible features, likewise.
     pub read_only_compatible: u64,
+    /// Blocks in bands may be compressed.
+    pub has_packed_blocks: bool,
     /// Pool id.
     pub pool: Id,
     /// This device's index in `members`.
@@ -160,7 +164,8 @@ impl Superblock {
         w.bytes.extend_from_slice(&MAGIC);
         w.u32(0);
         w.u32(VERSION);
-        for features in [self.compatible, self.read_only_compatible, LIFETIME_GROUPS] {
+        let incompatible = LIFETIME_GROUPS | if self.has_packed_blocks { PACKED_BLOCKS } else { 0 };
+        for features in [self.compatible, self.read_only_compatible, incompatible] {
             w.u64(features);
         }
         w.bytes.extend_from_slice(&self.pool);
@@ -224,7 +229,8 @@ impl Superblock {
 
     fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
         let (compatible, read_only_compatible, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        let unknown = incompatible & !LIFETIME_GROUPS;
+        let unknown = incompatible & !(LIFETIME_GROUPS | PACKED_BLOCKS);
+        let has_packed_blocks = incompatible & PACKED_BLOCKS != 0;
         if unknown != 0 {
             return Some(Err(SuperblockError::Features(unknown)));
         }
@@ -316,6 +322,7 @@ impl Superblock {
         Some(Ok(Self {
             compatible,
             read_only_compatible,
+            has_packed_blocks,
             pool,
             index,
             serving,

@@ -33,7 +33,7 @@ impl Tier {
         match entry {
             Entry::Unmapped | Entry::Zero => Self::Nowhere,
             Entry::Damaged => Self::Damaged,
-            Entry::Data { location, .. } if is_fast(location) => Self::Fast,
+            Entry::Data { span, .. } if is_fast(span.location) => Self::Fast,
             Entry::Data { .. } => Self::Capacity,
         }
     }
@@ -173,13 +173,13 @@ impl TierPage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::set_leaf_entry;
+    use super::super::page::{Span, set_leaf_entry};
     use super::*;
     use forebay_block::ClassId;
 
     fn leaf() -> Vec<u8> {
         let mut page = vec![0; 4096];
-        let data = |location| Entry::Data { location, class: ClassId(1) };
+        let data = |location| Entry::Data { span: Span::whole(location), class: ClassId(1) };
         for (at, entry) in [(0, data(8)), (3, data(800)), (5, Entry::Zero), (398, Entry::Damaged), (399, data(808))] {
             set_leaf_entry(&mut page, at, entry, at as u32 + 7);
         }

@@ -1,7 +1,8 @@
 //! What a record does to the map entry of one block: one rule for records that are applied while the pool is served
 //! and for those that are replayed.
 
-use crate::layout::page::Entry;
+use crate::layout::moved::Moved;
+use crate::layout::page::{Entry, Span};
 use forebay_block::ClassId;
 
 /// A change of one block.
@@ -18,10 +19,12 @@ pub enum Change {
     Move {
         /// Where it was, first sector.
         source: u64,
-        /// Its block checksum.
+        /// Its block checksum there.
         checksum: u32,
-        /// Where it is now, first sector.
-        destination: u64,
+        /// Where it is now.
+        destination: Span,
+        /// Its block checksum now, another one where it is stored in another way.
+        stored_checksum: u32,
     },
     /// Its data was found unreadable at a place.
     Damage {
@@ -38,28 +41,42 @@ pub enum Change {
 }
 
 impl Change {
+    /// What a move does to the entry of the block, where it goes to `destination`.
+    #[must_use]
+    pub fn of_move(moved: &Moved, destination: u64) -> Self {
+        let Moved { source, checksum, stored, .. } = *moved;
+        let destination = Span { location: destination, sectors: stored.sectors };
+        Self::Move { source: source.location, checksum, destination, stored_checksum: stored.checksum }
+    }
+
+    /// What becomes of the entry of a block that was found unreadable where it was to be moved from.
+    #[must_use]
+    pub fn of_damage(moved: &Moved) -> Self {
+        Self::Damage { source: moved.source.location, checksum: moved.checksum }
+    }
+
     /// The entry and checksum after the change; `None` where it does not apply. Moves and damage concern the data that
     /// was read at the source: a block that has been written since is not theirs, even where its new data lies at the
     /// same place.
     #[must_use]
     pub fn apply(self, (old, old_checksum): (Entry, u32)) -> Option<(Entry, u32)> {
         let names = |source: u64, checksum: u32| match old {
-            Entry::Data { location, class } if location == source && old_checksum == checksum => Some(class),
+            Entry::Data { span, class } if span.location == source && old_checksum == checksum => Some(class),
             _ => None,
         };
         match self {
             Self::Set { entry, checksum } => Some((entry, checksum)),
-            Self::Move { source, checksum, destination } => {
+            Self::Move { source, checksum, destination, stored_checksum } => {
                 let class = names(source, checksum)?;
-                Some((Entry::Data { location: destination, class }, checksum))
+                Some((Entry::Data { span: destination, class }, stored_checksum))
             }
             Self::Damage { source, checksum } => {
                 names(source, checksum)?;
                 Some((Entry::Damaged, 0))
             }
             Self::Reclass { class } => match old {
-                Entry::Data { location, class: before } if before != class => {
-                    Some((Entry::Data { location, class }, old_checksum))
+                Entry::Data { span, class: before } if before != class => {
+                    Some((Entry::Data { span, class }, old_checksum))
                 }
                 _ => None,
             },
@@ -103,6 +120,11 @@ mod tests {
         ]
     }
 
+    /// Compressed where it was moved to.
+    fn stored(location: u64) -> Span {
+        Span { location, sectors: if location < 64 { 8 } else { 3 } }
+    }
+
     proptest! {
         /// A move that read a place before the block was written again never brings the old version back.
         #[test]
@@ -116,7 +138,7 @@ mod tests {
                         version += 1;
                         model.places.insert(place, version);
                         model.block = Some((place, version, class));
-                        let new = Entry::Data { location: place, class: ClassId(class) };
+                        let new = Entry::Data { span: Span::whole(place), class: ClassId(class) };
                         entry = Change::Set { entry: new, checksum: version }.apply(entry).unwrap();
                     }
                     Step::Discard => {
@@ -134,7 +156,9 @@ mod tests {
                         if let Some((_, newest, class)) = model.block.filter(|b| (b.0, b.1) == (source, checksum)) {
                             model.block = Some((destination, newest, class));
                         }
-                        entry = Change::Move { source, checksum, destination }.apply(entry).unwrap_or(entry);
+                        let destination = stored(destination);
+                        let moved = Change::Move { source, checksum, destination, stored_checksum: checksum };
+                        entry = moved.apply(entry).unwrap_or(entry);
                     }
                     Step::Damage => {
                         let Some((source, checksum)) = read else { continue };
@@ -156,11 +180,11 @@ mod tests {
                     }
                 }
                 let expected = model.block.map_or((Entry::Unmapped, 0), |(location, version, class)| {
-                    (Entry::Data { location, class: ClassId(class) }, version)
+                    (Entry::Data { span: stored(location), class: ClassId(class) }, version)
                 });
                 let found = if entry.0 == Entry::Unmapped { (Entry::Unmapped, 0) } else { entry };
                 prop_assert_eq!(found, expected);
-                if let Entry::Data { location, .. } = entry.0 {
+                if let Entry::Data { span: Span { location, .. }, .. } = entry.0 {
                     prop_assert_eq!(model.places.get(&location), Some(&entry.1), "the place holds another version");
                 }
             }

@@ -10,7 +10,10 @@ fn tiers() -> Tiers {
 /// Something that a leaf maps, by its sum.
 fn leaf(sum: u64) -> LeafTiers {
     let mut page = vec![0; 4096];
-    let entry = crate::layout::page::Entry::Data { location: 8, class: forebay_block::ClassId(0) };
+    let entry = crate::layout::page::Entry::Data {
+        span: crate::layout::page::Span::whole(8),
+        class: forebay_block::ClassId(0),
+    };
     crate::layout::page::set_leaf_entry(&mut page, 0, entry, 1);
     let mut tiers = LeafTiers::of(&page, |_| false);
     tiers.sum = sum;

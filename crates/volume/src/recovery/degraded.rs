@@ -103,8 +103,8 @@ fn survey(
                 let is_gone = match leaf_entry(&page, at).0 {
                     Entry::Unmapped | Entry::Zero => continue,
                     Entry::Damaged => true,
-                    Entry::Data { location, .. } => {
-                        engine.setup.extents.place(location).is_none_or(|(device, _)| is_missing(device))
+                    Entry::Data { span, .. } => {
+                        engine.setup.extents.place(span.location).is_none_or(|(device, _)| is_missing(device))
                     }
                 };
                 if is_gone {

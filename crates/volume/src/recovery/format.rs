@@ -63,6 +63,7 @@ pub fn format(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: device_bits(devices.list.len()),
         flushed_behind: 0,
+        unit_sectors: devices.unit_sectors(),
         discards: 0,
         options,
         root: Root { next_disk: 1, ..Root::default() },

@@ -9,7 +9,7 @@ use super::survey::{MissingBatches, survey};
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
-use crate::layout::page::{self, PAGE_BYTES, PageName, PageRef};
+use crate::layout::page::{self, BLOCK_SECTORS, PAGE_BYTES, PageName, PageRef};
 use crate::layout::record::RECORD_BYTES;
 use crate::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
 use crate::layout::root_blob;
@@ -104,7 +104,8 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                         page::decode_index(&again, name, reference.crc).ok_or_else(|| damaged(*number))?
                     }
                 };
-                let is_page = |location| location == 0 || extents.is_fast(location) && extents.holds_data(location, 1);
+                let is_slot = |at: u64| extents.is_fast(at) && at.is_multiple_of(BLOCK_SECTORS);
+                let is_page = |at| at == 0 || is_slot(at) && extents.holds_data(at, BLOCK_SECTORS);
                 if !references.iter().all(|reference| is_page(reference.location)) {
                     return Err(damaged(*number));
                 }
@@ -213,6 +214,7 @@ pub(super) fn open_members(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
         flushed_behind,
+        unit_sectors: devices.unit_sectors(),
         discards,
         options,
         root: root.clone(),

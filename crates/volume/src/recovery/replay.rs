@@ -8,9 +8,13 @@ use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry};
-use crate::layout::record::{Moved, Record};
+use crate::layout::moved::destinations;
+use crate::layout::page::{
+    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry,
+};
+use crate::layout::record::Record;
 use crate::layout::root::Root;
+use crate::layout::stored::{Stored, places};
 use crate::layout::stream::Stream;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;
@@ -19,7 +23,7 @@ use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
 /// Blocks read at once to be verified: 2 MiB.
-const VERIFIED_AT_ONCE_BLOCKS: usize = 512;
+const VERIFIED_AT_ONCE_BLOCKS: u64 = 512;
 
 /// Applies the records in order.
 pub(super) fn replay(
@@ -57,7 +61,7 @@ pub(super) fn replay(
             while blocks < VERIFIED_AT_ONCE_BLOCKS
                 && let Some((sequence, record)) = left.next()
             {
-                blocks += record.data().map_or(0, |(_, blocks)| blocks);
+                blocks += record.data().map_or(0, |(_, sectors)| sectors.div_ceil(BLOCK_SECTORS));
                 group.push((sequence, record));
             }
             let mut keep = Vec::new();
@@ -207,22 +211,20 @@ impl Replay<'_> {
     fn record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
         let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
         match record {
-            Record::Write { disk, block, class, location, generation, lifetime, checksums } => {
+            Record::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let stream = Stream { is_collected: false, group: lifetime.group, class: *class };
-                self.band(*location, checksums.len() as u32, stream, *generation);
-                for (i, &checksum) in checksums.iter().enumerate() {
-                    let (disk, class, block) = (*disk, *class, block + i as u64);
-                    let note = lifetime.note;
-                    let entry =
-                        SummaryEntry { disk, class, note, checksum, block, origin: sequence, ..SummaryEntry::NONE };
-                    self.note(location + 8 * i as u64, entry);
+                self.band(*location, record.data().map_or(0, |(_, sectors)| sectors), stream, *generation);
+                for (block, (span, Stored { sectors, checksum })) in (*block..).zip(places(*location, stored)) {
+                    let (disk, class, note, origin) = (*disk, *class, lifetime.note, sequence);
+                    self.note(span.location, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
                 }
-                for (i, &checksum) in checksums.iter().enumerate().filter(|(i, _)| kept(*i)) {
-                    let location = location + 8 * i as u64;
-                    self.taken(location);
-                    let entry = Entry::Data { location, class: *class };
+                for (i, (span, Stored { checksum, .. })) in
+                    places(*location, stored).enumerate().filter(|(i, _)| kept(*i))
+                {
+                    self.taken(span.location);
+                    let entry = Entry::Data { span, class: *class };
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
-                    self.leaves.stats.count_written(*class, self.leaves.setup.extents.is_fast(location), 1);
+                    self.leaves.stats.count_written(*class, self.leaves.setup.extents.is_fast(span.location), 1);
                 }
             }
             Record::Zero { disk, block, blocks } => {
@@ -234,22 +236,14 @@ impl Replay<'_> {
                 (0..u64::from(*blocks)).for_each(|i| self.block((*disk, block + i), change));
             }
             Record::Damage { blocks } => {
-                for m in blocks {
-                    let change = Change::Damage { source: m.source, checksum: m.checksum };
-                    self.block((m.disk, m.block), change);
-                }
+                blocks.iter().for_each(|m| self.block((m.disk, m.block), Change::of_damage(m)));
             }
             Record::Move { stream, location, generation, moved } => {
-                self.band(*location, moved.len() as u32, *stream, *generation);
-                for (i, m) in moved.iter().enumerate() {
-                    let Moved { disk, block, sectors, origin, checksum, class, note, .. } = *m;
-                    let entry = SummaryEntry { disk, class, note, sectors, checksum, block, origin };
-                    self.note(location + 8 * i as u64, entry);
-                }
-                for (i, m) in moved.iter().enumerate().filter(|(i, _)| kept(*i)) {
-                    let destination = location + 8 * i as u64;
-                    let change = Change::Move { source: m.source, checksum: m.checksum, destination };
-                    self.block((m.disk, m.block), change);
+                let sectors = record.data().map_or(0, |(_, sectors)| sectors);
+                self.band(*location, sectors, *stream, *generation);
+                destinations(*location, moved).for_each(|(at, m)| self.note(at, m.summary_entry()));
+                for (_, (at, m)) in destinations(*location, moved).enumerate().filter(|(i, _)| kept(*i)) {
+                    self.block((m.disk, m.block), Change::of_move(m, at));
                 }
             }
             Record::Reclass { disk, block, blocks, class } => {
@@ -260,15 +254,17 @@ impl Replay<'_> {
         }
     }
 
-    fn band(&mut self, location: u64, blocks: u32, stream: Stream, generation: u16) {
-        if let Some((band, first)) = self.leaves.setup.extents.band(location) {
-            self.leaves.space.bands.replay_write(band, first, blocks, stream, generation);
+    fn band(&mut self, location: u64, sectors: u64, stream: Stream, generation: u16) {
+        if let Some((band, first)) = self.leaves.setup.extents.band_sector(location) {
+            // What is packed begins and ends within blocks.
+            let (first, end) = (first / BLOCK_SECTORS as u32, (first + sectors as u32).div_ceil(BLOCK_SECTORS as u32));
+            self.leaves.space.bands.replay_write(band, first, end - first, stream, generation);
         }
     }
 
     fn note(&mut self, location: u64, entry: SummaryEntry) {
-        if let Some((band, block)) = self.leaves.setup.extents.band(location) {
-            self.leaves.space.bands.replay_note(band, block, entry);
+        if let Some((band, sector)) = self.leaves.setup.extents.band_sector(location) {
+            self.leaves.space.bands.replay_note(band, sector, entry);
         }
     }
 

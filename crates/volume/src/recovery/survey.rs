@@ -130,14 +130,16 @@ pub(super) fn survey(
             if !root.must_apply(sequence) {
                 continue;
             }
-            if let Some((location, blocks)) = record.data()
-                && !extents.holds_data(location, blocks as u32)
+            if let Some((location, sectors)) = record.data()
+                && (!extents.holds_data(location, sectors)
+                    || !record.is_aligned()
+                    || record.is_packed() && extents.is_fast(location))
             {
                 impossible.get_or_insert(batch.batch);
             }
             match record {
-                Record::Write { disk, block, checksums, .. } => {
-                    leaves_of(*disk, *block, checksums.len() as u64, &mut survey.leaves);
+                Record::Write { disk, block, stored, .. } => {
+                    leaves_of(*disk, *block, stored.len() as u64, &mut survey.leaves);
                 }
                 Record::Zero { disk, block, blocks }
                 | Record::Discard { disk, block, blocks }
@@ -147,7 +149,9 @@ pub(super) fn survey(
                 Record::Move { moved, .. } => {
                     moved.iter().for_each(|m| leaves_of(m.disk, m.block, 1, &mut survey.leaves));
                     moves.extend(
-                        moved.iter().map(|m| (batch.batch, (m.source, m.disk.0, m.block, m.checksum, sequence))),
+                        moved
+                            .iter()
+                            .map(|m| (batch.batch, (m.source.location, m.disk.0, m.block, m.checksum, sequence))),
                     );
                 }
                 Record::Damage { blocks } => {

@@ -6,9 +6,12 @@ use super::report::RecoveryReport;
 use super::survey::Survey;
 use crate::engine::Setup;
 use crate::io::Devices;
+use crate::layout::moved::{Moved, destinations};
+use crate::layout::page::{BLOCK_SECTORS, Span, Window};
 use crate::layout::record::Record;
+use crate::layout::stored::{Stored, places};
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SharedBuf, Vectored};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SECTOR_BYTES, SharedBuf, Vectored};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
@@ -33,26 +36,42 @@ pub(super) fn verified(
     let mut verified = Vec::with_capacity(records.len());
     for ((sequence, record), data) in records.iter().zip(read_data(devices, setup, records)) {
         let names = names(record);
-        let location = record.data().map_or(0, |(location, _)| location);
+        let begin = record.data().map_or(0, |(location, _)| location / BLOCK_SECTORS * BLOCK_SECTORS);
         let mut keep = vec![true; names.len()];
-        for (i, keep) in keep.iter_mut().enumerate() {
-            let (disk, block, crc) = names[i];
-            let at = location + 8 * i as u64;
+        let mut run = PackedRun::of(record, data.as_deref());
+        for (&Name { span, disk, block, crc }, keep) in names.iter().zip(&mut keep) {
+            let at = span.location;
             let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
-            let read = data.as_ref().and_then(|data| data.chunks_exact(4096).nth(i));
+            let from = (at - begin) as usize * SECTOR_BYTES;
+            let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.sectors) * SECTOR_BYTES));
             let is_volatile = setup.extents.place(at).is_some_and(|(device, _)| setup.volatile & 1 << device != 0);
+            // Compressed blocks share blocks of the device. Where they were moved they were durable before there was a record;
+            // where they were written all of these are of one record, and go together.
+            let may_be_lost = span.is_whole() && is_volatile && run.is_none();
             if let Some(read) = read.filter(|read| is_block(read)) {
-                if is_volatile {
+                run.iter_mut().for_each(|run| run.has(from, read));
+                if may_be_lost {
                     again.push((at, disk, Buf::copy_of(read)));
                 }
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
-                match read_block(devices, setup, at) {
-                    Some(bytes) if is_block(&bytes) && is_volatile => again.push((at, disk, bytes)),
-                    Some(bytes) if is_block(&bytes) => {}
+                match read_block(devices, setup, span) {
+                    Some(bytes) if is_block(&bytes) && may_be_lost => again.push((at, disk, bytes)),
+                    Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
                     None => *keep = data.is_none() || setup.options.faults.checksums_ignored(),
                 }
+            }
+        }
+        if let (Some(run), Record::Write { disk, .. }) = (run, record)
+            && setup.extents.place(begin).is_some_and(|(device, _)| setup.volatile & 1 << device != 0)
+        {
+            match run.into_bytes(names.len()) {
+                Some(bytes) => {
+                    let blocks = (begin..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks_exact(4096));
+                    again.extend(blocks.map(|(at, block)| (at, *disk, Buf::copy_of(block))));
+                }
+                None => _ = lost.insert(*disk),
             }
         }
         report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
@@ -62,13 +81,62 @@ pub(super) fn verified(
     Ok(verified)
 }
 
-/// The blocks that a record says were written, with their checksums.
-fn names(record: &Record) -> Vec<(DiskId, u64, u32)> {
-    match record {
-        Record::Write { disk, block, checksums, .. } => {
-            checksums.iter().enumerate().map(|(i, &crc)| (*disk, block + i as u64, crc)).collect()
+/// The bytes of a write of which some blocks are compressed: blocks of the device that hold nothing else.
+struct PackedRun {
+    bytes: Vec<u8>,
+    /// All of them were read in one piece.
+    is_read: bool,
+    /// Blocks of it that were found good.
+    good: usize,
+}
+
+impl PackedRun {
+    /// `None` where the record is no such write.
+    fn of(record: &Record, data: Option<&[u8]>) -> Option<Self> {
+        let Record::Write { stored, .. } = record else { return None };
+        stored.iter().find(|stored| !stored.is_whole())?;
+        let (_, sectors) = record.data()?;
+        let unread = || vec![0; sectors.div_ceil(BLOCK_SECTORS) as usize * 4096];
+        Some(Self { bytes: data.map_or_else(unread, <[u8]>::to_vec), is_read: data.is_some(), good: 0 })
+    }
+
+    /// A block of it is good, and these are its bytes.
+    fn has(&mut self, from: usize, block: &[u8]) {
+        self.good += 1;
+        if let Some(place) = self.bytes.get_mut(from..from + block.len()) {
+            place.copy_from_slice(block);
         }
-        Record::Move { moved, .. } => moved.iter().map(|m| (m.disk, m.block, m.checksum)).collect(),
+    }
+
+    /// What lies there, with so many blocks; `None` where that is not known. What is not good is written again as it lies.
+    fn into_bytes(self, blocks: usize) -> Option<Vec<u8>> {
+        (self.is_read || self.good == blocks).then_some(self.bytes)
+    }
+}
+
+/// A block that a record says was written.
+struct Name {
+    span: Span,
+    disk: DiskId,
+    block: u64,
+    crc: u32,
+}
+
+/// The blocks that a record says were written.
+fn names(record: &Record) -> Vec<Name> {
+    match record {
+        Record::Write { disk, block, location, stored, .. } => {
+            let each = (*block..).zip(places(*location, stored));
+            each.map(|(block, (span, stored))| Name { span, disk: *disk, block, crc: stored.checksum }).collect()
+        }
+        Record::Move { location, moved, .. } => destinations(*location, moved)
+            .map(|(location, &Moved { disk, block, stored: Stored { sectors, checksum: crc }, .. })| Name {
+                span: Span { location, sectors },
+                disk,
+                block,
+                crc,
+            })
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -79,9 +147,11 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
     let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
     for (i, (_, record)) in records.iter().enumerate() {
-        if let Some((location, blocks)) = record.data()
-            && let Some((device, offset_bytes)) = setup.extents.place(location)
+        if let Some((location, sectors)) = record.data()
+            && let first = location / BLOCK_SECTORS
+            && let Some((device, offset_bytes)) = setup.extents.place(first * BLOCK_SECTORS)
         {
+            let blocks = ((location + sectors).div_ceil(BLOCK_SECTORS) - first) as usize;
             reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(blocks * 4096)) }));
             wanted.push((i, (device, offset_bytes, blocks * 4096)));
         }
@@ -145,8 +215,10 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
     runs.into_iter().zip(ended).filter_map(|(run, ended)| Some((run, ended.result.err()?))).collect()
 }
 
-/// One block; `None` where it cannot be read.
-fn read_block(devices: &mut Devices, setup: &Setup, location: u64) -> Option<Buf> {
-    let (device, offset_bytes) = setup.extents.place(location)?;
-    devices.read(device, offset_bytes, 4096).ok()
+/// The stored bytes of one block; `None` where they cannot be read.
+fn read_block(devices: &mut Devices, setup: &Setup, span: Span) -> Option<Buf> {
+    let window = Window::of(span, setup.unit_sectors);
+    let (device, offset_bytes) = setup.extents.place(window.first)?;
+    let bytes = devices.read(device, offset_bytes, window.len_bytes).ok()?;
+    window.stored(span, &bytes).map(Buf::copy_of)
 }

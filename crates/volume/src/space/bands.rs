@@ -1,14 +1,17 @@
 //! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
 
 use super::extents::Extents;
+pub use super::granted::Grant;
+use super::granted::Unsettled;
 use super::groups::{GroupKey, Groups};
-use super::open_bands::{OPEN_ALL_MAX, OpenBands, open_max};
-use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName};
+use super::open_bands::OpenBands;
+use super::spare::Spare;
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::Stream;
 use forebay_placement::victim::{Candidate, Choice};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
 /// them in memory is bounded by this.
@@ -16,18 +19,8 @@ const DUE_MAX: usize = 256;
 /// No band is taken to be older: a damaged clock must not overflow.
 const AGE_MAX_BANDS: u64 = 1 << 24;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
-pub const ENTRIES_MEMORY_BYTES: u64 = (DUE_MAX + OPEN_ALL_MAX) as u64 * 64 * size_of::<SummaryEntry>() as u64;
-
-/// A run granted for writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The band.
-    pub band: u32,
-    /// First block in the band.
-    pub first: u32,
-    /// Blocks.
-    pub blocks: u32,
-}
+pub const ENTRIES_MEMORY_BYTES: u64 =
+    (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// The band table.
 #[derive(Clone, Debug)]
@@ -44,8 +37,8 @@ pub struct Bands {
     clock: u64,
     /// Blocks that live in the bands in collection: were their space taken, none of these bands might ever be empty.
     in_collection_blocks: u64,
-    /// Blocks granted whose fate is not yet noted, per band.
-    unsettled: BTreeMap<u32, u32>,
+    unsettled: Unsettled,
+    packed_spare: Option<Spare>,
 }
 
 impl Bands {
@@ -68,7 +61,8 @@ impl Bands {
             complete: table.iter().map(|band| band.complete_groups(shape)).collect(),
             clock,
             in_collection_blocks: 0,
-            unsettled: BTreeMap::new(),
+            unsettled: Unsettled::default(),
+            packed_spare: None,
             table,
         };
         for (i, band) in bands.table.iter().enumerate() {
@@ -114,10 +108,6 @@ impl Bands {
         self.shape.data_blocks()
     }
 
-    fn data_sectors(&self) -> u32 {
-        self.data_blocks() * BLOCK_SECTORS as u32
-    }
-
     /// Bands that may be opened.
     pub fn free_count(&self) -> usize {
         self.free.len()
@@ -160,7 +150,7 @@ impl Bands {
         let blocks = wanted.min(end - first);
         let next = self.shape.skip_summary(first + blocks);
         self.table[band as usize].written = next * BLOCK_SECTORS as u32;
-        *self.unsettled.entry(band).or_default() += blocks;
+        self.unsettled.granted(band, blocks);
         if first + blocks == end {
             self.groups.make_due((band, group));
         }
@@ -189,7 +179,13 @@ impl Bands {
     /// Free bands that are kept for garbage collection: one at least, and enough for all that is in progress.
     fn kept_for_collection(&self) -> usize {
         let missing = self.in_collection_blocks.saturating_sub(self.left_in_open(true));
-        usize::try_from(missing.div_ceil(u64::from(self.data_blocks()))).unwrap_or(usize::MAX).max(1)
+        let least = if self.packed_spare.is_some() { 2 } else { 1 };
+        usize::try_from(missing.div_ceil(u64::from(self.data_blocks()))).unwrap_or(usize::MAX).max(least)
+    }
+
+    /// Some blocks are compressed, and what is moved may take so much more; `None`: none is.
+    pub fn spare_for_packed(&mut self, spare: Option<Spare>) {
+        self.packed_spare = spare;
     }
 
     /// So many blocks live in the bands that are in collection.
@@ -197,10 +193,14 @@ impl Bands {
         self.in_collection_blocks = blocks;
     }
 
+    fn open_max(&self, collecting: bool) -> usize {
+        open_max(self.table.len() as u64, collecting) as usize
+    }
+
     fn open_for(&mut self, stream: Stream) -> Option<u32> {
         let collecting = stream.is_collected;
         let same_kind = self.open.of_kind(collecting).count();
-        if same_kind >= open_max(self.table.len(), collecting) {
+        if same_kind >= self.open_max(collecting) {
             return None;
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
@@ -270,35 +270,34 @@ impl Bands {
         self.groups.forget(band);
     }
 
-    /// Notes who is written into a block: when its data is sent, not when the map changes.
-    pub fn note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
-        self.groups.note(self.shape, band, block, entry);
+    /// Notes who is written from a sector of a band on: when its data is sent, not when the map changes.
+    pub fn note(&mut self, band: u32, sector: u32, entry: SummaryEntry) {
+        self.groups.note(self.shape, band, sector, entry);
     }
 
     /// The same in replay: groups that are complete in the root have their summary on the device.
-    pub fn replay_note(&mut self, band: u32, block: u32, entry: SummaryEntry) {
+    pub fn replay_note(&mut self, band: u32, sector: u32, entry: SummaryEntry) {
         let complete = self.complete.get(band as usize).copied().unwrap_or(0);
-        if self.shape.group_of(block) >= complete {
-            self.note(band, block, entry);
+        if self.shape.group_of(sector / BLOCK_SECTORS as u32) >= complete {
+            self.note(band, sector, entry);
         }
+    }
+
+    /// What was granted holds so many blocks, which are settled one by one: they are packed, so that it is not as many as it is long.
+    pub fn packed(&mut self, grant: Grant, blocks: u32) {
+        self.unsettled.packed(grant.band, grant.blocks, blocks);
     }
 
     /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now
     /// and may be freed.
     pub fn settle(&mut self, band: u32, blocks: u32) -> bool {
-        let Some(left) = self.unsettled.get_mut(&band) else { return false };
-        *left = left.saturating_sub(blocks);
-        if *left > 0 {
-            return false;
-        }
-        self.unsettled.remove(&band);
-        let entry = &self.table[band as usize];
-        entry.valid == 0 && entry.state == BandState::Closed
+        let BandRoot { valid, state, .. } = self.table[band as usize];
+        self.unsettled.settle(band, blocks) && valid == 0 && state == BandState::Closed
     }
 
     /// The map now names so many more sectors of the band.
     pub fn gain(&mut self, band: u32, sectors: u8) {
-        let most = self.data_sectors();
+        let most = self.data_blocks() * BLOCK_SECTORS as u32;
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_add(u32::from(sectors));
         if self.complete.is_empty() {
@@ -311,7 +310,7 @@ impl Bands {
     /// The map names so many sectors less; true where these were the last, the band is closed, and nothing is still being
     /// written into it: it may be freed.
     pub fn lose(&mut self, band: u32, sectors: u8) -> bool {
-        let busy = self.unsettled.contains_key(&band);
+        let busy = self.unsettled.has(band);
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_sub(u32::from(sectors));
         entry.valid == 0 && entry.state == BandState::Closed && !busy
@@ -353,13 +352,13 @@ impl Bands {
     /// Ends replay: only as many bands stay open as streams may have. The summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self) {
         for collecting in [false, true] {
-            while self.open.of_kind(collecting).count() > open_max(self.table.len(), collecting) {
+            while self.open.of_kind(collecting).count() > self.open_max(collecting) {
                 let Some(band) = self.open.of_kind(collecting).last() else { break };
                 self.close(band);
             }
         }
         self.complete = Vec::new();
-        let most = self.data_sectors();
+        let most = self.data_blocks() * BLOCK_SECTORS as u32;
         self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
         for key in self.groups.keys() {
             if key.1 < self.table[key.0 as usize].complete_groups(self.shape) {
@@ -372,14 +371,15 @@ impl Bands {
     /// that data is on its way to, are passed over.
     #[must_use]
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
-        let data_sectors = self.data_sectors();
-        let has_garbage =
-            |band: &BandRoot| band.state == BandState::Closed && band.valid < data_sectors && band.valid > 0;
+        let data_sectors = self.data_blocks() * BLOCK_SECTORS as u32;
+        let has_garbage = |band: &BandRoot| {
+            let is_full = band.valid == 0 || band.valid >= data_sectors;
+            // What is moved may take more than it did: else a full pool would copy itself.
+            let gains = self.packed_spare.is_none_or(|spare| spare.leaves_some(band.valid, self.data_blocks()));
+            band.state == BandState::Closed && !is_full && gains
+        };
         let candidates = (0u32..).zip(&self.table).filter(|(number, band)| {
-            has_garbage(band)
-                && !excluded(*number)
-                && !self.unsettled.contains_key(number)
-                && !self.groups.has_any(*number)
+            has_garbage(band) && !excluded(*number) && !self.unsettled.has(*number) && !self.groups.has_any(*number)
         });
         let log_valid = self.valid_sectors() / BLOCK_SECTORS;
         Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {

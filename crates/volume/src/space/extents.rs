@@ -88,6 +88,12 @@ impl Extents {
     /// Band and block inside it of a capacity location; `None` where it is not one.
     #[must_use]
     pub fn band(&self, location: u64) -> Option<(u32, u32)> {
+        self.band_sector(location).map(|(band, sector)| (band, sector / BLOCK_SECTORS as u32))
+    }
+
+    /// Band and sector inside it of a capacity location; `None` where it is not one.
+    #[must_use]
+    pub fn band_sector(&self, location: u64) -> Option<(u32, u32)> {
         if self.is_fast(location) {
             return None;
         }
@@ -98,19 +104,13 @@ impl Extents {
             return None;
         }
         let band = self.band_base[i - 1] + (inside / self.band_sectors) as u32;
-        Some((band, (inside % self.band_sectors / BLOCK_SECTORS) as u32))
+        Some((band, (inside % self.band_sectors) as u32))
     }
 
-    /// Whether a run of blocks lies in slots, or in one group of a band beside its summary: where data can be.
+    /// Whether so many sectors lie in slots, or in one group of a band beside its summary: where data can be.
     #[must_use]
-    pub fn holds_data(&self, location: u64, blocks: u32) -> bool {
-        let Some(last) = u64::from(blocks).checked_sub(1).and_then(|more| location.checked_add(BLOCK_SECTORS * more))
-        else {
-            return false;
-        };
-        if !location.is_multiple_of(BLOCK_SECTORS) {
-            return false;
-        }
+    pub fn holds_data(&self, location: u64, sectors: u64) -> bool {
+        let Some(last) = sectors.checked_sub(1).and_then(|more| location.checked_add(more)) else { return false };
         if self.is_fast(location) || self.is_fast(last) {
             return location >= BLOCK_SECTORS && self.is_fast(last);
         }

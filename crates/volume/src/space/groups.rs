@@ -1,7 +1,34 @@
 //! Groups of bands whose summary is not on the device: who was written into them, and how far their summary has come.
 
-use crate::layout::band_summary::{BandShape, SummaryEntry};
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, SummaryEntry};
+use crate::layout::page::BLOCK_SECTORS;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Most blocks that may be packed into a run of so many: with the gap behind them their entries fit into the summary of a group
+/// however that is parted into runs.
+#[must_use]
+pub fn most_entries(blocks: u32) -> usize {
+    (blocks as usize * ENTRIES_MAX / (GROUP_BLOCKS as usize - 1)).saturating_sub(1).max(1)
+}
+
+/// Blocks of the device that compressed ones of these sizes in sectors take where all find room in one group.
+#[must_use]
+pub fn blocks_of_packed(sizes: &[u8]) -> u32 {
+    let sectors: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+    let by_sectors = sectors.div_ceil(BLOCK_SECTORS) as u32;
+    (by_sectors..).find(|&blocks| most_entries(blocks) >= sizes.len()).unwrap_or(by_sectors)
+}
+
+/// How many of them, from the first on, fit into so many blocks of the device.
+#[must_use]
+pub fn packed_that_fit(sizes: &[u8], blocks: u32) -> u32 {
+    let room = u64::from(blocks) * BLOCK_SECTORS;
+    let ends = sizes.iter().take(most_entries(blocks)).scan(0, |end, &size| {
+        *end += u64::from(size);
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= room).count() as u32
+}
 
 /// Band and number of a group.
 pub type GroupKey = (u32, u32);
@@ -145,15 +172,119 @@ impl Groups {
         self.groups.get(&key).map(|group| group.entries.as_slice())
     }
 
-    /// Notes who is written into a block.
-    pub fn note(&mut self, shape: BandShape, band: u32, block: u32, entry: SummaryEntry) {
-        let group = shape.group_of(block);
-        // Every block is stored whole, so that an entry's number is its block's.
-        let at = (block - shape.first_block(group)) as usize;
+    /// Notes who is written into the sectors from this one of a band on.
+    pub fn note(&mut self, shape: BandShape, band: u32, sector: u32, entry: SummaryEntry) {
+        let group = shape.group_of(sector / BLOCK_SECTORS as u32);
+        let at = sector - shape.first_block(group) * BLOCK_SECTORS as u32;
         let entries = &mut self.groups.entry((band, group)).or_default().entries;
-        if entries.len() <= at {
-            entries.resize(at + 1, SummaryEntry::NONE);
+        place(entries, at, entry);
+        // Only a journal that nobody wrote has more.
+        entries.truncate(ENTRIES_MAX);
+    }
+}
+
+/// Puts an entry at a sector of its group. Entries follow each other without gaps, so that what is not known yet before it has
+/// an entry too, and what was there before it is replaced.
+fn place(entries: &mut Vec<SummaryEntry>, at: u32, entry: SummaryEntry) {
+    let to = at + u32::from(entry.sectors);
+    // Mostly it is the next.
+    let (mut first, mut begin) = (entries.len(), entries.iter().map(|e| u32::from(e.sectors)).sum::<u32>());
+    let all = begin;
+    while begin > at && first > 0 {
+        first -= 1;
+        begin -= u32::from(entries[first].sectors);
+    }
+    let (mut end, mut behind) = (first, begin);
+    while behind < to && end < entries.len() {
+        behind += u32::from(entries[end].sectors);
+        end += 1;
+    }
+    let mut put = Vec::with_capacity(3);
+    // A gap before it joins one that is there.
+    let mut gap = at - begin;
+    if gap > 0 && first == entries.len() && entries.last().is_some_and(|last| !last.is_known()) {
+        first -= 1;
+        gap += u32::from(entries[first].sectors);
+    }
+    put.extend(unknown(gap));
+    put.push(entry);
+    if behind > to && to < all {
+        put.extend(unknown(behind - to));
+    }
+    entries.splice(first..end.max(first), put);
+}
+
+/// Entries of sectors of which nothing is known.
+fn unknown(mut sectors: u32) -> impl Iterator<Item = SummaryEntry> {
+    std::iter::from_fn(move || {
+        let some = u8::try_from(sectors).unwrap_or(u8::MAX);
+        sectors -= u32::from(some);
+        (some > 0).then(|| SummaryEntry::none(some))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::band_summary::{ENTRIES_MAX, placed};
+    use forebay_block::{ClassId, DiskId};
+    use proptest::prelude::*;
+
+    fn entry(sectors: u8, block: u64) -> SummaryEntry {
+        SummaryEntry { disk: DiskId(1), class: ClassId(0), note: 0, sectors, checksum: 0, block, origin: 0 }
+    }
+
+    proptest! {
+        /// Grants of one group, each of some blocks, are noted in any order, and some twice.
+        #[test]
+        fn every_entry_stands_at_its_sector(
+            grants in prop::collection::vec((1u32..9, prop::collection::vec(3u8..=8, 1..24)), 1..12),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 24),
+        ) {
+            let shape = BandShape::new(64 * 4096);
+            let (mut from, mut lists) = (0, Vec::new());
+            for (blocks, lengths) in grants {
+                let (begin, end, most) = (from, from + 8 * blocks, most_entries(blocks));
+                if end > shape.group_sectors(0) {
+                    break;
+                }
+                let mut at = begin;
+                let mut list = Vec::new();
+                for sectors in lengths.into_iter().take(most) {
+                    if at + u32::from(sectors) <= end {
+                        list.push((at, entry(sectors, u64::from(at))));
+                        at += u32::from(sectors);
+                    }
+                }
+                lists.push(list);
+                from = end;
+            }
+            let mut groups = Groups::default();
+            for index in order {
+                for &(at, entry) in index.get(&lists) {
+                    groups.note(shape, 3, at, entry);
+                }
+            }
+            lists.iter().flatten().for_each(|&(at, entry)| groups.note(shape, 3, at, entry));
+            let entries = groups.entries((3, 0)).unwrap();
+            prop_assert!(entries.len() <= ENTRIES_MAX, "{}", entries.len());
+            let found: Vec<(u32, SummaryEntry)> = placed(entries).map(|(at, entry)| (at, *entry)).collect();
+            let wanted: Vec<(u32, SummaryEntry)> = lists.into_iter().flatten().collect();
+            prop_assert_eq!(found, wanted);
         }
-        entries[at] = entry;
+    }
+
+    #[test]
+    fn what_replaces_others_leaves_what_it_does_not_cover() {
+        let mut entries = Vec::new();
+        for at in 0..4 {
+            place(&mut entries, 8 * at, entry(8, u64::from(at)));
+        }
+        place(&mut entries, 12, entry(8, 9));
+        let lengths: Vec<(u8, bool)> = entries.iter().map(|e| (e.sectors, e.is_known())).collect();
+        assert_eq!(lengths, [(8, true), (4, false), (8, true), (4, false), (8, true)]);
+        place(&mut entries, 500, entry(1, 1));
+        let sectors: u32 = entries.iter().map(|e| u32::from(e.sectors)).sum();
+        assert_eq!((sectors, entries.len()), (501, 8));
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod bands;
 pub mod extents;
+mod granted;
 pub mod groups;
 pub(crate) mod open_bands;
 pub mod slots;
+pub mod spare;

@@ -3,17 +3,6 @@
 use crate::layout::stream::Stream;
 use std::collections::BTreeMap;
 
-/// Most open bands of what hosts write or destages move, and of what collection moves, which is parted further.
-const OPEN_MAX: [usize; 2] = [6, 8];
-/// Most open bands, of both kinds.
-pub(super) const OPEN_ALL_MAX: usize = OPEN_MAX[0] + OPEN_MAX[1];
-
-/// Most bands that streams of one kind have open, of a pool of so many. Each open band is space that others cannot use: few
-/// bands, few streams.
-pub(super) fn open_max(bands: usize, collecting: bool) -> usize {
-    (bands / if collecting { 16 } else { 8 }).clamp(1, OPEN_MAX[usize::from(collecting)])
-}
-
 /// Fewest free bands below which collection is due, and how many more than its jobs need at most.
 const LOW: [usize; 2] = [3, 16];
 

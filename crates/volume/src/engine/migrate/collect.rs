@@ -7,8 +7,9 @@ use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
-use crate::layout::page::{self, Entry, LEAF_ENTRIES};
-use crate::layout::record::Moved;
+use crate::layout::moved::Moved;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{Buf, IoError, Op, Vectored};
 
@@ -63,7 +64,8 @@ fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> A
     let groups = rooms.space.bands.shape().groups();
     let first = round.next_group;
     // As if what lives were spread evenly: what is missed or too much is left for the next job.
-    let valid_blocks = u64::from(rooms.space.bands.get(band).valid).div_ceil(page::BLOCK_SECTORS).max(1);
+    let valid = u64::from(rooms.space.bands.get(band).valid);
+    let valid_blocks = (valid.div_ceil(page::BLOCK_SECTORS) as f64 * rooms.stats.blocks_per_block()).max(1.0) as u64;
     let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / valid_blocks + GROUPS_SPARE;
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;
     let bands = &rooms.space.bands;
@@ -136,9 +138,9 @@ pub(super) fn summary_read(
     job.outstanding -= 1;
     if let Some(entries) = entries {
         job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| {
-            let (disk, block, source) = (e.disk, e.block, start + u64::from(at));
-            let SummaryEntry { sectors, origin, checksum, class, note, .. } = *e;
-            Moved { disk, block, source, sectors, origin, checksum, class, note }
+            let SummaryEntry { disk, block, sectors, origin, checksum, class, note } = *e;
+            let source = Span { location: start + u64::from(at), sectors };
+            Moved { disk, block, source, origin, checksum, stored: Stored { sectors, checksum }, class, note }
         }));
     } else {
         rooms.stats.counters.summary_errors += 1;
@@ -191,9 +193,7 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
             let (entry, checksum) = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
             match entry {
-                Entry::Data { location, class } => {
-                    (location == moved.source && checksum == moved.checksum).then_some(class)
-                }
+                Entry::Data { span, class } => (span == moved.source && checksum == moved.checksum).then_some(class),
                 _ => None,
             }
         });

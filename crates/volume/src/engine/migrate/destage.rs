@@ -6,8 +6,9 @@ use crate::engine::leaves::may_destage;
 use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
+use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
-use crate::layout::record::Moved;
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::DiskId;
 
@@ -82,7 +83,8 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     for i in 0..LEAF_ENTRIES {
         let page = &rooms.map.frames.get(frame).page;
         let (entry, checksum) = page::leaf_entry(page, i);
-        let Entry::Data { location, class } = entry else { continue };
+        let Entry::Data { span: source, class } = entry else { continue };
+        let location = source.location;
         if !rooms.setup.extents.is_fast(location) || !may_destage(rooms.prism, class) {
             continue;
         }
@@ -97,11 +99,11 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         if epoch <= cutoff && job.candidates.len() < limit {
             let block = leaf * LEAF_ENTRIES as u64 + i as u64;
-            let sectors = page::BLOCK_SECTORS as u8;
+            let stored = Stored { sectors: source.sectors, checksum };
             let replaced = rooms.staying.replaced(disk, block);
             let Lifetime { group, note } = rooms.space.lifetimes.arrives(Arrival { replaced, valid_blocks, blocks: 1 });
             let stream = Stream { is_collected: false, group, class };
-            job.take(Moved { disk, block, source: location, sectors, origin, checksum, class, note }, stream);
+            job.take(Moved { disk, block, source, origin, checksum, stored, class, note }, stream);
             rooms.migrate.held.insert(location);
             rooms.migrate.early_blocks += u64::from(epoch > now.saturating_add(1));
         } else {
@@ -140,8 +142,8 @@ fn survey_leaf(rooms: &mut Moving<'_>, id: u32) -> Leaf {
         Leaf::Ready(frame) => {
             let page = &rooms.map.frames.get(frame).page;
             let is_staged = |i: &usize| match page::leaf_entry(page, *i).0 {
-                Entry::Data { location, class } => {
-                    rooms.setup.extents.is_fast(location) && may_destage(rooms.prism, class)
+                Entry::Data { span, class } => {
+                    rooms.setup.extents.is_fast(span.location) && may_destage(rooms.prism, class)
                 }
                 _ => false,
             };

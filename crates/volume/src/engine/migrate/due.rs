@@ -7,6 +7,7 @@ use super::state::Migrate;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
 use crate::layout::page::BLOCK_SECTORS;
+use crate::space::spare::Spare;
 use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
@@ -94,11 +95,9 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
 /// Blocks for which jobs have yet to ask for space, where this band is collected, too: all that lives in each band, and
 /// what destages have taken.
 pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
-    let destaging = rooms
-        .migrate
-        .jobs
-        .iter()
-        .filter(|(_, job)| job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read));
+    let destaging = rooms.migrate.jobs.iter().filter(|(_, job)| {
+        job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read | Phase::Pack)
+    });
     let destaging: u64 = destaging.map(|(_, job)| job.candidates.len() as u64).sum();
     destaging + blocks_in_collection(rooms, Some(band))
 }
@@ -106,15 +105,31 @@ pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
 /// Blocks that live in the bands which jobs collect, and in one more, as far as they have no space yet where they move.
 fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     let mut bands: BTreeSet<u32> = one_more.into_iter().collect();
-    let mut granted = 0;
+    let mut granted_sectors = 0;
     for (_, job) in &rooms.migrate.jobs {
         if let JobKind::Collect { band } = job.kind {
             bands.insert(band);
-            granted += job.granted() as u64;
+            granted_sectors += job.granted_sectors();
         }
     }
-    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).div_ceil(BLOCK_SECTORS);
-    bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted)
+    // Each band is rounded up, as what is moved ends within a block.
+    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).next_multiple_of(BLOCK_SECTORS);
+    let sectors = bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted_sectors);
+    let blocks = sectors.div_ceil(BLOCK_SECTORS);
+    // Compressed blocks leave some sectors free at the end of each write, and of each group.
+    blocks + spare(rooms).map_or(0, |spare| spare.of(blocks))
+}
+
+/// What moving compressed blocks may take more; `None`: there are none.
+fn spare(rooms: &Moving<'_>) -> Option<Spare> {
+    let blocks_per_job = rooms.setup.limits.blocks_per_job as u64;
+    rooms.stats.are_some_packed().then_some(Spare { blocks_per_job })
+}
+
+/// Looks whether blocks are compressed.
+pub(super) fn look_at_packed(rooms: &mut Moving<'_>) {
+    let spare = spare(rooms);
+    rooms.space.bands.spare_for_packed(spare);
 }
 
 /// Space that collections in progress need is kept for them.

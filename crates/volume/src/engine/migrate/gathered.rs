@@ -4,7 +4,7 @@ use super::collect::{looks_further, others_collect};
 use super::destage::LEAVES_PER_JOB;
 use super::job::{JobKind, Phase};
 use super::rooms::{After, Moving};
-use super::transfer::read_sources;
+use super::sources::read_sources;
 
 /// All that a job will move is known.
 pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {

@@ -2,7 +2,8 @@
 
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::limits::JOBS_MAX;
-use crate::layout::record::Moved;
+use crate::layout::moved::Moved;
+use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::stream::Stream;
 use forebay_block::{DiskId, SharedBuf};
 use smallvec::SmallVec;
@@ -35,6 +36,7 @@ pub(super) enum Phase {
     Summary,
     Gather,
     Read,
+    Pack,
     Write,
     Flush,
     Record,
@@ -96,6 +98,13 @@ pub(crate) struct Job {
     pub slots_taken_before: u64,
 }
 
+impl Candidate {
+    /// Whether it is compressed where it goes.
+    pub fn is_packed(&self) -> bool {
+        u64::from(self.moved.stored.sectors) < BLOCK_SECTORS
+    }
+}
+
 impl Job {
     /// A job that begins.
     pub fn new(kind: JobKind, slots_taken_before: u64) -> Self {
@@ -127,13 +136,15 @@ impl Job {
         }
     }
 
-    /// Blocks that have space in their new band, and that the map still names in the old one.
-    pub fn granted(&self) -> usize {
-        match self.phase {
-            Phase::Summary | Phase::Gather | Phase::Read => 0,
-            Phase::Write | Phase::Flush | Phase::Record => self.candidates.len(),
-            Phase::Apply => self.candidates.len() - self.next,
-        }
+    /// Sectors of the blocks that have space in their new band, and that the map still names in the old one.
+    pub fn granted_sectors(&self) -> u64 {
+        let from = match self.phase {
+            Phase::Summary | Phase::Gather | Phase::Read | Phase::Pack => self.candidates.len(),
+            Phase::Write | Phase::Flush | Phase::Record => 0,
+            Phase::Apply => self.next,
+        };
+        let granted = self.candidates.get(from..).unwrap_or_default();
+        granted.iter().map(|candidate| u64::from(candidate.moved.source.sectors)).sum()
     }
 
     /// It has changed a leaf that it had named, or passes over it.

@@ -5,13 +5,15 @@
 mod ages;
 mod collect;
 mod destage;
+mod destinations;
 mod due;
 mod gathered;
 mod job;
+mod pack;
 mod record;
 mod rooms;
+mod sources;
 mod state;
-mod transfer;
 
 pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, epoch_blocks, epoch_of};
 pub(crate) use job::job_of_waiter;
@@ -19,7 +21,7 @@ pub(crate) use state::Migrate;
 
 use super::Engine;
 use super::limits::JOBS_MAX;
-use crate::layout::record::Moved;
+use crate::layout::moved::Moved;
 use forebay_block::{Buf, DiskId, IoError, Vectored};
 use job::{Job, JobKind, Phase};
 use rooms::{After, Moving};
@@ -43,6 +45,7 @@ impl Engine {
     /// Starts jobs, and continues those in progress as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
         if std::mem::take(&mut self.space.changed) {
+            due::look_at_packed(&mut self.moving());
             while self.migrate.jobs.len() < self.setup.limits.jobs && self.start_job() {}
         }
         if self.migrate.jobs.is_empty() {
@@ -61,6 +64,7 @@ impl Engine {
         match self.migrate.job(id).map(|job| (job.phase, job.waiting, job.kind)) {
             Some((Phase::Gather, false, JobKind::Destage)) => self.moves_on(id, destage::gather_destage),
             Some((Phase::Gather, false, JobKind::Collect { .. })) => self.moves_on(id, collect::gather_collect),
+            Some((Phase::Pack, false, _)) => self.moves_on(id, pack::pack_on),
             Some((Phase::Record, false, _)) => self.moves_on(id, record::record_moves),
             Some((Phase::Apply, false, _)) => self.moves_on(id, record::apply_moves),
             _ => {}
@@ -196,6 +200,7 @@ impl Engine {
             journal: &mut self.journal,
             requests: &self.requests,
             prism: &self.prism,
+            packing: &mut self.packing,
             staying: &mut self.staying,
             is_read_only: self.read_only.is_some(),
             now_ns: self.clock.now_ns(),
@@ -209,6 +214,7 @@ impl Engine {
             after = match after {
                 After::Wait => return,
                 After::Gathered => gathered::gathered(&mut self.moving(), id),
+                After::Pack => pack::pack_sources(&mut self.moving(), id),
                 After::Record => record::record_moves(&mut self.moving(), id),
                 After::End { pause } => return self.end_job(id, pause),
             };
@@ -247,7 +253,7 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        self.moves_on(id, |rooms, id| transfer::sources_read(rooms, id, candidates, result, bufs));
+        self.moves_on(id, |rooms, id| sources::sources_read(rooms, id, candidates, result, bufs));
     }
 
     pub(crate) fn source_read_again(
@@ -257,11 +263,11 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        self.moves_on(id, |rooms, id| transfer::source_read_again(rooms, id, at, result, bufs));
+        self.moves_on(id, |rooms, id| sources::source_read_again(rooms, id, at, result, bufs));
     }
 
     pub(crate) fn destination_written(&mut self, id: u32, result: Result<(), IoError>) {
-        self.moves_on(id, |rooms, id| transfer::destination_written(rooms, id, result.is_ok()));
+        self.moves_on(id, |rooms, id| destinations::destination_written(rooms, id, result.is_ok()));
     }
 
     /// What a job wrote to a device is durable, or not known to be.
@@ -269,6 +275,6 @@ impl Engine {
         if let Some(job) = self.migrate.job_mut(id) {
             job.failed |= !is_good;
         }
-        self.moves_on(id, transfer::part_done);
+        self.moves_on(id, destinations::part_done);
     }
 }

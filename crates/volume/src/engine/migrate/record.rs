@@ -4,8 +4,9 @@ use super::job::{Candidate, JobKind, Phase, waiter};
 use super::rooms::{After, Moving};
 use crate::engine::batches;
 use crate::engine::map::Leaf;
+use crate::layout::moved::MOVED_MAX;
 use crate::layout::page::LEAF_ENTRIES;
-use crate::layout::record::{MOVED_MAX, Moved, Record, move_bytes};
+use crate::layout::record::{Record, move_bytes};
 use crate::map::change::Change;
 use forebay_block::DiskId;
 
@@ -21,16 +22,17 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             break;
         };
         let (destination, stream) = (first.destination, first.stream);
-        let mut end = start + 1;
+        let (mut end, mut behind) = (start + 1, destination + u64::from(first.moved.stored.sectors));
         while end < job.candidates.len()
             && end - start < RECORD_BLOCKS
             && !first.damaged
             && !job.candidates[end].damaged
             && job.candidates[end].stream == stream
-            && job.candidates[end].destination == destination + 8 * (end - start) as u64
+            && job.candidates[end].destination == behind
             && rooms.setup.extents.band(job.candidates[end].destination).map(|(band, _)| band)
                 == rooms.setup.extents.band(destination).map(|(band, _)| band)
         {
+            behind += u64::from(job.candidates[end].moved.stored.sectors);
             end += 1;
         }
         let bytes = move_bytes(end - start);
@@ -149,11 +151,7 @@ fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
         let Candidate { moved, damaged, .. } = *candidate;
         let destination = std::mem::take(&mut candidate.destination);
         job.next += 1;
-        let Moved { source, checksum, .. } = moved;
-        let what = match damaged {
-            true => Change::Damage { source, checksum },
-            false => Change::Move { source, checksum, destination },
-        };
+        let what = if damaged { Change::of_damage(&moved) } else { Change::of_move(&moved, destination) };
         let at = (moved.block % LEAF_ENTRIES as u64) as usize;
         let applied = rooms.leaves().change_entry(frame, at, (disk, moved.block), what, batch);
         change += applied.unwrap_or(0);

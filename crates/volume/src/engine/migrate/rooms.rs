@@ -9,6 +9,7 @@ use crate::engine::flush::Flushes;
 use crate::engine::leaves::Leaves;
 use crate::engine::map::{Leaf, Map};
 use crate::engine::outbox::Outbox;
+use crate::engine::packing::Packing;
 use crate::engine::requests::Requests;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
@@ -16,7 +17,7 @@ use crate::engine::statistics::Statistics;
 use crate::engine::staying::Staying;
 use crate::engine::summaries::Summaries;
 use crate::journal::Journal;
-use crate::layout::record::Moved;
+use crate::layout::moved::Moved;
 use forebay_block::DiskId;
 use forebay_prism::Prism;
 
@@ -35,6 +36,7 @@ pub(crate) struct Moving<'a> {
     pub requests: &'a Requests,
     pub copies: &'a mut Copies,
     pub prism: &'a Prism,
+    pub packing: &'a mut Packing,
     pub staying: &'a mut Staying,
     /// No writes are taken any more.
     pub is_read_only: bool,
@@ -75,7 +77,7 @@ impl Moving<'_> {
 
     /// A block that a destage took is not its any more.
     pub(super) fn let_go(&mut self, moved: &Moved) {
-        self.migrate.held.remove(&moved.source);
+        self.migrate.held.remove(&moved.source.location);
         // What was not moved after all must be found again.
         let (disk, leaf) = moved.leaf();
         self.enqueue(disk, leaf);
@@ -97,6 +99,8 @@ pub(super) enum After {
     Wait,
     /// All that it will move is known.
     Gathered,
+    /// Its data was read.
+    Pack,
     /// Its data is durable in its new place.
     Record,
     /// It ends; `pause`: the next is not to begin at once.

@@ -68,6 +68,11 @@ impl Migrate {
         (has(|kind| kind == JobKind::Destage), has(|kind| matches!(kind, JobKind::Collect { .. })))
     }
 
+    /// Whether a job is compressing, and waits for nothing but its turn.
+    pub fn computes(&self) -> bool {
+        self.jobs.iter().any(|(_, job)| job.phase == Phase::Pack)
+    }
+
     /// No new jobs begin, or they may again.
     pub fn pause_all(&mut self, paused: bool) {
         self.paused = paused;

@@ -5,7 +5,8 @@ use super::piece::{Fill, Segment};
 use crate::engine::append::Append;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::record::{Record, Target, put_write, write_bytes};
+use crate::layout::record::{Record, Target, packed_write_bytes, put_write, write_bytes};
+use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream, class_hint};
 use crate::request::RequestError;
 use forebay_block::{IoError, SharedBuf};
@@ -28,6 +29,7 @@ impl Engine {
             let blocks = u32::from(segment.blocks);
             let range = usize::from(segment.first)..usize::from(segment.first) + usize::from(segment.blocks);
             let record_bytes = match segment.fill {
+                Fill::Data { .. } if segment.is_packed() => packed_write_bytes(range.len()),
                 Fill::Data { .. } => write_bytes(range.len()),
                 _ => write_bytes(0),
             };
@@ -38,12 +40,12 @@ impl Engine {
             let mut target = None;
             let (batch, sequence) = match segment.fill {
                 Fill::Data { location, class } => {
-                    let checksums = &self.requests.pieces[id as usize].checksums[range.clone()];
+                    let stored = self.requests.pieces[id as usize].stored(&segment);
                     target = self.setup.extents.place(location).map(|(device, offset)| (device, offset, class));
                     let lifetime =
                         if self.setup.extents.is_fast(location) { Lifetime::default() } else { segment.lifetime };
                     let to = Target { location, generation: self.space.record_generation(location), lifetime };
-                    self.journal.append(|out| put_write(out, disk, block, class, to, checksums))
+                    self.journal.append(|out| put_write(out, (disk, block, class), to, stored))
                 }
                 Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
                 Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
@@ -65,7 +67,8 @@ impl Engine {
             self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 let fua = fua && self.setup.volatile & 1 << device != 0;
-                self.flushes.sent(if fua { 0 } else { (range.len() * BLOCK) as u64 });
+                let bytes = self.requests.pieces[id as usize].bytes_of(&segment, data);
+                self.flushes.sent(if fua { 0 } else { bytes.len() as u64 });
                 let group = segment.lifetime.group;
                 let hint = match device {
                     0 => class_hint(class),
@@ -76,10 +79,10 @@ impl Engine {
                     self.send_append(id, before);
                 }
                 let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint, fua));
-                append.push(data.slice(range.start * BLOCK, range.len() * BLOCK));
+                append.push(bytes);
                 if let Fill::Data { location, .. } = segment.fill {
                     self.note_written(id, segment, sequence);
-                    self.summaries.append(append, &mut self.space.bands, location, blocks);
+                    self.summaries.append(append, &mut self.space.bands, location, segment.device_blocks.into());
                 }
                 if device != 0 && self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both) {
                     let checksums = self.requests.pieces[id as usize].checksums[range.clone()].to_vec();
@@ -95,6 +98,8 @@ impl Engine {
         if let Some(append) = append {
             self.send_append(id, append);
         }
+        // Their sizes are needed until the map has changed, their bytes are on their way.
+        self.requests.pieces[id as usize].packed = Vec::new();
         self.data_part_done(id);
         self.change_part_done(id);
     }
@@ -114,14 +119,12 @@ impl Engine {
             return;
         }
         let piece = &self.requests.pieces[id as usize];
-        let (disk, first) = (piece.disk, piece.block());
-        for i in 0..usize::from(segment.blocks) {
-            let within = usize::from(segment.first) + i;
-            let checksum = self.requests.pieces[id as usize].checksums[within];
-            let block = first + within as u64;
-            let note = segment.lifetime.note;
-            let entry = SummaryEntry { disk, class, note, checksum, block, origin, ..SummaryEntry::NONE };
-            self.space.note(location + 8 * i as u64, entry);
+        let (disk, note, mut at) = (piece.disk, segment.lifetime.note, location);
+        for (block, Stored { sectors, checksum }) in
+            (piece.block() + u64::from(segment.first)..).zip(piece.stored(&segment))
+        {
+            self.space.note(at, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
+            at += u64::from(sectors);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::piece::PieceKind;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
-use crate::layout::page::{self, Entry};
+use crate::layout::page::{self, Entry, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, Op, Vectored};
@@ -23,13 +23,14 @@ impl Engine {
                 let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
                 self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
             }
-            Entry::Data { location, .. } => {
-                let Some((device, offset_bytes)) = self.setup.extents.place(location) else {
+            Entry::Data { span, .. } => {
+                let around = Window::of(span, self.setup.unit_sectors);
+                let Some((device, offset_bytes)) = self.setup.extents.place(around.first) else {
                     let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
                 };
                 let piece = &mut self.requests.pieces[id as usize];
-                let is_same = (piece.locations.first(), piece.checksums.first()) == (Some(&location), Some(&checksum));
+                let is_same = (piece.spans.first(), piece.checksums.first()) == (Some(&span), Some(&checksum));
                 piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
                 // Once more from the same place: one transfer may go wrong.
                 if piece.failures_in_place > 1 {
@@ -38,9 +39,9 @@ impl Engine {
                         RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };
                     return self.fail_piece(id, error.unwrap_or(damaged));
                 }
-                piece.locations = SmallVec::from_slice(&[location]);
+                piece.spans = SmallVec::from_slice(&[span]);
                 piece.checksums = SmallVec::from_slice(&[checksum]);
-                let bufs = Vectored::One(Buf::new(BLOCK));
+                let bufs = Vectored::One(Buf::new(around.len_bytes));
                 self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Merge { piece: id });
             }
         }
@@ -60,8 +61,20 @@ impl Engine {
         };
         let expected = piece.checksums.first().copied().unwrap_or(0);
         let (disk, block) = (piece.disk, piece.block());
-        match (error, single(bufs)) {
-            (None, Some(buf)) if !verify || block_checksum(disk, block, &buf) == expected => self.merge(id, buf),
+        let span = piece.spans.first().copied();
+        let is_good = |stored: &[u8]| !verify || block_checksum(disk, block, stored) == expected;
+        let old = match (single(bufs), span) {
+            (Some(buf), Some(span)) if span.is_whole() => Some(buf).filter(|buf| is_good(buf)),
+            (Some(buf), Some(span)) => {
+                let mut block = Buf::zeroed(BLOCK);
+                let stored =
+                    Window::of(span, self.setup.unit_sectors).stored(span, &buf).filter(|stored| is_good(stored));
+                stored.is_some_and(|stored| self.packing.unpack(stored, &mut block)).then_some(block)
+            }
+            _ => None,
+        };
+        match (error, old) {
+            (None, Some(block)) => self.merge(id, block),
             (error, _) => {
                 // The block may have been moved while it was read: look again, once more at most for each move.
                 let damaged = RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 };
@@ -84,7 +97,7 @@ impl Engine {
         piece.error = None;
         piece.attempts = 0;
         piece.failures_in_place = 0;
-        piece.locations.clear();
+        piece.spans.clear();
         piece.checksums.clear();
         self.change_piece(id);
     }

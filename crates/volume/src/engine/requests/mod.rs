@@ -4,6 +4,7 @@ mod ahead;
 mod change;
 mod client;
 mod merge;
+mod pack;
 mod piece;
 mod ranges;
 mod read;
@@ -23,6 +24,7 @@ mod write;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use client::{Client, ClientKind, Sweep};
+pub(crate) use pack::sizes as packed_sizes;
 pub(crate) use piece::{Fill, Piece};
 pub(crate) use state::Requests;
 pub(crate) use wants::Wants;

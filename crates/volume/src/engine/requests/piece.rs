@@ -3,15 +3,18 @@
 use super::client::Sweep;
 use super::wants::Wants;
 use crate::engine::staying::{Decision, Kind};
-use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::page::{LEAF_ENTRIES, Span};
+use crate::layout::stored::Stored;
 use crate::layout::stream::Lifetime;
 use crate::request::RequestError;
+use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
 
-/// In `locations`: not on any device.
-pub(super) const NOWHERE: u64 = u64::MAX;
+const BLOCK: usize = 4096;
+/// In `spans`: not on any device, as no pool is that long.
+pub(super) const NOWHERE: Span = Span::whole(1 << 62);
 
 /// What a piece does.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(crate) struct Segment {
     pub first: u16,
     pub blocks: u16,
     pub fill: Fill,
+    /// Blocks of the device that it takes: fewer where it is compressed.
+    pub device_blocks: u16,
     /// How long data on the fast tier stays there, and why.
     pub stay: Decision,
     /// The group and the age of what it replaces, where that lies in a band.
@@ -50,9 +55,23 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// Whether its blocks are compressed: only where that saves some.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.fill, Fill::Data { .. }) && self.device_blocks < self.blocks
+    }
+
     /// One that stores nothing.
     pub fn without_data(first: u16, blocks: u16, fill: Fill) -> Self {
-        Self { first, blocks, fill, stay: Decision::NONE, replaced: None, lifetime: Lifetime::default(), sequence: 0 }
+        Self {
+            first,
+            blocks,
+            fill,
+            device_blocks: 0,
+            stay: Decision::NONE,
+            replaced: None,
+            lifetime: Lifetime::default(),
+            sequence: 0,
+        }
     }
 }
 
@@ -94,8 +113,12 @@ pub(crate) struct Piece {
     pub streams: bool,
     pub segments: SmallVec<[Segment; 2]>,
     pub checksums: SmallVec<[u32; 4]>,
-    /// Locations a read was sent to, one per block, to tell a move from damage.
-    pub locations: SmallVec<[u64; 4]>,
+    /// The stored forms of its blocks that are compressed where they go to a band; empty where nothing is.
+    pub packed: Vec<Option<SharedBuf>>,
+    /// The sectors that they take, which are known longer.
+    pub sizes: Vec<u8>,
+    /// Where a read was sent to, one per block, to tell a move from damage.
+    pub spans: SmallVec<[Span; 4]>,
     pub buf: Option<Buf>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
@@ -139,7 +162,9 @@ impl Piece {
             streams: false,
             segments: SmallVec::new(),
             checksums: SmallVec::new(),
-            locations: SmallVec::new(),
+            packed: Vec::new(),
+            sizes: Vec::new(),
+            spans: SmallVec::new(),
             buf: None,
             parts: SmallVec::new(),
             attempts: 0,
@@ -158,7 +183,50 @@ impl Piece {
 
     /// Blocks of it that lie somewhere, as they were looked up.
     pub fn stored_blocks(&self) -> u64 {
-        self.locations.iter().filter(|&&location| location != NOWHERE).count() as u64
+        self.spans.iter().filter(|&&span| span != NOWHERE).count() as u64
+    }
+
+    /// How the blocks of a segment are stored, in their order.
+    pub fn stored(&self, segment: &Segment) -> impl ExactSizeIterator<Item = Stored> + Clone {
+        let (first, blocks, is_packed) = (usize::from(segment.first), usize::from(segment.blocks), segment.is_packed());
+        (first..first + blocks).map(move |at| {
+            let checksum = self.checksums.get(at).copied().unwrap_or_default();
+            let size = self.sizes.get(at).filter(|_| is_packed);
+            size.map_or(Stored::whole(checksum), |&sectors| Stored { sectors, checksum })
+        })
+    }
+
+    /// The checksums of its blocks as they are stored.
+    pub fn checksums_of(&self, segments: &[Segment], data: &[u8]) -> SmallVec<[u32; 4]> {
+        let block = self.block();
+        let whole = data.chunks_exact(BLOCK).enumerate();
+        let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(usize::from(self.blocks));
+        let mut packed = segments.iter().filter(|segment| segment.is_packed()).peekable();
+        for (at, bytes) in whole {
+            while packed.next_if(|segment| usize::from(segment.first + segment.blocks) <= at).is_some() {}
+            let is_packed = packed.peek().is_some_and(|segment| usize::from(segment.first) <= at);
+            let form = self.packed.get(at).and_then(Option::as_deref).filter(|_| is_packed);
+            checksums.push(block_checksum(self.disk, block + at as u64, form.unwrap_or(bytes)));
+        }
+        checksums
+    }
+
+    /// The bytes of a segment as they go to the device.
+    pub fn bytes_of(&self, segment: &Segment, data: &SharedBuf) -> SharedBuf {
+        let (first, blocks) = (usize::from(segment.first), usize::from(segment.blocks));
+        if !segment.is_packed() {
+            return data.slice(first * BLOCK, blocks * BLOCK);
+        }
+        // Copied: what is compressed lies in buffers of its own, and one behind the other on the device.
+        let mut bytes = Buf::zeroed(usize::from(segment.device_blocks) * BLOCK);
+        let mut from = 0;
+        for form in self.packed.iter().skip(first).take(blocks).flatten() {
+            if let Some(place) = bytes.get_mut(from..from + form.len()) {
+                place.copy_from_slice(form);
+            }
+            from += form.len();
+        }
+        bytes.freeze()
     }
 
     /// Address of its first block on the disk.

@@ -3,7 +3,8 @@
 use super::piece::{NOWHERE, PieceKind};
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
-use crate::layout::page::{self, Entry};
+use crate::io::single;
+use crate::layout::page::{self, Entry, Span, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
@@ -38,27 +39,28 @@ impl Engine {
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let attempts = piece.attempts;
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
-        let mut locations: SmallVec<[u64; 4]> = SmallVec::with_capacity(blocks);
+        let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
             let (entry, checksum) =
                 frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.map.frames.get(frame).page, i));
             match entry {
-                Entry::Data { location, class } => {
+                Entry::Data { span, class } => {
                     // A copy says nothing of what it is one of.
                     let copy =
                         if is_scrub { None } else { self.copies.slot(disk, block + (i - first) as u64, checksum) };
-                    let location = copy.map_or(location, |slot| self.setup.extents.slot_location(slot));
-                    locations.push(location);
+                    let span = copy.map_or(span, |slot| Span::whole(self.setup.extents.slot_location(slot)));
+                    spans.push(span);
                     if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
                         && attempts == 0
                         && !is_scrub
                     {
                         stats.host_read_bytes += BLOCK as u64;
-                        stats.fast_read_bytes += if self.setup.extents.is_fast(location) { BLOCK as u64 } else { 0 };
+                        stats.fast_read_bytes +=
+                            if self.setup.extents.is_fast(span.location) { BLOCK as u64 } else { 0 };
                     }
                 }
-                Entry::Unmapped | Entry::Zero => locations.push(NOWHERE),
+                Entry::Unmapped | Entry::Zero => spans.push(NOWHERE),
                 Entry::Damaged => {
                     let offset_bytes = (block + (i - first) as u64) * BLOCK as u64;
                     self.requests.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
@@ -72,7 +74,7 @@ impl Engine {
         if piece.attempts > 0 {
             // Looked up again after a failure. Where the map still names the same data it is read once more, for one
             // transfer may go wrong; then the failure is real.
-            let is_same = locations == piece.locations && checksums == piece.checksums;
+            let is_same = spans == piece.spans && checksums == piece.checksums;
             // A read that took a summary along, or had what was read ahead, is no attempt at the data.
             let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
@@ -84,22 +86,25 @@ impl Engine {
             }
             piece.error = None;
         }
-        piece.locations = locations;
+        piece.spans = spans;
         piece.checksums = checksums;
         self.issue_reads(id);
     }
 
-    /// Blocks from one on that lie together.
-    fn run_from(&self, locations: &[u64], at: usize) -> usize {
-        let start = locations[at];
-        let follows = |&(i, &next): &(usize, &u64)| {
-            if start == NOWHERE {
-                return next == NOWHERE;
+    /// Blocks from one on that lie together, all of them compressed or none.
+    fn run_from(&self, spans: &[Span], at: usize) -> usize {
+        let start = spans[at];
+        let follows = |pair: &&[Span]| {
+            let [before, next] = **pair else { return false };
+            if start == NOWHERE || next == NOWHERE {
+                return start == next;
             }
             // The extents end between the tiers: a run never crosses from one device to the next.
-            next == start + 8 * i as u64 && self.setup.extents.is_fast(start) == self.setup.extents.is_fast(next)
+            next.location == before.end()
+                && next.is_whole() == start.is_whole()
+                && self.setup.extents.is_fast(start.location) == self.setup.extents.is_fast(next.location)
         };
-        locations[at..].iter().enumerate().take_while(follows).count()
+        1 + spans[at..].windows(2).take_while(follows).count()
     }
 
     /// Whether nothing but a summary lies between the place that ends before `end` and `next`, which is not served otherwise.
@@ -124,7 +129,7 @@ impl Engine {
         // One for this function, so that the piece outlives devices that complete at once.
         piece.outstanding = 1;
         // Given back below: no copy of it for each request.
-        let locations = std::mem::take(&mut piece.locations);
+        let spans = std::mem::take(&mut piece.spans);
         // Not where something could not be read: that may have been the summary. A scrub reads what is there, and nothing else.
         let joins = piece.attempts == 0 && !matches!(piece.kind, PieceKind::Scrub);
         let mut take = |blocks: usize| {
@@ -132,25 +137,39 @@ impl Engine {
             std::mem::replace(&mut rest, tail)
         };
         let mut at = 0;
-        while at < locations.len() {
-            let start = locations[at];
-            let run = self.run_from(&locations, at);
+        while at < spans.len() {
+            let start = spans[at];
+            // Where a run of compressed blocks failed each is read by itself, so that none fails for another.
+            let is_alone = !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
+            let run = if is_alone { 1 } else { self.run_from(&spans, at) };
             let buf = take(run);
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
             at += run;
-            let Some((device, offset_bytes)) = self.setup.extents.place(start).filter(|_| start != NOWHERE) else {
+            let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
+            let place = self.setup.extents.place(around.first).filter(|_| start != NOWHERE);
+            let Some((device, offset_bytes)) = place else {
                 self.read_nowhere(id, first, buf, start == NOWHERE);
                 continue;
             };
+            if !start.is_whole() {
+                let piece = &mut self.requests.pieces[id as usize];
+                piece.parts.push((first, Some(buf)));
+                piece.outstanding += 1;
+                let op = Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) };
+                self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
+                continue;
+            }
             self.requests.pieces[id as usize].parts.push((first, None));
-            let buf = if joins { self.take_ahead(id, part, start, buf) } else { Some(buf) };
+            let buf = if joins { self.take_ahead(id, part, start.location, buf) } else { Some(buf) };
             let Some(buf) = buf else { continue };
             self.requests.pieces[id as usize].outstanding += 1;
             let mut bufs = Vectored::One(buf);
-            let mut end = start + 8 * run as u64;
-            while joins && locations.get(at).is_some_and(|&next| self.is_behind_summary(end, next)) {
-                let run = self.run_from(&locations, at);
+            let mut end = start.location + 8 * run as u64;
+            while joins
+                && spans.get(at).is_some_and(|&next| next.is_whole() && self.is_behind_summary(end, next.location))
+            {
+                let run = self.run_from(&spans, at);
                 let more = [Buf::new(BLOCK), take(run)];
                 bufs = match bufs {
                     Vectored::One(one) => Vectored::Many([one].into_iter().chain(more).collect()),
@@ -164,7 +183,7 @@ impl Engine {
             }
             self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
         }
-        self.requests.pieces[id as usize].locations = locations;
+        self.requests.pieces[id as usize].spans = spans;
         self.read_part_done(id);
     }
 
@@ -196,6 +215,10 @@ impl Engine {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
         };
+        let first = piece.parts.get(usize::from(part)).map_or(0, |(first, _)| usize::from(*first));
+        if piece.spans.get(first).is_some_and(|span| !span.is_whole()) {
+            return self.packed_read_done((id, part), error, bufs);
+        }
         let base = piece.block();
         let disk = piece.disk;
         let bufs: SmallVec<[Buf; 1]> = match bufs {
@@ -219,6 +242,33 @@ impl Engine {
         }
         if bad.is_some() {
             piece.error = bad;
+        }
+        self.read_part_done(id);
+    }
+
+    /// A run of compressed blocks was read, with what lies around them.
+    fn packed_read_done(&mut self, (id, part): (u32, u16), error: Option<RequestError>, bufs: Option<Vectored<Buf>>) {
+        let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
+            return;
+        };
+        let (disk, base) = (piece.disk, piece.block());
+        if let Some((first, Some(blocks))) = piece.parts.get_mut(usize::from(part)) {
+            let first = usize::from(*first);
+            let run = first..first + blocks.len() / BLOCK;
+            let bytes = single(bufs).unwrap_or_else(Buf::empty);
+            let spans = piece.spans.get(run.clone()).unwrap_or_default();
+            let ends = spans.first().zip(spans.last());
+            let around = ends.map_or_else(Window::default, |(&a, &b)| Window::around(a, b, self.setup.unit_sectors));
+            let bad = run.zip(spans).zip(blocks.chunks_exact_mut(BLOCK)).find_map(|((at, span), block)| {
+                let address = base + at as u64;
+                let stored = around.stored(*span, &bytes);
+                let named = piece.checksums.get(at).copied();
+                let is_good = stored.is_some_and(|stored| {
+                    Some(block_checksum(disk, address, stored)) == named && self.packing.unpack(stored, block)
+                });
+                (!is_good).then_some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 })
+            });
+            piece.error = error.or(bad).or(piece.error.take());
         }
         self.read_part_done(id);
     }

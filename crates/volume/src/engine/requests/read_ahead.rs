@@ -38,7 +38,8 @@ impl Engine {
     /// be read now.
     fn read_group_at(&mut self, disk: DiskId, block: u64, reader: u32) -> Option<u64> {
         let location = match self.entry_in_memory(disk, block)? {
-            Entry::Data { location, .. } if !self.setup.extents.is_fast(location) => location,
+            // Compressed ones are read by themselves.
+            Entry::Data { span, .. } if span.is_whole() && !self.setup.extents.is_fast(span.location) => span.location,
             _ => return Some(block + 1),
         };
         let Some((key, generation, at)) = self.group_at(location) else { return Some(block + 1) };
@@ -46,7 +47,7 @@ impl Engine {
         let blocks = shape.summary_block(key.1) + 1 - shape.first_block(key.1);
         let first = location - u64::from(at) * BLOCK_SECTORS;
         let group = first..first + u64::from(blocks) * BLOCK_SECTORS;
-        let lies_there = |entry: Entry| matches!(entry, Entry::Data { location, .. } if group.contains(&location));
+        let lies_there = |entry: Entry| matches!(entry, Entry::Data { span, .. } if span.is_whole() && group.contains(&span.location));
         let found = |&next: &u64| self.entry_in_memory(disk, next).is_some_and(lies_there);
         // The next blocks most often lie there, too.
         let next = (block + 1..block + LOOK_BLOCKS).find(|next| !found(next)).unwrap_or(block + LOOK_BLOCKS);

@@ -113,7 +113,7 @@ impl Engine {
 impl Reclass {
     /// What becomes of an entry; `None` where it keeps its class.
     pub(super) fn fill(&mut self, engine: &mut Engine, block: u64, entry: Entry) -> Option<Fill> {
-        let Entry::Data { location, class: before } = entry else { return None };
+        let Entry::Data { span, class: before } = entry else { return None };
         let at = block.checked_sub(self.begin)?;
         let (number, first, part) = part_at(&self.hints, at)?;
         let class = match self.last {
@@ -138,7 +138,7 @@ impl Reclass {
         if class == before {
             return None;
         }
-        if engine.setup.extents.is_fast(location) {
+        if engine.setup.extents.is_fast(span.location) {
             let at = self.granted.iter().position(|(known, _)| *known == class).unwrap_or(self.granted.len());
             let granted = self.granted.get(at).map_or(1, |(_, blocks)| blocks + 1);
             if !engine.has_share(class, granted) {

@@ -70,8 +70,8 @@ impl Engine {
                     Entry::Unmapped => ExtentState::Hole,
                     Entry::Zero => ExtentState::Zero,
                     Entry::Damaged => ExtentState::Damaged,
-                    Entry::Data { location, class } => {
-                        ExtentState::Data { class, fast: self.setup.extents.is_fast(location) }
+                    Entry::Data { span, class } => {
+                        ExtentState::Data { class, fast: self.setup.extents.is_fast(span.location) }
                     }
                 }
             })

@@ -8,16 +8,16 @@ use crate::engine::leaves::is_staged;
 use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::place::LARGE_BLOCKS;
+use crate::engine::space::Run;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::request::RequestError;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
 /// Most bytes that the records of one block can take.
-const RECORD_BYTES_PER_BLOCK: usize = 28;
+const RECORD_BYTES_PER_BLOCK: usize = 32;
 
 /// Blocks of `data` that need space: those of zeros need none.
 fn blocks_to_store(data: &[u8]) -> u64 {
@@ -134,13 +134,8 @@ impl Engine {
         let Some(segments) = segments else { return self.stall(id, Wants::Space) };
         self.note_lives(disk, first_block, &segments);
         self.pin(id, frame);
-        let checksums: SmallVec<[u32; 4]> = data
-            .chunks_exact(BLOCK)
-            .enumerate()
-            .map(|(i, block)| block_checksum(disk, first_block + i as u64, block))
-            .collect();
         let piece = &mut self.requests.pieces[id as usize];
-        piece.checksums = checksums;
+        piece.checksums = piece.checksums_of(&segments, &data);
         piece.segments = segments;
         self.issue_segments(id, Some(&data));
     }
@@ -167,7 +162,7 @@ impl Engine {
     fn replaced(&self, frame: u32, block: u64) -> Option<(u8, u64)> {
         let at = (block % LEAF_ENTRIES as u64) as usize;
         match page::leaf_entry(&self.map.frames.get(frame).page, at).0 {
-            Entry::Data { location, .. } => self.space.lifetime(location, self.stats.written_blocks()),
+            Entry::Data { span, .. } => self.space.lifetime(span.location, self.stats.written_blocks()),
             _ => None,
         }
     }
@@ -230,23 +225,27 @@ impl Engine {
                     let replaced = self.replaced(frame, block);
                     let of_region = || self.staying.replaces(disk, block..block + len as u64, now);
                     let arrival = Arrival { replaced: replaced.or_else(of_region), valid_blocks, blocks: len as u32 };
-                    let Some((space, lifetime)) = self.allocate(run.class, arrival, (past, stay.keeps), may_use_bands)
+                    let blocks = (id, at, &data[at * BLOCK..(at + len) * BLOCK]);
+                    let policy = (past, stay.keeps);
+                    let Some((space, lifetime)) = self.allocate(blocks, run.class, arrival, policy, may_use_bands)
                     else {
                         for segment in &segments {
                             if let Fill::Data { location, .. } = segment.fill {
-                                self.space
-                                    .give_back(&[(location, u32::from(segment.blocks))], self.journal.last_recorded());
+                                let (blocks, device_blocks) = (segment.blocks.into(), segment.device_blocks.into());
+                                let run = Run { location, blocks, device_blocks };
+                                self.space.give_back(&[run], self.journal.last_recorded());
                             }
                         }
                         return None;
                     };
                     let mut first = at as u16;
-                    for (location, blocks) in space {
+                    for Run { location, blocks, device_blocks } in space {
                         let fill = Fill::Data { location, class: run.class };
                         segments.push(Segment {
                             first,
                             blocks: blocks as u16,
                             fill,
+                            device_blocks: device_blocks as u16,
                             stay,
                             replaced,
                             lifetime,

@@ -2,16 +2,19 @@
 
 use crate::layout::Id;
 use crate::layout::band_summary::{self, SummaryName};
-use crate::layout::page::{PageName, is_leaf};
+use crate::layout::page::{PAGE_BYTES, PageName, Span, Window, is_leaf};
+use crate::layout::stored::{Stored, places};
 use crate::layout::tier_page::TierPage;
-use forebay_block::DiskId;
 use forebay_block::checksum::block_checksum;
+use forebay_block::{DiskId, SECTOR_BYTES};
 
-/// What 4 KiB on a device should be.
-#[derive(Clone, Copy, Debug)]
+/// What lies on a device should be.
+#[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// A host's block.
     Block { disk: DiskId, block: u64, checksum: u32 },
+    /// Blocks of one write of which some are compressed, and nothing else: so many 4 KiB.
+    Packed { disk: DiskId, block: u64, stored: Vec<Stored> },
     /// A leaf of the map.
     Leaf { name: PageName, crc: u32 },
     /// A page of the capacity tier's checkpoint.
@@ -21,7 +24,7 @@ pub(crate) enum Content {
 }
 
 /// Something to be written again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub device: usize,
     pub offset_bytes: u64,
@@ -37,13 +40,33 @@ impl Item {
 }
 
 impl Content {
-    /// Whether it is what these bytes are.
-    pub fn is_in(&self, bytes: &[u8], pool: &Id) -> bool {
-        match *self {
-            Self::Block { disk, block, checksum } => block_checksum(disk, block, bytes) == checksum,
-            Self::Leaf { name, crc } => is_leaf(bytes, name, crc),
-            Self::Tiers { disk, number, crc } => TierPage::decode(bytes, disk, number, crc).is_some(),
-            Self::Summary { name, group_sectors } => band_summary::decode(pool, name, group_sectors, bytes).is_some(),
-        }
+    /// How much of it these bytes are, and how much there is: blocks, or 1 for what is one thing.
+    pub fn good_in(&self, bytes: &[u8], pool: &Id) -> (usize, usize) {
+        let is_good = match self {
+            Self::Block { disk, block, checksum } => block_checksum(*disk, *block, bytes) == *checksum,
+            Self::Packed { disk, block, stored } => {
+                let is_good = |(block, (span, stored)): &(u64, (Span, Stored))| {
+                    let bytes = Window::default().stored(*span, bytes);
+                    bytes.is_some_and(|bytes| block_checksum(*disk, *block, bytes) == stored.checksum)
+                };
+                return ((*block..).zip(places(0, stored)).filter(is_good).count(), stored.len());
+            }
+            Self::Leaf { name, crc } => is_leaf(bytes, *name, *crc),
+            Self::Tiers { disk, number, crc } => TierPage::decode(bytes, *disk, *number, *crc).is_some(),
+            Self::Summary { name, group_sectors } => band_summary::decode(pool, *name, *group_sectors, bytes).is_some(),
+        };
+        (usize::from(is_good), 1)
+    }
+
+    /// Blocks of the device that it takes.
+    pub fn device_blocks(&self) -> usize {
+        self.len_bytes() / PAGE_BYTES
+    }
+
+    /// How much of the device it takes, in bytes.
+    pub fn len_bytes(&self) -> usize {
+        let Self::Packed { stored, .. } = self else { return PAGE_BYTES };
+        let sectors: usize = stored.iter().map(|stored| usize::from(stored.sectors)).sum();
+        (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES)
     }
 }

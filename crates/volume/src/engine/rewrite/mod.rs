@@ -12,14 +12,14 @@ use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::journal::Journal;
 use crate::layout::batch::decode_batch;
-use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::Record;
+use crate::layout::stored::places;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use item::{Content, Item};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Requests in flight at once.
+/// Blocks of the devices that are read or written at once, but for one longer item.
 const IN_FLIGHT_MAX: usize = 64;
 /// Wait before the first attempt; it doubles with each that fails.
 const WAIT_NS: u64 = 100_000_000;
@@ -199,55 +199,73 @@ impl Rewriter {
         }
         let op = Op::Write { bufs: Vectored::One(batch.bytes.clone()), fua: false };
         self.in_flight += 1;
-        outbox.send(0, batch.offset_bytes, 0, op, Pending::Rewrite);
+        outbox.send(0, batch.offset_bytes, 0, op, Pending::Rewrite { blocks: 1 });
         let Some((header, records)) = decode_batch(batch.bytes, &self.setup.superblock.pool) else { return true };
         for (sequence, record) in (header.first_sequence..).zip(records) {
-            if let Record::Write { disk, block, location, checksums, .. } = record
+            if let Record::Write { disk, block, location, stored, .. } = record
                 && !self.cancelled.contains(&sequence)
             {
-                self.items.extend((0u64..).zip(checksums).filter_map(|(at, checksum)| {
-                    let (device, offset_bytes) = self.setup.extents.place(location + BLOCK_SECTORS * at)?;
-                    let content = Content::Block { disk, block: block + at, checksum };
+                let item = |location: u64, content: Content| {
+                    let (device, offset_bytes) = self.setup.extents.place(location)?;
                     (self.setup.volatile & 1 << device != 0).then(|| Item::new(device, offset_bytes, content))
-                }));
+                };
+                if stored.iter().all(|stored| stored.is_whole()) {
+                    self.items.extend((block..).zip(places(location, &stored)).filter_map(
+                        |(block, (span, stored))| {
+                            item(span.location, Content::Block { disk, block, checksum: stored.checksum })
+                        },
+                    ));
+                } else {
+                    self.items.extend(item(location, Content::Packed { disk, block, stored }));
+                }
             }
         }
         true
     }
 
     fn read(&mut self, item: Item, outbox: &mut Outbox) {
-        self.in_flight += 1;
-        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+        self.in_flight += item.content.device_blocks();
+        let op = Op::Read { bufs: Vectored::One(Buf::new(item.content.len_bytes())) };
         outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
     }
 
     /// Something was read to be written again. Where it is not what it should be it is lost: whoever reads it learns of
     /// that, and the rest is saved all the same. What cannot be read may be, the next time.
     pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, outbox: &mut Outbox) {
-        self.in_flight -= 1;
+        let blocks = item.content.device_blocks();
+        self.in_flight -= blocks;
         let could_be_read = result.is_ok();
-        match result.ok().flatten().filter(|bytes| item.content.is_in(bytes, &self.setup.superblock.pool)) {
-            Some(bytes) => {
-                self.in_flight += 1;
+        let bytes = result.ok().flatten();
+        let pool = &self.setup.superblock.pool;
+        let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes, pool));
+        match bytes {
+            // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
+            Some(bytes) if good == all || good > 0 && item.is_again => {
+                self.in_flight += blocks;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
-                outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite);
-            }
-            None if !item.is_again => self.read(Item { is_again: true, ..item }, outbox),
-            None if !could_be_read && self.attempts < READ_ATTEMPTS => self.has_failed = true,
-            None => {
-                self.lost.count += 1;
-                match item.content {
-                    Content::Block { disk, .. } => _ = self.lost.disks.insert(disk),
-                    Content::Leaf { .. } => self.has_lost_leaf = true,
-                    Content::Tiers { .. } | Content::Summary { .. } => {}
+                outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite { blocks });
+                if good == all {
+                    return;
                 }
             }
+            _ if !item.is_again => return self.read(Item { is_again: true, ..item }, outbox),
+            _ if !could_be_read && self.attempts < READ_ATTEMPTS => {
+                self.has_failed = true;
+                return;
+            }
+            _ => {}
+        }
+        self.lost.count += (all - good) as u64;
+        match item.content {
+            Content::Block { disk, .. } | Content::Packed { disk, .. } => _ = self.lost.disks.insert(disk),
+            Content::Leaf { .. } => self.has_lost_leaf = true,
+            Content::Tiers { .. } | Content::Summary { .. } => {}
         }
     }
 
     /// A write ended.
-    pub fn written(&mut self, result: &Result<(), IoError>) {
-        self.in_flight -= 1;
+    pub fn written(&mut self, blocks: usize, result: &Result<(), IoError>) {
+        self.in_flight -= blocks;
         self.has_failed |= result.is_err();
     }
 }

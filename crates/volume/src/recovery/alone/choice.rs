@@ -1,5 +1,6 @@
 //! Choosing among several copies of the blocks of a leaf those that the map named, by the sum of their checksums.
 
+use crate::layout::page::Span;
 use crate::layout::tier_page::term;
 use forebay_block::ClassId;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) struct Candidate {
     /// Orders it among copies of the block.
     pub origin: u64,
-    pub location: u64,
+    pub span: Span,
     pub checksum: u32,
     pub class: ClassId,
 }

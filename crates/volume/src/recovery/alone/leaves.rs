@@ -4,7 +4,7 @@ use super::choice::{Candidate, Choice};
 use super::error::AloneError;
 use super::memory::{BARE_LEAF_BYTES, CANDIDATE_BYTES, FULL_LEAF_BYTES, Memory};
 use crate::layout::capacity_root::{CapacityDisk, CapacityRoot};
-use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, leaf_entry, set_leaf_entry};
+use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, Span, leaf_entry, set_leaf_entry};
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES, Tier, term};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,14 +64,14 @@ impl Leaf {
             (self.page, self.origins) = (vec![0; PAGE_BYTES], vec![0; LEAF_ENTRIES]);
         }
         self.origins[at] = candidate.origin + 1;
-        let entry = Entry::Data { location: candidate.location, class: candidate.class };
+        let entry = Entry::Data { span: candidate.span, class: candidate.class };
         set_leaf_entry(&mut self.page, at, entry, candidate.checksum);
     }
 
     fn found(&self, at: usize) -> Option<Candidate> {
         let origin = self.origins.get(at).copied()?.checked_sub(1)?;
         match leaf_entry(&self.page, at) {
-            (Entry::Data { location, class }, checksum) => Some(Candidate { origin, location, checksum, class }),
+            (Entry::Data { span, class }, checksum) => Some(Candidate { origin, span, checksum, class }),
             _ => None,
         }
     }
@@ -297,7 +297,7 @@ impl Leaves {
         let with_chosen = |((disk, block), mut list): ((u16, u64), Vec<Candidate>)| {
             let (key, at) = self.leaf_of(disk, block)?;
             let chosen = self.leaves.get(&key)?.found(at)?;
-            list.retain(|twin| twin.origin == chosen.origin && twin.location != chosen.location);
+            list.retain(|twin| twin.origin == chosen.origin && twin.span != chosen.span);
             list.push(chosen);
             Some(((disk, block), list))
         };
@@ -360,12 +360,12 @@ impl Leaves {
 }
 
 /// Moves all that a page names by so many sectors; `each` gets where it was.
-pub(super) fn shift_locations(page: &mut [u8], shift: u64, mut each: impl FnMut(u64)) {
+pub(super) fn shift_locations(page: &mut [u8], shift: u64, mut each: impl FnMut(Span)) {
     for at in 0..LEAF_ENTRIES {
-        if let (Entry::Data { location, class }, checksum) = leaf_entry(page, at) {
-            each(location);
-            let location = location.wrapping_add(shift);
-            set_leaf_entry(page, at, Entry::Data { location, class }, checksum);
+        if let (Entry::Data { span, class }, checksum) = leaf_entry(page, at) {
+            each(span);
+            let span = Span { location: span.location.wrapping_add(shift), ..span };
+            set_leaf_entry(page, at, Entry::Data { span, class }, checksum);
         }
     }
 }

@@ -169,6 +169,7 @@ pub fn open_alone(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: 0,
         flushed_behind: 0,
+        unit_sectors: devices.unit_sectors(),
         discards: 0,
         options: EngineOptions { memory_limit_bytes, ..options },
         root: Root { next_disk: u16::MAX, bands: bands.collect(), ..Root::default() },
@@ -357,9 +358,9 @@ impl Map {
                 self.pages.push(LeafPage::Damaged(opened.id, number));
                 damaged_leaf(opened.id, number).1
             } else {
-                leaves::shift_locations(&mut page, shift, |location| {
-                    if let Some((band, _)) = extents.band(location) {
-                        live[band as usize] = live[band as usize].saturating_add(8);
+                leaves::shift_locations(&mut page, shift, |span| {
+                    if let Some((band, _)) = extents.band(span.location) {
+                        live[band as usize] = live[band as usize].saturating_add(u32::from(span.sectors));
                     }
                 });
                 let crc = seal_leaf(&mut page, PageName { disk: opened.id, number, generation: 0 });

@@ -6,7 +6,7 @@ use super::leaves::{LeafKey, Leaves};
 use crate::io::Devices;
 use crate::layout::band_summary::{BandShape, SummaryEntry, decode_any, placed};
 use crate::layout::capacity_root::{CapacityRoot, DEVICE};
-use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES};
+use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES, Span, Window};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::TierPage;
 use crate::space::extents::Extents;
@@ -71,18 +71,23 @@ impl Scan<'_> {
         BandShape::new(self.superblock.band_bytes)
     }
 
-    /// Reads blocks of 4 KiB at these locations; what cannot be read is read once more.
-    fn read(&mut self, locations: &[u64]) -> Vec<Option<Buf>> {
-        let mut found: Vec<Option<Buf>> = locations.iter().map(|_| None).collect();
+    /// Reads what is stored at these places; what cannot be read is read once more.
+    fn read(&mut self, spans: &[Span]) -> Vec<Option<Buf>> {
+        let unit_sectors = self.devices.unit_sectors();
+        let mut found: Vec<Option<Buf>> = spans.iter().map(|_| None).collect();
         for _ in 0..2 {
-            let missing: Vec<usize> = (0..locations.len()).filter(|&i| found[i].is_none()).collect();
-            let places = missing.iter().filter_map(|&i| Some((i, self.extents.place(locations[i])?)));
-            let (numbers, reads): (Vec<usize>, Vec<_>) = places
-                .map(|(i, (device, at))| (i, (device, at, Op::Read { bufs: Vectored::One(Buf::new(4096)) })))
-                .unzip();
-            for (i, completion) in numbers.into_iter().zip(self.devices.run(reads)) {
+            let missing: Vec<usize> = (0..spans.len()).filter(|&i| found[i].is_none()).collect();
+            let places = missing.iter().filter_map(|&i| {
+                let around = Window::of(spans[i], unit_sectors);
+                let (device, offset_bytes) = self.extents.place(around.first)?;
+                let bufs = Vectored::One(Buf::new(around.len_bytes));
+                Some(((i, around), (device, offset_bytes, Op::Read { bufs })))
+            });
+            let (numbers, reads): (Vec<(usize, Window)>, Vec<_>) = places.unzip();
+            for ((i, around), completion) in numbers.into_iter().zip(self.devices.run(reads)) {
                 if let (Ok(()), Some(Vectored::One(buf))) = (completion.result, completion.bufs) {
-                    found[i] = Some(buf);
+                    found[i] =
+                        if spans[i].is_whole() { Some(buf) } else { around.stored(spans[i], &buf).map(Buf::copy_of) };
                 }
             }
         }
@@ -182,8 +187,8 @@ impl Scan<'_> {
         let then = Self::with_data(shape, 0..band.groups);
         let later = Self::with_data(shape, band.groups..shape.groups());
         for groups in then.chunks(AT_ONCE).chain(later.chunks(MISSES_MAX as usize)) {
-            let summary = |&group: &u32| self.extents.band_location(number, shape.summary_block(group));
-            let locations: Vec<u64> = groups.iter().map(summary).collect();
+            let summary = |&group: &u32| Span::whole(self.extents.band_location(number, shape.summary_block(group)));
+            let locations: Vec<Span> = groups.iter().map(summary).collect();
             for (&group, page) in groups.iter().zip(self.read(&locations)) {
                 let was_complete = group < band.groups;
                 let found = self.judge(number, group, page);
@@ -266,8 +271,8 @@ impl Scan<'_> {
             }
             let (group, others) = std::mem::take(&mut rest).split_at_mut(blocks);
             rest = others;
-            let locations: Vec<u64> = group.iter().flat_map(|(_, list)| list.iter().map(|c| c.location)).collect();
-            let mut data = self.read(&locations).into_iter();
+            let spans: Vec<Span> = group.iter().flat_map(|(_, list)| list.iter().map(|c| c.span)).collect();
+            let mut data = self.read(&spans).into_iter();
             for (who, list) in group {
                 let mut is_any_there = false;
                 let mut there = Vec::new();
@@ -310,9 +315,8 @@ impl Scan<'_> {
         while !waiting.is_empty() {
             let mut next = Vec::new();
             for group in waiting.chunks_mut(AT_ONCE) {
-                let locations: Vec<u64> =
-                    group.iter().filter_map(|(_, list)| list.last()).map(|c| c.location).collect();
-                for ((who, list), data) in group.iter_mut().zip(self.read(&locations)) {
+                let spans: Vec<Span> = group.iter().filter_map(|(_, list)| list.last()).map(|c| c.span).collect();
+                for ((who, list), data) in group.iter_mut().zip(self.read(&spans)) {
                     let Some(candidate) = list.pop() else { continue };
                     if data.as_ref().is_some_and(|data| holds(*who, &candidate, data)) {
                         found.push((*who, candidate));
@@ -342,11 +346,11 @@ pub(super) type Who = (u16, u64);
 
 /// The copies that a summary names: disk, block, and where it lies.
 fn candidates(start: u64, entries: &[SummaryEntry]) -> impl Iterator<Item = (u16, u64, Candidate)> {
-    // Compressed blocks are not written by this version, and could not be read.
-    let whole = placed(entries)
-        .filter(|(at, entry)| u64::from(entry.sectors) == BLOCK_SECTORS && u64::from(*at) % BLOCK_SECTORS == 0);
-    whole.map(move |(at, entry)| {
-        let SummaryEntry { disk, block, origin, checksum, class, .. } = *entry;
-        (disk.0, block, Candidate { origin, location: start + u64::from(at), checksum, class })
-    })
+    let spans = placed(entries).map(move |(at, entry)| {
+        let SummaryEntry { disk, block, origin, checksum, class, sectors, .. } = *entry;
+        let span = Span { location: start + u64::from(at), sectors };
+        (disk.0, block, Candidate { origin, span, checksum, class })
+    });
+    // What is stored as it is begins where a block of the device does.
+    spans.filter(|(.., candidate)| !candidate.span.is_whole() || candidate.span.location.is_multiple_of(BLOCK_SECTORS))
 }

@@ -3,10 +3,10 @@
 use super::AloneReport;
 use crate::engine::Engine;
 use crate::io::Devices;
-use crate::layout::page::{Entry, LEAF_ENTRIES, leaf_entry};
+use crate::layout::packed::Packer;
+use crate::layout::page::{Entry, LEAF_ENTRIES, Span, Window, leaf_entry};
 use crate::recovery::leaves::{next_leaves, read_leaves};
-use crate::verify::Finding;
-use forebay_block::checksum::block_checksum;
+use crate::verify::{Finding, fault};
 use forebay_block::{Buf, DiskId, Op, Vectored};
 
 /// Blocks read at once.
@@ -61,24 +61,23 @@ fn data(
     finding: &mut dyn FnMut(&str, String),
 ) -> u64 {
     let entries = (0..LEAF_ENTRIES).filter_map(|at| match leaf_entry(page, at) {
-        (Entry::Data { location, .. }, checksum) => Some((leaf * LEAF_ENTRIES as u64 + at as u64, location, checksum)),
+        (Entry::Data { span, .. }, checksum) => Some((leaf * LEAF_ENTRIES as u64 + at as u64, span, checksum)),
         _ => None,
     });
-    let wanted: Vec<(u64, u64, u32)> = entries.collect();
+    let wanted: Vec<(u64, Span, u32)> = entries.collect();
+    let (mut packer, unit_sectors) = (Packer::default(), devices.unit_sectors());
     for group in wanted.chunks(AT_ONCE) {
-        let place = |location| engine.setup.extents.place(location).unwrap_or_default();
-        let read = |&(_, location, _): &(u64, u64, u32)| {
-            let (device, offset_bytes) = place(location);
-            (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(4096)) })
+        let read = |&(_, span, _): &(u64, Span, u32)| {
+            let around = Window::of(span, unit_sectors);
+            let (device, offset_bytes) = engine.setup.extents.place(around.first).unwrap_or_default();
+            (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) })
         };
         let reads = group.iter().map(read).collect();
-        for (&(block, _, checksum), completion) in group.iter().zip(devices.run(reads)) {
-            let what = match (completion.result, completion.bufs) {
-                (Ok(()), Some(Vectored::One(data))) if block_checksum(disk, block, &data) == checksum => continue,
-                (Ok(()), _) => "data does not match its checksum".to_owned(),
-                (Err(error), _) => error.to_string(),
-            };
-            finding(&format!("disk {name}, byte {}", block * 4096), what);
+        for (&(block, span, checksum), completion) in group.iter().zip(devices.run(reads)) {
+            let place = (span, Window::of(span, unit_sectors));
+            if let Some(what) = fault((disk, block), place, checksum, completion, &mut packer) {
+                finding(&format!("disk {name}, byte {}", block * 4096), what);
+            }
         }
     }
     wanted.len() as u64

@@ -1,0 +1,190 @@
+//! A pool that lost its fast device, or one of several capacity devices: what is left is served for reading, says what it
+//! is, and changes nothing on any device.
+
+use crate::support::*;
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// What goes straight to the capacity tier.
+const CLASSES: &str = "\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..8MiB\"]\n";
+
+/// A server that was started with flags, and what it said before it was ready.
+struct Flagged {
+    child: Child,
+    said: Vec<String>,
+    uri: String,
+}
+
+impl Flagged {
+    fn start(scene: &Scene, flag: &str) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["serve", scene.config(), flag])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let uri = loop {
+            let line = lines.next().expect("the server did not start").unwrap();
+            match line.strip_prefix("ready ") {
+                Some(uri) => break uri.to_owned(),
+                None => said.push(line),
+            }
+        };
+        Self { child, said, uri }
+    }
+
+    fn connect(&self) -> NbdClient {
+        let uri: NbdUri = self.uri.parse().unwrap();
+        NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+    }
+}
+
+impl Drop for Flagged {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn connect(uri: &str) -> NbdClient {
+    let uri: NbdUri = uri.parse().unwrap();
+    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+}
+
+fn write(client: &mut NbdClient, offset_bytes: u64, byte: u8, len: usize) {
+    let cookie = client.submit_write(offset_bytes, &vec![byte; len], false).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+}
+
+/// What is read; `None` where it fails.
+fn read(client: &mut NbdClient, offset_bytes: u64, len_bytes: u32) -> Option<Vec<u8>> {
+    let cookie = client.submit_read(offset_bytes, len_bytes).unwrap();
+    let reply = client.wait_for(cookie).unwrap();
+    reply.result.ok().map(|_| reply.data)
+}
+
+fn is_all(data: Option<Vec<u8>>, byte: u8) -> bool {
+    data.is_some_and(|data| data.iter().all(|&found| found == byte))
+}
+
+fn status(scene: &Scene) -> Value {
+    serde_json::from_str(&good(&forebay(&["status", scene.config(), "--output", "json"]))).unwrap()
+}
+
+#[test]
+fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
+    let scene = Scene::with(CLASSES).created();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    write(&mut client, 0, 1, 1 << 20);
+    write(&mut client, 2 * MIB, 3, 1 << 20);
+    // Not of the class: stays on the fast tier.
+    write(&mut client, 32 * MIB, 4, 65536);
+    assert_eq!(server.stop(), 0);
+    // After the checkpoint: a server that is killed.
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    write(&mut client, 4 * MIB, 5, 1 << 20);
+    let cookie = client.submit_flush().unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+    server.kill();
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    let before = std::fs::read(scene.path("capacity.img")).unwrap();
+
+    refused(&forebay(&["serve", scene.config()]), 2, &["fast.img", "--without-fast"]);
+    let alone = Flagged::start(&scene, "--without-fast");
+    assert_eq!(alone.said.len(), 1, "{:?}", alone.said);
+    assert!(alone.said[0].starts_with("read-only opened without the fast tier: checkpoint "), "{}", alone.said[0]);
+    let mut client = alone.connect();
+    assert!(client.info().is_read_only());
+    assert!(is_all(read(&mut client, 0, 1 << 20), 1));
+    assert!(is_all(read(&mut client, 2 * MIB, 1 << 20), 3));
+    assert!(is_all(read(&mut client, 16 * MIB, 1 << 20), 0), "never written");
+    assert_eq!(read(&mut client, 32 * MIB, 4096), None, "it was on the fast tier only");
+    // Of what came later the groups of a band that were filled.
+    let later = (0..256).filter(|block| is_all(read(&mut client, 4 * MIB + block * 4096, 4096), 5)).count();
+    assert!(later >= 126, "{later}");
+    // And with a client that others use. One that is missing is a failure: it is the proof that it works.
+    let patterns = ["read -P 0x01 0 1M", "read -P 0x03 2M 1M", "read -P 0 16M 1M"];
+    let mut qemu = Command::new("qemu-io");
+    for pattern in patterns {
+        qemu.args(["-c", pattern]);
+    }
+    let read_by_others = qemu.args(["-r", "-f", "raw", &alone.uri]).output().unwrap();
+    let text = out(&read_by_others);
+    assert!(read_by_others.status.success() && !text.contains("verification failed"), "{text}{}", err(&read_by_others));
+    let left = status(&scene)["left"].clone();
+    assert!(left["label"].as_str().unwrap().contains("without the fast tier"), "{left}");
+    assert_eq!(left["disks"][0]["gone"]["blocks"], 16);
+    assert_eq!(left["disks"][0]["gone"]["listed"][0]["offset_bytes"], 32 * MIB);
+    assert_eq!(left["disks"][0]["later_blocks"].as_u64(), Some(later as u64));
+    assert!(good(&forebay(&["status", scene.config()])).contains("READ-ONLY: opened without the fast tier"));
+    drop(client);
+    drop(alone);
+
+    let text = good(&forebay(&["verify", scene.config(), "--without-fast"]));
+    assert!(text.contains("no findings") && text.contains("64.0 KiB is gone"), "{text}");
+    let inspected = good(&forebay(&["inspect", scene.path("capacity.img").to_str().unwrap()]));
+    assert!(inspected.contains("capacity-side checkpoint") && inspected.contains("disk db (1)"), "{inspected}");
+    assert!(std::fs::read(scene.path("capacity.img")).unwrap() == before, "the capacity device was written");
+}
+
+#[test]
+fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() {
+    let scene = Scene::with(CLASSES);
+    let second = scene.path("second.img");
+    std::fs::File::create(&second).unwrap().set_len(64 * MIB).unwrap();
+    let band = "band = \"4MiB\"\n";
+    scene.edit(band, &format!("{band}\n[[capacity]]\ntarget = \"{}\"\n", second.display()));
+    // Of this size the first is full first.
+    std::fs::File::options().write(true).open(scene.path("capacity.img")).unwrap().set_len(24 * MIB).unwrap();
+    scene.edit("size = \"64MiB\"", "size = \"48MiB\"");
+    scene.edit("0..8MiB", "0..32MiB");
+    let scene = scene.created();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    for part in 0..24 {
+        write(&mut client, part * MIB, part as u8 + 1, 1 << 20);
+    }
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    refused(&forebay(&["serve", scene.config(), "--degraded"]), 2, &["no device of the pool is missing"]);
+    std::fs::rename(&second, scene.path("elsewhere.img")).unwrap();
+    let before = [scene.path("fast.img"), scene.path("capacity.img")].map(|path| std::fs::read(path).unwrap());
+
+    refused(&forebay(&["serve", scene.config()]), 2, &["second.img", "--degraded"]);
+    // Left out of the configuration, too, it is missed by its id, and the way on is named.
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let without = text.replace(&format!("\n[[capacity]]\ntarget = \"{}\"\n", second.display()), "");
+    std::fs::write(&scene.config, &without).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["missing", "--degraded"]);
+    std::fs::write(&scene.config, text).unwrap();
+
+    let degraded = Flagged::start(&scene, "--degraded");
+    assert!(degraded.said[0].starts_with("read-only opened degraded, without capacity device "), "{:?}", degraded.said);
+    let mut client = degraded.connect();
+    let left = status(&scene)["left"]["disks"][0].clone();
+    let gone = left["gone"]["blocks"].as_u64().unwrap();
+    assert!(gone > 0 && left["readable_blocks"].as_u64().unwrap() > 0, "{left}");
+    let (mut readable, mut failed) = (0, 0);
+    for block in 0..24 * 256u64 {
+        match read(&mut client, block * 4096, 4096) {
+            Some(data) => {
+                assert!(data.iter().all(|&byte| u64::from(byte) == block / 256 + 1), "block {block}");
+                readable += 1;
+            }
+            None => failed += 1,
+        }
+    }
+    assert_eq!((readable, failed), (24 * 256 - gone, gone));
+    drop(client);
+    drop(degraded);
+    for (path, before) in ["fast.img", "capacity.img"].into_iter().zip(before) {
+        assert!(std::fs::read(scene.path(path)).unwrap() == before, "{path} was written");
+    }
+}

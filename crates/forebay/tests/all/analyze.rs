@@ -1,0 +1,414 @@
+//! `forebay analyze` and `forebay size` as a user calls them, on small traces of our own and on generators.
+
+use crate::support::forebay;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn json(arguments: &[&str]) -> Value {
+    let output = forebay(&[arguments, &["--output", "json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What it says on stderr, where it could not do it.
+fn refused(arguments: &[&str]) -> String {
+    let output = forebay(arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a recording of four requests says that dropped five events.
+fn recording_with_drops(directory: &Path) -> PathBuf {
+    use forebay_trace::format::segments::{Captured, Header, SegmentWriter, Volume};
+    use forebay_trace::{Op, Request};
+    let path = directory.join("dropped.fbr");
+    let volume = Volume { name: "sda".to_owned(), size_bytes: 1 << 30 };
+    let header = Header { capture: [7; 16], begin_unix_ns: 5, file: 0, volumes: vec![volume] };
+    let mut writer = SegmentWriter::begin(fs::File::create(&path).unwrap(), header).unwrap();
+    let records: Vec<Captured> = (0..4)
+        .map(|at| Captured {
+            request: Request::new(at * 1_000_000, Op::Write, at * 4096, 4096),
+            file_system: 0,
+            generation: 0,
+        })
+        .collect();
+    writer.records(&records, 5).unwrap();
+    writer.finish(5).unwrap();
+    path
+}
+
+#[test]
+fn regression_a_recording_with_dropped_events_is_not_called_exact() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = recording_with_drops(directory.path());
+    let path = path.to_str().unwrap();
+    let found = json(&["analyze", path]);
+    assert_eq!((&found["exact"], &found["faults"]["missing"]), (&Value::from(false), &Value::from(5)), "{found}");
+    // What is made of it is no more whole, and every reader says so.
+    let parquet = directory.path().join("dropped.parquet");
+    let parquet = parquet.to_str().unwrap();
+    let target = "null:?size=1GiB";
+    for arguments in [
+        &["analyze", path][..],
+        &["size", path],
+        &["convert", path, parquet],
+        &["analyze", parquet],
+        &["replay", path, "--target", target, "--as-fast-as-possible", "--destroy-data"],
+    ] {
+        let output = forebay(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("5 events are missing"), "{arguments:?}: {said}");
+    }
+    assert_eq!(json(&["analyze", parquet])["exact"], false);
+}
+
+/// A vscsi trace: (sector, bytes, is a write), a request each millisecond.
+fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf {
+    let mut bytes = Vec::new();
+    for (at, &(sector, len, is_write)) in requests.iter().enumerate() {
+        bytes.extend((at as u32).to_le_bytes());
+        bytes.extend(len.to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend((if is_write { 0x2a_u16 } else { 0x28 }).to_le_bytes());
+        bytes.extend(0x100_u16.to_le_bytes());
+        bytes.extend(sector.to_le_bytes());
+        bytes.extend((at as u64 * 1000).to_le_bytes());
+    }
+    let path = directory.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_small_trace_is_counted_exactly() {
+    let directory = tempfile::TempDir::new().unwrap();
+    // Blocks 0 and 1 written, 0 twice; 8 KiB read that begin within block 1; block 9 read once.
+    let requests = [(0, 8192, true), (0, 4096, true), (12, 8192, false), (72, 512, false)];
+    let path = trace(directory.path(), "small.vscsi", &requests);
+    let found = json(&["analyze", path.to_str().unwrap()]);
+    assert_eq!((found["requests"].as_u64(), found["exact"].as_bool()), (Some(4), Some(true)));
+    let report = &found["report"];
+    assert_eq!(report["written_footprint_bytes"], 8192);
+    assert_eq!(report["footprint_bytes"], 5 * 4096);
+    assert_eq!(report["beta"], 1.5);
+    assert_eq!(report["block_accesses"], 7);
+    assert_eq!(report["duration_ns"], 3_000_000);
+    let whole = report["curve"].as_array().unwrap().iter().find(|point| point["percent"] == 100).unwrap();
+    // Block 0 written again, block 1 read: two hits of seven; of four blocks read, one; of three written, one.
+    assert_eq!(whole["miss_ratio"].as_f64().unwrap(), 1.0 - 2.0 / 7.0);
+    assert_eq!(whole["read_miss_ratio"], 0.75);
+    assert_eq!(whole["alpha"].as_f64().unwrap(), 1.0 / 3.0);
+    let text = forebay(&["analyze", path.to_str().unwrap()]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("workload through the PRISM") && text.contains("neither depths nor latencies"), "{text}");
+}
+
+/// The published tables: name, alpha in percent, beta, letter.
+fn holds(report: &Value, published: &[(&str, f64, f64, &str)]) {
+    let rows = report["rows"].as_array().unwrap();
+    for (name, alpha, beta, letter) in published {
+        let row = rows.iter().find(|row| row["name"] == *name).unwrap_or_else(|| panic!("no row {name}"));
+        let (found_alpha, found_beta) = (row["alpha"].as_f64().unwrap() * 100.0, row["beta"].as_f64().unwrap());
+        assert!((found_alpha - alpha).abs() <= 1.0, "{name}: alpha {found_alpha:.2} for {alpha}");
+        assert!((found_beta / beta - 1.0).abs() <= 0.1, "{name}: beta {found_beta:.1} for {beta}");
+        assert_eq!(row["letter"], *letter, "{name}");
+    }
+}
+
+#[test]
+fn the_published_tables_come_out_of_the_generators() {
+    let found = json(&["analyze", "rocksdb:?scale=0.001", "--rules", "rocksdb"]);
+    let table = [
+        ("metadata", 0.0, 5.7 / 2.0, "M"),
+        ("wal", 5.4, 172.2, "L"),
+        ("L0", 5.4, 689.6, "T"),
+        ("L1", 8.0, 1012.3, "T"),
+        ("L2", 24.9, 267.5, "T"),
+        ("L3", 35.6, 45.1, "T"),
+        ("L4/L5", 20.5, 2.6, "X"),
+    ];
+    holds(&found["report"], &table);
+    let fast = found["report"]["alpha_fast"].as_f64().unwrap();
+    assert!((fast - 0.79).abs() < 0.01, "{fast}: 79 % can fit the fast tier");
+    let found = json(&["analyze", "mongodb:?scale=0.001", "--rules", "mongodb"]);
+    holds(&found["report"], &[("journal", 97.2, 9159.4, "L"), ("data", 2.8, 776.7 / 750.0, "X")]);
+    // Without paths the hints tell the log from tables, and some of these from others.
+    let found = json(&["analyze", "rocksdb:?scale=0.001", "--by", "hint", "--sample", "4"]);
+    assert_eq!(found["exact"], false);
+    let short = found["report"]["rows"].as_array().unwrap().iter().find(|row| row["name"] == "lifetime short").unwrap();
+    assert!((short["alpha"].as_f64().unwrap() - 0.054).abs() < 0.01, "{short}");
+}
+
+#[test]
+fn a_size_is_found_and_its_classes_can_be_used() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let config = directory.path().join("classes.toml");
+    let arguments = ["size", "rocksdb:?scale=0.001", "--rules", "rocksdb", "--fast-size", "20MiB"];
+    let found = json(&[&arguments[..], &["--config", config.to_str().unwrap()]].concat());
+    let sizes = found["sizes"].as_array().unwrap();
+    let alphas: Vec<f64> = sizes.iter().map(|size| size["alpha"].as_f64().unwrap()).collect();
+    assert!(alphas.is_sorted_by(|a, b| *a <= *b + 1e-9), "more space never traps less: {alphas:?}");
+    let asked = sizes.iter().find(|size| size["size_bytes"] == 20 << 20).unwrap();
+    // L2 and all above take 19.8 MB of it: 43.8 % of the writes as published; what is staged comes on top.
+    assert!(asked["alpha"].as_f64().unwrap() >= 0.43, "{asked}");
+    assert!(found["knee"]["edpwd"].as_f64().unwrap() > 0.0);
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("name = \"wal\"\nplace = \"fast\""), "{text}");
+    assert!(text.contains("match = [\"extension:log\"]") && text.contains("path:**/L2/*"), "{text}");
+    // They bring the same classes back.
+    let back = json(&["analyze", "rocksdb:?scale=0.001", "--rules", config.to_str().unwrap()]);
+    let names: Vec<&str> =
+        back["report"]["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"wal") && names.contains(&"L2") && names.contains(&"metadata"), "{names:?}");
+    let again = refused(&[&arguments[..], &["--config", config.to_str().unwrap()]].concat());
+    assert!(again.contains("exists already"), "{again}");
+}
+
+#[test]
+fn a_directory_is_a_fleet() {
+    let directory = tempfile::TempDir::new().unwrap();
+    trace(directory.path(), "a.vscsi", &[(0, 4096, true)]);
+    trace(directory.path(), "b.vscsi", &[(0, 4096, true), (0, 4096, true)]);
+    let found = json(&["analyze", directory.path().to_str().unwrap()]);
+    let betas: Vec<f64> =
+        found["traces"].as_array().unwrap().iter().map(|trace| trace["report"]["beta"].as_f64().unwrap()).collect();
+    assert_eq!(betas, [1.0, 2.0]);
+    // One that is none leaves the others, and is reported.
+    fs::write(directory.path().join("c.txt"), "this is no trace\n").unwrap();
+    let output = forebay(&["analyze", directory.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("b.vscsi"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("c.txt"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true)]);
+    let path = path.to_str().unwrap();
+    for (arguments, word) in [
+        (vec!["analyze", "/nowhere/at/all"], "/nowhere/at/all"),
+        (vec!["analyze", "rocksbd:?scale=1"], "rocksdb"),
+        (vec!["analyze", "rocksdb:?scael=1"], "scale"),
+        (vec!["analyze", path, "--by", "colour"], "directory"),
+        (vec!["analyze", path, "--format", "xml"], "vscsi"),
+        (vec!["analyze", path, "--sample", "3"], "power of two"),
+        (vec!["analyze", path, "--memory", "1KiB"], "1MiB"),
+        (vec!["analyze", path, "--rules", "oracle"], "postgresql"),
+        (vec!["analyze", path, "--volume", "sdx"], "sdx"),
+        (vec!["size", path, "--capacity", "p999"], "p999"),
+    ] {
+        let said = refused(&arguments);
+        assert!(said.contains(word), "{arguments:?}: {said}");
+    }
+    let reads = trace(directory.path(), "r.vscsi", &[(0, 4096, false)]);
+    assert!(refused(&["size", reads.to_str().unwrap()]).contains("nothing is written"));
+}
+
+/// A packed trace that was cut could not be analysed at all.
+#[test]
+fn regression_a_cut_trace_is_analysed_as_far_as_it_goes() {
+    use std::io::Write;
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut random = 1_u64;
+    let requests: Vec<(u64, u32, bool)> = (0..20_000)
+        .map(|_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 40, 4096, true)
+        })
+        .collect();
+    let plain = fs::read(trace(directory.path(), "t.vscsi", &requests)).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&plain).unwrap();
+    let packed = packer.finish().unwrap();
+    let path = directory.path().join("t.gz");
+    fs::write(&path, &packed[..packed.len() / 2]).unwrap();
+    let output = forebay(&["analyze", path.to_str().unwrap(), "--output", "json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["requests"].as_u64().unwrap() > 5_000 && found["cut"].is_string(), "{}", found["cut"]);
+    assert!(refused(&["size", path.to_str().unwrap()]).contains("byte"));
+}
+
+/// Where a directory held one good trace the output was that of a single one, and what was left out was on stderr only.
+#[test]
+fn regression_a_directory_is_a_fleet_whatever_it_holds() {
+    let directory = tempfile::TempDir::new().unwrap();
+    trace(directory.path(), "a.vscsi", &[(0, 4096, true)]);
+    fs::write(directory.path().join("b.txt"), "no trace\n").unwrap();
+    let output = forebay(&["analyze", directory.path().to_str().unwrap(), "--output", "json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["traces"].as_array().unwrap().len(), 1);
+    assert_eq!(found["left_out"][0]["trace"], "b.txt");
+}
+
+/// What came out of a pipe had lost the bytes by which its format was looked for.
+#[test]
+fn regression_a_trace_from_a_pipe_is_whole() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 5]);
+    let shell = format!("cat {} | {} analyze /dev/stdin --output json", path.display(), env!("CARGO_BIN_EXE_forebay"));
+    let output = Command::new("sh").args(["-c", &shell]).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["requests"], 5);
+}
+
+/// A trace was overwritten where it was its own target.
+#[test]
+fn regression_a_trace_is_not_replayed_onto_itself() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 512, true); 5]);
+    let before = fs::read(&path).unwrap();
+    let said = refused(&["replay", path.to_str().unwrap(), "--target", path.to_str().unwrap(), "--wrap"]);
+    assert!(said.contains("the trace itself"), "{said}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+/// Other formats than Parquet were written under their own name: what was given up looked whole.
+#[test]
+fn a_converted_trace_says_the_same_and_is_never_half_there() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(8, 4096, true), (0, 8192, false), (8, 4096, true)]);
+    for (format, name) in [("parquet", "t.parquet"), ("fio-log", "t.log"), ("blktrace", "t.blktrace.0")] {
+        let to = directory.path().join(name);
+        let arguments = ["convert", path.to_str().unwrap(), to.to_str().unwrap(), "--to-format", format];
+        assert_eq!(json(&arguments)["requests"], 3);
+        let found = json(&["analyze", to.to_str().unwrap()]);
+        assert_eq!(found["report"]["beta"], 2.0, "{format}");
+        assert!(refused(&arguments).contains("exists"), "{format}");
+        fs::remove_file(&to).unwrap();
+        let cut = directory.path().join("cut.gz");
+        fs::write(&cut, [0x1f, 0x8b, 8, 0, 0, 0]).unwrap();
+        refused(&["convert", cut.to_str().unwrap(), to.to_str().unwrap(), "--to-format", format]);
+        assert!(!to.exists(), "{format}");
+    }
+}
+
+#[test]
+fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 10]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[32 + 12] = 0xee;
+    bytes.truncate(32 * 10 - 5);
+    fs::write(&path, bytes).unwrap();
+    let found = json(&["analyze", path.to_str().unwrap()]);
+    assert_eq!(found["requests"], 8);
+    assert_eq!(found["faults"]["count"], 2);
+    assert_eq!(found["faults"]["first"][0]["byte"], 32);
+}
+
+#[test]
+fn regression_a_written_config_can_be_given_as_rules() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let config = directory.path().join("classes.toml");
+    let config = config.to_str().unwrap();
+    let sized = json(&["size", "rocksdb:?scale=0.001", "--rules", "rocksdb", "--config", config]);
+    let text = fs::read_to_string(config).unwrap();
+    assert!(
+        text.contains("name = \"wal\"\nplace = \"fast\"") && text.contains("match = [\"extension:log\"]"),
+        "{text}"
+    );
+    let found = json(&["analyze", "rocksdb:?scale=0.001", "--rules", config]);
+    let alpha = |name: &str| {
+        let rows = found["report"]["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"))["alpha"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((alpha("wal") - 0.054).abs() < 0.01 && (alpha("L3") - 0.356).abs() < 0.02, "{found}");
+    assert!(sized["order"].as_array().unwrap().len() >= 6);
+}
+
+#[test]
+fn regression_a_large_fast_tier_is_worn_later_and_no_knee_writes_no_config() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 40]);
+    let path = path.to_str().unwrap();
+    let found = json(&["size", path, "--fast-size", "1GiB", "--fast-size", "1TiB"]);
+    let edpwd = |bytes: u64| {
+        let sizes = found["sizes"].as_array().unwrap();
+        sizes.iter().find(|size| size["size_bytes"] == bytes).unwrap()["edpwd"].as_f64().unwrap()
+    };
+    // 1 TiB are three drives of 375 GB.
+    assert!((edpwd(1 << 40) / edpwd(1 << 30) - 3.0).abs() < 1e-9, "{found}");
+    let config = directory.path().join("none.toml");
+    let said = refused(&["size", path, "--config", config.to_str().unwrap()]);
+    assert!(said.contains("no knee") && !config.exists(), "{said}");
+}
+
+#[test]
+fn regression_convert_tells_faults_before_its_limit_and_leaves_no_empty_file() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = trace(directory.path(), "t.vscsi", &[(0, 4096, true); 10]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[32 + 12] = 0xee;
+    fs::write(&path, bytes).unwrap();
+    let to = directory.path().join("to.parquet");
+    let (path, to_name) = (path.to_str().unwrap(), to.to_str().unwrap());
+    assert!(refused(&["convert", path, to_name, "--volume", "sdx"]).contains("sdx"));
+    assert!(!to.exists());
+    let found = json(&["convert", path, to_name, "--limit", "5"]);
+    assert_eq!((found["requests"].as_u64(), found["faults"]["count"].as_u64()), (Some(5), Some(1)), "{found}");
+}
+
+#[test]
+fn levels_are_those_of_rocksdbs_log() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let log = directory.path().join("LOG");
+    let at = "2026/11/22-09:43:34.414746 1 [f.cc:1]";
+    let mut text = String::new();
+    // Every other of the generator's tables, by their numbers.
+    for (job, level) in [(1, 3), (2, 5)] {
+        text += &format!("{at} [default] [JOB {job}] Compacting 2@0 files to L{level}, score 1.37\n");
+        for number in (job..400_000).step_by(4) {
+            text += &format!("{at} [default] [JOB {job}] Generated table #{number}: 1 keys, 7 bytes\n");
+        }
+    }
+    fs::write(&log, text).unwrap();
+    let log = log.to_str().unwrap();
+    // As a file it has paths alone.
+    let trace = directory.path().join("trace.parquet");
+    let trace = trace.to_str().unwrap();
+    json(&["convert", "rocksdb:?scale=0.001", trace]);
+    let written = |found: &Value, name: &str| {
+        let rows = found["report"]["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).map_or(0, |row| row["written_bytes"].as_u64().unwrap())
+    };
+    let by_level = json(&["analyze", trace, "--by", "level", "--rocksdb-log", log]);
+    let (three, five) = (written(&by_level, "level 3"), written(&by_level, "level 5"));
+    assert!(three > 0 && five > 0, "{by_level}");
+    assert!(written(&by_level, "level not known") > 0 && written(&by_level, "no table") > 0, "{by_level}");
+    let rules = directory.path().join("rules.toml");
+    let class =
+        |name: &str, rule: &str, more: &str| format!("[[class]]\nname = {name:?}\nmatch = [{rule:?}]\n{more}\n");
+    let text = class("upper", "rocksdb.level:0..4", "") + &class("lower", "rocksdb.level>=4", "place = \"capacity\"");
+    fs::write(&rules, text).unwrap();
+    let rules = rules.to_str().unwrap();
+    let by_rule = json(&["analyze", trace, "--rules", rules, "--rocksdb-log", log]);
+    assert_eq!((written(&by_rule, "upper"), written(&by_rule, "lower")), (three, five));
+    assert_eq!(by_rule["report"]["untold"].as_array().unwrap().len(), 0);
+    // Without the LOG they are unknown, and it says so.
+    let without = json(&["analyze", trace, "--rules", rules]);
+    assert_eq!((written(&without, "upper"), written(&without, "lower")), (0, 0));
+    assert_eq!(without["report"]["untold"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
+    let text = String::from_utf8(forebay(&["size", trace, "--rules", rules]).stdout).unwrap();
+    assert!(text.contains("which is unknown then: rocksdb.level\n"), "{text}");
+    let said = String::from_utf8(forebay(&["analyze", trace, "--by", "level"]).stderr).unwrap();
+    assert!(said.contains("nothing tells levels") && said.contains("--rocksdb-log"), "{said}");
+    assert!(refused(&["convert", trace, "none.parquet", "--rocksdb-log", log]).contains("analyze and size"));
+    // What goes past the fast tier does not wear it, and is said to go there.
+    let config = directory.path().join("classes.toml");
+    let sized = json(&["size", trace, "--rules", rules, "--rocksdb-log", log, "--config", config.to_str().unwrap()]);
+    assert_eq!(sized["bypassed"][0]["name"], "lower");
+    assert!(sized["order"].as_array().unwrap().iter().all(|row| row["name"] != "lower"));
+    let all: u64 =
+        by_rule["report"]["rows"].as_array().unwrap().iter().map(|row| row["written_bytes"].as_u64().unwrap()).sum();
+    let taken = sized["sizes"].as_array().unwrap().last().unwrap()["fast_share"].as_f64().unwrap();
+    assert!((taken - (1.0 - five as f64 / all as f64)).abs() < 0.01, "{taken}");
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("name = \"lower\"\nplace = \"capacity\""), "{text}");
+}

@@ -1,0 +1,151 @@
+//! `forebay bench` and `forebay check` from the outside: what they measure, what they refuse, how they end.
+
+mod check;
+mod errors;
+mod faults;
+mod generators;
+mod jobs;
+mod loads;
+mod records;
+mod schema;
+
+use crate::support::*;
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A target that costs nothing.
+const NULL: &str = "null:?size=1GiB";
+/// A target in memory.
+const RAM: &str = "ram:?size=64MiB";
+/// Longest that a run of these tests may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A directory with a target file in it that has content everywhere.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { directory: TempDir::new().unwrap() };
+        let mut file = std::fs::File::create(place.path("target.img")).unwrap();
+        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        let content: Vec<u8> = (0..(16 * MIB) / 8)
+            .flat_map(|_| {
+                word ^= word << 13;
+                word ^= word >> 7;
+                word ^= word << 17;
+                word.to_le_bytes()
+            })
+            .collect();
+        file.write_all(&content).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn target(&self) -> String {
+        self.text("target.img")
+    }
+
+    /// Writes a small text file; its path.
+    fn write(&self, name: &str, content: &str) -> String {
+        std::fs::write(self.path(name), content).unwrap();
+        self.text(name)
+    }
+}
+
+/// `forebay bench --target TARGET --output json` with more arguments.
+fn bench(target: &str, more: &[&str]) -> Output {
+    let mut arguments = vec!["bench", "--output", "json", "--target", target];
+    arguments.extend(more);
+    forebay(&arguments)
+}
+
+/// Its result, which must be good; what the target holds was given up.
+#[track_caller]
+fn measured(target: &str, more: &[&str]) -> Value {
+    json(&good(&bench(target, &[&["--destroy-data"], more].concat())))
+}
+
+#[track_caller]
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn jobs_of(result: &Value) -> &Vec<Value> {
+    result["jobs"].as_array().unwrap()
+}
+
+/// The latency of a job's first kind of I/O.
+fn latency(job: &Value) -> &Value {
+    &job["kinds"][0]["latency_ns"]["total"]
+}
+
+/// One of the percentiles of a latency.
+fn percentile(latency: &Value, percent: f64) -> &Value {
+    let all = latency["percentiles"].as_array().unwrap();
+    all.iter().find(|entry| entry["percentile"] == percent).unwrap()
+}
+
+/// A run that goes on beside the test.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(arguments)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Waits for its end, which must come.
+    #[track_caller]
+    fn end(mut self) -> Output {
+        let started = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            if started.elapsed() > TIMEOUT {
+                self.0.kill().unwrap();
+                panic!("the run does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.0.wait_with_output().unwrap()
+    }
+}
+
+/// Waits until something holds, which must come.
+#[track_caller]
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < TIMEOUT, "{what} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The job files that come with the program.
+fn shipped_jobs() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("bench/jobs");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found
+}

@@ -1,0 +1,118 @@
+//! `forebay convert`, and what it writes given to `forebay analyze`, as a user calls them.
+
+use crate::support::forebay;
+use serde_json::Value;
+use std::fs;
+use std::process::Output;
+use tempfile::TempDir;
+
+#[track_caller]
+fn json(arguments: &[&str]) -> Value {
+    let output = forebay(&[arguments, &["--output", "json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A place with a trace in Alibaba's format: (volume, bytes) of its writes.
+fn place(writes: &[(u32, u64)]) -> (TempDir, String) {
+    let directory = TempDir::new().unwrap();
+    let lines: Vec<String> = writes
+        .iter()
+        .enumerate()
+        .map(|(at, (volume, bytes))| format!("{volume},W,{},{bytes},{}\n", at * 4096, 1_577_808_144_360_767 + at))
+        .collect();
+    let path = directory.path().join("trace.csv");
+    fs::write(&path, lines.concat()).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+/// Requests of more than 2 TiB were cut there in silence.
+#[test]
+fn regression_requests_that_a_format_cannot_hold_are_left_out_and_located() {
+    let (directory, path) = place(&[(1, 4096), (1, 3 << 40), (1, 512)]);
+    for format in ["fio-log", "fio-log2", "blktrace"] {
+        let to = directory.path().join(format);
+        let found = json(&["convert", &path, to.to_str().unwrap(), "--to-format", format]);
+        assert_eq!((&found["requests"], &found["refused"]["count"]), (&2.into(), &1.into()), "{found}");
+        assert!(found["refused"]["first"][0]["what"].as_str().unwrap().contains("2 TiB"), "{found}");
+        assert_eq!(json(&["analyze", to.to_str().unwrap()])["requests"], 2);
+        fs::remove_file(&to).unwrap();
+        let text = forebay(&["convert", &path, to.to_str().unwrap(), "--to-format", format]);
+        let text = String::from_utf8(text.stdout).unwrap();
+        assert!(
+            text.contains("left out") && text.contains("request 2:") && text.contains("2 requests written"),
+            "{text}"
+        );
+    }
+}
+
+/// Volumes that nobody had asked for were reported as left out, and the exit code was that of damage.
+#[test]
+fn regression_one_volume_of_a_fleet_is_all_that_is_asked_for() {
+    let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096), (3, 512)]);
+    let fleet = directory.path().join("fleet");
+    let fleet = fleet.to_str().unwrap();
+    json(&["convert", &path, fleet, "--to-format", "parquet-by-volume"]);
+    assert_eq!(json(&["analyze", fleet])["traces"].as_array().unwrap().len(), 3);
+    let output = forebay(&["analyze", fleet, "--volume", "2", "--output", "json"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let traces = found["traces"].as_array().unwrap();
+    assert_eq!((traces.len(), &traces[0]["trace"], &traces[0]["requests"]), (1, &"2".into(), &2.into()));
+    assert_eq!(found["left_out"].as_array().unwrap().len(), 0);
+    // So can the other verbs, which take one.
+    let one = directory.path().join("one.parquet");
+    assert_eq!(json(&["convert", fleet, one.to_str().unwrap(), "--volume", "2"])["requests"], 2);
+    let none = forebay(&["analyze", fleet, "--volume", "4"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("no volume \"4\"; there are 1, 2, 3"), "{}", stderr(&none));
+}
+
+/// Its name was empty.
+#[test]
+fn regression_a_partition_without_a_volume_has_a_name() {
+    let directory = TempDir::new().unwrap();
+    let log = directory.path().join("trace");
+    // libCacheSim's records name no volume.
+    let record = [&1_u32.to_le_bytes()[..], &8_u64.to_le_bytes(), &4096_u32.to_le_bytes(), &(-1_i64).to_le_bytes()];
+    fs::write(&log, record.concat().repeat(3)).unwrap();
+    let fleet = directory.path().join("fleet");
+    let arguments = ["convert", log.to_str().unwrap(), fleet.to_str().unwrap(), "--to-format", "parquet-by-volume"];
+    json(&[&arguments[..], &["--format", "oracle-general"]].concat());
+    let found = json(&["analyze", fleet.to_str().unwrap()]);
+    assert_eq!(found["traces"][0]["trace"], "(no volume)");
+    let text = String::from_utf8(forebay(&["analyze", fleet.to_str().unwrap()]).stdout).unwrap();
+    assert!(text.contains("(no volume) "), "{text}");
+}
+
+/// It was read for ever.
+#[test]
+fn regression_a_text_without_lines_is_refused() {
+    let output = forebay(&["analyze", "/dev/zero", "--format", "msr"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("line 1 has no end within"), "{}", stderr(&output));
+}
+
+#[test]
+fn figures_are_written_as_parquet_and_nothing_is_overwritten() {
+    let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096)]);
+    let to = directory.path().join("found.parquet");
+    let arguments = ["analyze", &path, "--by", "volume", "--parquet", to.to_str().unwrap()];
+    assert_eq!(json(&arguments)["requests"], 3);
+    for name in ["found.parquet", "found.curves.parquet"] {
+        let bytes = fs::read(directory.path().join(name)).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
+    }
+    for gone in ["found.parquet", "found.curves.parquet"] {
+        let output = forebay(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("never overwritten"), "{}", stderr(&output));
+        fs::remove_file(directory.path().join(gone)).unwrap();
+    }
+    json(&arguments);
+}

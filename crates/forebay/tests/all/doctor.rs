@@ -1,0 +1,74 @@
+//! `forebay doctor` on trees of other machines: exit codes, JSON, captures. What rules say is tested in `crates/platform`.
+
+use crate::support::*;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const TREES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/machines");
+
+fn tree(name: &str) -> String {
+    format!("{TREES}/{name}")
+}
+
+#[test]
+fn what_costs_is_a_finding() {
+    let output = forebay(&["doctor", "--root", &tree("laptop"), "--device", "nvme0n1"]);
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("settings that cost latency, throughput or safety: "), "{}", err(&output));
+    let text = out(&output);
+    for part in [
+        "COSTS LATENCY (",
+        "governor: ",
+        "link-power of nvme0n1: ",
+        "source: ",
+        "now: echo ",
+        "for good: ",
+        "price: ",
+        "UNKNOWN (",
+    ] {
+        assert!(text.contains(part), "{part} is missing in: {text}");
+    }
+}
+
+#[test]
+fn json_has_findings_with_all_their_parts() {
+    let output = forebay(&["doctor", "--root", &tree("amd-server"), "--device", "nvme0n1", "--output", "json"]);
+    assert_eq!(code(&output), 1);
+    let value: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(value["schema_version"], 1);
+    assert_eq!(value["device"], "nvme0n1");
+    assert_eq!(value["findings"][0]["severity"], "safety", "worst first");
+    for finding in value["findings"].as_array().unwrap() {
+        for key in ["name", "severity", "what", "cost", "source", "now", "for_good", "price"] {
+            assert!(finding[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {finding}");
+        }
+    }
+    assert!(value["unknown"].as_array().unwrap().iter().any(|unknown| unknown["name"] == "wear"));
+}
+
+#[test]
+fn nothing_known_is_no_finding_and_nothing_good() {
+    let folder = TempDir::new().unwrap();
+    let text = good(&forebay(&["doctor", "--root", folder.path().to_str().unwrap()]));
+    assert!(text.contains("UNKNOWN (") && text.contains("is not there"), "{text}");
+}
+
+#[test]
+fn a_capture_can_be_read_again() {
+    let folder = TempDir::new().unwrap();
+    let copy = folder.path().join("copy");
+    let copy = copy.to_str().unwrap();
+    let text = good(&forebay(&["doctor", "--root", &tree("intel-server"), "--capture", copy]));
+    assert!(text.contains("files in ") && text.contains("forebay doctor --root "), "{text}");
+    let of = |root: &str| out(&forebay(&["doctor", "--root", root, "--device", "sda"]));
+    assert_eq!(of(&tree("intel-server")), of(copy));
+    refused(&forebay(&["doctor", "--capture", copy]), 2, &["is not empty"]);
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    refused(&forebay(&["doctor", "--root", "/nonexistent"]), 2, &["/nonexistent", "cannot be opened as a directory"]);
+    let root = tree("laptop");
+    refused(&forebay(&["doctor", "--root", &root, "--device", "sdx"]), 2, &["sdx", "no such block device", "nvme0n1"]);
+    refused(&forebay(&["doctor", "--device", "/etc/passwd"]), 2, &["no such block device"]);
+}

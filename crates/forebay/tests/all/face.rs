@@ -1,0 +1,273 @@
+//! What the command line says and refuses, without a server: exit codes, help, configuration errors, create, inspect.
+
+use crate::support::*;
+use std::os::unix::fs::FileExt;
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let verbs: &[&[&str]] = &[
+        &["demo"],
+        &["create"],
+        &["serve"],
+        &["status"],
+        &["top"],
+        &["class"],
+        &["class", "x", "list"],
+        &["class", "x", "set"],
+        &["class", "x", "import"],
+        &["disk"],
+        &["disk", "x", "list"],
+        &["disk", "x", "add"],
+        &["disk", "x", "remove"],
+        &["disk", "x", "resize"],
+        &["inspect"],
+        &["verify"],
+        &["scrub"],
+        &["attach"],
+        &["detach"],
+        &["doctor"],
+        &["config"],
+        &["config", "check"],
+        &["config", "schema"],
+    ];
+    for verb in verbs {
+        let mut arguments = verb.to_vec();
+        arguments.push("--help");
+        let text = good(&forebay(&arguments));
+        assert!(text.contains("Example") && text.contains("forebay "), "{verb:?}: {text}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_2_and_help_is_0() {
+    assert_eq!(code(&forebay(&["--help"])), 0);
+    assert_eq!(code(&forebay(&["--version"])), 0);
+    refused(&forebay(&["crate", "x.toml"]), 2, &["create"]);
+    refused(&forebay(&[]), 2, &["Usage"]);
+    refused(&forebay(&["status", "x.toml", "--output", "yaml"]), 2, &["json"]);
+}
+
+#[test]
+fn a_configuration_error_says_where_and_what_instead() {
+    let scene = Scene::new();
+    let text = good(&forebay(&["config", "check", scene.config()]));
+    assert!(text.contains("good"), "{text}");
+    for (from, to, parts) in [
+        ("name = \"db\"", "nmae = \"db\"", &["pool.toml:12:1", "`nmae`", "`name`"][..]),
+        ("[[capacity]]", "[[capcity]]", &["pool.toml:7:", "`capcity`", "`capacity`"]),
+        ("64MiB", "64 bananas", &["pool.toml:13:8", "bananas", "MiB"]),
+        ("band = \"4MiB\"", "band = \"5000\"", &["capacity.band", "4KiB"]),
+        ("disk = \"db\"", "disk = \"bd\"", &["\"bd\"", "\"db\""]),
+        ("unix:", "unx:", &["unix:/path/to/socket"]),
+        ("limit = \"64MiB\"", "limit = \"1MiB\"", &["memory.limit", "48MiB"]),
+    ] {
+        let scene = Scene::new();
+        scene.edit(from, to);
+        for verb in [&["config", "check"][..], &["create"], &["serve"], &["status"], &["verify"]] {
+            let mut arguments = verb.to_vec();
+            arguments.push(scene.config());
+            // For the check it is what it looked for, for the others a reason why they cannot go on.
+            let expected_code = if verb[0] == "config" { 1 } else { 2 };
+            refused(&forebay(&arguments), expected_code, parts);
+        }
+    }
+    refused(&forebay(&["config", "check", "/nonexistent.toml"]), 2, &["/nonexistent.toml"]);
+}
+
+#[test]
+fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
+    let more = "[[disk]]\nname = \"wal\"\nsize = \"16MiB\"\n[[export]]\ndisk = \"wal\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n\
+                [[evidence]]\ndisk = \"db\"\ndevice = \"/dev/nbd0\"\n";
+    good(&forebay(&["config", "check", Scene::with(more).config()]));
+}
+
+#[test]
+fn what_cannot_work_is_refused_before_a_device_is_touched() {
+    for (more, parts) in [
+        ("[[fast]]\ntarget = \"/x\"\n", &["mirrored fast devices are not supported yet"][..]),
+        ("[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n", &["can be reached by others", "allow_remote", "[tls]"]),
+        // What allow_remote alone meant before TLS leads to both ways on.
+        (
+            "[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n[server]\nallow_remote = true\n",
+            &["tcp:0.0.0.0:10809", "[tls]", "allow_remote_without_tls"],
+        ),
+        (
+            "[[export]]\nname = \"db\"\nnbd = \"tcp:127.0.0.1:1\"\ntls = \"optional\"\n[[export]]\nname = \"x\"\n\
+             nbd = \"tcp:[::]:2\"\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+            &["two exports are named \"db\""],
+        ),
+        (
+            "[[export]]\nname = \"y\"\nnbd = \"tcp:127.0.0.1:1\"\ntls = \"optional\"\n[[export]]\nname = \"x\"\n\
+             nbd = \"tcp:[::]:2\"\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+            &["\"y\"", "optional", "tcp:[::]:2"],
+        ),
+        ("[[export]]\nname = \"x\"\nnbd = \"unix:/x\"\nallow = [\"a\"]\n", &["unix:/x", "no [tls] section"]),
+        (
+            "[[export]]\nname = \"x\"\nnbd = \"unix:/x\"\nallow = [\"a\"]\ntls = \"network\"\n[tls]\npsk_file = \"/k\"\n",
+            &["only in TLS", "\"required\""],
+        ),
+        ("[[export]]\nname = \"x\"\nnbd = \"unix:/x\"\nallow = []\n[tls]\npsk_file = \"/k\"\n", &["0 names"]),
+        ("[tls]\ncertificate = \"/c\"\nkey = \"/k\"\n", &["client_ca", "must prove"]),
+        ("[tls]\n", &["psk_file"]),
+        ("[tls]\npsk_file = \"keys\"\n", &["not an absolute path"]),
+        ("[[class]]\nname = \"log\"\nplace = \"fast\"\nmatch = [\"fs.jurnal\"]\n", &["fs.journal", "log"]),
+        ("[[class]]\nname = \"log\"\nplace = \"fats\"\n", &["`fats`", "`fast`"]),
+        ("[[class]]\nname = \"log\"\nplace = \"fast\"\nshare = 1.5\n", &["share 1.5"]),
+        ("[[export]]\nname = \"db\"\nread_only = true\nnbd = \"unix:/x\"\n", &["two exports are named \"db\""]),
+        ("[[capacity]]\ntarget = \"ram:?size=64MiB\"\n", &["memory"]),
+        ("[[capacity]]\ntarget = \"null:?size=64MiB\"\n", &["keeps nothing"]),
+        (
+            "[[evidence]]\ndevice = \"/dev/nbd0\"\n[[export]]\nname = \"log\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n",
+            &["[[evidence]] of disk \"db\"", "unix:/x", "`class`"],
+        ),
+        ("[server]\nmax_connections = 0\n", &["max_connections"]),
+        ("[server]\npoll = \"5 parsecs\"\n", &["poll"]),
+    ] {
+        let scene = Scene::with(more);
+        refused(&forebay(&["config", "check", scene.config()]), 1, parts);
+    }
+}
+
+#[test]
+fn addresses_for_other_machines_go_with_tls_or_with_two_words() {
+    let export = "[[export]]\nname = \"x\"\nnbd = \"tcp:0.0.0.0:10809\"\n";
+    for more in [
+        "[server]\nallow_remote = true\nallow_remote_without_tls = true\n",
+        "[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+        // The scene's own export is at a Unix socket alone, where others do not see it.
+        "tls = \"required\"\nallow = [\"a\"]\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
+    ] {
+        good(&forebay(&["config", "check", Scene::with(&format!("{export}{more}")).config()]));
+    }
+}
+
+#[test]
+fn the_schema_is_json_and_knows_the_sections() {
+    let schema: serde_json::Value = serde_json::from_str(&good(&forebay(&["config", "schema"]))).unwrap();
+    for section in ["pool", "fast", "capacity", "disk", "memory", "export", "class", "server"] {
+        assert!(schema["properties"][section].is_object(), "{section}");
+    }
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn json_carries_its_version() {
+    let scene = Scene::new();
+    for arguments in [
+        &["config", "check", scene.config(), "--output", "json"][..],
+        &["create", scene.config(), "--output", "json"],
+        &["inspect", scene.path("fast.img").to_str().unwrap(), "--output", "json"],
+    ] {
+        let value: serde_json::Value = serde_json::from_str(&good(&forebay(arguments))).unwrap();
+        assert_eq!(value["schema_version"], 1, "{arguments:?}");
+    }
+}
+
+#[test]
+fn create_refuses_over_an_xfs_and_leaves_it_alone() {
+    let scene = Scene::new();
+    let image = std::fs::File::options().write(true).read(true).open(scene.path("capacity.img")).unwrap();
+    image.write_all_at(b"XFSB", 0).unwrap();
+    let before = std::fs::read(scene.path("fast.img")).unwrap();
+    refused(&forebay(&["create", scene.config()]), 2, &["capacity.img", "XFS", "nothing was written"]);
+    assert!(std::fs::read(scene.path("fast.img")).unwrap() == before, "the other device was written");
+    let mut magic = [0; 4];
+    image.read_exact_at(&mut magic, 0).unwrap();
+    assert_eq!(&magic, b"XFSB");
+    let again = forebay(&["create", scene.config(), "--destroy-data"]);
+    assert!(err(&again).contains("XFS"), "what is destroyed is named all the same");
+    good(&again);
+}
+
+#[test]
+fn create_refuses_over_a_pool() {
+    let scene = Scene::new().created();
+    refused(&forebay(&["create", scene.config()]), 2, &["fast.img", "Forebay pool"]);
+}
+
+#[test]
+fn create_says_what_to_do_about_missing_empty_and_small_files() {
+    let scene = Scene::new();
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    refused(&forebay(&["create", scene.config()]), 2, &["fast.img", "truncate -s"]);
+    std::fs::File::create(scene.path("fast.img")).unwrap();
+    refused(&forebay(&["create", scene.config()]), 2, &["fast.img", "truncate -s"]);
+    std::fs::File::create(scene.path("fast.img")).unwrap().set_len(128 << 10).unwrap();
+    refused(&forebay(&["create", scene.config()]), 2, &["fast device", "are needed"]);
+    let scene = Scene::new();
+    scene.edit("size = \"64MiB\"", "size = \"1GiB\"");
+    refused(&forebay(&["create", scene.config()]), 2, &["\"db\"", "do not fit"]);
+}
+
+#[test]
+fn create_of_memory_points_to_serve() {
+    let scene = Scene::new();
+    scene.edit(scene.path("fast.img").to_str().unwrap(), "ram:?size=64MiB");
+    scene.edit(scene.path("capacity.img").to_str().unwrap(), "ram:?size=256MiB");
+    refused(&forebay(&["create", scene.config()]), 2, &["memory", "forebay serve"]);
+}
+
+#[test]
+fn inspect_tells_pools_strangers_and_damage() {
+    let scene = Scene::new();
+    let fast = scene.path("fast.img");
+    let inspect = || forebay(&["inspect", fast.to_str().unwrap()]);
+    assert!(good(&inspect()).contains("nothing known"));
+    good(&forebay(&["create", scene.config()]));
+    let text = good(&inspect());
+    assert!(text.contains("pool \"test\"") && text.contains("fast") && text.contains("root header"), "{text}");
+    let image = std::fs::File::options().write(true).open(&fast).unwrap();
+    image.write_all_at(&[0xff], 100).unwrap();
+    let damaged = inspect();
+    assert_eq!(code(&damaged), 1);
+    assert!(err(&damaged).contains("superblock copy at 0") && out(&damaged).contains("pool \"test\""));
+    image.set_len(32 * MIB).unwrap();
+    refused_with_output(&inspect(), "it has 33554432 bytes");
+    refused(&forebay(&["inspect", "/nonexistent"]), 2, &["/nonexistent"]);
+}
+
+#[track_caller]
+fn refused_with_output(output: &std::process::Output, part: &str) {
+    assert_eq!(code(output), 1);
+    assert!(err(output).contains(part), "{}", err(output));
+}
+
+#[test]
+fn serving_what_is_no_pool_says_why() {
+    let scene = Scene::new();
+    refused(&forebay(&["serve", scene.config()]), 2, &["no Forebay superblock", "forebay create"]);
+    // Swapped devices.
+    let scene = Scene::new().created();
+    scene.edit("fast.img", "other.img");
+    scene.edit("capacity.img", "fast.img");
+    scene.edit("other.img", "capacity.img");
+    refused(&forebay(&["serve", scene.config()]), 2, &["swap them", "capacity.img"]);
+    // A truncated image is a damaged pool.
+    let scene = Scene::new().created();
+    std::fs::File::options().write(true).open(scene.path("capacity.img")).unwrap().set_len(200 * MIB).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 1, &["capacity.img", "truncated"]);
+    // A device of another pool.
+    let (scene, other) = (Scene::new().created(), Scene::new().created());
+    std::fs::copy(other.path("capacity.img"), scene.path("capacity.img")).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["capacity.img", "belongs to pool"]);
+    // Superblocks gone.
+    let scene = Scene::new().created();
+    let image = std::fs::File::options().write(true).open(scene.path("fast.img")).unwrap();
+    for offset in [0, 65536, 64 * MIB - 4096] {
+        image.write_all_at(&[0xee; 64], offset + 20).unwrap();
+    }
+    refused(&forebay(&["serve", scene.config()]), 1, &["fast.img", "damaged superblock"]);
+}
+
+#[test]
+fn asking_a_server_that_is_not_there_says_how_to_start_it() {
+    let scene = Scene::new().created();
+    for arguments in [
+        &["status", scene.config()][..],
+        &["top", scene.config()],
+        &["class", scene.config(), "list"],
+        &["disk", scene.config(), "list"],
+    ] {
+        refused(&forebay(arguments), 2, &["forebay serve", "s.control"]);
+    }
+}

@@ -1,0 +1,346 @@
+//! What a served pool logs, each line once, in its forms; and SIGHUP, which changes what can be changed and ends nobody.
+
+use crate::support::*;
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server whose log goes to a file.
+struct Logging<'a> {
+    child: Child,
+    scene: &'a Scene,
+}
+
+impl<'a> Logging<'a> {
+    fn start(scene: &'a Scene, format: &str) -> Self {
+        let log = std::fs::File::create(scene.path("log")).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["serve", scene.config()])
+            .env("FOREBAY_LOG_FORMAT", format)
+            .env("NO_COLOR", "1")
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready "), "{}", std::fs::read_to_string(scene.path("log")).unwrap());
+        Self { child, scene }
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.scene.path("log")).unwrap()
+    }
+
+    /// Events of a cause.
+    fn events(&self, cause: &str) -> Vec<Value> {
+        let lines = self.text();
+        let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}")));
+        all.filter(|event| event["cause"] == cause).collect()
+    }
+
+    /// The first event of a cause, which must come.
+    #[track_caller]
+    fn awaited(&self, cause: &str) -> Value {
+        self.awaited_where(cause, |_| true)
+    }
+
+    #[track_caller]
+    fn awaited_where(&self, cause: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = self.events(cause).into_iter().find(|event| is_it(event)) {
+                return event;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "no {cause:?} in:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Reloads the configuration; the message at the end.
+    #[track_caller]
+    fn reload(&self) -> String {
+        let before = self.events("reload").len();
+        self.signal(Signal::HUP);
+        let ends = |event: &Value| {
+            let message = event["message"].as_str().unwrap();
+            message.starts_with("reloaded ") || message.contains("was not reloaded")
+        };
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = self.events("reload").into_iter().skip(before).find(ends) {
+                return event["message"].as_str().unwrap().to_owned();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn stop(mut self) -> i32 {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Logging<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn connect(scene: &Scene, export: &str) -> NbdClient {
+    let uri: NbdUri = format!("nbd+unix:///{export}?socket={}", scene.path("s").display()).parse().unwrap();
+    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+}
+
+fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
+    let cookie = client.submit_write(offset_bytes, bytes, false).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+}
+
+#[test]
+fn a_full_pool_and_a_slow_device_are_logged_once() {
+    let scene = Scene::with("\n[log]\nnearly_full = \"2%\"\nfull = \"9%\"\nslow_device = \"1ns\"\n").created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    (0..10).for_each(|at| write(&mut client, at * MIB, &vec![7; MIB as usize]));
+    let event = server.awaited("nearly full");
+    assert_eq!(event["level"], "warn");
+    assert!(event["message"].as_str().unwrap().contains("nearly full"), "{event}");
+    assert!(event["advice"].as_str().unwrap().contains("fstrim"), "{event}");
+    let slow = server.awaited("slow device");
+    assert!(slow["about"].as_str().unwrap().ends_with(".img"), "{slow}");
+    (10..40).for_each(|at| write(&mut client, at * MIB, &vec![7; MIB as usize]));
+    assert_eq!(server.awaited("full")["level"], "error");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!((server.events("full").len(), server.events("nearly full").len()), (1, 1), "{}", server.text());
+    assert!(server.events("slow device").len() <= 2, "once a device");
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_device_error_names_device_place_and_what_to_do() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    write(&mut client, 0, &vec![7; MIB as usize]);
+    // The file loses its end while it is served, and with it the data.
+    let file = std::fs::File::options().write(true).open(scene.path("fast.img")).unwrap();
+    file.set_len(256 << 10).unwrap();
+    let cookie = client.submit_read(0, 4096).unwrap();
+    assert!(client.wait_for(cookie).unwrap().result.is_err());
+    let event = server.awaited("device error");
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("fast.img") && message.contains("read at offset"), "{message}");
+    assert!(event["advice"].as_str().unwrap().contains("smartctl"), "{event}");
+}
+
+#[test]
+fn dropped_and_refused_connections_are_logged_by_cause() {
+    let scene = Scene::with("\n[server]\nmax_connections = 1\n").created();
+    let server = Logging::start(&scene, "json");
+    for _ in 0..5 {
+        let mut stream = UnixStream::connect(scene.path("s")).unwrap();
+        stream.write_all(&[0xff; 64]).unwrap();
+        let mut answer = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
+    }
+    let event = server.awaited("connection dropped");
+    assert_eq!(event["about"], "protocol");
+    assert!(event["message"].as_str().unwrap().contains(&format!("process {}", std::process::id())), "{event}");
+    let client = connect(&scene, "db");
+    let mut other = UnixStream::connect(scene.path("s")).unwrap();
+    let _ = std::io::Read::read_to_end(&mut other, &mut Vec::new());
+    let refused = server.awaited("connection refused");
+    assert!(refused["advice"].as_str().unwrap().contains("max_connections"), "{refused}");
+    assert_eq!(server.events("connection dropped").len(), 1, "rate-limited: {}", server.text());
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_flood_of_silent_connections_is_one_line_and_keeps_nobody_out() {
+    let scene = Scene::with("\n[server]\nmax_connections = 1\n").created();
+    let server = Logging::start(&scene, "json");
+    let silent: Vec<UnixStream> = (0..200).map(|_| UnixStream::connect(scene.path("s")).unwrap()).collect();
+    let mut client = connect(&scene, "db");
+    write(&mut client, 0, &[1; 4096]);
+    let event = server.awaited("connection dropped");
+    assert_eq!(event["about"], "evicted", "{event}");
+    assert!(event["message"].as_str().unwrap().contains("gave way to a new connection"), "{event}");
+    drop((silent, client));
+    assert_eq!(server.events("connection refused").len(), 0, "{}", server.text());
+    assert_eq!(server.events("connection dropped").len(), 1, "{}", server.text());
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn the_journal_gets_priorities_and_text_is_for_people() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "journal");
+    assert!(server.text().lines().all(|line| line.starts_with('<') && line[2..].starts_with('>')), "{}", server.text());
+    assert_eq!(server.stop(), 0);
+    let server = Logging::start(&scene, "text");
+    assert!(server.text().contains(" INFO pool \"test\" recovered"), "{}", server.text());
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn sighup_reloads_classes_limits_exports_and_evidence() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    assert!(server.reload().contains("nothing has changed"));
+    let more = format!(
+        "\n[[export]]\ndisk = \"db\"\nname = \"again\"\nread_only = true\nnbd = \"unix:{0}/s2\"\n\n[[class]]\nname = \"wal\"\nplace = \"fast\"\n\
+         share = \"25%\"\nmatch = [\"disk:db\"]\n\n[server]\nmax_connections = 7\n\n[[evidence]]\nmount = \"/no/such/mount\"\n",
+        scene.directory.path().display()
+    );
+    let before = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::write(&scene.config, before.clone() + &more).unwrap();
+    let message = server.reload();
+    for part in ["classes wal", "7 connections", "export again was added", "s2", "evidence for disk db was attached"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let classes = good(&forebay(&["class", scene.config(), "list"]));
+    assert!(classes.contains("wal") && classes.contains("0.25"), "{classes}");
+    let uri: NbdUri = format!("nbd+unix:///again?socket={}", scene.path("s2").display()).parse().unwrap();
+    let second = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap();
+    // An export with a client stays; everything else goes back.
+    std::fs::write(&scene.config, before.replace("64MiB\"\n\n[[export]]", "80MiB\"\n\n[[export]]")).unwrap();
+    let message = server.reload();
+    assert!(message.contains("evidence for disk db was detached"), "{message}");
+    let said: Vec<String> = server.events("reload").iter().map(|event| event["message"].to_string()).collect();
+    assert!(said.iter().any(|text| text.contains("stays as it was") && text.contains("again")), "{said:?}");
+    assert!(said.iter().any(|text| text.contains("next start") && text.contains("memory.limit")), "{said:?}");
+    assert_eq!(second.info().size_bytes, 64 * MIB);
+    // What is wrong changes nothing, and ends nothing.
+    std::fs::write(&scene.config, "[pool\n").unwrap();
+    assert!(server.reload().contains("was not reloaded"));
+    write(&mut client, 0, &[1; 4096]);
+    std::fs::write(&scene.config, before).unwrap();
+    drop((client, second));
+    assert_eq!(server.stop(), 0);
+}
+
+/// An export that was in use when it was taken out of the file was forgotten: it could not be removed later, and counted as one that
+/// the file never named, with the access of those.
+#[test]
+fn regression_an_export_in_use_is_removed_by_a_later_reload() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let uri: NbdUri = format!("nbd+unix:///db?socket={}", scene.path("s").display()).parse().unwrap();
+    let client = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap();
+    let before = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::write(&scene.config, before.split("[[export]]").next().unwrap()).unwrap();
+    for _ in 0..2 {
+        let seen = server.events("reload").len();
+        assert!(!server.reload().contains("export db"));
+        let said: Vec<String> = server.events("reload").iter().skip(seen).map(|event| event.to_string()).collect();
+        assert!(said.iter().any(|text| text.contains("stays as it was")), "{said:?}");
+    }
+    drop(client);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !server.reload().contains("export db was removed") {
+        assert!(std::time::Instant::now() < until, "it is never removed");
+    }
+    assert_eq!(server.stop(), 0);
+}
+
+/// A disk was exported to whom the configuration had let in when it was added, and not when it was exported, once it was durable:
+/// with `[tls]` between the two it could be seen in the clear.
+#[test]
+fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let scene = Scene::with(&format!("[[export]]\nname = \"net\"\ndisk = \"db\"\nnbd = \"tcp:127.0.0.1:{port}\"\n"));
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let mut control = BufReader::new(UnixStream::connect(scene.path("s.control")).unwrap());
+    let ask = |control: &mut BufReader<UnixStream>, question: &str| {
+        control.get_mut().write_all(format!("{question}\n").as_bytes()).unwrap();
+    };
+    let answer = |control: &mut BufReader<UnixStream>| {
+        let mut line = String::new();
+        control.read_line(&mut line).unwrap();
+        line
+    };
+    ask(&mut control, r#"{"ask":"disk_list"}"#);
+    assert!(answer(&mut control).starts_with(r#"{"ok""#));
+    // While the server stands still the question comes, and then the signal: it takes them up in this order, and makes the disk
+    // durable after both.
+    server.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(100));
+    ask(&mut control, r#"{"ask":"disk_add","name":"logs","size_bytes":4194304,"export":true}"#);
+    std::fs::write(scene.path("keys"), format!("alice:{}\n", "07".repeat(32))).unwrap();
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let with_tls = format!("{text}\n[tls]\npsk_file = \"{}\"\n", scene.path("keys").display());
+    std::fs::write(&scene.config, with_tls).unwrap();
+    server.signal(Signal::HUP);
+    server.signal(Signal::CONT);
+    let added = answer(&mut control);
+    assert!(added.starts_with(r#"{"ok""#), "{added}");
+    let is_reloaded = |event: &Value| event["message"].as_str().unwrap().starts_with("reloaded ");
+    server.awaited_where("reload", is_reloaded);
+    for (name, address) in
+        [("logs", format!("nbd://127.0.0.1:{port}/logs")), ("net", format!("nbd://127.0.0.1:{port}/net"))]
+    {
+        let uri: NbdUri = address.parse().unwrap();
+        let seen = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default());
+        assert!(seen.is_err(), "{name} is seen without TLS");
+    }
+    assert_eq!(connect(&scene, "logs").info().size_bytes, 4 * MIB, "by the Unix socket, where TLS is not asked for");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn the_device_of_a_machine_changes_with_a_restart_only() {
+    let scene = Scene::new();
+    let nbd = format!("nbd = \"unix:{}/s\"", scene.directory.path().display());
+    let vhost = format!("vhost = \"unix:{}/v\"", scene.directory.path().display());
+    scene.edit(&nbd, &vhost);
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let before = std::fs::read_to_string(&scene.config).unwrap();
+    let without = before.split("[[export]]").next().unwrap();
+    let changes = [before.clone() + "read_only = true\n", before.clone() + "name = \"other\"\n", without.to_owned()];
+    for changed in &changes {
+        std::fs::write(&scene.config, changed).unwrap();
+        // Once more it is said once more.
+        for _ in 0..2 {
+            let seen = server.events("reload").len();
+            let done = server.reload();
+            assert!(!done.contains("export db"), "{done}");
+            let said = server.events("reload").into_iter().skip(seen);
+            let said: Vec<String> = said.map(|event| event["message"].to_string()).collect();
+            assert!(said.iter().any(|text| text.contains("db") && text.contains("until the next start")), "{said:?}");
+        }
+        // GET_FEATURES of vhost-user; bit 5 is VIRTIO_BLK_F_RO.
+        let mut client = UnixStream::connect(scene.path("v")).unwrap();
+        client.write_all(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        let mut answer = [0; 20];
+        std::io::Read::read_exact(&mut client, &mut answer).unwrap();
+        assert_eq!(answer[12] & 1 << 5, 0);
+    }
+    // Machines that come to nothing are logged once, and are let in once a second.
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let mut client = UnixStream::connect(scene.path("v")).unwrap();
+        client.write_all(&[0xff; 12]).unwrap();
+        let _ = std::io::Read::read_to_end(&mut client, &mut Vec::new());
+    }
+    assert!(begun.elapsed() > Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert_eq!(server.awaited("vhost")["about"], "db");
+    assert_eq!((server.events("vhost").len(), server.events("vhost connected").len()), (1, 1), "{}", server.text());
+    std::fs::write(&scene.config, before).unwrap();
+    assert_eq!(server.stop(), 0);
+}

@@ -1,0 +1,22 @@
+//! The program as its users meet it: one program of tests, so that what they share is built once. The test `house`, which runs
+//! alone, is another.
+#![forbid(unsafe_code)]
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+mod alone;
+mod analyze;
+mod bench;
+mod convert;
+mod doctor;
+mod face;
+mod guards;
+mod habits;
+mod log;
+mod metrics;
+mod models;
+mod outsider;
+mod replay;
+mod serving;
+mod support;
+mod width;

@@ -1,0 +1,209 @@
+//! What somebody from outside found who trusted nothing, each under the name of what it did.
+
+use crate::support::*;
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn json(arguments: &[&str]) -> Value {
+    let all: Vec<&str> = arguments.iter().copied().chain(["--output", "json"]).collect();
+    serde_json::from_slice(&forebay(&all).stdout).unwrap()
+}
+
+/// A reader of the log that goes away took the server with it at the next line.
+#[test]
+fn a_log_that_nobody_reads_does_not_end_the_server() {
+    let scene = Scene::new().created();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["serve", scene.config()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    assert!(line.starts_with("ready "), "{line}");
+    drop(server.stderr.take());
+    let pid = Pid::from_child(&server);
+    for _ in 0..3 {
+        kill_process(pid, Signal::HUP).unwrap();
+        good(&forebay(&["status", scene.config()]));
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+/// Where nobody can hear what is said beside the results, the results and the exit code stand.
+#[test]
+fn an_error_that_cannot_be_said_has_its_exit_code() {
+    let scene = Scene::new();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.args(arguments).stdout(Stdio::null()).stderr(full()).status().unwrap().code()
+    };
+    assert_eq!(run(&["status", scene.config()]), Some(2));
+    assert_eq!(run(&["create", scene.config()]), Some(0));
+    assert_eq!(run(&["create", scene.config()]), Some(2));
+}
+
+/// A machine's disk could be written over another export's socket.
+#[test]
+fn an_export_without_nbd_is_not_seen_by_clients_of_nbd() {
+    let scene = Scene::new();
+    let guest = format!(
+        "\n[[disk]]\nname = \"vm\"\nsize = \"32MiB\"\n\n[[export]]\ndisk = \"vm\"\nvhost = \"unix:{}\"\n",
+        scene.path("v").display()
+    );
+    let text = fs::read_to_string(&scene.config).unwrap() + &guest;
+    fs::write(&scene.config, text).unwrap();
+    let scene = scene.created();
+    let server = scene.serve();
+    let socket = scene.path("s");
+    let connect = |name: &str| {
+        let uri: NbdUri = format!("nbd+unix:///{name}?socket={}", socket.display()).parse().unwrap();
+        NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).map(drop)
+    };
+    connect("db").unwrap();
+    assert!(connect("vm").is_err());
+    // Where each is found is said of itself.
+    let status = json(&["status", scene.config()]);
+    let uri = |at: usize| status["exports"][at]["uri"].as_str().unwrap().to_owned();
+    assert!(uri(0).starts_with("nbd+unix:///db?") && uri(1).starts_with("vhost+unix:///vm?"), "{status}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// Samples missed data in the middle of gigabytes.
+#[test]
+fn an_island_of_data_in_a_large_file_is_not_written_over() {
+    let scene = Scene::new();
+    let path = scene.path("island");
+    let file = File::create(&path).unwrap();
+    file.set_len(8 << 30).unwrap();
+    file.write_all_at(&[9; 100], 3_000_000_123).unwrap();
+    let name = path.to_str().unwrap();
+    let bench = || forebay(&["bench", "--target", name, "--set", "rw=randwrite", "--runtime", "0.2s"]);
+    refused(&bench(), 2, &["not zero at byte 3000000123", "--destroy-data"]);
+    let capacity = format!("{}/capacity.img", scene.directory.path().display());
+    scene.edit(&capacity, name);
+    refused(&forebay(&["create", scene.config()]), 2, &["not zero at byte 3000000123"]);
+}
+
+/// Results were written over whatever had the name.
+#[test]
+fn results_for_fio_are_written_over_nothing() {
+    let scene = Scene::new();
+    let (json, logs) = (scene.path("x.json"), scene.path("x"));
+    let bench = |option: &str, path: &std::path::Path| {
+        forebay(&["bench", "--target", "null:?size=1GiB", "--runtime", "0.1s", option, path.to_str().unwrap()])
+    };
+    good(&bench("--fio-json", &json));
+    refused(&bench("--fio-json", &json), 2, &["x.json exists, and is never overwritten"]);
+    good(&bench("--fio-logs", &logs));
+    fs::remove_file(scene.path("x_bw.1.log")).unwrap();
+    refused(&bench("--fio-logs", &logs), 2, &["x_iops.1.log exists, and is never overwritten"]);
+}
+
+/// A member that had grown counted as damaged for ever.
+#[test]
+fn a_member_that_has_grown_is_whole() {
+    let scene = Scene::new().created();
+    for name in ["fast.img", "capacity.img"] {
+        let file = File::options().write(true).open(scene.path(name)).unwrap();
+        let len = file.metadata().unwrap().len();
+        file.set_len(2 * len).unwrap();
+    }
+    assert_eq!(scene.serve().stop(), 0);
+    good(&forebay(&["verify", scene.config()]));
+    for name in ["fast.img", "capacity.img"] {
+        let text = good(&forebay(&["inspect", scene.path(name).to_str().unwrap()]));
+        assert_eq!(text.matches(": good").count(), 3, "{text}");
+    }
+}
+
+/// A scrub whose start had been answered was forgotten by a server that was killed.
+#[test]
+fn a_scrub_that_has_begun_goes_on_after_a_crash() {
+    let scene = Scene::with("\n[scrub]\nrate = \"64KiB\"\n").created();
+    let server = scene.serve();
+    let uri: NbdUri = server.uri.parse().unwrap();
+    let mut client = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap();
+    let cookie = client.submit_write(0, &[3; 1 << 20], true).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+    good(&forebay(&["scrub", scene.config(), "start"]));
+    server.kill();
+    let server = scene.serve();
+    assert_eq!(json(&["scrub", scene.config(), "status"])["state"], "running");
+    assert_eq!(server.stop(), 0);
+}
+
+/// A health check that shuts its side after asking got nothing.
+#[test]
+fn who_asks_for_health_and_says_no_more_is_answered() {
+    let scene = Scene::with("\n[metrics]\nlisten = \"127.0.0.1:0\"\n").created();
+    let server = scene.serve();
+    let address = json(&["status", scene.config()])["metrics"].as_str().unwrap().to_owned();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"), "{answer:?}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// What no server could use was good.
+#[test]
+fn sockets_that_cannot_be_are_found_by_config_check() {
+    let check = |from: &str, to: &str, parts: &[&str]| {
+        let scene = Scene::new();
+        scene.edit(from, to);
+        refused(&forebay(&["config", "check", scene.config()]), 1, parts);
+    };
+    let long = "x".repeat(120);
+    check("/s\"\n", &format!("/{long}\"\n"), &["longer path than the 107 bytes"]);
+    check("[memory]", "[server]\nsocket_group = \"nobody-has-this\"\n[memory]", &["socket_group", "nobody-has-this"]);
+    let scene = Scene::new();
+    let socket = scene.path("s").display().to_string();
+    scene.edit("[memory]", &format!("[server]\ncontrol = \"{socket}\"\n[memory]"));
+    refused(&forebay(&["config", "check", scene.config()]), 1, &["is server.control and a socket of an [[export]]"]);
+}
+
+/// The ending of a name that means nothing made a Parquet file.
+#[test]
+fn convert_asks_what_to_write_where_the_name_does_not_say() {
+    let scene = Scene::new();
+    let csv = scene.path("a.csv");
+    good(&forebay(&["convert", "zipf:?writes=100", csv.to_str().unwrap()]));
+    let convert = |name: &str| forebay(&["convert", csv.to_str().unwrap(), scene.path(name).to_str().unwrap()]);
+    refused(&convert("out.foo"), 2, &["--to-format", ".parquet"]);
+    refused(&convert("a.csv"), 2, &["a.csv exists, and is never overwritten"]);
+    assert!(!scene.path("out.foo").exists());
+}
+
+/// Of two capacity devices of which one was missing both were named.
+#[test]
+fn of_several_devices_only_the_missing_one_is_named() {
+    let scene = Scene::new();
+    let other = scene.path("other.img");
+    File::create(&other).unwrap().set_len(256 << 20).unwrap();
+    let section = format!("[[capacity]]\ntarget = \"{}\"\n\n[[disk]]", other.display());
+    scene.edit("[[disk]]", &section);
+    let scene = scene.created();
+    let id = |name: &str| {
+        let shown = json(&["inspect", scene.path(name).to_str().unwrap()]);
+        shown["device"]["id"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned()
+    };
+    let (there, gone) = (id("capacity.img"), id("other.img"));
+    fs::remove_file(&other).unwrap();
+    let said = err(&forebay(&["serve", scene.config()]));
+    assert!(said.contains(&gone) && !said.contains(&there), "{there} {gone}: {said}");
+}

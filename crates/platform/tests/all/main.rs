@@ -1,0 +1,9 @@
+//! The audit: one program, so that what its tests share is built once.
+#![forbid(unsafe_code)]
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+mod captures;
+mod hostile;
+mod rules;
+mod support;

@@ -1,0 +1,371 @@
+//! Events of requests are paired as they belong together, from blktrace's records and from blkparse's text.
+
+use forebay_trace::format::parquet::Wanted;
+use forebay_trace::format::{Format, from_reader, open};
+use forebay_trace::{Faults, Flags, Knows, NOT_KNOWN, Names, Op, Request, Source};
+use std::io::Cursor;
+use std::path::Path;
+
+const Q: u32 = 1 | 1 << 20;
+const M: u32 = 2 | 1 << 20;
+const R: u32 = 6 | 1 << 21;
+const D: u32 = 7 | 1 << 22;
+const C: u32 = 8 | 1 << 23;
+const PROCESS: u32 = 1 << 26;
+const READ: u32 = 1 << 16;
+const WRITE: u32 = 1 << 17;
+const FLUSH: u32 = 1 << 18;
+const SYNC: u32 = 1 << 19;
+const META: u32 = 1 << 28;
+const DISCARD: u32 = 1 << 29;
+const FUA: u32 = 1 << 31;
+const CGROUP: u32 = 1 << 8;
+const SDA: u32 = 8 << 20;
+
+#[derive(Clone, Default)]
+struct Event {
+    time_ns: u64,
+    action: u32,
+    sector: u64,
+    len_bytes: u32,
+    pid: u32,
+    error: u16,
+    data: Vec<u8>,
+}
+
+impl Event {
+    fn new(time_ns: u64, action: u32, sector: u64, len_bytes: u32) -> Self {
+        Self { time_ns, action, sector, len_bytes, pid: 77, ..Self::default() }
+    }
+
+    fn little(&self) -> Vec<u8> {
+        let mut bytes = 0x6561_7407_u32.to_le_bytes().to_vec();
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend(self.time_ns.to_le_bytes());
+        bytes.extend(self.sector.to_le_bytes());
+        for word in [self.len_bytes, self.action, self.pid, SDA, 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.error.to_le_bytes());
+        bytes.extend((self.data.len() as u16).to_le_bytes());
+        bytes.extend(&self.data);
+        bytes
+    }
+
+    fn big(&self) -> Vec<u8> {
+        let mut bytes = 0x6561_7407_u32.to_be_bytes().to_vec();
+        bytes.extend(1_u32.to_be_bytes());
+        bytes.extend(self.time_ns.to_be_bytes());
+        bytes.extend(self.sector.to_be_bytes());
+        for word in [self.len_bytes, self.action, self.pid, SDA, 0] {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(self.error.to_be_bytes());
+        bytes.extend((self.data.len() as u16).to_be_bytes());
+        bytes.extend(&self.data);
+        bytes
+    }
+}
+
+fn zero() -> Event {
+    Event::new(1_000_000, 1 | PROCESS, 0, 0)
+}
+
+fn at(us: u64, action: u32, sector: u64, len_bytes: u32) -> Event {
+    Event::new(1_000_000 + us * 1000, action, sector, len_bytes)
+}
+
+struct Trace {
+    requests: Vec<Request>,
+    names: Names,
+    faults: Faults,
+    knows: Knows,
+    notes: Vec<String>,
+}
+
+fn read_all(mut source: Box<dyn Source + Send>) -> Trace {
+    let (mut requests, mut names) = (Vec::new(), Names::default());
+    while source.read(&mut requests, &mut names).unwrap() {}
+    Trace { requests, names, faults: source.faults().clone(), knows: source.knows(), notes: source.notes() }
+}
+
+fn read_bytes(bytes: Vec<u8>) -> Trace {
+    read_all(from_reader(Cursor::new(bytes), Path::new("trace"), None).unwrap())
+}
+
+fn read(events: &[Event]) -> Trace {
+    let trace = read_bytes(events.iter().flat_map(Event::little).collect());
+    assert_eq!(trace.faults.count, 0, "{:?}", trace.faults);
+    trace
+}
+
+/// What of a request the pairing decides, times in microseconds.
+fn paired(trace: &Trace) -> Vec<(u64, u64, u64, u64, u16)> {
+    let us = |ns: u64| if ns == NOT_KNOWN { ns } else { ns / 1000 };
+    let of = |r: &Request| (us(r.issued_ns), us(r.queued_ns), us(r.latency_ns), r.offset_bytes / 512, r.depth);
+    trace.requests.iter().map(of).collect()
+}
+
+#[test]
+fn queueing_issue_and_completion() {
+    let mut named = at(0, PROCESS, 0, 0);
+    named.data = b"mysqld\0\0\0\0\0\0\0\0\0\0".to_vec();
+    let mut issue = at(15, D | WRITE | SYNC | META | FUA, 8, 4096);
+    issue.pid = 3;
+    let mut failed = at(90, C | READ, 64, 512);
+    failed.error = 5;
+    let events = [
+        zero(),
+        named,
+        at(10, Q | WRITE | SYNC | META | FUA, 8, 4096),
+        issue,
+        at(20, Q | READ, 64, 512),
+        at(21, D | READ, 64, 512),
+        at(40, C | WRITE | SYNC | META | FUA, 8, 4096),
+        at(50, D | DISCARD | WRITE, 4096, 1 << 20),
+        at(60, C | DISCARD | WRITE, 4096, 1 << 20),
+        failed,
+        at(100, D | READ | FLUSH, 0, 0),
+        at(130, C | READ | FLUSH, 0, 0),
+        at(200, D | WRITE | FLUSH, 8, 512),
+    ];
+    let trace = read(&events);
+    assert_eq!(
+        paired(&trace),
+        [
+            (15, 5, 25, 8, 1),
+            (21, 1, 69, 64, 2),
+            (50, NOT_KNOWN, 10, 4096, 2),
+            (100, NOT_KNOWN, 30, 0, 1),
+            (200, NOT_KNOWN, NOT_KNOWN, 8, 1),
+        ]
+    );
+    let first = trace.requests[0];
+    assert_eq!(first.flags, Flags::SYNC.with(Flags::META).with(Flags::FUA));
+    assert_eq!((first.pid, trace.names.processes.name(first.process)), (77, "mysqld"));
+    assert_eq!(trace.names.volumes.name(first.volume), "8,0");
+    assert_eq!(trace.requests[1].flags, Flags::ERROR);
+    assert_eq!(trace.requests[2].op, Op::Discard);
+    assert_eq!((trace.requests[3].op, trace.requests[3].flags), (Op::Flush, Flags::default()));
+    assert_eq!(trace.requests[4].flags, Flags::PREFLUSH);
+    assert!(trace.knows.latency && trace.knows.depth);
+    assert!(trace.notes.is_empty());
+}
+
+#[test]
+fn both_byte_orders_say_the_same() {
+    let mut named = at(0, PROCESS, 0, 0);
+    named.data = b"fio\0".to_vec();
+    let events = [zero(), named, at(1, Q | READ, 8, 512), at(2, D | READ, 8, 512), at(3, C | READ, 8, 512)];
+    let little = read_bytes(events.iter().flat_map(Event::little).collect());
+    let big = read_bytes(events.iter().flat_map(Event::big).collect());
+    assert_eq!(little.requests.len(), 1);
+    assert_eq!(little.requests, big.requests);
+}
+
+#[test]
+fn requeued_requests_count_once() {
+    let trace = read(&[
+        zero(),
+        at(1, Q | READ, 8, 512),
+        at(2, D | READ, 8, 512),
+        at(3, R | READ, 8, 512),
+        at(4, Q | READ, 16, 512),
+        at(5, D | READ, 16, 512),
+        at(6, D | READ, 8, 512),
+        at(9, C | READ, 8, 512),
+        at(9, C | READ, 16, 512),
+    ]);
+    assert_eq!(paired(&trace), [(5, 1, 4, 16, 1), (6, 5, 3, 8, 2)]);
+}
+
+#[test]
+fn merged_requests_are_one() {
+    let trace = read(&[
+        zero(),
+        at(1, Q | WRITE, 8, 512),
+        at(2, Q | WRITE, 9, 512),
+        at(3, M | WRITE, 9, 512),
+        at(4, D | WRITE, 8, 1024),
+        at(5, C | WRITE, 8, 1024),
+        at(6, D | WRITE, 9, 512),
+        at(7, C | WRITE, 9, 512),
+    ]);
+    assert_eq!(paired(&trace), [(4, 3, 1, 8, 1), (6, NOT_KNOWN, 1, 9, 1)]);
+    assert_eq!(trace.requests[0].len_bytes, 1024);
+}
+
+#[test]
+fn requests_of_the_same_sector_are_distinguished_by_length() {
+    let trace = read(&[
+        zero(),
+        at(1, D | READ, 8, 512),
+        at(2, D | READ, 8, 4096),
+        at(3, D | READ, 8, 512),
+        at(10, C | READ, 8, 4096),
+        at(20, C | READ, 8, 512),
+        at(30, C | READ, 8, 512),
+        at(31, C | READ, 8, 512),
+    ]);
+    let wanted = [(1, NOT_KNOWN, 19, 8, 1), (2, NOT_KNOWN, 8, 8, 2), (3, NOT_KNOWN, 27, 8, 3)];
+    assert_eq!(paired(&trace), wanted);
+}
+
+#[test]
+fn requests_complete_in_parts() {
+    let trace = read(&[
+        zero(),
+        at(1, D | READ, 8, 4096),
+        at(5, C | READ, 8, 1024),
+        at(6, D | READ, 800, 512),
+        at(9, C | READ, 10, 3072),
+        at(9, C | READ, 800, 512),
+    ]);
+    assert_eq!(paired(&trace), [(1, NOT_KNOWN, 8, 8, 1), (6, NOT_KNOWN, 3, 800, 2)]);
+}
+
+#[test]
+fn what_a_trace_does_not_have_is_not_known() {
+    let only_issues = read(&[zero(), at(1, D | READ, 8, 512), at(2, D | READ, 16, 512)]);
+    assert_eq!(paired(&only_issues), [(1, NOT_KNOWN, NOT_KNOWN, 8, 0), (2, NOT_KNOWN, NOT_KNOWN, 16, 0)]);
+    assert!(!only_issues.knows.latency && !only_issues.knows.depth);
+    let bio_based = read(&[zero(), at(1, Q | READ, 8, 512), at(4, C | READ, 8, 512)]);
+    assert_eq!(paired(&bio_based), [(1, NOT_KNOWN, 3, 8, 1)]);
+    assert_eq!(bio_based.notes, ["8,0: no issues (D): times are those of queueing (Q)"]);
+    let only_completions = read(&[zero(), at(4, C | READ, 8, 512)]);
+    assert_eq!(paired(&only_completions), [(4, NOT_KNOWN, NOT_KNOWN, 8, 0)]);
+    assert!(only_completions.notes[0].contains("those of completion"), "{:?}", only_completions.notes);
+}
+
+#[test]
+fn passed_through_commands_are_no_requests() {
+    let mut command = at(1, D | READ | 1 << 25, 0, 36);
+    command.data = vec![0x12; 6];
+    assert!(read(&[zero(), command]).requests.is_empty());
+}
+
+#[test]
+fn control_groups() {
+    let mut queue = at(1, Q | READ | CGROUP, 8, 512);
+    queue.data = 4711_u64.to_le_bytes().to_vec();
+    let mut named = at(0, PROCESS | CGROUP, 0, 0);
+    named.data = [&4711_u64.to_le_bytes()[..], b"cat\0"].concat();
+    let trace = read(&[zero(), named, queue, at(2, D | READ, 8, 512), at(3, C | READ, 8, 512)]);
+    assert_eq!(trace.requests[0].cgroup, 4711);
+    assert_eq!(trace.names.processes.name(trace.requests[0].process), "cat");
+}
+
+#[test]
+fn a_lost_completion_does_not_hold_up_the_rest() {
+    let mut events = vec![zero(), at(1, D | READ, 1 << 30, 512)];
+    for number in 0..70_000_u64 {
+        events.push(at(2 + 2 * number, D | READ, number, 512));
+        events.push(at(3 + 2 * number, C | READ, number, 512));
+    }
+    let trace = read(&events);
+    assert_eq!(trace.requests.len(), 70_001);
+    assert_eq!(trace.requests[0].latency_ns, NOT_KNOWN);
+    assert!(trace.requests.windows(2).all(|pair| pair[0].issued_ns < pair[1].issued_ns));
+    assert_eq!(trace.requests[1].depth, 2);
+    assert_eq!(trace.requests[70_000].depth, 1);
+}
+
+#[test]
+fn junk_is_passed_and_located() {
+    let pair = |us| [at(us, D | READ, us, 512).little(), at(us + 1, C | READ, us, 512).little()].concat();
+    let mut bytes = [zero().little(), pair(10), vec![0xaa; 1000], pair(20)].concat();
+    let whole = bytes.len() as u64;
+    bytes.extend(&pair(30)[..60]);
+    let trace = read_bytes(bytes);
+    assert_eq!(trace.requests.len(), 3);
+    assert_eq!(trace.requests[2].latency_ns, NOT_KNOWN, "its completion is cut off");
+    let places: Vec<_> = trace.faults.first.iter().map(|fault| (fault.place, fault.what.clone())).collect();
+    assert_eq!(trace.faults.count, 2);
+    assert_eq!(places[0], (144, "1000 bytes are no record (of version 7)".to_owned()));
+    assert_eq!(places[1].0, whole + 48);
+}
+
+#[test]
+fn absurd_sectors_and_times_are_faults() {
+    let events = [
+        zero(),
+        at(1, D | READ, u64::MAX / 512, 512),
+        at(1, D | READ, 1 << 60, 512),
+        Event::new(u64::MAX, D | READ, 0, 512),
+        at(1, D | READ, 8, 512),
+    ];
+    let trace = read_bytes(events.iter().flat_map(Event::little).collect());
+    assert_eq!((trace.requests.len(), trace.faults.count), (1, 3));
+    assert_eq!(trace.faults.first[0].place, 48);
+}
+
+#[test]
+fn files_of_the_processors_are_one_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |number: u32, events: &[Event]| {
+        let bytes: Vec<u8> = events.iter().flat_map(Event::little).collect();
+        std::fs::write(folder.path().join(format!("sda.blktrace.{number}")), bytes).unwrap();
+    };
+    write(0, &[zero(), at(1, D | READ, 8, 512), at(9, C | READ, 16, 512)]);
+    write(3, &[at(2, D | READ, 16, 512), at(5, C | READ, 8, 512)]);
+    let trace = read_all(open(&folder.path().join("sda"), None, Wanted::ALL).unwrap());
+    assert_eq!(paired(&trace), [(1, NOT_KNOWN, 4, 8, 1), (2, NOT_KNOWN, 7, 16, 2)]);
+    let one = read_all(open(&folder.path().join("sda.blktrace.3"), None, Wanted::ALL).unwrap());
+    assert_eq!(one.requests.len(), 1);
+    let error = open(&folder.path().join("sdb"), None, Wanted::ALL).err().unwrap();
+    assert!(error.to_string().contains("sdb"), "{error}");
+    assert!(open(&folder.path().join("sda"), Some(Format::Msr), Wanted::ALL).is_err());
+}
+
+#[test]
+fn blkparse_text() {
+    let text = b"  8,0    3        1     0.000000000   697  A   W 223490 + 8 <- (8,1) 223427
+  8,0    3        2     0.000001000   697  Q   W 223490 + 8 [kjournald2 x]
+  8,0    3        3     0.000002000   697  G   W 223490 + 8 [kjournald2 x]
+  8,0    3        4     0.000002500   697  P   N [kjournald2 x]
+  8,0    3        5     0.000003000   697  I   W 223490 + 8 [kjournald2 x]
+  8,0    3        6     0.000003100   697  U   N [kjournald2 x] 1
+  8,0    3        7     0.000004000    33  D  WS 223490 + 8 [kworker/3:1H]
+  8,0    1        8     0.000004500     0  m   N cfq697 insert_request
+  8,0    1        9     0.000004600    12  D   R 36 (12 00 00 00 24 00) [smartd]
+  8,0    1        9     0.000005000    12  D  FN [kworker/0:0]
+  8,0    1       10     0.000009000     0  C  WS 223490 + 8 [0]
+  8,0    1       11     0.000010000     0  C  FN 0 [0]
+  8,0    1       12     0.000012000     9  D  RA 64 + 128 (    1200) [(null)]
+  8,0    1       13     0.000022000     9  C  RA 64 + 128 (   10000) [65531]
+CPU0 (8,0):
+ Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
+
+Total (8,0):
+ Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
+";
+    let trace = read_bytes(text.to_vec());
+    assert_eq!(trace.faults.count, 0, "{:?}", trace.faults);
+    assert_eq!(paired(&trace), [(4, 3, 5, 223_490, 1), (5, NOT_KNOWN, 5, 0, 2), (12, NOT_KNOWN, 10, 64, 1)]);
+    let first = trace.requests[0];
+    assert_eq!((first.pid, trace.names.processes.name(first.process)), (697, "kjournald2 x"));
+    assert_eq!((first.op, first.flags), (Op::Write, Flags::SYNC));
+    assert_eq!(trace.requests[1].op, Op::Flush);
+    assert_eq!(trace.requests[2].process, 0);
+    assert_eq!(trace.requests[2].flags, Flags::READ_AHEAD.with(Flags::ERROR));
+    assert_eq!(trace.names.volumes.name(first.volume), "8,0");
+}
+
+#[test]
+fn bad_blkparse_lines_are_faults() {
+    let text = b"8,0 1 1 0.0 9 D R 64 + 128 [cat]
+8.0 1 1 0.0 9 D R 64 + 128 [cat]
+8,0 1 1 -1.0 9 D R 64 + 128 [cat]
+8,0 1 1 0.0 9 DDD R 64 + 128 [cat]
+8,0 1 1 0.0 9 D X 64 + 128 [cat]
+8,0 1 1 0.0 9 D R 64 - 128 [cat]
+8,0 1 1 0.0 9 D R 36028797018963968 + 128 [cat]
+8,0 1 1 0.0 9 D R 64 + 128 cat
+4096,0 1 1 0.0 9 D R 64 + 128 [cat]
+8,0 1 1 0.0 9 D R 64 + 128 ]cat[
+8,0 1 1
+";
+    let trace = read_bytes(text.to_vec());
+    assert_eq!((trace.requests.len(), trace.faults.count), (1, 10));
+    assert_eq!(trace.faults.first[0].place, 2);
+}

@@ -1,0 +1,13 @@
+//! Formats, exports and generators: one program, so that what its tests share is built once. The test `files`, which takes root, is
+//! another.
+
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+mod export;
+mod export_tools;
+mod formats;
+mod formats_blktrace;
+mod formats_hostile;
+mod generate;
+mod parquet;

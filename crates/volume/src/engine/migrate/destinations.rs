@@ -1,0 +1,198 @@
+//! Writing what moves to where it goes, and making it durable.
+
+use super::due::keep_for_collection;
+use super::job::{Candidate, JobKind, Phase};
+use super::rooms::{After, Moving};
+use crate::engine::Pending;
+use crate::engine::append::Append;
+use crate::layout::packed::STORED_MIN_SECTORS;
+use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::stream::Stream;
+use crate::space::bands::Grant;
+use crate::space::groups::{blocks_of_packed, packed_that_fit};
+use forebay_block::{Buf, Op, SECTOR_BYTES, SharedBuf};
+
+const BLOCK: usize = 4096;
+/// Blocks of one write, 256 KiB.
+const IO_BLOCKS: usize = 64;
+/// Most blocks that are looked at for one write of compressed ones.
+const PACKED_MAX: usize = IO_BLOCKS * BLOCK_SECTORS as usize / STORED_MIN_SECTORS;
+
+/// One device request of the read, write or flush phase ended.
+pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    job.outstanding -= 1;
+    if job.outstanding > 0 {
+        return After::Wait;
+    }
+    if job.failed {
+        if let JobKind::Collect { band } = job.kind {
+            rooms.migrate.exclude(band, rooms.now_ns);
+        }
+        return After::End { pause: true };
+    }
+    match job.phase {
+        Phase::Read => After::Pack,
+        Phase::Write => flush_destinations(rooms, id),
+        Phase::Flush => {
+            job.phase = Phase::Record;
+            job.next = 0;
+            After::Record
+        }
+        _ => After::Wait,
+    }
+}
+
+pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    job.phase = Phase::Write;
+    job.outstanding = 1;
+    let kind = job.kind;
+    // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
+    let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
+    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
+    job.candidates = moving;
+    let is_empty = job.candidates.is_empty();
+    if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
+        // Blocks that cannot be read keep it from being freed: not at once again.
+        rooms.migrate.exclude(band, rooms.now_ns);
+    }
+    if kind == JobKind::Destage {
+        staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
+    }
+    if is_empty {
+        // Not at once again: it would find the same.
+        return After::End { pause: true };
+    }
+    write_runs(rooms, id);
+    keep_for_collection(rooms);
+    part_done(rooms, id)
+}
+
+/// Writes what has data, stream by stream, each to a band of its own: what is stored as it is, and then what is compressed.
+fn write_runs(rooms: &mut Moving<'_>, id: u32) {
+    let Some(job) = rooms.migrate.job(id) else { return };
+    let healthy: Vec<(usize, Stream, bool)> = job
+        .candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, candidate)| !candidate.damaged)
+        .map(|(at, candidate)| (at, candidate.stream, candidate.is_packed()))
+        .collect();
+    let mut rest = &healthy[..];
+    while let Some(&(_, stream, is_packed)) = rest.first() {
+        let alike = rest.iter().take_while(|(_, other, packed)| (*other, *packed) == (stream, is_packed));
+        let run: Vec<usize> = alike.map(|(at, ..)| *at).take(if is_packed { PACKED_MAX } else { IO_BLOCKS }).collect();
+        let wanted =
+            if is_packed { blocks_of_packed(&sizes(rooms, id, &run)).min(IO_BLOCKS as u32) } else { run.len() as u32 };
+        let grant = rooms.space.bands.grant(stream, wanted);
+        let place = grant.and_then(|grant| {
+            let location = rooms.setup.extents.band_location(grant.band, grant.first);
+            rooms.setup.extents.place(location).map(|place| (grant, location, place))
+        });
+        let Some((grant, location, place)) = place else {
+            // Hosts took the space meanwhile: what has none stays where it is.
+            return leave_the_rest(rooms, id, rest.len() == healthy.len());
+        };
+        rooms.summaries.granted(&rooms.space.bands);
+        if !stream.is_collected {
+            rooms.space.lifetimes.arrived(stream, grant.blocks);
+        }
+        let (count, bufs) = match is_packed {
+            true => pack_run(rooms, id, &run, grant, location),
+            false => lay_run(rooms, id, &run[..grant.blocks as usize], location),
+        };
+        let (device, offset_bytes) = place;
+        let mut append = Append::new(device, offset_bytes, stream.hint(), false);
+        bufs.into_iter().for_each(|buf| append.push(buf));
+        if let Some(job) = rooms.migrate.job_mut(id) {
+            job.outstanding += 1;
+            job.devices |= 1 << device;
+        }
+        rooms.summaries.append(&mut append, &mut rooms.space.bands, location, grant.blocks);
+        let hint = append.hint;
+        let (op, groups) = append.into_op();
+        rooms.outbox.send(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
+        rest = &rest[count..];
+    }
+}
+
+/// Gives blocks that are stored as they are their places; their data is written from where it was read into.
+fn lay_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], location: u64) -> (usize, Vec<SharedBuf>) {
+    let mut bufs = Vec::with_capacity(run.len());
+    for (at, destination) in run.iter().zip((location..).step_by(BLOCK_SECTORS as usize)) {
+        bufs.extend(place_candidate(rooms, id, *at, destination));
+    }
+    (run.len(), bufs)
+}
+
+/// Sectors that candidates take where they go.
+fn sizes(rooms: &Moving<'_>, id: u32, run: &[usize]) -> Vec<u8> {
+    let Some(job) = rooms.migrate.job(id) else { return Vec::new() };
+    run.iter().filter_map(|&at| job.candidates.get(at)).map(|candidate| candidate.moved.stored.sectors).collect()
+}
+
+/// Lays as many compressed blocks as fit one behind the other into what was granted, with zeros behind them; returns how many.
+fn pack_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], grant: Grant, location: u64) -> (usize, Vec<SharedBuf>) {
+    let mut bytes = Buf::zeroed(grant.blocks as usize * BLOCK);
+    let sizes = sizes(rooms, id, run);
+    let count = packed_that_fit(&sizes, grant.blocks) as usize;
+    let mut destination = location;
+    for (&at, size) in run.iter().zip(sizes).take(count) {
+        // Its data is copied: blocks of the device are written whole, and these do not begin where those do.
+        if let Some(data) = place_candidate(rooms, id, at, destination) {
+            let from = (destination - location) as usize * SECTOR_BYTES;
+            bytes[from..from + data.len()].copy_from_slice(&data);
+        }
+        destination += u64::from(size);
+    }
+    rooms.space.bands.packed(grant, count as u32);
+    (count, vec![bytes.freeze()])
+}
+
+/// A block gets its place: it is noted for the summary there. Returns its data.
+fn place_candidate(rooms: &mut Moving<'_>, id: u32, at: usize, destination: u64) -> Option<SharedBuf> {
+    let candidate = rooms.migrate.job_mut(id)?.candidates.get_mut(at)?;
+    candidate.destination = destination;
+    let (entry, data) = (candidate.moved.summary_entry(), candidate.data.take());
+    rooms.space.note(destination, entry);
+    data
+}
+
+fn leave_the_rest(rooms: &mut Moving<'_>, id: u32, is_all: bool) {
+    let Some(job) = rooms.migrate.job_mut(id) else { return };
+    job.failed |= is_all;
+    let kind = job.kind;
+    let moves = |c: &Candidate| c.damaged || c.destination != 0;
+    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
+    job.candidates = moving;
+    if kind == JobKind::Destage {
+        staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
+    }
+}
+
+pub(super) fn destination_written(rooms: &mut Moving<'_>, id: u32, is_good: bool) -> After {
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.failed |= !is_good;
+    }
+    part_done(rooms, id)
+}
+
+/// The data must be durable before the journal names it: then a record never outlives its data.
+fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
+    let volatile = rooms.setup.volatile;
+    let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+    job.phase = Phase::Flush;
+    job.outstanding = 1;
+    let devices = job.devices & volatile;
+    for device in 0..rooms.setup.extents.devices() {
+        if devices & 1 << device != 0 {
+            if let Some(job) = rooms.migrate.job_mut(id) {
+                job.outstanding += 1;
+            }
+            let number = rooms.flushes.job_flush_begins(id, device, rooms.summaries.arrived());
+            rooms.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { number });
+        }
+    }
+    part_done(rooms, id)
+}

@@ -1,0 +1,90 @@
+//! Compressing and decompressing blocks: which data is worth the attempt, and the contexts for it.
+
+use crate::layout::packed::Packer;
+use forebay_block::{Buf, ClassId, SharedBuf};
+use forebay_prism::{Compress, Place, Prism};
+use std::collections::BTreeMap;
+
+/// After so many blocks of a class in a row that would not shrink only some are tried.
+const FAILURES_MAX: u32 = 16;
+/// Then each time so many are stored as they are before one is tried again.
+const PASSED_OVER: u32 = 31;
+
+/// What is known of a class's data.
+#[derive(Clone, Copy, Debug, Default)]
+struct Luck {
+    /// Blocks in a row that would not shrink.
+    failures: u32,
+    /// Blocks to be passed over before the next is tried.
+    pass_over: u32,
+}
+
+/// Contexts of compressors, and which classes are worth the attempt.
+#[derive(Debug, Default)]
+pub(crate) struct Packing {
+    packer: Packer,
+    by_class: BTreeMap<u8, Luck>,
+}
+
+impl Packing {
+    /// How blocks of a class are compressed.
+    pub fn of_class(prism: &Prism, class: ClassId) -> Compress {
+        let spec = prism.table().get(class);
+        // A class on both tiers has copies on the fast one, which are known by the checksum of what is stored.
+        spec.filter(|spec| spec.place != Place::Both).map_or(Compress::Off, |spec| spec.compress)
+    }
+
+    /// The stored form of a block; `None` where it is not smaller, or was not tried, because those before it were not.
+    pub fn pack(&mut self, class: ClassId, compress: Compress, block: &[u8]) -> Option<SharedBuf> {
+        if compress == Compress::Off || !self.may_try(class) {
+            return None;
+        }
+        let packed = self.packer.pack(compress, block).map(|stored| Buf::copy_of(stored).freeze());
+        self.tried(class, packed.is_some());
+        packed
+    }
+
+    /// Fills a block from its stored form; false where that is none.
+    pub fn unpack(&mut self, stored: &[u8], block: &mut [u8]) -> bool {
+        self.packer.unpack(stored, block)
+    }
+
+    fn may_try(&mut self, class: ClassId) -> bool {
+        let luck = self.by_class.entry(class.0).or_default();
+        let passes = luck.pass_over > 0;
+        luck.pass_over = luck.pass_over.saturating_sub(1);
+        !passes
+    }
+
+    fn tried(&mut self, class: ClassId, has_shrunk: bool) {
+        let luck = self.by_class.entry(class.0).or_default();
+        luck.failures = if has_shrunk { 0 } else { (luck.failures + 1).min(FAILURES_MAX) };
+        luck.pass_over = if luck.failures == FAILURES_MAX { PASSED_OVER } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_does_not_shrink_is_tried_ever_again_and_seldom() {
+        let (mut packing, class) = (Packing::default(), ClassId(3));
+        let mut tries = |shrinks: bool, blocks: u32| {
+            let mut tries = 0;
+            for _ in 0..blocks {
+                if packing.may_try(class) {
+                    tries += 1;
+                    packing.tried(class, shrinks);
+                }
+            }
+            tries
+        };
+        assert_eq!(tries(true, 100), 100);
+        assert_eq!(tries(false, 15), 15, "some blocks of any data do not shrink");
+        assert_eq!(tries(false, 1 + 32 * 10), 11);
+        // Within 31 blocks it is noticed that others have come.
+        assert_eq!(tries(true, 31 + 100), 100);
+        assert!(Packing::default().may_try(class));
+    }
+}

@@ -1,0 +1,81 @@
+//! Flushes that fail.
+
+use super::rig::{CAPACITY, FAST, error_of, fresh, recover, small};
+use crate::world::history::{self, WHOLE};
+use crate::world::{BULK, Shape};
+use forebay_block::Random;
+use forebay_device::faulty::{Fault, Target};
+use forebay_volume::RequestError;
+
+#[test]
+fn a_failed_flush_is_reported_to_all_who_wait_and_made_good_for_all_who_come_later() {
+    for device in [FAST, CAPACITY] {
+        let mut world = fresh(&Shape::default());
+        world.write(0, 8, true, Some(BULK));
+        world.settle(0).unwrap();
+        world.write(8, 8, false, Some(BULK));
+        world.settle(0).unwrap();
+        world.shared[device].plan(Fault::nth(Target::Flushes, 0));
+        let waiting = [world.flush(), world.flush()];
+        world.write(16, 8, true, Some(BULK));
+        world.settle(1).unwrap();
+        assert_eq!(world.shared[device].struck(), 1);
+        for &token in &waiting {
+            assert_eq!(error_of(&world, token), Some(&RequestError::FlushFailed), "device {device}");
+        }
+        world.failures.clear();
+        let why = world.pool.engine.status().read_only.unwrap_or_default();
+        assert!(why.contains("a flush failed") && why.contains(&format!("d{device}")), "{why}");
+        // The device is well again; what it lost it does not tell twice.
+        world.flush();
+        world.write(24, 8, true, None);
+        world.clear(32, 8, true, true);
+        world.read(0, 24);
+        world.settle(0).unwrap();
+        assert!(world.failures.is_empty(), "device {device}: {:?}", world.failures);
+        assert_eq!(world.pool.engine.status().counters.flushes_made_good, 1);
+        recover(world, &mut Random::new(3)).unwrap();
+    }
+}
+
+/// After a failed flush nothing can be freed: writes go on while there is room, and then fail. None waits for ever.
+#[test]
+fn writes_after_a_failed_flush_end() {
+    for device in [FAST, CAPACITY] {
+        let mut random = Random::new(5);
+        let mut world = fresh(&small());
+        world.write(0, 8, false, Some(BULK));
+        world.settle(0).unwrap();
+        world.shared[device].plan(Fault::nth(Target::Flushes, 0));
+        world.flush();
+        history::run(&mut world, &mut random, WHOLE, 1500, 16).unwrap();
+        world.settle(0).unwrap();
+        assert!(world.failures.iter().any(|(_, error)| *error == RequestError::FlushFailed));
+        recover(world, &mut random).unwrap();
+    }
+}
+
+/// The device tells of a lost write once: where migration's flush hears of it, the host's beside it fails too.
+#[test]
+fn a_flush_beside_a_failed_one_of_a_job_fails_too() {
+    let mut beside = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut world = fresh(&small());
+        history::run(&mut world, &mut random, WHOLE, 100, 8).unwrap();
+        world.shared[CAPACITY].plan(Fault::nth(Target::Flushes, random.below(12)));
+        for _ in 0..400 {
+            let leaf = random.below(8) * 400;
+            world.write((leaf + random.below(24)) * 8, 32, random.chance(1, 3), [None, Some(BULK)][random.index(2)]);
+            let before = world.pool.engine.status().flush_failed;
+            let flush = world.flush();
+            world.settle(0).unwrap();
+            let is_refused = error_of(&world, flush) == Some(&RequestError::FlushFailed);
+            let is_made_good = !world.pool.engine.status().flush_failed;
+            assert!(!before || is_refused || is_made_good, "seed {seed}: a flush after the failure succeeded");
+            beside += u64::from(!before && is_refused);
+        }
+        recover(world, &mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+    assert!(beside > 10, "{beside}");
+}

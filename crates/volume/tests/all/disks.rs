@@ -1,0 +1,76 @@
+//! Disks that come and go.
+
+use crate::world::{Oracle, Shape, World, history};
+use forebay_block::Random;
+
+/// A disk added while a checkpoint is in progress keeps its id to itself.
+#[test]
+fn a_disk_added_during_a_checkpoint_is_not_replaced() {
+    let shape = Shape::default();
+    let mut world = World::open(&shape, shape.format(), 1, Oracle::default()).unwrap();
+    world.write(0, 8, true, None);
+    world.settle(0).unwrap();
+    let before = world.pool.engine.checkpoint_number();
+    world.pool.engine.request_checkpoint(false);
+    world.pool.engine.pump();
+    let second = world.pool.engine.add_disk("second", 1 << 20, true).unwrap();
+    while world.pool.engine.checkpoint_number() == before {
+        world.poll().unwrap();
+    }
+    let (images, oracle) = world.cut(&mut Random::new(1));
+    let mut world = World::open(&shape, images, 1, oracle).unwrap();
+    assert_eq!(world.pool.engine.disk_named("second").map(|d| d.id), Some(second));
+    let third = world.pool.engine.add_disk("third", 1 << 20, true).unwrap();
+    assert!(world.pool.engine.disk_named("second").is_some(), "replaced by third, id {third:?}");
+}
+
+/// Removing a disk gives its index pages back.
+#[test]
+fn a_removed_disk_leaves_no_slots_behind() {
+    let shape = Shape { frames: 40, ..Shape::default() };
+    let mut world = World::open(&shape, shape.format(), 1, Oracle::default()).unwrap();
+    let checkpoint = |world: &mut World| {
+        let n = world.pool.engine.checkpoint_number();
+        world.pool.engine.request_checkpoint(false);
+        while world.pool.engine.checkpoint_number() == n || world.pool.engine.checkpoint_pending() {
+            world.poll().unwrap();
+        }
+        history::quiet(world).unwrap();
+    };
+    checkpoint(&mut world);
+    let used = world.pool.engine.status().fast.used_bytes;
+    for round in 0..3 {
+        let id = world.pool.engine.add_disk("x", 1 << 20, true).unwrap();
+        checkpoint(&mut world);
+        for op in [
+            forebay_volume::Op::Write({
+                let mut b = forebay_block::Buf::new(4096);
+                b.fill(7);
+                b
+            }),
+            forebay_volume::Op::Discard,
+        ] {
+            world.pool.submit(forebay_volume::Request {
+                token: 1 << 40,
+                disk: id,
+                offset_bytes: 0,
+                len_bytes: 4096,
+                op,
+                fua: false,
+                export: 0,
+                tag: None,
+                hints: None,
+            });
+            let mut done = Vec::new();
+            while done.is_empty() {
+                world.pool.poll_once(&mut done);
+            }
+            assert!(done[0].result.is_ok());
+            checkpoint(&mut world);
+        }
+        world.pool.engine.remove_disk("x").unwrap();
+        checkpoint(&mut world);
+        eprintln!("round {round}: used {} before {used}", world.pool.engine.status().fast.used_bytes);
+    }
+    assert_eq!(world.pool.engine.status().fast.used_bytes, used);
+}

@@ -1,0 +1,263 @@
+//! What is kept for the capacity tier to be opened alone, and bands that wait for it.
+
+use super::alone::{Alone, Seen, band_blocks};
+use super::device::{Kind, Region, Seen as Request};
+use super::rig::{BULK, CAPACITY, Rig, Setup, failed, held, superblock};
+use forebay_volume::Op;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A band was being trimmed when a checkpoint began: the capacity-side root named it as it had been before, and what was
+/// written into it afterwards was not looked for when the capacity tier was opened alone.
+#[test]
+fn a_band_that_is_being_trimmed_is_free_to_the_capacity_side_checkpoint() {
+    let setup = Setup::default();
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    rig.put_run(0, band, 1);
+    rig.checkpoint();
+    rig.put_run(0, band, 2);
+    rig.devices[CAPACITY].rule(|seen| held(seen.kind == Kind::Discard));
+    rig.checkpoint();
+    assert!(rig.pool.engine.activity().trim);
+    rig.checkpoint();
+    assert!(rig.pool.engine.activity().trim);
+    rig.devices[CAPACITY].heal();
+    rig.polls(20);
+    let before = rig.find(CAPACITY, 0, 2)[0];
+    rig.put_run(0, band, 3);
+    let reused = rig.find(CAPACITY, 0, 3)[0];
+    assert!(rig.band(CAPACITY, reused) < rig.band(CAPACITY, before), "the band was not used again");
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
+    assert_eq!((alone.report.disks[0].later_blocks, alone.report.disks[0].maybe_older.blocks), (band, 0));
+}
+
+/// Bands were being trimmed, and counted neither as free nor as to be free: others were collected in their place.
+#[test]
+fn nothing_is_collected_for_bands_that_are_being_trimmed() {
+    let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    // Of 13 bands eight are full; then three are emptied by writes to three others, and one has some garbage.
+    rig.put_run(0, 8 * band, 1);
+    let reads = Arc::new(AtomicU64::new(0));
+    let count = reads.clone();
+    rig.devices[CAPACITY].rule(move |seen| {
+        count.fetch_add(u64::from(seen.is(Kind::Read, Region::Bands)), Ordering::Relaxed);
+        held(seen.kind == Kind::Discard)
+    });
+    rig.put_run(0, 3 * band, 2);
+    rig.put(5 * band, 2, None);
+    rig.checkpoint();
+    rig.polls(50);
+    assert!(rig.pool.engine.activity().trim);
+    let status = rig.pool.engine.status();
+    assert_eq!((status.bands, status.free_bands), (13, 2));
+    assert_eq!(reads.load(Ordering::Relaxed), 0, "a band was collected");
+    rig.devices[CAPACITY].heal();
+    rig.polls(20);
+    assert_eq!(rig.pool.engine.status().free_bands, 5);
+}
+
+/// A writer waited for longer than writers wait at most, while the bands that it waited for were being trimmed.
+#[test]
+fn a_writer_waits_for_bands_that_are_being_trimmed() {
+    let setup = Setup { fast_bytes: 3 << 20, capacity_bytes: 1 << 20, ..Setup::default() };
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    rig.put_run(0, 4 * band, 1);
+    let written = rig.fill(4 * band);
+    rig.devices[CAPACITY].rule(|seen| held(seen.kind == Kind::Discard));
+    let discard = rig.submit_to(rig.disk, 0, 4 * band * 4096, Op::Discard, false, None);
+    rig.wait(discard).unwrap();
+    rig.flush();
+    let writer = rig.write_run(written, 32, 2, false, None);
+    assert!(rig.until(|rig| rig.pool.engine.activity().trim));
+    for _ in 0..15 {
+        rig.pass_ms(1000);
+        // Others keep something in progress.
+        rig.flush();
+    }
+    assert!(rig.answer(writer).is_none(), "{:?}", rig.answer(writer));
+    rig.devices[CAPACITY].heal();
+    let answer = rig.wait(writer);
+    assert!(answer.is_ok(), "{answer:?}");
+}
+
+/// Whether a request writes to the capacity-side area.
+fn is_area_write(seen: &Request<'_>) -> bool {
+    seen.is(Kind::Write, Region::Head)
+}
+
+/// What was written to the capacity-side area fails from now on.
+fn fail_area(rig: &Rig) {
+    rig.devices[CAPACITY].rule(|seen| failed(is_area_write(seen)));
+}
+
+/// One sector of the capacity-side area could not be written: every checkpoint was given up, the journal filled, and writes
+/// were refused.
+#[test]
+fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
+    let setup = Setup::default();
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    rig.put_run(0, band, 1);
+    rig.put_run(100, band, 1);
+    rig.checkpoint();
+    let first = rig.pool.engine.checkpoint_number();
+    fail_area(&rig);
+    rig.put_run(0, band, 2);
+    rig.put(200, 2, None);
+    for _ in 0..4 {
+        rig.pool.engine.request_checkpoint(false);
+        rig.polls(100);
+    }
+    let status = rig.pool.engine.status();
+    assert_eq!((status.checkpoint, status.capacity_checkpoint), (first + 1, Some(first)));
+    let error = status.capacity_checkpoint_error.unwrap();
+    assert!(error.starts_with("the capacity-side checkpoint cannot be written: capacity0: "), "{error}");
+    // The band that it named is used again.
+    rig.checkpoint();
+    rig.polls(20);
+    rig.put_run(0, band, 3);
+    let reused = rig.find(CAPACITY, 0, 3)[0];
+    assert_eq!(rig.band(CAPACITY, reused), 0);
+    rig.checkpoint();
+    // What is shown without the fast tier is the checkpoint that is there and what came later, and says so.
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    assert_eq!(alone.report.checkpoint, first);
+    assert!(alone.report.warnings.iter().any(|warning| warning.contains("used again")), "{:?}", alone.report.warnings);
+    (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
+    (100..100 + band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1), "block {block}"));
+    drop(alone);
+    // With it all is there.
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert_eq!(rig.pool.engine.status().capacity_checkpoint_error, None);
+    assert_eq!((rig.get(0), rig.get(100), rig.get(200)), (Ok(3), Ok(1), Ok(2)));
+    // And the capacity side, healed, knows all of it.
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
+    assert_eq!((alone.see(200), alone.see(300)), (Seen::Gone, Seen::Nothing));
+    assert_eq!(alone.report.disks[0].maybe_older.blocks, 0);
+}
+
+/// It is tried again later, and never over the newest that is whole.
+#[test]
+fn a_capacity_side_that_could_not_be_written_is_written_again() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(1, 1, BULK);
+    rig.checkpoint();
+    let first = rig.pool.engine.checkpoint_number();
+    let area = superblock(&rig.devices).capacity_area;
+    let header = area.header_offset_bytes(first);
+    rig.devices[CAPACITY].rule(move |seen| {
+        let is_newest = (header..header + area.root_len_bytes).contains(&seen.offset_bytes);
+        assert!(!is_area_write(seen) || !is_newest, "the newest root is written over");
+        failed(is_area_write(seen))
+    });
+    for version in 2..8 {
+        rig.put(version, 1, BULK);
+        for _ in 0..5 {
+            rig.pool.engine.request_checkpoint(false);
+            rig.polls(50);
+        }
+    }
+    let status = rig.pool.engine.status();
+    assert!(status.checkpoint > first + 8, "{}", status.checkpoint);
+    assert_eq!(status.counters.checkpoint_errors, 3 + (status.checkpoint - first - 1) / 16);
+    rig.devices[CAPACITY].heal();
+    for _ in 0..20 {
+        rig.checkpoint();
+    }
+    let status = rig.pool.engine.status();
+    assert_eq!((status.capacity_checkpoint, status.capacity_checkpoint_error), (Some(status.checkpoint), None));
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    (1..8).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1)));
+    assert_eq!((alone.report.disks[0].maybe_older.blocks, alone.report.disks[0].later_blocks), (0, 0));
+}
+
+/// A stop, and an opening, with an area that cannot be written: a pool that could not be opened.
+#[test]
+fn a_pool_whose_capacity_side_cannot_be_written_is_stopped_and_opened() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(1, 1, BULK);
+    rig.checkpoint();
+    fail_area(&rig);
+    assert!(rig.pool.close());
+    let devices = rig.cut(|_| false);
+    devices[CAPACITY].lay_out(&superblock(&devices), CAPACITY);
+    let area = superblock(&devices).capacity_area;
+    devices[CAPACITY].rule(move |seen| {
+        let end = area.offset_bytes + area.len_bytes();
+        let is_area = (area.offset_bytes..end).contains(&seen.offset_bytes);
+        failed(seen.kind == Kind::Write && is_area)
+    });
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert!(rig.pool.engine.status().capacity_checkpoint_error.is_some());
+    assert_eq!(rig.get(1), Ok(1));
+    rig.put(2, 1, BULK);
+    rig.flush();
+    // The epoch has moved on without a checkpoint there: what there is is shown.
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    assert!(alone.report.warnings.iter().any(|warning| warning.contains("epoch")), "{:?}", alone.report.warnings);
+    assert_eq!(alone.see(1), Seen::Version(1));
+}
+
+/// The capacity-side root could not be read when the pool was opened: nothing was known any more of what was not written
+/// again.
+#[test]
+fn what_cannot_be_read_of_the_capacity_side_is_made_anew_when_the_pool_is_opened() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(1, 1, BULK);
+    rig.put(2, 1, None);
+    rig.put(5000, 1, BULK);
+    rig.checkpoint();
+    let devices = rig.cut(|_| false);
+    let area = superblock(&devices).capacity_area;
+    devices[CAPACITY].rule(move |seen| {
+        let is_area = (area.offset_bytes..area.page_offset_bytes(0)).contains(&seen.offset_bytes);
+        failed(seen.kind == Kind::Read && is_area)
+    });
+    let rig = Rig::open(&setup, devices).unwrap();
+    let status = rig.pool.engine.status();
+    assert_eq!(status.capacity_checkpoint, Some(status.checkpoint));
+    let devices = rig.cut(|_| false);
+    let mut alone = Alone::open(&setup, &devices);
+    assert_eq!(alone.report.disks[0].maybe_older.blocks, 0);
+    assert_eq!(alone.report.disks[0].gone.blocks, 1);
+    assert_eq!(
+        [1, 2, 3, 5000].map(|block| alone.see(block)),
+        [Seen::Version(1), Seen::Gone, Seen::Nothing, Seen::Version(1)]
+    );
+}
+
+/// Bands that waited for a checkpoint held data that nobody needed until the journal was half full.
+#[test]
+fn many_bands_that_wait_or_one_for_long_are_reason_for_a_checkpoint() {
+    let setup = Setup::default();
+    let band = band_blocks(&setup);
+    let mut rig = Rig::new(&setup);
+    rig.put_run(0, band, 1);
+    let before = rig.pool.engine.checkpoint_number();
+    rig.put_run(0, band, 2);
+    rig.polls(100);
+    assert_eq!(rig.pool.engine.checkpoint_number(), before, "one band of many");
+    rig.pass_ms(601_000);
+    rig.polls(100);
+    assert_eq!(rig.pool.engine.checkpoint_number(), before + 1, "one for long");
+    rig.pass_ms(601_000);
+    assert_eq!(rig.pool.engine.checkpoint_number(), before + 1, "none");
+    rig.put_run(0, 4 * band, 3);
+    rig.put_run(0, 4 * band, 4);
+    rig.polls(100);
+    assert!(rig.pool.engine.checkpoint_number() > before + 1, "many");
+}

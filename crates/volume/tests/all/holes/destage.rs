@@ -1,0 +1,256 @@
+//! Destage: what happens to blocks on their way from the fast tier to a band.
+
+use super::device::{Fate, Kind, Region, Seen};
+use super::rig::{CAPACITY, FAST, Rig, Setup, failed, findings, held, is_page_read};
+use forebay_volume::EngineOptions;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Destages at once whatever may be.
+fn destaging(options: &EngineOptions) -> EngineOptions {
+    EngineOptions { destage_above_percent: 0, ..options.clone() }
+}
+
+/// Block 0 is taken by a destage job that then waits for the page of another leaf. Meanwhile the block is overwritten, and
+/// its slot is free; the job reads the slot, where the old data still lies, and writes it to a band; and while that write
+/// takes its time, the block is overwritten until its newest data lies in the very slot that the job took it from.
+/// Gives the newest version.
+fn a_slot_used_again_for_the_same_block(rig: &mut Rig) -> u32 {
+    let taken = rig.find(FAST, 0, 1)[0];
+    let mut first = None;
+    rig.devices[FAST]
+        .rule(move |seen| held(is_page_read(seen) && *first.get_or_insert(seen.offset_bytes) != seen.offset_bytes));
+    rig.polls(20);
+    rig.put(0, 2, None);
+    rig.polls(5);
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    rig.devices[FAST].heal();
+    rig.polls(50);
+    let mut version = 2;
+    // Slots are given out in turns: each comes once in a round. Where this one is protected, it never does.
+    while version < 1000 && rig.find(FAST, 0, version) != [taken] {
+        version += 1;
+        rig.put(0, version, None);
+    }
+    rig.devices[CAPACITY].heal();
+    rig.polls(300);
+    version
+}
+
+fn two_leaves_staged() -> Rig {
+    let mut rig = Rig::new(&Setup::default());
+    for block in [0, 1, 400, 401] {
+        rig.put(block, 1, None);
+    }
+    let options = destaging(&rig.setup.options);
+    rig.restart(options)
+}
+
+/// Sources of a destage job were protected only once all were gathered, and the map was compared by location alone. A block
+/// whose newest data lies where the job took an older version from was believed to be unchanged: the map then names the old
+/// data with the new checksum, and every read fails.
+#[test]
+fn hole_03_source_slot_of_a_destage_used_again_before_all_were_gathered() {
+    let mut rig = two_leaves_staged();
+    let newest = a_slot_used_again_for_the_same_block(&mut rig);
+    assert_eq!(rig.get(0), Ok(newest));
+    for block in [1, 400, 401] {
+        assert_eq!(rig.get(block), Ok(1));
+    }
+}
+
+/// The same, and the power is cut: the record of the move carries the checksum of what was moved, and replaying it gave the
+/// old data, in silence.
+#[test]
+fn hole_03_source_slot_of_a_destage_used_again_and_then_a_power_cut() {
+    let mut rig = two_leaves_staged();
+    let newest = a_slot_used_again_for_the_same_block(&mut rig);
+    let mut rig = rig.crash();
+    assert_eq!(rig.get(0), Ok(newest));
+    for block in [1, 400, 401] {
+        assert_eq!(rig.get(block), Ok(1));
+    }
+}
+
+/// Held, it keeps checkpoints away: what the journal says will be replayed.
+fn is_root_write(seen: &Seen<'_>) -> bool {
+    seen.is(Kind::Write, Region::Root)
+}
+
+/// Jobs record what they moved, and the leaves that they are to change have left memory meanwhile and cannot be read; no
+/// checkpoint ends. More leaves have a block than fit into memory.
+fn moves_recorded_and_leaves_unreadable(rig: &mut Rig) {
+    rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    rig.pass_ms(1000);
+    for leaf in (1..40).chain(1..40) {
+        assert_eq!(rig.get(400 * leaf), Ok(1));
+    }
+    rig.devices[FAST].rule(|seen| match is_page_read(seen) {
+        true => Fate::Failed,
+        false => held(is_root_write(seen)),
+    });
+    rig.devices[CAPACITY].heal();
+    rig.polls(100);
+}
+
+/// A job has moved 64 blocks of a leaf and recorded that; the leaf has left memory meanwhile, and its page cannot be read
+/// when the moves are to be applied.
+fn moves_recorded_whose_leaf_cannot_be_read() -> Rig {
+    let base = Setup::default().options;
+    let setup = Setup { options: EngineOptions { frames: Some(16), job_blocks: 64, ..base }, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    let token = rig.write_run(0, 64, 1, false, None);
+    rig.wait(token).unwrap();
+    for leaf in 1..40 {
+        rig.put(400 * leaf, 1, None);
+    }
+    let options = destaging(&rig.setup.options);
+    let mut rig = rig.restart(options);
+    moves_recorded_and_leaves_unreadable(&mut rig);
+    assert!(!rig.find(CAPACITY, 0, 1).is_empty() && rig.get(0).is_err(), "moved, and the leaf cannot be read");
+    rig
+}
+
+fn all_is_there(rig: &mut Rig) {
+    let wrong: Vec<_> = (0..64).filter_map(|block| rig.get(block).err()).collect();
+    assert!(wrong.is_empty(), "{} blocks are lost: {}", wrong.len(), wrong[0]);
+    (1..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+}
+
+/// Where the leaf cannot be read, moves were skipped as if the map had named something else: the bands they went to were
+/// empty then, were trimmed and used again. But the records stood in the journal, and the sources were as the records say:
+/// recovery mapped the blocks to those bands.
+#[test]
+fn hole_10_moves_that_could_not_be_applied_and_then_a_power_cut() {
+    let rig = moves_recorded_whose_leaf_cannot_be_read();
+    let setup = rig.setup.clone();
+    let devices = rig.cut(|_| false);
+    assert_eq!(findings(&setup, &devices), [""; 0]);
+    all_is_there(&mut Rig::open(&setup, devices).unwrap());
+}
+
+/// The same, and the leaf can be read again after a while.
+#[test]
+fn hole_10_moves_that_could_not_be_applied_for_a_while() {
+    let mut rig = moves_recorded_whose_leaf_cannot_be_read();
+    rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
+    for _ in 0..20 {
+        rig.pass_ms(1000);
+    }
+    all_is_there(&mut rig);
+    let setup = rig.setup.clone();
+    let devices = rig.cut(|_| false);
+    assert_eq!(findings(&setup, &devices), [""; 0]);
+    all_is_there(&mut Rig::open(&setup, devices).unwrap());
+}
+
+/// A pool of so many frames that destages small jobs, with a block staged in each of some leaves.
+fn small_jobs_over(leaves: u64, frames: usize) -> Rig {
+    let base = Setup::default().options;
+    let setup = Setup { options: EngineOptions { frames: Some(frames), job_blocks: 16, ..base }, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    (0..leaves).for_each(|leaf| rig.put(400 * leaf, 1, None));
+    let options = destaging(&rig.setup.options);
+    rig.restart(options)
+}
+
+/// Each job that could not read a leaf when its moves were to be applied left that leaf to recovery, beyond those that may be
+/// dirty, and the next job named another one: recovery needed more memory than the pool has. Simulated life 19791214302616.
+#[test]
+fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
+    let mut rig = small_jobs_over(40, 5);
+    for _ in 0..20 {
+        moves_recorded_and_leaves_unreadable(&mut rig);
+    }
+    let moved = (0..40).filter(|leaf| !rig.find(CAPACITY, 400 * leaf, 1).is_empty()).count();
+    assert!(moved > 1, "several jobs came as far as their leaves");
+    let setup = rig.setup.clone();
+    let mut rig = Rig::open(&setup, rig.cut(|_| false)).unwrap();
+    (0..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+}
+
+/// One misread of a source must not be taken for damage: the block is whole, and is destaged in the end.
+#[test]
+fn hole_06_a_misread_of_a_destage_does_no_damage() {
+    let mut rig = two_leaves_staged();
+    let place = rig.find(FAST, 1, 1)[0];
+    let mut is_due = true;
+    rig.devices[FAST].rule(move |seen| {
+        let strikes = seen.kind == Kind::Read && seen.covers(place) && std::mem::take(&mut is_due);
+        if strikes { Fate::Misread(place + 77) } else { Fate::Good }
+    });
+    let is_moved = rig.until(|rig| !rig.find(CAPACITY, 1, 1).is_empty());
+    assert!(is_moved, "a block that was misread once is never moved");
+    rig.flush();
+    assert_eq!(rig.get(1), Ok(1));
+    assert_eq!(rig.crash().get(1), Ok(1));
+}
+
+/// A sector of the fast tier cannot be read any more: the job that met it failed whole, and so did every one after it. What
+/// else lies in that leaf must leave the tier all the same.
+#[test]
+fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
+    let mut rig = Rig::new(&Setup::default());
+    let token = rig.write_run(0, 32, 1, false, None);
+    rig.wait(token).unwrap();
+    let bad = rig.find(FAST, 13, 1)[0] + 1024;
+    let options = destaging(&rig.setup.options);
+    let mut rig = rig.restart(options);
+    rig.devices[FAST].rule(move |seen| failed(seen.kind == Kind::Read && seen.covers(bad)));
+    for _ in 0..60 {
+        rig.pass_ms(1000);
+    }
+    let staged: Vec<u64> = (0..32).filter(|&block| rig.find(CAPACITY, block, 1).is_empty()).collect();
+    assert_eq!(staged, [13], "only the block that cannot be read stays where it is");
+    assert!(rig.get(13).is_err());
+    rig.put(13, 2, None);
+    let mut rig = rig.crash();
+    (0..32).for_each(|block| assert_eq!(rig.get(block), Ok(if block == 13 { 2 } else { 1 })));
+}
+
+/// What cannot be read goes to the end of the queue: else it is first again, and no job ever comes to the others (planted bug 70).
+#[test]
+fn a_leaf_that_cannot_be_read_keeps_no_other_from_leaving() {
+    let mut rig = small_jobs_over(12, 5);
+    let is_first_leaf = |seen: &Seen<'_>| {
+        seen.kind == Kind::Read && seen.bytes.starts_with(b"FBML") && seen.bytes.get(16..24) == Some(&[0; 8][..])
+    };
+    rig.devices[FAST].rule(move |seen| failed(is_first_leaf(seen)));
+    let are_moved = rig.until(|rig| (1..12).all(|leaf| !rig.find(CAPACITY, 400 * leaf, 1).is_empty()));
+    assert!(are_moved, "all others wait for a leaf that cannot be read");
+    assert!(rig.find(CAPACITY, 0, 1).is_empty() && rig.get(0).is_err());
+    rig.devices[FAST].heal();
+    assert!(rig.until(|rig| !rig.find(CAPACITY, 0, 1).is_empty()), "it can be read again, and leaves");
+    (0..12).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+}
+
+/// A job could not name its leaves beside those of requests in progress, and asked for a checkpoint, again and again, although
+/// nothing was dirty: while a device takes half a minute for a write, thousands of roots went to the fast tier.
+/// Simulated life 19791218310521.
+#[test]
+fn a_job_that_waits_for_requests_asks_for_no_checkpoint() {
+    let mut rig = small_jobs_over(4, 8);
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    rig.pass_ms(1000);
+    // The leaf is dirty, so that many requests may change it at once.
+    rig.put(9, 1, None);
+    let roots = Arc::new(AtomicUsize::new(0));
+    let seen_roots = roots.clone();
+    rig.devices[FAST].rule(move |seen| {
+        seen_roots.fetch_add(usize::from(is_root_write(seen)), Ordering::Relaxed);
+        held(seen.is(Kind::Write, Region::Journal))
+    });
+    let tokens: Vec<u64> = (10..20).map(|block| rig.write(block, 1, None)).collect();
+    rig.polls(20);
+    rig.devices[CAPACITY].heal();
+    rig.polls(2000);
+    assert!(tokens.iter().all(|&token| rig.answer(token).is_none()) && rig.find(CAPACITY, 0, 1).len() == 1);
+    let roots = roots.load(Ordering::Relaxed);
+    assert!(roots < 20, "{roots} writes of roots in two seconds in which nothing was changed");
+    rig.devices[FAST].heal();
+    tokens.into_iter().for_each(|token| drop(rig.wait(token).unwrap()));
+    let is_moved = rig.until(|rig| rig.pool.engine.status().fast.live_bytes == 0);
+    assert!(is_moved, "the job goes on when the requests have ended");
+    (0..4).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+}

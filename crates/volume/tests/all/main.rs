@@ -1,0 +1,21 @@
+//! The tests of the engine and of what it leaves on its devices: one program, so that what they share is built once.
+
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+mod ahead;
+mod alone;
+mod checkpoints;
+mod child;
+mod crash;
+mod damage;
+mod device_faults;
+mod disks;
+mod holes;
+mod hostile;
+mod moved;
+mod packed;
+mod reclass;
+mod salvage;
+mod stays;
+mod world;

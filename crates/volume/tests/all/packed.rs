@@ -1,0 +1,152 @@
+//! Compressed blocks: what is destaged shrinks, comes back as it was, and is looked after as all else is.
+#![allow(clippy::unwrap_used)]
+
+use crate::world::anatomy::{Anatomy, Part};
+use crate::world::{Oracle, Shape, Shared, World, boxed, history};
+use forebay_block::{ClassId, Random};
+use forebay_device::Image;
+use forebay_prism::{ClassChange, Compress};
+use forebay_volume::layout::page::LEAF_ENTRIES;
+
+/// Bands of several groups, and a fast tier that holds few of the blocks.
+fn shape(compress: Compress) -> Shape {
+    Shape {
+        fast_bytes: 2 << 20,
+        capacity_bytes: 12 << 20,
+        band_bytes: 512 << 10,
+        frames: 24,
+        compress,
+        ..Shape::default()
+    }
+}
+
+const COLD: ClassId = ClassId(0);
+
+/// Writes all of some leaves, block by block in runs, until most is in bands.
+fn filled(compress: Compress, blocks: u64) -> World {
+    let shape = shape(compress);
+    let mut world = World::open(&shape, shape.format(), 7, Oracle::default()).unwrap();
+    for first in (0..blocks).step_by(8) {
+        world.write(first * 8, 64, false, Some(COLD));
+        world.settle(2).unwrap();
+    }
+    history::close_window(&mut world).unwrap();
+    world
+}
+
+/// Blocks in bands, and what they take there, as if stored as they are.
+fn stored(world: &World) -> (u64, f64) {
+    let classes = world.pool.engine.status().classes;
+    let (blocks, sectors) = classes.iter().fold((0, 0), |sum, c| (sum.0 + c.capacity_blocks, sum.1 + c.stored_sectors));
+    (blocks, sectors as f64 / 8.0)
+}
+
+/// Offline verification finds this many things.
+fn findings(shape: &Shape, images: &[Image]) -> Vec<String> {
+    let shared: Vec<Shared> = images.iter().map(|image| Shared::new("d", image.clone(), 1)).collect();
+    let mut found = Vec::new();
+    let mut devices = boxed(&shared);
+    let report =
+        &mut |finding: forebay_volume::verify::Finding| found.push(format!("{}: {}", finding.place, finding.what));
+    forebay_volume::verify::verify(&mut devices, 1, shape.options(), report).unwrap();
+    found
+}
+
+fn durable(world: &World) -> Vec<Image> {
+    world.shared.iter().map(Shared::durable).collect()
+}
+
+#[test]
+fn what_is_destaged_shrinks_and_comes_back_over_restarts() {
+    for compress in [Compress::Lz4, Compress::Zstd(3)] {
+        let mut world = filled(compress, 1200);
+        let (blocks, takes) = stored(&world);
+        assert!(blocks > 600 && takes < 0.6 * blocks as f64, "{compress}: {blocks} blocks take {takes}");
+        world.check_survivors().unwrap();
+        assert!(world.pool.close());
+        let (images, before) = (durable(&world), stored(&world));
+        assert_eq!(findings(&world.shape, &images), Vec::<String>::new());
+        // A program that knows nothing of the setting reads them as well.
+        let off = Shape { compress: Compress::Off, ..world.shape.clone() };
+        let mut world = World::open(&off, images, 8, world.oracle).unwrap();
+        assert_eq!(stored(&world), before, "the sizes are known after a start");
+        world.check_survivors().unwrap();
+    }
+}
+
+#[test]
+fn parts_of_compressed_blocks_are_written_over() {
+    let mut world = filled(Compress::Lz4, 1200);
+    let mut random = Random::new(3);
+    for _ in 0..400 {
+        world.write(random.below(1200 * 8 - 20), 1 + random.below(19), false, Some(COLD));
+        world.settle(4).unwrap();
+    }
+    history::close_window(&mut world).unwrap();
+    world.check_survivors().unwrap();
+    assert_eq!(world.errors, 0);
+}
+
+/// The same blocks over and over: bands of compressed blocks are collected, and stay compressed.
+#[test]
+fn compressed_blocks_are_collected_as_they_are_stored() {
+    let mut world = filled(Compress::Zstd(1), 2000);
+    let mut random = Random::new(4);
+    for step in 0..6000 {
+        if step == 5500 {
+            // What is stored stays as it is when the setting changes.
+            let change = ClassChange { compress: Some(Compress::Off), ..ClassChange::default() };
+            world.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
+        }
+        world.write(random.below(2000) * 8, 8, false, Some(COLD));
+        world.settle(4).unwrap();
+    }
+    history::close_window(&mut world).unwrap();
+    let cold = world.pool.engine.status().classes[0];
+    assert!(cold.collected_bytes > 200 * 4096, "{cold:?}");
+    let (blocks, takes) = stored(&world);
+    // Single blocks that went past the full tier are stored as they are.
+    assert!(takes < 0.95 * blocks as f64, "{blocks} blocks take {takes}");
+    world.check_survivors().unwrap();
+    history::stop(&mut world).unwrap();
+    assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
+}
+
+/// More than would fit as it is.
+#[test]
+fn a_pool_holds_more_than_its_devices_where_data_shrinks() {
+    let (mut world, blocks) = (filled(Compress::Lz4, 3600), 3600);
+    let status = world.pool.engine.status();
+    assert!(status.fast.total_bytes + status.capacity.total_bytes < blocks * 4096, "{status:?}");
+    assert!(blocks < 10 * LEAF_ENTRIES as u64 && world.errors == 0);
+    world.check_survivors().unwrap();
+}
+
+/// One flipped bit: reads of that block fail, those of its neighbours do not, and verification says which it is.
+#[test]
+fn a_damaged_compressed_block_costs_no_other() {
+    let mut world = filled(Compress::Lz4, 1200);
+    history::stop(&mut world).unwrap();
+    let mut images = durable(&world);
+    let anatomy = Anatomy::of(&images);
+    let places = anatomy.of_part(Part::BandData);
+    let (device, bytes) = (places[places.len() / 2].device, places[places.len() / 2].bytes.clone());
+    let mut harmed = images[device].to_bytes();
+    // In the middle of what lies in that block of the device.
+    harmed[bytes.start as usize + 2100] ^= 4;
+    images[device] = Image::from_bytes(&harmed);
+    let found = findings(&world.shape, &images);
+    assert!(found.len() == 1 && found[0].contains("does not match its checksum"), "{found:?}");
+    let mut world = World::open(&world.shape.clone(), images, 9, std::mem::take(&mut world.oracle)).unwrap();
+    let mut failed = 0;
+    for block in 0..1200 {
+        match world.try_read_block(block).unwrap() {
+            Ok(data) => world.survived(block, &data).unwrap(),
+            Err(error) => {
+                failed += 1;
+                assert!(found[0].contains(&format!("byte {}:", block * 4096)), "{block}: {error} {found:?}");
+            }
+        }
+    }
+    assert_eq!(failed, 1);
+}

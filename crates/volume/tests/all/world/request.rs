@@ -1,0 +1,29 @@
+//! Requests for one block, and settings for all.
+
+use forebay_block::DiskId;
+use forebay_prism::{ClassChange, Compress};
+use forebay_volume::{Engine, Op, Request};
+
+/// A request for one block, by nobody in particular.
+pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
+    Request {
+        token,
+        disk,
+        offset_bytes: block * 4096,
+        len_bytes: 4096,
+        op,
+        fua: false,
+        export: 0,
+        tag: None,
+        hints: None,
+    }
+}
+
+/// Compresses what is written to the capacity tier from now on.
+pub fn compress_all(engine: &mut Engine, compress: Compress) {
+    let names: Vec<String> = engine.prism().table().classes().iter().map(|class| class.name.clone()).collect();
+    for name in names.iter().filter(|_| compress != Compress::Off) {
+        let change = ClassChange { compress: Some(compress), ..ClassChange::default() };
+        engine.prism_mut().table_mut().set(name, change).unwrap();
+    }
+}
