@@ -4,6 +4,7 @@
 //! Time is counted in blocks that hosts wrote.
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod grouping;
 pub mod log;
 pub mod stay;
