@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use forebay_placement::cache::Key;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Op, Request};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 /// What is always run: reads by Zipf's law, in one stream with changes of what is hot; YCSB's six workloads; a log-structured merge
@@ -114,8 +115,13 @@ fn access(request: &Request, disks: &mut HashMap<u32, u16>) -> Result<Option<Acc
     if first >= end {
         return Ok(None);
     }
-    let next = u16::try_from(disks.len()).context("more volumes than a pool may have disks, 65,536")?;
-    let disk = *disks.entry(request.volume).or_insert(next);
+    let next = disks.len();
+    let disk = match disks.entry(request.volume) {
+        Entry::Occupied(known) => *known.get(),
+        Entry::Vacant(new) => {
+            *new.insert(u16::try_from(next).context("more volumes than a pool may have disks, 65,536")?)
+        }
+    };
     let key = |block| Key::new(disk, block).with_context(|| format!("block {block} is above 2^48"));
     let blocks = u32::try_from(end - first).ok().filter(|&blocks| u64::from(blocks) <= ACCESSES_MAX);
     let blocks = blocks.with_context(|| format!("a request of {} blocks", end - first))?;

@@ -2,7 +2,7 @@
 //! algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966).
 
 use super::key::Key;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// What happens to a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,40 +16,60 @@ pub enum Event {
 /// Reads that a cache of so many places can have answered at most.
 #[must_use]
 pub fn optimum_hits(events: &[Event], places: u32) -> u64 {
-    let next = next_reads(events);
-    let (mut held, mut by_next) = (HashMap::new(), BTreeSet::new());
+    let numbers = numbers(events);
+    let next = next_reads(events, &numbers);
+    // Of each block that is held the next read, and all of these in order.
+    let mut held = vec![None; events.len()];
+    let mut by_next = BTreeSet::new();
     let mut hits = 0;
-    for (event, &next) in events.iter().zip(&next) {
-        let (Event::Read(key) | Event::Gone(key)) = *event;
-        let before: Option<u32> = held.remove(&key);
-        if let Some(before) = before {
-            by_next.remove(&(before, key));
+    for ((event, &number), &next) in events.iter().zip(&numbers).zip(&next) {
+        if let Some(before) = held[number as usize].take() {
+            by_next.remove(&(before, number));
             hits += u64::from(matches!(event, Event::Read(_)));
         }
-        if next == u32::MAX {
+        if next == NEVER {
             continue;
         }
-        held.insert(key, next);
-        by_next.insert((next, key));
+        held[number as usize] = Some(next);
+        by_next.insert((next, number));
         if by_next.len() > places as usize
             && let Some((_, latest)) = by_next.pop_last()
         {
-            held.remove(&latest);
+            held[latest as usize] = None;
         }
     }
     hits
 }
 
+/// A block that is not read again before it is written.
+const NEVER: u32 = u32::MAX;
+
+/// The number of each event's block: below that of events, in the order of keys.
+fn numbers(events: &[Event]) -> Vec<u32> {
+    let key = |event: &Event| match *event {
+        Event::Read(key) | Event::Gone(key) => key,
+    };
+    let mut by_key: Vec<u32> = (0..events.len() as u32).collect();
+    by_key.sort_unstable_by_key(|&at| key(&events[at as usize]));
+    let mut numbers = vec![0; events.len()];
+    let mut next = 0;
+    for (at, &event) in by_key.iter().enumerate() {
+        let is_new = at > 0 && key(&events[by_key[at - 1] as usize]) != key(&events[event as usize]);
+        next += u32::from(is_new);
+        numbers[event as usize] = next;
+    }
+    numbers
+}
+
 /// For each event, which one reads its block next, if nothing writes it before.
-fn next_reads(events: &[Event]) -> Vec<u32> {
-    let mut next = vec![u32::MAX; events.len()];
-    let mut reads = HashMap::new();
+fn next_reads(events: &[Event], numbers: &[u32]) -> Vec<u32> {
+    let mut next = vec![NEVER; events.len()];
+    let mut reads = vec![NEVER; events.len()];
     for (at, event) in events.iter().enumerate().rev() {
-        match *event {
-            Event::Read(key) => next[at] = reads.insert(key, at as u32).unwrap_or(u32::MAX),
-            Event::Gone(key) => {
-                reads.remove(&key);
-            }
+        let read = &mut reads[numbers[at] as usize];
+        match event {
+            Event::Read(_) => next[at] = std::mem::replace(read, at as u32),
+            Event::Gone(_) => *read = NEVER,
         }
     }
     next
@@ -59,12 +79,13 @@ fn next_reads(events: &[Event]) -> Vec<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     /// The best of all ways to hold blocks: the most hits with which each set can be held after each event.
     fn of_all_ways(events: &[Event], places: u32) -> u64 {
-        let mut ways: HashMap<u8, u64> = HashMap::from([(0, 0)]);
+        let mut ways: BTreeMap<u8, u64> = BTreeMap::from([(0, 0)]);
         for event in events {
-            let mut after = HashMap::new();
+            let mut after = BTreeMap::new();
             for (held, hits) in ways {
                 let (Event::Read(key) | Event::Gone(key)) = *event;
                 let bit = 1_u8 << key.block();

@@ -30,8 +30,11 @@ const SMALL_GHOSTS_PERCENT: u32 = 90;
 const MAIN_GHOSTS_PERCENT: u32 = 50;
 /// Rounds that one eviction grants at most: then the oldest goes, whatever it was read. It bounds the time of a call.
 const ROUNDS_MAX: u32 = 256;
-/// Places by which a block that comes back changes the small queue at least.
-const STEP: u32 = 2;
+/// Parts of a place in which the small queue's size is reckoned: in whole places the two queues' steps are rounded so differently
+/// that the size drifts.
+const PARTS: u64 = 16;
+/// By how much a block that comes back changes the small queue at least: two places.
+const STEP_PARTS: u64 = 2 * PARTS;
 
 fn percent(places: u32, percent: u32) -> u32 {
     (u64::from(places) * u64::from(percent) / 100) as u32
@@ -93,7 +96,7 @@ pub struct S3Fifo {
     places: u32,
     places_max: u32,
     /// Size of the small queue that is aimed at.
-    small_target: u32,
+    small_target_parts: u64,
     small_ghosts: Ghosts,
     main_ghosts: Ghosts,
     runs: Runs,
@@ -108,7 +111,7 @@ impl S3Fifo {
             nodes: Nodes::new(places_max),
             places: places_max,
             places_max,
-            small_target: percent(places_max, SMALL_PERCENT).max(1),
+            small_target_parts: u64::from(percent(places_max, SMALL_PERCENT).max(1)) * PARTS,
             small_ghosts: Ghosts::new(percent(places_max, SMALL_GHOSTS_PERCENT)),
             main_ghosts: Ghosts::new(percent(places_max, MAIN_GHOSTS_PERCENT)),
             runs: Runs::new(places_max),
@@ -201,7 +204,7 @@ impl S3Fifo {
         let before = self.places.max(1);
         self.places = places.min(self.places_max);
         // The queue keeps its part, not its size.
-        self.small_target = (u64::from(self.small_target) * u64::from(self.places) / u64::from(before)) as u32;
+        self.small_target_parts = (u128::from(self.small_target_parts) * u128::from(self.places) / u128::from(before)) as u64;
         self.move_target(0, 0);
         while self.held() > self.places
             && let Some((key, place)) = self.evict()
@@ -254,14 +257,15 @@ impl S3Fifo {
     }
 
     /// By how much: the fewer ghosts there are, the more one of them says (ARC, FAST 2003, figure 4).
-    fn step(&self, others: &Ghosts, own: &Ghosts) -> u32 {
-        (others.len().saturating_mul(STEP) / own.len().max(1)).max(STEP)
+    fn step(&self, others: &Ghosts, own: &Ghosts) -> u64 {
+        (u64::from(others.len()) * STEP_PARTS / u64::from(own.len().max(1))).max(STEP_PARTS)
     }
 
-    fn move_target(&mut self, up: u32, down: u32) {
+    fn move_target(&mut self, up_parts: u64, down_parts: u64) {
         let least = percent(self.places, SMALL_PERCENT_MIN).max(1);
         let most = percent(self.places, SMALL_PERCENT_MAX).max(least);
-        self.small_target = self.small_target.saturating_add(up).saturating_sub(down).clamp(least, most);
+        let moved = (self.small_target_parts + up_parts).saturating_sub(down_parts);
+        self.small_target_parts = moved.clamp(u64::from(least) * PARTS, u64::from(most) * PARTS);
     }
 
     /// Frees the place of least use.
@@ -269,7 +273,7 @@ impl S3Fifo {
         let mut rounds = 0;
         loop {
             let small = self.nodes.len(SMALL);
-            let is_small = small > 0 && (small >= self.small_target || self.nodes.len(MAIN) == 0);
+            let is_small = small > 0 && (u64::from(small) >= self.small_target_parts / PARTS || self.nodes.len(MAIN) == 0);
             let number = self.nodes.oldest(if is_small { SMALL } else { MAIN })?;
             let reads = self.nodes.note(number);
             if reads == 0 || rounds == ROUNDS_MAX {
