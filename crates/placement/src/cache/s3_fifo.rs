@@ -204,7 +204,8 @@ impl S3Fifo {
         let before = self.places.max(1);
         self.places = places.min(self.places_max);
         // The queue keeps its part, not its size.
-        self.small_target_parts = (u128::from(self.small_target_parts) * u128::from(self.places) / u128::from(before)) as u64;
+        self.small_target_parts =
+            (u128::from(self.small_target_parts) * u128::from(self.places) / u128::from(before)) as u64;
         self.move_target(0, 0);
         while self.held() > self.places
             && let Some((key, place)) = self.evict()
@@ -273,7 +274,8 @@ impl S3Fifo {
         let mut rounds = 0;
         loop {
             let small = self.nodes.len(SMALL);
-            let is_small = small > 0 && (u64::from(small) >= self.small_target_parts / PARTS || self.nodes.len(MAIN) == 0);
+            let is_small =
+                small > 0 && (u64::from(small) >= self.small_target_parts / PARTS || self.nodes.len(MAIN) == 0);
             let number = self.nodes.oldest(if is_small { SMALL } else { MAIN })?;
             let reads = self.nodes.note(number);
             if reads == 0 || rounds == ROUNDS_MAX {
