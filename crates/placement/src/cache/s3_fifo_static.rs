@@ -1,5 +1,6 @@
 //! S3-FIFO as published (Yang and others, SOSP 2023, algorithm 1): a small queue of a tenth of the places, whatever comes, a main
-//! one, and as many ghosts as that has places, of what left the small queue. Held against ours.
+//! one, and as many ghosts as that has places, of what left the small queue. One more read promotes a block; the default of its authors' code asks for two, which does worse on block
+//! traces. Held against ours.
 
 use super::key::Key;
 use super::nodes::Nodes;
