@@ -26,8 +26,6 @@ pub struct Faults {
     pub first: Vec<Fault>,
     /// Whether places are lines; else they are bytes.
     pub by_line: bool,
-    /// Events that whoever recorded the trace says it has dropped: so much is missing, and nobody knows where.
-    pub missing: u64,
 }
 
 impl Faults {
@@ -37,17 +35,6 @@ impl Faults {
         if self.first.len() < FAULTS_KEPT {
             self.first.push(Fault { place, what: what() });
         }
-    }
-
-    /// That events are missing, in a sentence; none where all are there.
-    #[must_use]
-    pub fn missing_note(&self) -> Option<String> {
-        (self.missing > 0).then(|| {
-            format!(
-                "{} events are missing: they were dropped while the trace was recorded, at times that are not known",
-                self.missing
-            )
-        })
     }
 }
 

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod export;
-mod export_tools;
 mod formats;
 mod formats_blktrace;
 mod formats_hostile;

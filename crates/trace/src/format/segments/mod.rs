@@ -34,6 +34,7 @@ pub struct Segments<R> {
     /// Sequence number that comes next.
     sequence: u64,
     records: u64,
+    dropped: u64,
     footer: Option<Footer>,
     is_over: bool,
     faults: Faults,
@@ -69,6 +70,7 @@ impl<R: Read + Seek> Segments<R> {
             begin_bytes,
             sequence: 0,
             records: 0,
+            dropped: 0,
             footer: None,
             is_over: false,
             faults: Faults::default(),
@@ -92,7 +94,7 @@ impl<R: Read + Seek> Segments<R> {
     /// Events that the capture dropped, as far as the file has been read.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.faults.missing
+        self.dropped
     }
 
     /// Whether the file was ended, and not cut off by a kill; known when it has been read.
@@ -277,7 +279,7 @@ impl<R: Read + Seek> Source for Segments<R> {
             }
             if let Some(footer) = (len == BLOCK).then(|| self.footer_of(&block)).flatten() {
                 self.footer = Some(footer);
-                self.faults.missing = self.faults.missing.max(footer.dropped);
+                self.dropped = self.dropped.max(footer.dropped);
                 self.offset_bytes += BLOCK as u64;
                 continue;
             }
@@ -309,7 +311,7 @@ impl<R: Read + Seek> Source for Segments<R> {
                 self.faults.note(at, || format!("{missing} segments are missing before this one"));
             }
             self.sequence = segment.sequence.saturating_add(1);
-            self.faults.missing = self.faults.missing.max(segment.dropped);
+            self.dropped = self.dropped.max(segment.dropped);
             match segment.kind {
                 Kind::Names => self.take_names(at, Some(names)),
                 Kind::Records => {
