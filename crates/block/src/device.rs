@@ -40,6 +40,9 @@ pub enum Op {
     Read {
         /// Destination.
         bufs: Vectored<Buf>,
+        /// How often this was read before and was not what it should be: a device that has several copies reads another one
+        /// each time, the others read the same place once more.
+        attempt: u8,
     },
     /// Write the buffers.
     Write {
@@ -63,6 +66,12 @@ pub enum Op {
 }
 
 impl Op {
+    /// A first read.
+    #[must_use]
+    pub fn read(bufs: Vectored<Buf>) -> Self {
+        Self::Read { bufs, attempt: 0 }
+    }
+
     /// Its name in messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -80,7 +89,7 @@ impl Op {
     pub fn len_bytes(&self) -> u64 {
         let sum = |sum: u64, len: usize| sum.saturating_add(len as u64);
         match self {
-            Self::Read { bufs } => bufs.as_slice().iter().map(|buf| buf.len()).fold(0, sum),
+            Self::Read { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len()).fold(0, sum),
             Self::Write { bufs, .. } => bufs.as_slice().iter().map(|buf| buf.len()).fold(0, sum),
             Self::Flush => 0,
             Self::Discard { len_bytes } | Self::WriteZeroes { len_bytes } => *len_bytes,
@@ -185,6 +194,16 @@ pub trait Device: Send {
     /// complete inside `submit` or `poll`.
     fn wake_fd(&self) -> Option<i32> {
         None
+    }
+
+    /// Whether requests are in flight whose completion no descriptor tells of: it must be polled.
+    fn completes_unseen(&self) -> bool {
+        self.wake_fd().is_none() && self.in_flight() > 0
+    }
+
+    /// All such descriptors, where the device is made of several.
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        out.extend(self.wake_fd());
     }
 
     /// How many requests may be in flight.

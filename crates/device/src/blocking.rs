@@ -37,7 +37,7 @@ pub fn run(device: &mut dyn Device, offset_bytes: u64, op: Op) -> Result<Option<
 /// # Errors
 /// As [`run`].
 pub fn read(device: &mut dyn Device, offset_bytes: u64, len_bytes: usize) -> Result<Buf, IoError> {
-    let bufs = run(device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(len_bytes)) })?;
+    let bufs = run(device, offset_bytes, Op::read(Vectored::One(Buf::new(len_bytes))))?;
     match bufs {
         Some(Vectored::One(buf)) => Ok(buf),
         // A device that loses the buffers of a read has broken the trait's promise; nothing it says can be trusted.

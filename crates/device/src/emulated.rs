@@ -275,7 +275,7 @@ mod tests {
             for (depth, least) in [1u64, 8].into_iter().zip(&mut least) {
                 let begin = Instant::now();
                 for tag in 0..depth {
-                    let op = Op::Read { bufs: Vectored::One(forebay_block::Buf::zeroed(4096)) };
+                    let op = Op::read(Vectored::One(forebay_block::Buf::zeroed(4096)));
                     device.submit(Request { tag, offset_bytes: tag << 20, stream: 0, op });
                 }
                 *least = (*least).min(*ended(&mut device, begin, depth as usize).last().unwrap());

@@ -19,7 +19,7 @@ pub trait Store: Send {
     fn carry_out(&mut self, request: &mut Request) {
         let mut at = request.offset_bytes;
         match &mut request.op {
-            Op::Read { bufs } => {
+            Op::Read { bufs, .. } => {
                 for buf in bufs.as_mut_slice() {
                     self.read(at, buf);
                     at += buf.len() as u64;

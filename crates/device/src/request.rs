@@ -33,7 +33,7 @@ pub fn error(kind: IoErrorKind, request: &Request) -> IoError {
 #[must_use]
 pub fn finish(request: Request, result: Result<(), IoError>) -> Completion {
     let bufs = match request.op {
-        Op::Read { bufs } => Some(bufs),
+        Op::Read { bufs, .. } => Some(bufs),
         _ => None,
     };
     Completion { tag: request.tag, result, bufs }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     fn read(offset_bytes: u64, len: usize) -> Request {
-        Request { tag: 0, offset_bytes, stream: 0, op: Op::Read { bufs: Vectored::One(Buf::new(len)) } }
+        Request { tag: 0, offset_bytes, stream: 0, op: Op::read(Vectored::One(Buf::new(len))) }
     }
 
     #[test]

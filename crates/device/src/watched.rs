@@ -162,6 +162,14 @@ impl Device for WatchedDevice {
         self.inner.wait(timeout_ns);
     }
 
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.inner.wake_fds(out);
+    }
+
+    fn completes_unseen(&self) -> bool {
+        self.inner.completes_unseen()
+    }
+
     fn wake_fd(&self) -> Option<i32> {
         self.inner.wake_fd()
     }

@@ -50,7 +50,7 @@ impl Device for Ram {
         let mut at = request.offset_bytes as usize;
         let mut back = None;
         match request.op {
-            Op::Read { mut bufs } => {
+            Op::Read { mut bufs, .. } => {
                 for buf in bufs.as_mut_slice() {
                     let len = buf.len();
                     buf.copy_from_slice(&bytes[at..at + len]);
@@ -235,8 +235,12 @@ pub(crate) fn aged() -> Images {
     static AGED: OnceLock<Images> = OnceLock::new();
     AGED.get_or_init(|| {
         let (mut devices, shared) = devices([vec![0; FAST_BYTES], vec![0; CAPACITY_BYTES]]);
-        let plan_options =
-            PoolOptions { name: "fuzz".into(), band_bytes: Some(BAND_BYTES), journal_bytes: Some(128 << 10) };
+        let plan_options = PoolOptions {
+            name: "fuzz".into(),
+            band_bytes: Some(BAND_BYTES),
+            journal_bytes: Some(128 << 10),
+            is_mirrored: false,
+        };
         let geometry = [devices.list[0].geometry().clone(), devices.list[1].geometry().clone()];
         let superblock = plan(&plan_options, &geometry[0], &[geometry[1].clone()], POOL, &[[1; 16], [2; 16]]).unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();

@@ -15,6 +15,7 @@ use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, Request};
 use queue::Queue;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use behaviour::{AfterDiscard, Behaviour};
@@ -29,6 +30,7 @@ pub struct SimDevice {
     queue: Arc<Mutex<Queue>>,
     name: String,
     geometry: Geometry,
+    is_covered: Arc<AtomicBool>,
 }
 
 impl SimDevice {
@@ -36,12 +38,23 @@ impl SimDevice {
     #[must_use]
     pub fn new(name: &str, geometry: Geometry, clock: &VirtualClock, power: &Power) -> Self {
         let queue = Queue::new(geometry.clone(), clock, power);
-        Self { queue: Arc::new(Mutex::new(queue)), name: name.to_owned(), geometry }
+        Self { queue: Arc::new(Mutex::new(queue)), name: name.to_owned(), geometry, is_covered: Arc::default() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // A panic of the volume's is a finding; what the device holds is whole all the same.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on others hold all that it does, or no longer: what it does wrong excuses nothing.
+    pub fn cover(&self, is_covered: bool) {
+        self.is_covered.store(is_covered, Ordering::Relaxed);
+    }
+
+    /// Whether others hold all that it does.
+    #[must_use]
+    pub fn is_covered(&self) -> bool {
+        self.is_covered.load(Ordering::Relaxed)
     }
 
     /// Switches it on, after a power cut or for the first time.
@@ -57,6 +70,12 @@ impl SimDevice {
     /// Where what lies on it.
     pub fn know(&self, places: Places) {
         self.queue().places = places;
+    }
+
+    /// Where what lies on it, as far as it was told.
+    #[must_use]
+    pub fn places(&self) -> Places {
+        self.queue().places.clone()
     }
 
     /// From now on it holds these requests back.

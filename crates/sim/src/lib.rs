@@ -10,6 +10,7 @@ mod coverage;
 pub mod device;
 pub mod fault;
 pub mod life;
+mod members;
 pub mod order;
 mod power;
 pub mod scenario;

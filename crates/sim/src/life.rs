@@ -3,10 +3,11 @@
 use crate::coverage::Coverage;
 use crate::device::{Behaviour, SimDevice, Timing};
 use crate::fault::FaultKind;
+use crate::members::Members;
 use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{End, Kind, Round, Scenario, Shape};
-use crate::world::{FIRST, Halt, Memory, World, boxed, harmful_strikes, misreads, plan_faults, plan_holds};
+use crate::world::{FIRST, Halt, Memory, World, harmful_strikes, misreads, plan_faults, plan_holds};
 use forebay_block::VirtualClock;
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Compress, Place};
@@ -49,6 +50,7 @@ pub struct Lived {
 struct Life<'a> {
     shape: &'a Shape,
     devices: Vec<SimDevice>,
+    members: Members,
     clock: VirtualClock,
     power: Power,
     memory: Memory,
@@ -152,29 +154,36 @@ impl<'a> Life<'a> {
         // Room for steps back.
         clock.advance_to(BEGIN_NS);
         let geometries = shape.geometries();
-        let devices: Vec<SimDevice> = geometries
+        let mut devices: Vec<SimDevice> = geometries
             .iter()
             .enumerate()
             .map(|(at, geometry)| SimDevice::new(&format!("d{at}"), geometry.clone(), &clock, &power))
             .collect();
+        let mut members = Members::new(shape);
+        devices.extend(members.others(&clock, &power));
         let options = PoolOptions {
             name: "simulated".into(),
             band_bytes: Some(shape.band_bytes),
             journal_bytes: Some(shape.journal_bytes),
+            is_mirrored: shape.members > 1,
         };
         let uuids: Vec<[u8; 16]> = (1..=geometries.len() as u8).map(|at| [at; 16]).collect();
         let superblock =
             plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
         let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
         let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes }];
-        format(&mut boxed(&devices), &superblock, table, &disks, true, shape.options())
+        format(&mut members.create(&devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);
-        devices.iter().enumerate().for_each(|(at, device)| device.know(Places::of(&superblock, at)));
+        devices
+            .iter()
+            .enumerate()
+            .for_each(|(at, device)| device.know(Places::of(&superblock, members.index_in_pool(at))));
         let log = with_log.then(Vec::new);
         Ok(Self {
             shape,
             devices,
+            members,
             clock,
             power,
             memory: Memory::new(),
@@ -195,7 +204,7 @@ impl<'a> Life<'a> {
     fn switch_on(&self, round: &Round) {
         self.power.restore();
         for (at, device) in self.devices.iter().enumerate() {
-            let tier = at.min(1);
+            let tier = self.members.index_in_pool(at).min(1);
             let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting);
             let &Round { after_discard, keep, stays_on, .. } = round;
             let behaviour = Behaviour { after_discard, keep, gives_up, stays_on };
@@ -214,13 +223,14 @@ impl<'a> Life<'a> {
     }
 
     fn round(&mut self, round: &Round, is_last: bool) -> Result<After, Wrong> {
+        let round = &self.members.begin(round, &mut self.devices, (&self.clock, &self.power), &mut self.coverage);
         for &effects in &round.recovery_cuts {
             self.switch_on(round);
             self.power.fail_after(u64::from(effects));
-            let opened = self.open(&mut boxed(&self.devices));
+            let opened = self.open_again();
             let is_cut = self.power.is_off();
             if let (Err(error), false, false) = (&opened, is_cut, self.is_tainted) {
-                return Err(("opening the pool", error.to_string()));
+                return Err(("opening the pool", error.clone()));
             }
             drop(opened);
             self.cut_power();
@@ -236,6 +246,7 @@ impl<'a> Life<'a> {
             self.look_again(round)?;
             return Ok(After::End);
         }
+        self.is_wounded |= self.members.damage(round, &self.devices, &self.memory);
         if round.rots {
             self.rot(round);
         }
@@ -247,6 +258,13 @@ impl<'a> Life<'a> {
             self.look_again(round)?;
         }
         Ok(After::NextRound)
+    }
+
+    /// Opens the pool, to be cut off.
+    fn open_again(&mut self) -> Result<(Engine, RecoveryReport, Devices), String> {
+        let mut devices = self.members.join(&self.devices, true)?;
+        let (engine, report) = self.open(&mut devices).map_err(|error| error.to_string())?;
+        Ok((engine, report, devices))
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
@@ -294,8 +312,7 @@ impl<'a> Life<'a> {
         let (before, unread) = (harmful_strikes(&self.devices), self.unread());
         let misread = misreads(&self.devices);
         plan_faults(&self.devices, &round.opening_faults);
-        let mut list = boxed(&self.devices);
-        let opened = self.open(&mut list);
+        let opened = self.open_again();
         let misread = misreads(&self.devices) > misread;
         // Where a misread is the reason, nothing is lost: the next opening succeeds.
         let have_failed = harmful_strikes(&self.devices) > before || misread && opened.is_err();
@@ -304,7 +321,7 @@ impl<'a> Life<'a> {
         }
         self.may_be_damaged |= self.unread() > unread;
         match opened {
-            Ok((engine, report)) => Ok(Some((engine, report, list))),
+            Ok(opened) => Ok(Some(opened)),
             Err(error) if have_failed => {
                 self.say(|| format!("devices failed while the pool was opened: {error}"));
                 self.coverage.count("recoveries that devices made fail");
@@ -316,7 +333,7 @@ impl<'a> Life<'a> {
                 self.coverage.count("pools refused after devices lied");
                 Ok(None)
             }
-            Err(error) => Err(("opening the pool", error.to_string())),
+            Err(error) => Err(("opening the pool", error)),
         }
     }
 
@@ -348,6 +365,7 @@ impl<'a> Life<'a> {
         let made_good = world.pool.engine.status().counters.flushes_made_good;
         self.coverage.count_all("failed flushes made good", made_good);
         world.give_up();
+        self.members.ended(world.pool.devices.mirror(), &said, round, &mut self.coverage);
         drop(world);
         self.log = log;
         match said {
@@ -408,7 +426,7 @@ impl<'a> Life<'a> {
 
     fn struck(&self) -> BTreeMap<FaultKind, u64> {
         let mut all = BTreeMap::new();
-        for device in &self.devices {
+        for device in self.devices.iter().filter(|device| !device.is_covered()) {
             device.struck().into_iter().for_each(|(kind, strikes)| *all.entry(kind).or_default() += strikes);
         }
         all
@@ -418,7 +436,8 @@ impl<'a> Life<'a> {
     fn verify(&mut self, round: &Round) -> Result<(), Wrong> {
         self.switch_on(round);
         let mut findings = Vec::new();
-        let summary = verify(&mut boxed(&self.devices), 1, self.shape.options(), &mut |finding| findings.push(finding));
+        let mut devices = self.members.join(&self.devices, false).map_err(|what| ("verifying", what))?;
+        let summary = verify(&mut devices, 1, self.shape.options(), &mut |finding| findings.push(finding));
         // A sector may have died under a summary while a collection read it.
         let has_dead_sectors = self.struck().contains_key(&FaultKind::DeadSector);
         if self.is_tainted || self.is_wounded || has_dead_sectors {

@@ -3,6 +3,7 @@
 mod any;
 mod flickering;
 mod kind;
+mod mirrored;
 mod phase;
 mod pick;
 mod round;
@@ -13,6 +14,7 @@ mod windows;
 use forebay_block::Random;
 
 pub use kind::Kind;
+pub use mirrored::{Member, MemberRound};
 pub use round::{End, Round, Wound};
 pub use shape::Shape;
 pub use step::{CLASSES, LEAF_BLOCKS, NAMES, Step};
@@ -39,11 +41,13 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
     if shape.kind.is_window() {
         return windows::round(random, shape, at);
     }
-    let round = any::any(random, shape, at + 1 == count);
+    // A lie of a member of a mirror is not the end of a life.
+    let round = any::any(random, shape, at + 1 == count && shape.kind != Kind::Mirrored);
     match shape.kind {
         Kind::Lying => any::with_one_lie(round, random, shape, at + 2 == count),
         Kind::Failing => any::with_failing_devices(round, random, shape),
         Kind::Tight => Round { verify: true, ..round },
+        Kind::Mirrored => mirrored::round(round, random),
         _ => round,
     }
 }
@@ -65,8 +69,8 @@ impl Scenario {
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, eleven are rich in something, and
-    /// four have a little of everything. [`Kind::Flickering`] is not among them: these lives are for numbers of power cuts.
+    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, thirteen are rich in something, and
+    /// two have a little of everything. [`Kind::Flickering`] is not among them: these lives are for numbers of power cuts.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
         let kind = match number % 32 {
@@ -79,6 +83,7 @@ impl Scenario {
             11 => Kind::Tight,
             13 => Kind::Sweeping,
             17 => Kind::Forgetting,
+            19 | 29 => Kind::Mirrored,
             21 => Kind::Naming,
             _ => Kind::Mixed,
         };

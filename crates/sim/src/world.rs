@@ -19,7 +19,7 @@ use forebay_block::{Buf, VirtualClock};
 use forebay_volume::engine::Activity;
 use forebay_volume::{Completion, Devices, Engine, Pool, RequestError};
 
-pub use devices::{boxed, harmful_strikes, misreads, plan_faults, plan_holds};
+pub use devices::{harmful_strikes, misreads, plan_faults, plan_holds};
 pub use halt::Halt;
 pub use memory::{FIRST, Memory};
 

@@ -1,5 +1,6 @@
 //! Devices of a pool, and running requests on them to the end (for formatting, recovery and verification).
 
+use crate::mirror::{CapacityLabels, MirrorView};
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
@@ -8,6 +9,8 @@ pub struct Devices {
     pub list: Vec<Box<dyn Device>>,
     /// Bytes read since the start, for the statement of what recovery reads.
     pub read_bytes: u64,
+    /// Where the fast device is a mirror.
+    pub(crate) labels: Option<CapacityLabels>,
 }
 
 /// How long one wait for a device lasts before it is asked again.
@@ -24,7 +27,40 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        Self { list, read_bytes: 0 }
+        Self { list, read_bytes: 0, labels: None }
+    }
+
+    /// Over these devices, of which the first is a mirror.
+    #[must_use]
+    pub fn mirrored(list: Vec<Box<dyn Device>>, view: MirrorView) -> Self {
+        Self { labels: Some(CapacityLabels::new(view)), ..Self::new(list) }
+    }
+
+    /// The mirror that the fast device is, where it is one.
+    #[must_use]
+    pub fn mirror(&self) -> Option<&MirrorView> {
+        self.labels.as_ref().map(|labels| &labels.view)
+    }
+
+    /// Each device replaced, a mirror as a whole.
+    #[must_use]
+    pub fn map(mut self, replace: impl FnMut(Box<dyn Device>) -> Box<dyn Device>) -> Self {
+        self.list = self.list.into_iter().map(replace).collect();
+        self
+    }
+
+    /// Tells the time to what knows none.
+    pub(crate) fn tick(&self, now_ns: u64) {
+        if let Some(labels) = &self.labels {
+            labels.view.tick(now_ns);
+        }
+    }
+
+    /// Goes on with what a mirror has to write to the capacity devices.
+    pub(crate) fn step_labels(&mut self) {
+        if let Some(labels) = &mut self.labels {
+            labels.step(&mut self.list);
+        }
     }
 
     /// Runs all requests, in parallel as far as the devices take them, and returns their completions in order.
@@ -41,6 +77,7 @@ impl Devices {
         }
         let mut done = Vec::new();
         while left > 0 {
+            self.step_labels();
             for (device, waiting) in self.list.iter_mut().zip(&mut queue) {
                 while device.in_flight() < device.queue_limit() {
                     let Some(request) = waiting.pop_front() else {
@@ -55,6 +92,9 @@ impl Devices {
                 }
             }
             for completion in done.drain(..) {
+                if self.labels.as_mut().is_some_and(|labels| labels.ended(&completion)) {
+                    continue;
+                }
                 if let Some(slot @ None) = results.get_mut(completion.tag as usize) {
                     *slot = Some(completion);
                     left -= 1;
@@ -69,8 +109,22 @@ impl Devices {
     /// # Errors
     /// The device's failure.
     pub fn read(&mut self, device: usize, offset_bytes: u64, len_bytes: usize) -> Result<Buf, IoError> {
+        self.read_copy(device, offset_bytes, len_bytes, 0)
+    }
+
+    /// The same, of another copy with each attempt where there are several.
+    ///
+    /// # Errors
+    /// The device's failure.
+    pub fn read_copy(
+        &mut self,
+        device: usize,
+        offset_bytes: u64,
+        len_bytes: usize,
+        attempt: u8,
+    ) -> Result<Buf, IoError> {
         let bufs = Vectored::One(Buf::new(len_bytes));
-        let completion = self.run(vec![(device, offset_bytes, Op::Read { bufs })]).pop();
+        let completion = self.run(vec![(device, offset_bytes, Op::Read { bufs, attempt })]).pop();
         let short = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes, os_error: 0 };
         let completion = completion.ok_or_else(|| short.clone())?;
         completion.result?;
@@ -78,6 +132,43 @@ impl Devices {
             Some(Vectored::One(buf)) => Ok(buf),
             _ => Err(short),
         }
+    }
+
+    /// How many copies the fast device has of everything.
+    #[must_use]
+    pub fn copies(&self) -> u8 {
+        self.mirror().map_or(1, MirrorView::members)
+    }
+
+    /// All copies are the same where it matters: any of them may be read from.
+    pub(crate) fn settle(&self) {
+        self.mirror().iter().for_each(|view| view.settle());
+    }
+
+    /// Reads again what was not what it should be, of each copy in turn, and once more where there is one alone; writes what is good
+    /// to all of them. `None` where none is.
+    ///
+    /// # Errors
+    /// The device's failure to read.
+    pub fn read_good(
+        &mut self,
+        device: usize,
+        offset_bytes: u64,
+        len_bytes: usize,
+        is_good: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Buf>, IoError> {
+        let copies = if device == 0 { self.copies() } else { 1 };
+        for attempt in 0..copies.max(2) {
+            let bytes = self.read_copy(device, offset_bytes, len_bytes, attempt)?;
+            if is_good(&bytes) {
+                if attempt > 0 && copies > 1 {
+                    // Where it cannot be written it is found again, or the member that fails it is left behind.
+                    let _ = self.write(device, offset_bytes, &bytes);
+                }
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
     }
 
     /// Writes bytes at an offset (padded by the caller to the logical block).
@@ -99,6 +190,32 @@ impl Devices {
 
     fn finish(&mut self, requests: Vec<(usize, u64, Op)>) -> Result<(), IoError> {
         self.run(requests).into_iter().try_for_each(|completion| completion.result)
+    }
+}
+
+/// In virtual time: lets everything happen in devices up to and including a time, but no further than to the first at which a
+/// request ends. Returns that.
+pub(crate) fn advance<D>(
+    list: &mut [D],
+    device_of: impl Fn(&mut D) -> Option<&mut Box<dyn Device>>,
+    to_ns: u64,
+) -> Option<u64> {
+    loop {
+        // No device may pass another's next event: what ends there may bring it a request.
+        let (mut first, mut first_ns, mut second_ns) = (None, u64::MAX, u64::MAX);
+        for device in list.iter_mut().filter_map(&device_of) {
+            let next_ns = device.next_event_ns();
+            if next_ns < first_ns {
+                second_ns = first_ns;
+                (first, first_ns) = (Some(device), next_ns);
+            } else {
+                second_ns = second_ns.min(next_ns);
+            }
+        }
+        let device = first.filter(|_| first_ns <= to_ns)?;
+        if let Some(ended_ns) = device.advance(to_ns.min(second_ns)) {
+            return Some(ended_ns);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ pub mod io;
 mod journal;
 pub mod layout;
 mod map;
+pub mod mirror;
 mod overlay;
 pub mod pool;
 pub mod recovery;

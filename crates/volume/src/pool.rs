@@ -1,7 +1,7 @@
 //! The engine with its devices: requests in, completions out, and everything between moved along by `poll`.
 
 use crate::engine::Engine;
-use crate::io::Devices;
+use crate::io::{Devices, advance};
 use crate::request::{Completion, Request};
 use forebay_block::{Completion as DeviceCompletion, Request as DeviceRequest};
 use std::collections::VecDeque;
@@ -33,6 +33,7 @@ impl Exchange {
             self.queues[device].push_back(request);
             moved = true;
         }
+        devices.step_labels();
         for (i, device) in devices.list.iter_mut().enumerate() {
             while device.in_flight() < device.queue_limit() {
                 let Some(request) = self.queues[i].pop_front() else { break };
@@ -40,8 +41,10 @@ impl Exchange {
             }
             device.poll(&mut self.done);
             for completion in self.done.drain(..) {
-                engine.complete(i, completion);
                 moved = true;
+                if !devices.labels.as_mut().is_some_and(|labels| labels.ended(&completion)) {
+                    engine.complete(i, completion);
+                }
             }
         }
         moved
@@ -55,7 +58,9 @@ impl Exchange {
 
 /// Waits for the first device with requests in flight, at most `timeout_ns`.
 fn wait(devices: &mut Devices, timeout_ns: u64) {
-    if let Some(device) = devices.list.iter_mut().find(|device| device.in_flight() > 0) {
+    // A mirror whose answers wait for its label waits for nothing itself.
+    let first = usize::from(devices.labels.as_ref().is_some_and(|labels| labels.is_busy()));
+    if let Some(device) = devices.list.iter_mut().skip(first).find(|device| device.in_flight() > 0) {
         device.wait(timeout_ns);
     }
 }
@@ -92,12 +97,13 @@ impl Pool {
 
     /// Sets the engine's clock and lets lazy work start.
     pub fn tick(&mut self, now_ns: u64) {
+        self.devices.tick(now_ns);
         self.engine.tick(now_ns);
     }
 
     /// Descriptors that become readable when devices have completions.
     pub fn wake_fds(&self, out: &mut Vec<i32>) {
-        out.extend(self.devices.list.iter().filter_map(|device| device.wake_fd()));
+        self.devices.list.iter().for_each(|device| device.wake_fds(out));
     }
 
     /// Whether a device has requests in flight.
@@ -122,23 +128,7 @@ impl Pool {
     /// In virtual time: lets everything happen in the devices up to and including a time, but no further than to the
     /// first at which a request ends. Returns that: then [`Pool::poll`] has something to move.
     pub fn advance(&mut self, to_ns: u64) -> Option<u64> {
-        loop {
-            // No device may pass another's next event: what ends there may bring it a request.
-            let (mut first, mut first_ns, mut second_ns) = (None, u64::MAX, u64::MAX);
-            for device in &mut self.devices.list {
-                let next_ns = device.next_event_ns();
-                if next_ns < first_ns {
-                    second_ns = first_ns;
-                    (first, first_ns) = (Some(device), next_ns);
-                } else {
-                    second_ns = second_ns.min(next_ns);
-                }
-            }
-            let device = first.filter(|_| first_ns <= to_ns)?;
-            if let Some(ended_ns) = device.advance(to_ns.min(second_ns)) {
-                return Some(ended_ns);
-            }
-        }
+        advance(&mut self.devices.list, |device| Some(device), to_ns)
     }
 
     /// Polls and waits until `ready`, appending finished host requests to `done`.

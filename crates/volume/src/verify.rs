@@ -173,7 +173,7 @@ impl Check<'_> {
                 self.finding(place, format!("is mapped to sector {location}, outside the pool"));
                 continue;
             };
-            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) }));
+            reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(around.len_bytes)))));
             known.push((block, (span, around), checksum, place));
         }
         for ((block, span, checksum, place), completion) in known.into_iter().zip(self.devices.run(reads)) {

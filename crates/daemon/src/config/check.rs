@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use forebay_device::Target;
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
+use forebay_volume::layout::member_label::MEMBERS_MAX;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -76,8 +77,8 @@ impl Config {
             "there is no [[fast]] section: add one with `target = \"/dev/...\"`, the small fast device"
         );
         ensure!(
-            self.fast.len() == 1,
-            "{} [[fast]] sections: mirrored fast devices are not supported yet; keep one",
+            self.fast.len() <= MEMBERS_MAX,
+            "{} [[fast]] sections: all of them hold the same, and {MEMBERS_MAX} is the most",
             self.fast.len()
         );
         ensure!(

@@ -20,7 +20,7 @@ const CONNECTIONS_DEFAULT: u16 = 64;
 pub struct Config {
     /// The pool itself.
     pub pool: Pool,
-    /// The fast device.
+    /// The fast device; two or three of them are a mirror, and hold the same.
     #[serde(default)]
     pub fast: Vec<Fast>,
     /// Capacity devices.

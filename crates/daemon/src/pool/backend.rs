@@ -164,7 +164,7 @@ impl Backend for PoolBackend {
         // Devices with a descriptor announce their completions; the others must be asked.
         let mut devices = self.pool.devices.list.iter();
         let computes = self.own_unpolled || self.pool.engine.computes();
-        computes || devices.any(|device| device.wake_fd().is_none() && device.in_flight() > 0)
+        computes || devices.any(|device| device.completes_unseen())
     }
 }
 

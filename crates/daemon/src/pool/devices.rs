@@ -21,7 +21,10 @@ pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
 }
 
 /// Two names may lead to one file: links, or two nodes of one device. A pool over it twice would overwrite itself.
-fn refuse_one_file_twice(config: &Config) -> Result<()> {
+///
+/// # Errors
+/// Which two.
+pub fn refuse_one_file_twice(config: &Config) -> Result<()> {
     let mut seen: Vec<(&Target, (bool, u64, u64))> = Vec::new();
     for target in config.targets() {
         // What cannot be looked at is reported when it is opened.

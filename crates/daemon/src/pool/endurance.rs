@@ -3,9 +3,11 @@
 use crate::config::{Config, Size};
 use forebay_device::Target;
 
-/// Bytes of the fast tier, and of the capacity tier all together; none where one device's are not known.
+/// Bytes of the fast tier (of a mirror, of the member that may be written least), and of the capacity tier all together; none where one device's are not known.
 pub fn of_tiers(config: &Config) -> Option<[u64; 2]> {
-    let fast: Option<u64> = config.fast.iter().map(|device| of(device.endurance, &device.target.0)).sum();
+    // Each member of a mirror is written everything.
+    let fast: Option<Vec<u64>> = config.fast.iter().map(|device| of(device.endurance, &device.target.0)).collect();
+    let fast = fast.and_then(|each| each.into_iter().min());
     let capacity: Option<u64> = config.capacity.iter().map(|device| of(device.endurance, &device.target.0)).sum();
     Some([fast?, capacity?])
 }

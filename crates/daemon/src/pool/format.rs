@@ -37,10 +37,21 @@ impl Ids<'_> {
 /// # Errors
 /// What does not fit, or which device failed.
 pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Result<Superblock> {
-    let geometries: Vec<_> = devices.list.iter().map(|device| device.geometry().clone()).collect();
+    let (members, is_mirrored) = (config.fast.len(), config.fast.len() > 1);
     let pool_id = ids.next()?;
-    let device_ids: Vec<Id> = geometries.iter().map(|_| ids.next()).collect::<Result<_>>()?;
-    let options = PoolOptions { name: config.pool.name.clone(), band_bytes: config.band_bytes(), journal_bytes: None };
+    let device_ids: Vec<Id> = devices.list.iter().map(|_| ids.next()).collect::<Result<_>>()?;
+    let options = PoolOptions {
+        name: config.pool.name.clone(),
+        band_bytes: config.band_bytes(),
+        journal_bytes: None,
+        is_mirrored,
+    };
+    if is_mirrored {
+        super::fast::make(devices, members, pool_id, &device_ids[..members]);
+    }
+    // The mirror has the id of its first member.
+    let device_ids: Vec<Id> = device_ids.iter().take(1).chain(&device_ids[members..]).copied().collect();
+    let geometries: Vec<_> = devices.list.iter().map(|device| device.geometry().clone()).collect();
     let (fast, capacity) = geometries.split_first().context("the configuration names no device")?;
     let superblock =
         plan(&options, fast, capacity, pool_id, &device_ids).context("the pool cannot be laid out on these devices")?;

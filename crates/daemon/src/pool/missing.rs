@@ -48,13 +48,13 @@ pub fn explain_unopened(config: &Config, error: anyhow::Error) -> anyhow::Error 
 }
 
 /// In place of an error of recovery where a device carries no pool: what is known by the others. `None`: another error.
-pub fn explain_blank(config: &Config, devices: &mut Devices, error: &OpenError) -> Option<anyhow::Error> {
+pub fn explain_blank(devices: &mut Devices, error: &OpenError) -> Option<anyhow::Error> {
     use forebay_volume::layout::superblock::SuperblockError::Absent;
     let OpenError::Member(MemberError::Superblock { source: Absent, .. }) = error else { return None };
     // Recovery leaves the order alone where it finds no pool.
     let members = (0..devices.list.len()).map(|at| Member {
         target: devices.list[at].name().to_owned(),
-        role: role_of(config, at),
+        role: if at == 0 { Role::Fast } else { Role::Capacity },
         state: state_of(devices, at),
     });
     advice(&members.collect::<Vec<_>>()).map(|text| anyhow!(text))

@@ -1,12 +1,14 @@
 //! Opening the pool of a configuration for service.
 
 use super::Budget;
-use super::devices::{is_lost, open_target};
+use super::devices::{is_lost, open_target, refuse_one_file_twice};
+use super::fast;
 use super::missing::{explain_blank, explain_unopened};
 use crate::config::Config;
 use crate::finding::finding;
 use crate::text;
 use anyhow::{Result, anyhow, bail};
+use forebay_block::Device;
 use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
@@ -67,8 +69,9 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         Opening::Salvage => recovery::salvage,
         _ => recovery::open,
     };
-    open(devices, config.fast.len(), &config.class_specs(), options)
-        .map_err(|error| explain_blank(config, devices, &error).unwrap_or_else(|| explain(error)))
+    // A mirror is one.
+    open(devices, 1, &config.class_specs(), options)
+        .map_err(|error| explain_blank(devices, &error).unwrap_or_else(|| explain(error)))
 }
 
 /// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened.
@@ -79,16 +82,48 @@ pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
     let list: Vec<_> = match opening {
         Opening::Recover | Opening::Salvage => {
             let mode = if opening == Opening::Recover { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-            return super::open_devices(config, mode)
-                .map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error });
+            return open_whole(config, mode);
         }
         Opening::WithoutFast => config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect(),
-        Opening::Degraded => config.targets().filter_map(open_or_warn).collect(),
+        Opening::Degraded => {
+            let capacity = config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect();
+            return with_fast(config, capacity, OpenMode::ReadOnly);
+        }
     };
     if list.is_empty() {
         bail!("none of the devices can be opened");
     }
     Ok(Devices::new(list))
+}
+
+/// Opens all devices, for reading only.
+///
+/// # Errors
+/// Which device, why, and what to do.
+pub fn open_read_only(config: &Config) -> Result<Devices> {
+    open_whole(config, OpenMode::ReadOnly)
+}
+
+/// Opens all devices, but for members of a mirror that can be done without.
+fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
+    let explained = |error| if is_lost(&error) { explain_unopened(config, error) } else { error };
+    refuse_one_file_twice(config)?;
+    let capacity = config.capacity.iter().map(|device| open_target(&device.target.0, mode).map_err(explained));
+    with_fast(config, capacity.collect::<Result<_>>()?, mode)
+}
+
+/// Puts the fast device, or the mirror that it is, in front of the capacity devices.
+fn with_fast(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> Result<Devices> {
+    let [fast] = &config.fast[..] else { return fast::join(config, capacity, mode) };
+    let explained = |error| if is_lost(&error) { explain_unopened(config, error) } else { error };
+    let mut devices = Devices::new(vec![open_target(&fast.target.0, mode).map_err(explained)?]);
+    // One member of a mirror, without the others.
+    if fast::carries_label(&mut devices) {
+        drop(devices);
+        return fast::join(config, capacity, mode);
+    }
+    devices.list.extend(capacity);
+    Ok(devices)
 }
 
 /// Opens the pool in whatever way.

@@ -21,7 +21,7 @@ use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend};
 use crate::text;
 use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
-use forebay_device::{WatchedCounts, WatchedDevice};
+use forebay_device::{OpenMode, WatchedCounts, WatchedDevice};
 use forebay_export::{Exports, Listen, Reactor};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{PolicyState, RecoveryReport};
@@ -56,11 +56,14 @@ impl Server {
         let control = control_path(&config, file)?;
         let access = SocketAccess::of(&config)?;
         let tls = tls::load(&config)?;
-        let mut devices = pool::open_all(&config, opening)?;
-        if config.targets().all(|target| !target.is_persistent()) {
+        let devices = if config.targets().all(|target| !target.is_persistent()) {
+            let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
             pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
             info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
-        }
+            devices
+        } else {
+            pool::open_all(&config, opening)?
+        };
         let (listener, socket) = listen_control(&control, &access)?;
         let started = Instant::now();
         let Opened { mut engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
@@ -250,13 +253,12 @@ fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics:
 /// The devices, counted and timed, and where that is read.
 fn watched(devices: Devices) -> (Devices, Vec<(String, WatchedCounts)>) {
     let mut counts = Vec::new();
-    let list = devices.list.into_iter().map(|device| {
+    let devices = devices.map(|device| {
         let name = device.name().to_owned();
         let (device, counted) = WatchedDevice::new(device);
         counts.push((name, counted));
         Box::new(device) as Box<dyn Device>
     });
-    let devices = Devices::new(list.collect());
     (devices, counts)
 }
 

@@ -95,7 +95,7 @@ fn run(device: &mut dyn Device, actions: &[Action]) {
         let op = match action {
             Action::Read { cuts, .. } => {
                 expected = Some(model[at..at + len].to_vec());
-                Op::Read { bufs: cut(Buf::new(len), cuts) }
+                Op::read(cut(Buf::new(len), cuts))
             }
             Action::Write { cuts, fua, shift, .. } => {
                 let bytes: Vec<u8> = (0..len).map(|i| (i / 512 + index * 7) as u8 | 1).collect();
@@ -236,7 +236,7 @@ fn more_than_the_limit_is_refused_and_the_rest_completes() {
     let limit = device.queue_limit();
     for tag in 0..limit as u64 + 10 {
         let bufs = Vectored::One(Buf::new(4096));
-        device.submit(Request { tag, offset_bytes: tag * 4096, stream: 0, op: Op::Read { bufs } });
+        device.submit(Request { tag, offset_bytes: tag * 4096, stream: 0, op: Op::read(bufs) });
     }
     let mut done = Vec::new();
     while device.in_flight() > 0 {
@@ -261,7 +261,7 @@ fn the_wake_descriptor_is_readable_just_while_completions_wait() {
     };
     assert!(!readable(0));
     let bufs = Vectored::One(Buf::new(4096));
-    device.submit(Request { tag: 1, offset_bytes: 0, stream: 0, op: Op::Read { bufs } });
+    device.submit(Request { tag: 1, offset_bytes: 0, stream: 0, op: Op::read(bufs) });
     let mut done = Vec::new();
     device.poll(&mut done);
     if done.is_empty() {
@@ -280,7 +280,7 @@ fn dropping_with_requests_in_flight_is_harmless() {
         let mut device = FileDevice::open(&path, &options(true, true)).unwrap();
         for tag in 0..100 {
             let bufs = Vectored::One(Buf::new(16384));
-            device.submit(Request { tag, offset_bytes: tag * 16384, stream: 0, op: Op::Read { bufs } });
+            device.submit(Request { tag, offset_bytes: tag * 16384, stream: 0, op: Op::read(bufs) });
         }
         device.poll(&mut Vec::new());
     }

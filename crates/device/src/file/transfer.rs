@@ -87,7 +87,7 @@ impl Transfer {
     /// Takes a validated request of `len_bytes`.
     pub(super) fn new(request: Request, len_bytes: u64, medium: Medium) -> Self {
         let work = match request.op {
-            Op::Read { bufs } => {
+            Op::Read { bufs, .. } => {
                 let lengths = bufs.as_slice().iter().map(|buf| &**buf);
                 let bounce = medium.needs_bounce(lengths).then(|| Buf::new(len_bytes as usize));
                 Work::Read { bufs, bounce }

@@ -66,7 +66,7 @@ fn short_transfers_are_continued_where_they_stopped() {
             Op::Write { bufs: Vectored::Many(bufs.into_iter().map(Buf::freeze).collect()), fua: true }
         } else {
             disk[OFFSET as usize..].copy_from_slice(&pattern);
-            Op::Read { bufs: Vectored::Many(bufs) }
+            Op::read(Vectored::Many(bufs))
         };
         let mut transfer = transfer(op, medium);
         let result = loop {
@@ -108,7 +108,7 @@ fn ends_with(op: Op, medium: Medium, answers: &[i32]) -> Option<Result<(), IoErr
 }
 
 fn read() -> Op {
-    Op::Read { bufs: Vectored::One(Buf::new(LEN)) }
+    Op::read(Vectored::One(Buf::new(LEN)))
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl DeviceQueue {
             OpKind::Read => {
                 let mut buf = std::mem::replace(&mut self.buffers[slot], Buf::empty());
                 self.tails[slot] = buf.split_off(len);
-                Op::Read { bufs: Vectored::One(buf) }
+                Op::read(Vectored::One(buf))
             }
             OpKind::Write | OpKind::WriteFua => {
                 let bufs = Vectored::One(Buf::copy_of(&self.buffers[slot][..len]).freeze());

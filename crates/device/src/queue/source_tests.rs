@@ -357,7 +357,7 @@ fn what_a_queue_did_not_stay_for_is_dropped_when_it_comes() {
     assert_ne!(later, gone);
     looks.store(0, Ordering::Relaxed);
     let mut requests: Vec<Request> =
-        (0..20).map(|slot| request(later, slot, Op::Read { bufs: Vectored::One(Buf::zeroed(4096)) })).collect();
+        (0..20).map(|slot| request(later, slot, Op::read(Vectored::One(Buf::zeroed(4096))))).collect();
     let mut found = Vec::new();
     handle.give(&mut requests);
     for _ in 0..100 {

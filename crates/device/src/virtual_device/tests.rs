@@ -16,7 +16,7 @@ fn write(tag: u64, offset_bytes: u64, byte: u8, len: usize) -> Request {
 }
 
 fn read(tag: u64, offset_bytes: u64, len: usize) -> Request {
-    Request { tag, offset_bytes, stream: 0, op: Op::Read { bufs: Vectored::One(Buf::new(len)) } }
+    Request { tag, offset_bytes, stream: 0, op: Op::read(Vectored::One(Buf::new(len))) }
 }
 
 #[test]

@@ -232,7 +232,7 @@ impl<D: Device> VolatileDevice<D> {
         }
         let inner_tag = self.inner_tag();
         self.reads.insert(inner_tag, PendingRead { tag, offset_bytes, overlay });
-        self.outgoing.push_back(Request { tag: inner_tag, offset_bytes, stream, op: Op::Read { bufs } });
+        self.outgoing.push_back(Request { tag: inner_tag, offset_bytes, stream, op: Op::read(bufs) });
     }
 
     fn accept_write(&mut self, tag: u64, offset_bytes: u64, bufs: &Vectored<SharedBuf>, fua: bool, len_bytes: u64) {
@@ -313,7 +313,7 @@ impl<D: Device> Device for VolatileDevice<D> {
         }
         let Request { tag, offset_bytes, stream, op } = request;
         match op {
-            Op::Read { bufs } => self.accept_read(tag, offset_bytes, stream, bufs, len_bytes),
+            Op::Read { bufs, .. } => self.accept_read(tag, offset_bytes, stream, bufs, len_bytes),
             Op::Write { bufs, fua } => self.accept_write(tag, offset_bytes, &bufs, fua, len_bytes),
             Op::Flush => {
                 let covered = self.covered_now();

@@ -130,7 +130,7 @@ impl<D: Cuttable> History<D> {
             Step::WriteZeroes { at, len } => self.submit(tag, at, len, Op::WriteZeroes { len_bytes: len * 512 }),
             Step::Read { at, len } => {
                 let bufs = Vectored::One(Buf::new((len * 512) as usize));
-                self.submit(tag, at, len, Op::Read { bufs });
+                self.submit(tag, at, len, Op::read(bufs));
             }
             Step::Flush => self.submit(tag, 0, 0, Op::Flush),
             Step::Poll => self.poll(),

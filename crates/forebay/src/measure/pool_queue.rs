@@ -142,10 +142,13 @@ impl PoolTarget {
     pub fn open(text: &str) -> Result<Self> {
         let (file, disk) = split_name(text);
         let config = config::load(Path::new(file))?;
-        let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
-        if config.targets().all(|target| !target.is_persistent()) {
+        let mut devices = if config.targets().all(|target| !target.is_persistent()) {
+            let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
             pool::format(&config, &mut devices, &mut Ids::Random)?;
-        }
+            devices
+        } else {
+            pool::open_all(&config, Opening::Recover)?
+        };
         let (engine, _) = pool::open(&config, &mut devices, Opening::Recover)?;
         let (id, size_bytes, name) = choose_disk(&engine, file, disk)?;
         let description = describe(&config, &name);

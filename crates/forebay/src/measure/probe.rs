@@ -63,7 +63,7 @@ impl Device for QueueReader {
     fn submit(&mut self, request: Request) {
         let Request { tag, offset_bytes, op, .. } = request;
         let completion = match op {
-            Op::Read { mut bufs } => {
+            Op::Read { mut bufs, .. } => {
                 let mut at = offset_bytes;
                 let mut result = Ok(());
                 for buf in bufs.as_mut_slice() {

@@ -5,7 +5,6 @@ use anyhow::Result;
 use forebay_daemon::config;
 use forebay_daemon::finding::finding;
 use forebay_daemon::pool::{self, Budget};
-use forebay_device::OpenMode;
 use forebay_volume::recovery::{MemberError, OpenError};
 use forebay_volume::verify::{Finding, verify};
 use serde_json::json;
@@ -24,7 +23,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     if let Some(target) = config.targets().find(|target| !target.is_persistent()) {
         anyhow::bail!("target {target} is memory: there is nothing to verify once its server has ended");
     }
-    let mut devices = pool::open_devices(&config, OpenMode::ReadOnly)?;
+    let mut devices = pool::open_read_only(&config)?;
     let started = Instant::now();
     let mut shown: Vec<Finding> = Vec::new();
     let options = Budget::of(config.memory.limit.0).engine();
@@ -33,7 +32,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
             shown.push(found);
         }
     };
-    let summary = verify(&mut devices, config.fast.len(), options, &mut note).map_err(|error| match error {
+    let summary = verify(&mut devices, 1, options, &mut note).map_err(|error| match error {
         // Where a pool was expected these are damage too.
         OpenError::Member(MemberError::Superblock { .. } | MemberError::Stale { .. }) => finding(error.to_string()),
         error => pool::explain(error),

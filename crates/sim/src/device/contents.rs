@@ -138,7 +138,7 @@ impl Contents {
         let offset = offset_bytes as usize;
         let sectors = offset_bytes / SECTOR_BYTES as u64..(offset_bytes + len) / SECTOR_BYTES as u64;
         match &mut flight.request.op {
-            Op::Read { bufs } => self.read(offset, bufs.as_mut_slice(), sectors, flight.fate, random),
+            Op::Read { bufs, .. } => self.read(offset, bufs.as_mut_slice(), sectors, flight.fate, random),
             Op::Write { bufs, fua } => {
                 self.overwrite(&sectors);
                 if self.last_written.len() == LAST_WRITTEN {

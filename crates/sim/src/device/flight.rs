@@ -28,6 +28,6 @@ fn failed(request: &Request, kind: IoErrorKind) -> IoError {
 pub(super) fn completion(request: Request, failure: Option<IoErrorKind>) -> Completion {
     let result = failure.map_or(Ok(()), |kind| Err(failed(&request, kind)));
     let Request { tag, op, .. } = request;
-    let bufs = if let Op::Read { bufs } = op { Some(bufs) } else { None };
+    let bufs = if let Op::Read { bufs, .. } = op { Some(bufs) } else { None };
     Completion { tag, result, bufs }
 }

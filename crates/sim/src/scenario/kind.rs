@@ -47,6 +47,8 @@ pub enum Kind {
     Forgetting,
     /// Power that fails every few requests, in a life that is like one of another kind.
     Flickering,
+    /// A mirrored fast tier, of which one member at a time does whatever devices can do wrong.
+    Mirrored,
 }
 
 impl Kind {
@@ -69,7 +71,7 @@ impl Kind {
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -89,6 +91,7 @@ impl Kind {
         Self::Talking,
         Self::Forgetting,
         Self::Flickering,
+        Self::Mirrored,
     ];
 
     /// Of the life with this seed.

@@ -1,5 +1,6 @@
 //! A round: from switching on to the end of power.
 
+use super::mirrored::MemberRound;
 use super::step::Step;
 use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
@@ -68,6 +69,8 @@ pub struct Round {
     pub rots: bool,
     /// What is left is verified offline.
     pub verify: bool,
+    /// What one member of a mirrored fast tier does.
+    pub member: MemberRound,
     /// The server crashes where otherwise the power fails: devices keep their power, and what their caches hold.
     pub stays_on: bool,
 }

@@ -18,6 +18,8 @@ pub struct Shape {
     pub kind: Kind,
     /// Bytes of the fast device.
     pub fast_bytes: u64,
+    /// Members of the fast tier that hold the same.
+    pub members: u8,
     /// Bytes of each capacity device.
     pub capacity_bytes: Vec<u64>,
     /// Band in bytes.
@@ -111,6 +113,7 @@ impl Shape {
             Kind::Cramped => Self::cramped(random),
             Kind::Naming => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
+            Kind::Mirrored => Self { kind, members: pick(random, &[2, 2, 3]), ..Self::random(random) },
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
             _ => Self { kind, ..Self::random(random) },
@@ -131,6 +134,7 @@ impl Shape {
         let blocks = (4 + random.below(40)).min(fitting / leaves).max(1);
         Self {
             kind: Kind::Mixed,
+            members: 1,
             fast_bytes: pick(random, &[1664 << 10, 1800 << 10, 2 << 20, 3 << 20]),
             capacity_bytes,
             band_bytes,

@@ -9,6 +9,7 @@ mod sequences;
 mod steps;
 
 use super::kind::Kind;
+use super::mirrored::MemberRound;
 use super::pick::pick;
 use super::round::{End, Round, Wound};
 use super::shape::Shape;
@@ -73,6 +74,7 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         wounds,
         rots: false,
         verify: random.chance(1, 4),
+        member: MemberRound::default(),
         stays_on: stays_on(shape, random),
     }
 }

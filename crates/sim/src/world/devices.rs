@@ -3,8 +3,6 @@
 use crate::device::SimDevice;
 use crate::fault::Fault;
 use crate::order::Hold;
-use forebay_block::Device;
-use forebay_volume::Devices;
 
 /// From now on devices show these faults.
 pub fn plan_faults(devices: &[SimDevice], faults: &[Fault]) {
@@ -26,19 +24,13 @@ pub fn harmful_strikes(devices: &[SimDevice]) -> u64 {
     let of = |device: &SimDevice| -> u64 {
         device.struck().into_iter().filter(|(kind, _)| kind.is_harmful()).map(|(_, strikes)| strikes).sum()
     };
-    devices.iter().map(of).sum()
-}
-
-/// Handles of the devices, for an engine.
-#[must_use]
-pub fn boxed(devices: &[SimDevice]) -> Devices {
-    Devices::new(devices.iter().map(|device| Box::new(device.clone()) as Box<dyn Device>).collect())
+    devices.iter().filter(|device| !device.is_covered()).map(of).sum()
 }
 
 /// Misreads so far.
 #[must_use]
 pub fn misreads(devices: &[SimDevice]) -> u64 {
-    devices.iter().map(SimDevice::misread).sum()
+    devices.iter().filter(|device| !device.is_covered()).map(SimDevice::misread).sum()
 }
 
 /// When the next request ends on one of them; `u64::MAX` where none is in progress.

@@ -49,6 +49,8 @@ pub struct Parts {
     pub names: Vec<String>,
     /// Devices with a volatile cache, one bit each.
     pub volatile: u32,
+    /// Copies that the fast device has of everything.
+    pub copies: u8,
     /// Devices with a volatile cache that the system flushes behind a durable write, one bit each.
     pub flushed_behind: u32,
     /// Sectors in which all capacity devices can be read.
@@ -126,6 +128,7 @@ impl Parts {
             superblock,
             names,
             volatile,
+            copies,
             flushed_behind,
             unit_sectors,
             discards,
@@ -158,6 +161,7 @@ impl Parts {
             extents,
             names,
             volatile,
+            copies,
             flushed_behind,
             unit_sectors,
             discards,

@@ -103,7 +103,7 @@ impl Map {
         entry.waiters.push(asker);
         counters.map_misses += 1;
         let bufs = Vectored::One(Buf::new(PAGE_BYTES));
-        outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::PageIn { frame, reference, again: false });
+        outbox.send(device, offset_bytes, 0, Op::read(bufs), Pending::PageIn { frame, reference, attempt: 0 });
         Leaf::Wait
     }
 
@@ -167,7 +167,7 @@ impl Map {
     pub fn loaded(
         &mut self,
         frame: u32,
-        (reference, again): (PageRef, bool),
+        (reference, attempt): (PageRef, u8),
         read: (Result<(), IoError>, Option<Buf>),
         (outbox, counters): (&mut Outbox, &mut Counters),
     ) -> Option<Loaded> {
@@ -177,15 +177,19 @@ impl Map {
         let error = match read {
             (Ok(()), Some(buf)) if page::is_leaf(&buf, name, reference.crc) || !is_checked => {
                 self.frames.get_mut(frame).page.copy_from_slice(&buf);
+                if attempt > 0 && self.setup.copies > 1 {
+                    outbox.mend(&self.setup.extents, reference.location, buf);
+                }
                 None
             }
-            (_, _) if !again => {
+            (_, _) if attempt + 1 < self.setup.read_attempts() => {
                 // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
                 // is bad.
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));
                 let (device, offset_bytes) = self.setup.extents.place(reference.location).unwrap_or_default();
-                let pending = Pending::PageIn { frame, reference, again: true };
-                outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+                let attempt = attempt + 1;
+                let pending = Pending::PageIn { frame, reference, attempt };
+                outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
                 return None;
             }
             (Err(source), _) => Some(source),

@@ -234,8 +234,8 @@ impl Engine {
                 self.data_written(piece, device, result);
             }
             Pending::Batch { sealed, attempts } => self.batch_written(sealed, attempts, result),
-            Pending::PageIn { frame, reference, again } => {
-                self.page_in_done(frame, (reference, again), (result, single(bufs)));
+            Pending::PageIn { frame, reference, attempt } => {
+                self.page_in_done(frame, (reference, attempt), (result, single(bufs)));
             }
             Pending::PageOut { frame, location } => {
                 self.checkpoint.pages.leaf_written(frame, location, result, &mut self.map)
@@ -253,7 +253,9 @@ impl Engine {
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoveFlush { number } => self.destination_flushed(number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
-            Pending::MoveReadAgain { job, candidate } => self.source_read_again(job, candidate, result, bufs),
+            Pending::MoveReadAgain { job, candidate, attempt } => {
+                self.source_read_again(job, (candidate, attempt), result, bufs)
+            }
             Pending::MoveWrite { job, groups } => {
                 self.summaries.written(&groups, result.is_ok(), &mut self.space.bands, &mut self.outbox);
                 self.destination_written(job, result);
@@ -272,6 +274,7 @@ impl Engine {
                 self.rewriter.read_done(item, result.map(|()| single(bufs)), &mut self.outbox);
             }
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
+            Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
         }
         self.scrub_step();
     }
@@ -295,7 +298,7 @@ impl Engine {
     }
 
     /// The read of a leaf ended: those who asked for it go on.
-    fn page_in_done(&mut self, frame: u32, reference: (PageRef, bool), read: (Result<(), IoError>, Option<Buf>)) {
+    fn page_in_done(&mut self, frame: u32, reference: (PageRef, u8), read: (Result<(), IoError>, Option<Buf>)) {
         let rooms = (&mut self.outbox, &mut self.stats.counters);
         let Some(Loaded { disk, leaf, frame, askers }) = self.map.loaded(frame, reference, read, rooms) else {
             return;

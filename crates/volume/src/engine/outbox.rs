@@ -4,8 +4,9 @@ use super::rewrite::item::Item;
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
+use crate::space::extents::Extents;
 use crate::space::groups::GroupKey;
-use forebay_block::{DiskId, Op, Request as DeviceRequest};
+use forebay_block::{Buf, DiskId, Op, Request as DeviceRequest, Vectored};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub(crate) enum Pending {
     /// A journal batch, for another attempt.
     Batch { sealed: Sealed, attempts: u8 },
     /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
-    PageIn { frame: u32, reference: PageRef, again: bool },
+    PageIn { frame: u32, reference: PageRef, attempt: u8 },
     /// A leaf being written.
     PageOut { frame: u32, location: u64 },
     /// An index page being written.
@@ -53,7 +54,7 @@ pub(crate) enum Pending {
     /// Source blocks of a job, by their number in its list.
     MoveRead { job: u32, candidates: Vec<u32> },
     /// One source block that was not what it should be at the first reading.
-    MoveReadAgain { job: u32, candidate: u32 },
+    MoveReadAgain { job: u32, candidate: u32, attempt: u8 },
     /// Destination blocks of a job.
     MoveWrite { job: u32, groups: Groups },
     /// The summary of a group of the band being collected.
@@ -68,6 +69,8 @@ pub(crate) enum Pending {
     RewriteRead { item: Item },
     /// The same, being written: so many blocks.
     Rewrite { blocks: usize },
+    /// What one copy lacked, being written to all.
+    Mend,
 }
 
 impl Pending {
@@ -81,6 +84,7 @@ impl Pending {
                 | Self::PageIn { .. }
                 | Self::Trim { .. }
                 | Self::Watermark
+                | Self::Mend
         )
     }
 }
@@ -134,6 +138,14 @@ impl Outbox {
         self.in_flight_bytes[device.min(1)] += len_bytes;
         let tag = self.pending.insert(InFlight { pending, is_durable, len_bytes }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
+    }
+
+    /// Writes what one copy of the fast device lacks to all of them.
+    pub fn mend(&mut self, extents: &Extents, location: u64, bytes: Buf) {
+        if let Some((device @ 0, offset_bytes)) = extents.place(location) {
+            let bufs = Vectored::One(bytes.freeze());
+            self.send(device, offset_bytes, 0, Op::Write { bufs, fua: false }, Pending::Mend);
+        }
     }
 
     /// The next request for a device.

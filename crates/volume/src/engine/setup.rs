@@ -17,6 +17,8 @@ pub(crate) struct Setup {
     pub names: Vec<String>,
     /// One bit per device with a volatile cache.
     pub volatile: u32,
+    /// Copies that the fast device has of everything.
+    pub copies: u8,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
     pub flushed_behind: u32,
     /// Sectors in which all capacity devices can be read.
@@ -30,6 +32,17 @@ impl Setup {
     /// ended by a flush, of which the engine knows what it covers.
     pub fn has_durable_writes(&self) -> bool {
         self.flushed_behind == 0
+    }
+
+    /// How often the same is read, each time of another copy where there are several, before it is believed to be damaged.
+    pub fn read_attempts(&self) -> u8 {
+        self.copies.max(2)
+    }
+
+    /// Whether what recovery finds in a device's latest writes is written again: what can be read there may lie in a cache alone, or on one of
+    /// several copies.
+    pub fn is_written_again(&self, device: usize) -> bool {
+        self.volatile & 1 << device != 0 || device == 0 && self.copies > 1
     }
 
     /// A device failure as the host sees it.

@@ -9,47 +9,44 @@ use forebay_block::{Buf, IoError};
 
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Reads the ring through one chunk of memory.
+/// Reads the ring through one chunk of memory for each time that it is read.
 struct Ring<'a> {
     devices: &'a mut Devices,
     geometry: JournalGeometry,
-    chunk: Buf,
-    /// Position of the chunk's first byte.
+    /// The chunk as it was read first, and then again: of another copy each time where there are several. A batch that is missed is
+    /// taken for one that was never written: neither one bad transfer nor one bad copy must decide that.
+    chunks: Vec<Buf>,
+    /// Position of the chunk's first byte, and its length.
     at: u64,
-    /// The chunk was read for the second time.
-    is_again: bool,
+    len_bytes: u64,
 }
 
 impl Ring<'_> {
-    /// Bytes from `position` on, at least a batch's worth where the lap has them.
-    fn bytes(&mut self, position: u64) -> Result<&[u8], IoError> {
-        let lap_left = self.geometry.len_bytes - position % self.geometry.len_bytes;
-        let wanted = lap_left.min(BATCH_MAX_BYTES as u64);
-        let have = self.at <= position && position + wanted <= self.at + self.chunk.len() as u64;
-        if !have {
-            let sector = self.geometry.sector_bytes;
-            let start = position / sector * sector;
-            let lap_left = self.geometry.len_bytes - start % self.geometry.len_bytes;
-            let len = CHUNK_BYTES.min(lap_left);
-            let offset_bytes = self.geometry.offset_bytes + start % self.geometry.len_bytes;
-            self.chunk = self.devices.read(0, offset_bytes, len as usize)?;
-            self.at = start;
-            self.is_again = false;
-        }
-        Ok(&self.chunk[(position - self.at) as usize..])
+    /// How often a chunk is read.
+    fn reads(&self) -> usize {
+        usize::from(self.devices.copies().max(2))
     }
 
-    /// Reads the chunk once more, where that was not done yet; true where it holds something else now. A batch that is
-    /// missed is taken for one that was never written: one bad transfer must not decide that.
-    fn has_changed(&mut self) -> Result<bool, IoError> {
-        if std::mem::replace(&mut self.is_again, true) {
-            return Ok(false);
+    /// Bytes from `position` on, at least a batch's worth where the lap has them, of the read with this number; none where that says
+    /// the same as the first.
+    fn bytes(&mut self, position: u64, read: usize) -> Result<&[u8], IoError> {
+        let lap_left = self.geometry.len_bytes - position % self.geometry.len_bytes;
+        let wanted = lap_left.min(BATCH_MAX_BYTES as u64);
+        if self.at > position || position + wanted > self.at + self.len_bytes {
+            let sector = self.geometry.sector_bytes;
+            self.at = position / sector * sector;
+            let lap_left = self.geometry.len_bytes - self.at % self.geometry.len_bytes;
+            self.len_bytes = CHUNK_BYTES.min(lap_left);
+            self.chunks.clear();
         }
-        let offset_bytes = self.geometry.offset_bytes + self.at % self.geometry.len_bytes;
-        let again = self.devices.read(0, offset_bytes, self.chunk.len())?;
-        let has_changed = again[..] != self.chunk[..];
-        self.chunk = again;
-        Ok(has_changed)
+        while self.chunks.len() <= read {
+            let offset_bytes = self.geometry.offset_bytes + self.at % self.geometry.len_bytes;
+            let attempt = self.chunks.len() as u8;
+            let chunk = self.devices.read_copy(0, offset_bytes, self.len_bytes as usize, attempt)?;
+            let is_known = self.chunks.first().is_some_and(|first| first[..] == chunk[..]);
+            self.chunks.push(if is_known { Buf::empty() } else { chunk });
+        }
+        Ok(self.chunks[read].get((position - self.at) as usize..).unwrap_or_default())
     }
 }
 
@@ -84,29 +81,36 @@ pub fn scan(
     start: ScanStart,
     mut visit: impl FnMut(&mut Devices, &[u8], BatchHeader, Vec<Record>) -> Result<(), IoError>,
 ) -> Result<ScanEnd, IoError> {
-    let mut ring = Ring { devices, geometry, chunk: Buf::empty(), at: 0, is_again: false };
+    let mut ring = Ring { devices, geometry, chunks: Vec::new(), at: 0, len_bytes: 0 };
     let mut end = ScanEnd { position: start.position, batch: start.batch };
     let mut position = start.position;
     // The batch after the last one found may lie anywhere in the window, also beyond the end of the lap.
     while position < end.position + geometry.window_bytes() + BATCH_MAX_BYTES as u64
         && position < start.position + geometry.len_bytes
     {
-        let bytes = ring.bytes(position)?;
-        let plausible = batch::peek(bytes, pool).is_some_and(|header| {
-            // Each batch that is missing before it takes a sector at least: a number cannot claim more.
-            let missing_max = (position - end.position) / geometry.sector_bytes;
-            header.position == position
-                && header.batch >= end.batch
-                && header.batch - end.batch <= missing_max
-                && header.epoch == start.epoch
-                && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
-        });
-        if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
-            let at = (position - ring.at) as usize;
-            visit(ring.devices, &ring.chunk[at..at + header.len_bytes as usize], header, records)?;
-            position += u64::from(header.len_bytes);
-            end = ScanEnd { position, batch: header.batch + 1 };
-        } else if !ring.has_changed()? {
+        let mut found = false;
+        for read in 0..ring.reads() {
+            let bytes = ring.bytes(position, read)?;
+            let plausible = batch::peek(bytes, pool).is_some_and(|header| {
+                // Each batch that is missing before it takes a sector at least: a number cannot claim more.
+                let missing_max = (position - end.position) / geometry.sector_bytes;
+                header.position == position
+                    && header.batch >= end.batch
+                    && header.batch - end.batch <= missing_max
+                    && header.epoch == start.epoch
+                    && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
+            });
+            if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
+                let at = (position - ring.at) as usize;
+                let bytes = &ring.chunks[read][at..at + header.len_bytes as usize];
+                visit(ring.devices, bytes, header, records)?;
+                position += u64::from(header.len_bytes);
+                end = ScanEnd { position, batch: header.batch + 1 };
+                found = true;
+                break;
+            }
+        }
+        if !found {
             position += geometry.sector_bytes;
         }
     }

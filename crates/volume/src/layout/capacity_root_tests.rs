@@ -3,7 +3,8 @@ use super::*;
 use forebay_block::{DiskId, Geometry};
 
 fn superblock() -> Superblock {
-    let options = PoolOptions { name: "p".to_owned(), band_bytes: Some(1 << 20), journal_bytes: None };
+    let options =
+        PoolOptions { name: "p".to_owned(), band_bytes: Some(1 << 20), journal_bytes: None, is_mirrored: false };
     let device = |size_bytes| Geometry {
         size_bytes,
         logical_block_bytes: 512,

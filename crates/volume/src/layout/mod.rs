@@ -5,6 +5,7 @@ pub mod batch;
 pub mod capacity_area;
 pub mod capacity_root;
 pub mod codec;
+pub mod member_label;
 pub mod moved;
 pub mod packed;
 pub mod page;

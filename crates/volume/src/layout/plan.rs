@@ -24,6 +24,8 @@ pub struct PoolOptions {
     pub band_bytes: Option<u64>,
     /// Length of the journal in bytes; `None`: a sixteenth of the fast tier, at most 64 MiB.
     pub journal_bytes: Option<u64>,
+    /// Whether the fast device is a mirror.
+    pub is_mirrored: bool,
 }
 
 /// Why a pool cannot be laid out.
@@ -163,6 +165,7 @@ pub fn plan(
         compatible: 0,
         read_only_compatible: 0,
         has_packed_blocks: true,
+        is_mirrored: options.is_mirrored,
         pool,
         index: 0,
         serving: false,

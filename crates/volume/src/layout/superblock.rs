@@ -22,6 +22,8 @@ pub const VERSION: u32 = 2;
 pub const LIFETIME_GROUPS: u64 = 1;
 /// Incompatible feature: blocks in bands may be compressed. Set when a pool is created, because its roots need more room.
 pub const PACKED_BLOCKS: u64 = 2;
+/// Incompatible feature: the fast tier is mirrored. A program that does not know it would write to one member alone.
+pub const MIRRORED_FAST: u64 = 4;
 /// Largest band in bytes.
 pub const BAND_BYTES_MAX: u64 = 1 << 40;
 /// Most bands of a pool.
@@ -75,6 +77,8 @@ pub struct Superblock {
     pub read_only_compatible: u64,
     /// Blocks in bands may be compressed.
     pub has_packed_blocks: bool,
+    /// The fast device is a mirror.
+    pub is_mirrored: bool,
     /// Pool id.
     pub pool: Id,
     /// This device's index in `members`.
@@ -164,7 +168,9 @@ impl Superblock {
         w.bytes.extend_from_slice(&MAGIC);
         w.u32(0);
         w.u32(VERSION);
-        let incompatible = LIFETIME_GROUPS | if self.has_packed_blocks { PACKED_BLOCKS } else { 0 };
+        let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
+        let incompatible =
+            LIFETIME_GROUPS | bit(self.has_packed_blocks, PACKED_BLOCKS) | bit(self.is_mirrored, MIRRORED_FAST);
         for features in [self.compatible, self.read_only_compatible, incompatible] {
             w.u64(features);
         }
@@ -229,8 +235,9 @@ impl Superblock {
 
     fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
         let (compatible, read_only_compatible, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        let unknown = incompatible & !(LIFETIME_GROUPS | PACKED_BLOCKS);
+        let unknown = incompatible & !(LIFETIME_GROUPS | PACKED_BLOCKS | MIRRORED_FAST);
         let has_packed_blocks = incompatible & PACKED_BLOCKS != 0;
+        let is_mirrored = incompatible & MIRRORED_FAST != 0;
         if unknown != 0 {
             return Some(Err(SuperblockError::Features(unknown)));
         }
@@ -323,6 +330,7 @@ impl Superblock {
             compatible,
             read_only_compatible,
             has_packed_blocks,
+            is_mirrored,
             pool,
             index,
             serving,

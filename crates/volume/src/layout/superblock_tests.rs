@@ -5,7 +5,8 @@ use crate::layout::plan::{PoolOptions, plan};
 use forebay_block::Geometry;
 
 fn superblock() -> Superblock {
-    let options = PoolOptions { name: "p".to_owned(), band_bytes: Some(65536), journal_bytes: None };
+    let options =
+        PoolOptions { name: "p".to_owned(), band_bytes: Some(65536), journal_bytes: None, is_mirrored: false };
     let device = |size_bytes| Geometry {
         size_bytes,
         logical_block_bytes: 512,
@@ -41,8 +42,8 @@ fn feature_words_that_are_unknown_and_harmless_survive_a_rewrite() {
 
 #[test]
 fn other_versions_and_unknown_incompatible_features_are_refused_by_name() {
-    let error = Superblock::decode(&forged(32, &4u64.to_le_bytes())).unwrap_err();
-    assert_eq!(error, SuperblockError::Features(4));
+    let error = Superblock::decode(&forged(32, &8u64.to_le_bytes())).unwrap_err();
+    assert_eq!(error, SuperblockError::Features(8));
     let error = Superblock::decode(&forged(12, &1u32.to_le_bytes())).unwrap_err();
     assert_eq!(error, SuperblockError::Version(1));
     assert!(error.to_string().contains("version 1 was never released"), "{error}");

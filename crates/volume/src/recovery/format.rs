@@ -62,6 +62,7 @@ pub fn format(
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: device_bits(devices.list.len()),
+        copies: devices.copies(),
         flushed_behind: 0,
         unit_sectors: devices.unit_sectors(),
         discards: 0,

@@ -29,7 +29,7 @@ pub(super) fn read_leaves(devices: &mut Devices, engine: &Engine, id: DiskId, le
         if frame != NO_FRAME {
             pages[i] = Some(Buf::copy_of(&engine.map.frames.get(frame).page));
         } else if let Some((device, offset_bytes)) = engine.setup.extents.place(reference.location) {
-            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
+            reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(PAGE_BYTES)))));
             wanted.push((i, reference));
         }
     }

@@ -91,6 +91,12 @@ pub enum MemberError {
         /// The pool's.
         expected: u64,
     },
+    /// A member of a mirrored fast tier that has lost its label.
+    #[error("{device}: the fast tier of its pool is a mirror, of which it is a member without a label")]
+    Mirror {
+        /// The device.
+        device: String,
+    },
     /// Unit of the device is larger than the journal's.
     #[error("{device} now has logical blocks of {now_bytes} bytes, but was formatted for {then_bytes}")]
     LogicalBlock {
@@ -121,23 +127,25 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
         if offset_bytes + SIZE_BYTES as u64 > size_bytes {
             continue;
         }
-        let bytes = match devices.read(device, offset_bytes, SIZE_BYTES) {
-            Ok(bytes) => bytes,
-            Err(source) => {
-                failure = Some(source);
-                continue;
-            }
-        };
-        match Superblock::decode(&bytes) {
-            Ok(superblock) => {
-                good += 1;
-                let key = |s: &Superblock| (s.generation, s.epoch, s.serving);
-                if best.as_ref().is_none_or(|other| key(&superblock) > key(other)) {
-                    best = Some(superblock);
+        for attempt in 0..if device == 0 { devices.copies() } else { 1 } {
+            let bytes = match devices.read_copy(device, offset_bytes, SIZE_BYTES, attempt) {
+                Ok(bytes) => bytes,
+                Err(source) => {
+                    failure = Some(source);
+                    continue;
                 }
+            };
+            match Superblock::decode(&bytes) {
+                Ok(superblock) => {
+                    good += usize::from(attempt == 0);
+                    let key = |s: &Superblock| (s.generation, s.epoch, s.serving);
+                    if best.as_ref().is_none_or(|other| key(&superblock) > key(other)) {
+                        best = Some(superblock);
+                    }
+                }
+                Err(SuperblockError::Absent) => {}
+                Err(other) => worst = other,
             }
-            Err(SuperblockError::Absent) => {}
-            Err(other) => worst = other,
         }
         // On a device that has grown the last copy stands where its end was.
         let at_recorded = best.as_ref().map(|best| copy_offsets_bytes(best.member().size_bytes)[2]);
@@ -191,6 +199,9 @@ pub fn assemble(devices: &mut Devices, fast: usize) -> Result<Vec<Superblock>, M
         if geometry.logical_block_bytes > then_bytes {
             return Err(MemberError::LogicalBlock { device, now_bytes: geometry.logical_block_bytes, then_bytes });
         }
+    }
+    if newest.is_mirrored && devices.mirror().is_none() {
+        return Err(MemberError::Mirror { device: names[0].clone() });
     }
     for (index, member) in newest.members.iter().enumerate() {
         if !found.iter().any(|s| usize::from(s.index) == index) {

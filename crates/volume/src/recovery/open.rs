@@ -33,13 +33,16 @@ fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootH
     let mut newest: Option<RootHeader> = None;
     let mut superseded_by = 0;
     for offset_bytes in [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity)) {
-        let bytes = devices.read(0, offset_bytes, HEADER_BYTES).map_err(OpenError::of_device(devices, 0))?;
-        let Some(header) = RootHeader::decode(&bytes, &superblock.pool) else {
-            continue;
-        };
-        superseded_by = superseded_by.max(header.superseded_by);
-        if header.superseded_by == 0 && newest.is_none_or(|other| header.checkpoint > other.checkpoint) {
-            newest = Some(header);
+        for attempt in 0..devices.copies() {
+            let bytes =
+                devices.read_copy(0, offset_bytes, HEADER_BYTES, attempt).map_err(OpenError::of_device(devices, 0))?;
+            let Some(header) = RootHeader::decode(&bytes, &superblock.pool) else {
+                continue;
+            };
+            superseded_by = superseded_by.max(header.superseded_by);
+            if header.superseded_by == 0 && newest.is_none_or(|other| header.checkpoint > other.checkpoint) {
+                newest = Some(header);
+            }
         }
     }
     match newest {
@@ -58,17 +61,11 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     }
     let area = superblock.root_offsets_bytes[(checkpoint % 2) as usize];
     let padded = header.blob_len_bytes.next_multiple_of(4096) as usize;
-    let mut blob = devices.read(0, area + 4096, padded).map_err(OpenError::of_device(devices, 0))?;
-    blob.truncate(header.blob_len_bytes as usize);
-    if crc32c(&blob) != header.blob_crc {
-        // Once more: one transfer may go wrong.
-        blob = devices.read(0, area + 4096, padded).map_err(OpenError::of_device(devices, 0))?;
-        blob.truncate(header.blob_len_bytes as usize);
-    }
-    if crc32c(&blob) != header.blob_crc {
-        return Err(root_error(checkpoint, "its checksum does not match"));
-    }
-    let decoded = root_blob::decode(&blob, &bounds);
+    let len_bytes = header.blob_len_bytes as usize;
+    let is_good = |bytes: &[u8]| crc32c(&bytes[..len_bytes]) == header.blob_crc;
+    let blob = devices.read_good(0, area + 4096, padded, is_good).map_err(OpenError::of_device(devices, 0))?;
+    let blob = blob.ok_or_else(|| root_error(checkpoint, "its checksum does not match"))?;
+    let decoded = root_blob::decode(&blob[..len_bytes], &bounds);
     let root = decoded.map_err(|error| root_error(checkpoint, &error.to_string()))?;
     Ok((header, root))
 }
@@ -86,7 +83,7 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
             for (number, reference) in group {
                 let place = extents.place(reference.location).filter(|(device, _)| *device == 0);
                 let (device, offset_bytes) = place.ok_or_else(|| damaged(*number))?;
-                reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
+                reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(PAGE_BYTES)))));
             }
             for ((number, reference), completion) in group.iter().zip(devices.run(reads)) {
                 completion.result.map_err(OpenError::of_device(devices, 0))?;
@@ -99,9 +96,11 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
                     // Once more: one transfer may go wrong.
                     None => {
                         let (device, offset_bytes) = extents.place(reference.location).unwrap_or_default();
-                        let again =
-                            devices.read(device, offset_bytes, PAGE_BYTES).map_err(OpenError::of_device(devices, 0))?;
-                        page::decode_index(&again, name, reference.crc).ok_or_else(|| damaged(*number))?
+                        let is_good = |bytes: &[u8]| page::decode_index(bytes, name, reference.crc).is_some();
+                        let again = devices.read_good(device, offset_bytes, PAGE_BYTES, is_good);
+                        let again = again.map_err(OpenError::of_device(devices, 0))?;
+                        let decoded = again.and_then(|bytes| page::decode_index(&bytes, name, reference.crc));
+                        decoded.ok_or_else(|| damaged(*number))?
                     }
                 };
                 let is_slot = |at: u64| extents.is_fast(at) && at.is_multiple_of(BLOCK_SECTORS);
@@ -213,6 +212,7 @@ pub(super) fn open_members(
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
+        copies: devices.copies(),
         flushed_behind,
         unit_sectors: devices.unit_sectors(),
         discards,
@@ -248,8 +248,9 @@ pub(super) fn open_members(
     }
     // From here on the devices hold something else than before. The capacity devices learn of the epoch first, so that a crash in between
     // leaves a state that is recognised (docs/format.md, "Epoch and state").
+    let is_mirrored = devices.copies() > 1;
     for device in (1..devices.list.len()).rev() {
-        let opening = Superblock { epoch, serving: false, ..superblocks[device].clone() };
+        let opening = Superblock { epoch, serving: false, is_mirrored, ..superblocks[device].clone() };
         write_superblock(devices, device, &opening).map_err(OpenError::of_device(devices, device))?;
     }
     engine.migrate.pause_all(true);
@@ -258,9 +259,10 @@ pub(super) fn open_members(
         return Err(OpenError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }
     for device in (0..devices.list.len()).rev() {
-        let serving = Superblock { epoch, serving: true, ..superblocks[device].clone() };
+        let serving = Superblock { epoch, serving: true, is_mirrored, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(OpenError::of_device(devices, device))?;
     }
+    devices.settle();
     engine.migrate.pause_all(unknown != 0);
     if unknown != 0 {
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
@@ -275,7 +277,7 @@ fn flush_all(devices: &mut Devices) -> Result<(), OpenError> {
 /// Writes the copies of the chosen header again, durably, before its root is relied upon: that it can be read does not make it
 /// durable, as of data (see [`super::written`]), and the next checkpoint takes the place of the root before it.
 fn write_header_again(devices: &mut Devices, superblock: &Superblock, header: &RootHeader) -> Result<(), OpenError> {
-    if !devices.list[0].geometry().volatile_cache {
+    if !devices.list[0].geometry().volatile_cache && devices.copies() == 1 {
         return Ok(());
     }
     let bytes = header.encode(&superblock.pool);

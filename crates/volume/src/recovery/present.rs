@@ -26,7 +26,7 @@ impl Device for Absent {
         let Request { tag, offset_bytes, op, .. } = request;
         let failed = |operation| Err(IoError { kind: IoErrorKind::Gone, operation, offset_bytes, os_error: 0 });
         let (result, bufs) = match op {
-            Op::Read { bufs } => (failed("read"), Some(bufs)),
+            Op::Read { bufs, .. } => (failed("read"), Some(bufs)),
             // Nothing that is there is waited for.
             Op::Flush => (Ok(()), None),
             Op::Write { .. } | Op::WriteZeroes { .. } | Op::Discard { .. } => (failed("write"), None),

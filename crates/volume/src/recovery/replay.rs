@@ -46,8 +46,8 @@ pub(super) fn replay(
     let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
-        if verify && setup.volatile & 1 != 0 {
-            // It must not lie in a cache alone: the next root is written to space that its records free, and until that
+        if verify && setup.is_written_again(0) {
+            // It must not lie in a cache alone, or on one of several copies: the next root is written to space that its records free, and until that
             // root is durable they must be found again.
             write_again(devices, geometry.offset_bytes + batch.position % geometry.len_bytes, bytes)?;
         }
@@ -137,7 +137,7 @@ impl Replay<'_> {
                 if let Some((device, offset_bytes)) =
                     self.leaves.setup.extents.place(reference.location).filter(|_| reference.location != 0)
                 {
-                    reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)) }));
+                    reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(PAGE_BYTES)))));
                     wanted.push((DiskId(disk), leaf));
                 }
             }
@@ -164,8 +164,9 @@ impl Replay<'_> {
         let Some((device, offset_bytes)) = self.leaves.setup.extents.place(reference.location) else {
             return Ok(None);
         };
-        match devices.read(device, offset_bytes, PAGE_BYTES) {
-            Ok(page) => Ok(Some(page)),
+        let is_good = |page: &[u8]| self.is_page_of(disk, leaf, page);
+        match devices.read_good(device, offset_bytes, PAGE_BYTES, is_good) {
+            Ok(page) => Ok(page),
             Err(error) if error.kind == IoErrorKind::Medium => Ok(None),
             Err(error) => Err(error),
         }

@@ -44,10 +44,10 @@ pub(super) fn verified(
             let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
             let from = (at - begin) as usize * SECTOR_BYTES;
             let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.sectors) * SECTOR_BYTES));
-            let is_volatile = setup.extents.place(at).is_some_and(|(device, _)| setup.volatile & 1 << device != 0);
+            let is_again = setup.extents.place(at).is_some_and(|(device, _)| setup.is_written_again(device));
             // Compressed blocks share blocks of the device. Where they were moved they were durable before there was a record;
             // where they were written all of these are of one record, and go together.
-            let may_be_lost = span.is_whole() && is_volatile && run.is_none();
+            let may_be_lost = span.is_whole() && is_again && run.is_none();
             if let Some(read) = read.filter(|read| is_block(read)) {
                 run.iter_mut().for_each(|run| run.has(from, read));
                 if may_be_lost {
@@ -55,7 +55,7 @@ pub(super) fn verified(
                 }
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
-                match read_block(devices, setup, span) {
+                match read_block(devices, setup, span, is_block) {
                     Some(bytes) if is_block(&bytes) && may_be_lost => again.push((at, disk, bytes)),
                     Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
@@ -64,7 +64,7 @@ pub(super) fn verified(
             }
         }
         if let (Some(run), Record::Write { disk, .. }) = (run, record)
-            && setup.extents.place(begin).is_some_and(|(device, _)| setup.volatile & 1 << device != 0)
+            && setup.extents.place(begin).is_some_and(|(device, _)| setup.is_written_again(device))
         {
             match run.into_bytes(names.len()) {
                 Some(bytes) => {
@@ -152,7 +152,7 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
             && let Some((device, offset_bytes)) = setup.extents.place(first * BLOCK_SECTORS)
         {
             let blocks = ((location + sectors).div_ceil(BLOCK_SECTORS) - first) as usize;
-            reads.push((device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(blocks * 4096)) }));
+            reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(blocks * 4096)))));
             wanted.push((i, (device, offset_bytes, blocks * 4096)));
         }
     }
@@ -215,10 +215,14 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
     runs.into_iter().zip(ended).filter_map(|(run, ended)| Some((run, ended.result.err()?))).collect()
 }
 
-/// The stored bytes of one block; `None` where they cannot be read.
-fn read_block(devices: &mut Devices, setup: &Setup, span: Span) -> Option<Buf> {
+/// The stored bytes of one block, of the first copy that is good, else of any; `None` where they cannot be read.
+fn read_block(devices: &mut Devices, setup: &Setup, span: Span, is_good: impl Fn(&[u8]) -> bool) -> Option<Buf> {
     let window = Window::of(span, setup.unit_sectors);
     let (device, offset_bytes) = setup.extents.place(window.first)?;
-    let bytes = devices.read(device, offset_bytes, window.len_bytes).ok()?;
-    window.stored(span, &bytes).map(Buf::copy_of)
+    let mut read = (1..=devices.copies()).filter_map(|attempt| {
+        let bytes = devices.read_copy(device, offset_bytes, window.len_bytes, attempt).ok()?;
+        window.stored(span, &bytes).map(Buf::copy_of)
+    });
+    let first = read.next()?;
+    if is_good(&first) { Some(first) } else { read.find(|bytes| is_good(bytes)).or(Some(first)) }
 }

@@ -178,7 +178,7 @@ impl CapacityWriter {
 
     fn read_page(&self, key: PageKey, slot: u64, is_again: bool, pages: &mut PageWriter, outbox: &mut Outbox) {
         pages.begins(0);
-        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+        let op = Op::read(Vectored::One(Buf::new(4096)));
         let pending = Pending::TierPageIn { key, slot, is_again };
         outbox.send(DEVICE, self.tiers.area.page_offset_bytes(slot), 0, op, pending);
     }

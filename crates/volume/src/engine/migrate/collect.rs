@@ -107,7 +107,7 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
         if let Some(job) = rooms.migrate.job_mut(id) {
             job.outstanding += 1;
         }
-        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)) };
+        let op = Op::read(Vectored::One(Buf::new(4096)));
         rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, group });
     }
     if rooms.migrate.job(id).is_some_and(|job| job.outstanding == 0) {

@@ -259,11 +259,11 @@ impl Engine {
     pub(crate) fn source_read_again(
         &mut self,
         id: u32,
-        at: u32,
+        which: (u32, u8),
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        self.moves_on(id, |rooms, id| sources::source_read_again(rooms, id, at, result, bufs));
+        self.moves_on(id, |rooms, id| sources::source_read_again(rooms, id, which, result, bufs));
     }
 
     pub(crate) fn destination_written(&mut self, id: u32, result: Result<(), IoError>) {

@@ -117,7 +117,7 @@ fn send_reads(rooms: &mut Moving<'_>, id: u32) {
         if let Some((device, offset_bytes)) = rooms.setup.extents.place(first) {
             let bufs = Vectored::One(Buf::new(len_bytes));
             let pending = Pending::MoveRead { job: id, candidates };
-            rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+            rooms.outbox.send(device, offset_bytes, 0, Op::read(bufs), pending);
         } else {
             // A place outside the pool: its blocks are found to have no data.
             read_ended(rooms, id, blocks);
@@ -166,7 +166,7 @@ pub(super) fn sources_read(
         let block = data.as_ref().zip(source).and_then(|(data, source)| stored(data, around, source));
         match block.filter(|block| is_good_source(rooms, id, at, block)) {
             Some(block) => source_read(rooms, id, at, block),
-            None => read_source_again(rooms, id, at),
+            None => read_source_again(rooms, id, at, 1),
         }
     }
     part_done(rooms, id)
@@ -192,24 +192,24 @@ fn source_read(rooms: &mut Moving<'_>, id: u32, at: u32, block: SharedBuf) {
     }
 }
 
-/// Reads one block once more: what is found damaged is given up for good, so one bad transfer is not enough.
-fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32) {
+/// Reads one block once more, of another copy where there are several: what is found damaged is given up for good, so one bad transfer is not enough.
+fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
     let Window { first, len_bytes } = around(rooms, id, &[at]);
     let Some((device, offset_bytes)) = rooms.setup.extents.place(first) else { return };
     if let Some(job) = rooms.migrate.job_mut(id) {
         job.outstanding += 1;
     }
     let bufs = Vectored::One(Buf::new(len_bytes));
-    let pending = Pending::MoveReadAgain { job: id, candidate: at };
-    rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, pending);
+    let pending = Pending::MoveReadAgain { job: id, candidate: at, attempt };
+    rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
 }
 
-/// A block was read for the second time. What cannot be read stays where it is: the device may be able to read it
+/// A block was read once more. What cannot be read stays where it is: the device may be able to read it
 /// another day. What can be read and is not what was written is damaged.
 pub(super) fn source_read_again(
     rooms: &mut Moving<'_>,
     id: u32,
-    at: u32,
+    (at, attempt): (u32, u8),
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
@@ -217,6 +217,8 @@ pub(super) fn source_read_again(
         let block = stored(&buf.freeze(), around(rooms, id, &[at]), source);
         if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {
             source_read(rooms, id, at, block);
+        } else if attempt + 1 < rooms.setup.read_attempts() {
+            read_source_again(rooms, id, at, attempt + 1);
         } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
             candidate.damaged = true;
         }

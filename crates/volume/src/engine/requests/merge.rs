@@ -32,8 +32,9 @@ impl Engine {
                 let piece = &mut self.requests.pieces[id as usize];
                 let is_same = (piece.spans.first(), piece.checksums.first()) == (Some(&span), Some(&checksum));
                 piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
-                // Once more from the same place: one transfer may go wrong.
-                if piece.failures_in_place > 1 {
+                // Once more from the same place, or another copy of it: one transfer may go wrong.
+                let attempt = piece.failures_in_place;
+                if attempt >= self.setup.read_attempts() {
                     let error = piece.error.take();
                     let damaged =
                         RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };
@@ -42,7 +43,7 @@ impl Engine {
                 piece.spans = SmallVec::from_slice(&[span]);
                 piece.checksums = SmallVec::from_slice(&[checksum]);
                 let bufs = Vectored::One(Buf::new(around.len_bytes));
-                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Merge { piece: id });
+                self.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, Pending::Merge { piece: id });
             }
         }
     }

@@ -3,6 +3,7 @@
 mod ahead;
 mod change;
 mod client;
+mod mend;
 mod merge;
 mod pack;
 mod piece;

@@ -1,5 +1,6 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
+use super::mend::mend;
 use super::piece::{NOWHERE, PieceKind};
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
@@ -78,7 +79,7 @@ impl Engine {
             // A read that took a summary along, or had what was read ahead, is no attempt at the data.
             let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
-            if piece.failures_in_place > 1 || piece.attempts > ATTEMPTS_MAX {
+            if piece.failures_in_place >= self.setup.read_attempts() || piece.attempts > ATTEMPTS_MAX {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) && !is_scrub {
                     self.stats.counters.damaged_reads += 1;
                 }
@@ -128,6 +129,7 @@ impl Engine {
         piece.parts.clear();
         // One for this function, so that the piece outlives devices that complete at once.
         piece.outstanding = 1;
+        let attempt = piece.copy + piece.failures_in_place;
         // Given back below: no copy of it for each request.
         let spans = std::mem::take(&mut piece.spans);
         // Not where something could not be read: that may have been the summary. A scrub reads what is there, and nothing else.
@@ -156,7 +158,8 @@ impl Engine {
                 let piece = &mut self.requests.pieces[id as usize];
                 piece.parts.push((first, Some(buf)));
                 piece.outstanding += 1;
-                let op = Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) };
+                let bufs = Vectored::One(Buf::new(around.len_bytes));
+                let op = Op::Read { bufs, attempt };
                 self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
                 continue;
             }
@@ -181,7 +184,8 @@ impl Engine {
                 at += run;
                 end += 8 * (1 + run as u64);
             }
-            self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Read { piece: id, part });
+            let op = Op::Read { bufs, attempt };
+            self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
         }
         self.requests.pieces[id as usize].spans = spans;
         self.read_part_done(id);
@@ -273,6 +277,24 @@ impl Engine {
         self.read_part_done(id);
     }
 
+    /// A piece was read, where the fast device has several copies: writes to all of them what not all had, and says whether a scrub has
+    /// another one to read.
+    fn looks_at_copies(&mut self, id: u32) -> bool {
+        let piece = &mut self.requests.pieces[id as usize];
+        let extents = &self.setup.extents;
+        if piece.failures_in_place > 0 {
+            mend(piece, &self.map, extents, &mut self.outbox);
+            return false;
+        }
+        let is_scrub = matches!(piece.kind, PieceKind::Scrub);
+        let is_on_fast = |span: &Span| *span != NOWHERE && extents.is_fast(span.location);
+        if !is_scrub || piece.copy + 1 >= self.setup.copies || !piece.spans.iter().any(is_on_fast) {
+            return false;
+        }
+        piece.copy += 1;
+        true
+    }
+
     pub(super) fn read_part_done(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         piece.outstanding -= 1;
@@ -297,6 +319,10 @@ impl Engine {
             }
             return self.read_piece(id);
         }
+        if piece.error.is_none() && self.setup.copies > 1 && self.looks_at_copies(id) {
+            return self.read_piece(id);
+        }
+        let piece = &mut self.requests.pieces[id as usize];
         if piece.error.is_none() && !matches!(piece.kind, PieceKind::Scrub) {
             let (client, disk, offset_bytes) = (piece.client, piece.disk, piece.block() * BLOCK as u64);
             let export = self.requests.clients.get(client as usize).map_or(0, |c| c.export);

@@ -67,7 +67,7 @@ impl Engine {
         let bytes = blocks as usize * BLOCK;
         self.stats.counters.ahead_read_bytes += bytes as u64;
         let bufs = Vectored::One(Buf::new(bytes));
-        self.outbox.send(device, offset_bytes, 0, Op::Read { bufs }, Pending::Ahead { key });
+        self.outbox.send(device, offset_bytes, 0, Op::read(bufs), Pending::Ahead { key });
         Some(next)
     }
 

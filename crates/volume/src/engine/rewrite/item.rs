@@ -29,13 +29,13 @@ pub(crate) struct Item {
     pub device: usize,
     pub offset_bytes: u64,
     pub content: Content,
-    /// It was read once and was not what it should be: one transfer may go wrong.
-    pub is_again: bool,
+    /// How often it was read and was not what it should be: one transfer may go wrong, or one copy.
+    pub attempt: u8,
 }
 
 impl Item {
     pub fn new(device: usize, offset_bytes: u64, content: Content) -> Self {
-        Self { device, offset_bytes, content, is_again: false }
+        Self { device, offset_bytes, content, attempt: 0 }
     }
 }
 

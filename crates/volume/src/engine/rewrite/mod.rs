@@ -225,7 +225,8 @@ impl Rewriter {
 
     fn read(&mut self, item: Item, outbox: &mut Outbox) {
         self.in_flight += item.content.device_blocks();
-        let op = Op::Read { bufs: Vectored::One(Buf::new(item.content.len_bytes())) };
+        let bufs = Vectored::One(Buf::new(item.content.len_bytes()));
+        let op = Op::Read { bufs, attempt: item.attempt };
         outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
     }
 
@@ -236,11 +237,12 @@ impl Rewriter {
         self.in_flight -= blocks;
         let could_be_read = result.is_ok();
         let bytes = result.ok().flatten();
+        let is_last = item.attempt + 1 >= self.setup.read_attempts();
         let pool = &self.setup.superblock.pool;
         let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes, pool));
         match bytes {
             // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
-            Some(bytes) if good == all || good > 0 && item.is_again => {
+            Some(bytes) if good == all || good > 0 && is_last => {
                 self.in_flight += blocks;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
                 outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite { blocks });
@@ -248,7 +250,7 @@ impl Rewriter {
                     return;
                 }
             }
-            _ if !item.is_again => return self.read(Item { is_again: true, ..item }, outbox),
+            _ if !is_last => return self.read(Item { attempt: item.attempt + 1, ..item }, outbox),
             _ if !could_be_read && self.attempts < READ_ATTEMPTS => {
                 self.has_failed = true;
                 return;

@@ -66,11 +66,11 @@ impl Device for MemoryDevice {
     fn submit(&mut self, request: Request) {
         let (tag, offset_bytes) = (request.tag, request.offset_bytes);
         let completion = match request.op {
-            Op::Read { bufs: Vectored::One(mut buf) } => {
+            Op::Read { bufs: Vectored::One(mut buf), .. } => {
                 let result = self.read(offset_bytes, &mut buf);
                 Completion { tag, result, bufs: Some(Vectored::One(buf)) }
             }
-            Op::Read { bufs } => {
+            Op::Read { bufs, .. } => {
                 let result =
                     Err(IoError { kind: IoErrorKind::Unsupported, operation: "read", offset_bytes, os_error: 0 });
                 Completion { tag, result, bufs: Some(bufs) }

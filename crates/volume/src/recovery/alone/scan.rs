@@ -81,7 +81,7 @@ impl Scan<'_> {
                 let around = Window::of(spans[i], unit_sectors);
                 let (device, offset_bytes) = self.extents.place(around.first)?;
                 let bufs = Vectored::One(Buf::new(around.len_bytes));
-                Some(((i, around), (device, offset_bytes, Op::Read { bufs })))
+                Some(((i, around), (device, offset_bytes, Op::read(bufs))))
             });
             let (numbers, reads): (Vec<(usize, Window)>, Vec<_>) = places.unzip();
             for ((i, around), completion) in numbers.into_iter().zip(self.devices.run(reads)) {

@@ -70,7 +70,7 @@ fn data(
         let read = |&(_, span, _): &(u64, Span, u32)| {
             let around = Window::of(span, unit_sectors);
             let (device, offset_bytes) = engine.setup.extents.place(around.first).unwrap_or_default();
-            (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(around.len_bytes)) })
+            (device, offset_bytes, Op::read(Vectored::One(Buf::new(around.len_bytes))))
         };
         let reads = group.iter().map(read).collect();
         for (&(block, span, checksum), completion) in group.iter().zip(devices.run(reads)) {

@@ -176,8 +176,8 @@ impl Core {
             result = Err(IoError { kind: IoErrorKind::Medium, operation, offset_bytes, os_error: 5 });
         }
         match op {
-            Op::Read { bufs } if result.is_err() => return Completion { tag, result, bufs: Some(bufs) },
-            Op::Read { mut bufs } => {
+            Op::Read { bufs, .. } if result.is_err() => return Completion { tag, result, bufs: Some(bufs) },
+            Op::Read { mut bufs, .. } => {
                 let mut at = offset_bytes;
                 for buf in bufs.as_mut_slice() {
                     let end = at as usize + buf.len();

@@ -52,7 +52,7 @@ impl Forgetful {
                     at += BLOCK as u64;
                 }
             }
-            DeviceOp::Read { bufs: mut into } => {
+            DeviceOp::Read { bufs: mut into, .. } => {
                 for block in into.as_mut_slice().iter_mut().flat_map(|buf| buf.chunks_mut(BLOCK)) {
                     match self.blocks.get(&at) {
                         Some(kept) => block.copy_from_slice(kept),
@@ -149,7 +149,7 @@ impl Served {
 fn discards_while_no_flush_ends() {
     let holds = Arc::new(AtomicBool::new(false));
     let mut devices = Devices::new(vec![Forgetful::boxed(1200 << 20, &holds), Forgetful::boxed(64 << 20, &holds)]);
-    let pool = PoolOptions { name: "memory".into(), band_bytes: None, journal_bytes: None };
+    let pool = PoolOptions { name: "memory".into(), band_bytes: None, journal_bytes: None, is_mirrored: false };
     let geometry = |device: usize| devices.list[device].geometry().clone();
     let superblock = plan(&pool, &geometry(0), &[geometry(1)], [9; 16], &[[1; 16], [2; 16]]).unwrap();
     let options = EngineOptions {

@@ -43,8 +43,12 @@ impl Life {
             .map(|(i, &bytes)| Shared::new(&format!("d{i}"), forebay_device::Image::zeroed(bytes), 1))
             .collect();
         let mut devices = boxed(&shared);
-        let options =
-            PoolOptions { name: "test".into(), band_bytes: Some(shape.band_bytes), journal_bytes: Some(128 << 10) };
+        let options = PoolOptions {
+            name: "test".into(),
+            band_bytes: Some(shape.band_bytes),
+            journal_bytes: Some(128 << 10),
+            is_mirrored: false,
+        };
         let superblock =
             plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
                 .unwrap();

@@ -1,0 +1,27 @@
+//! Writing to all copies of the fast device what one of them lacked.
+
+use super::piece::Piece;
+use crate::engine::map::Map;
+use crate::engine::outbox::Outbox;
+use crate::layout::page::{Entry, LEAF_ENTRIES, leaf_entry};
+use crate::map::index::NO_FRAME;
+use crate::space::extents::Extents;
+use forebay_block::Buf;
+
+const BLOCK: usize = 4096;
+
+/// Writes what a piece has read, and found good at last, to where it lies. Only what the map still names: anything else may have been
+/// given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
+pub(super) fn mend(piece: &Piece, map: &Map, extents: &Extents, outbox: &mut Outbox) {
+    let Some(disk) = map.disk(piece.disk) else { return };
+    let frame = disk.frame(piece.leaf);
+    let Some(data) = piece.buf.as_deref().filter(|_| frame != NO_FRAME) else { return };
+    let read = piece.spans.iter().zip(&piece.checksums).zip(data.chunks_exact(BLOCK));
+    for (at, ((span, checksum), block)) in (usize::from(piece.first)..LEAF_ENTRIES).zip(read) {
+        let (entry, named) = leaf_entry(&map.frames.get(frame).page, at);
+        let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
+        if is_there && extents.is_fast(span.location) {
+            outbox.mend(extents, span.location, Buf::copy_of(block));
+        }
+    }
+}

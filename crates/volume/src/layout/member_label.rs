@@ -1,0 +1,155 @@
+//! The label of a mirrored fast tier: which of its members hold everything. It lies on every device of the pool, so that a member that was
+//! left behind is known as such wherever the others are.
+
+use super::codec::{COUNTER_LIMIT, Reader, Writer};
+use super::{Id, is_sealed};
+
+/// Most members of a mirrored fast tier.
+pub const MEMBERS_MAX: usize = 3;
+/// Offsets of the two copies on every device, written in turn.
+pub const OFFSETS_BYTES: [u64; 2] = [16384, 20480];
+/// Length of a copy in bytes.
+pub const LABEL_BYTES: usize = 4096;
+const MAGIC: [u8; 4] = *b"FBMM";
+
+/// Which members there are, and what each holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberLabel {
+    /// The pool.
+    pub pool: Id,
+    /// The member that this lies on; none on a capacity device.
+    pub member: Option<u8>,
+    /// Counts up with each change of who holds everything.
+    pub generation: u64,
+    /// Counts up with each write; the copy with the higher one is newer.
+    pub serial: u64,
+    /// Ids of the members, in their order; a member that was replaced has another one.
+    pub ids: Vec<Id>,
+    /// One bit for each member that holds everything.
+    pub in_sync: u8,
+    /// The member that is being rebuilt.
+    pub rebuilding: Option<u8>,
+    /// How far it is, in bytes from the start.
+    pub rebuilt_bytes: u64,
+    /// Bytes of each member that are used: the size of the smallest when the pool was created.
+    pub size_bytes: u64,
+    /// Logical block in bytes: the largest of the members when the pool was created.
+    pub logical_block_bytes: u32,
+}
+
+impl MemberLabel {
+    /// Whether a member holds everything.
+    #[must_use]
+    pub fn is_in_sync(&self, member: usize) -> bool {
+        member < MEMBERS_MAX && self.in_sync & 1 << member != 0
+    }
+
+    /// Encodes one copy.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::of_pool(MAGIC, &self.pool);
+        w.u64(self.generation);
+        w.u64(self.serial);
+        w.u8(self.member.map_or(0, |member| member + 1));
+        w.u8(self.ids.len() as u8);
+        w.u8(self.in_sync);
+        w.u8(self.rebuilding.map_or(0, |member| member + 1));
+        w.u32(self.logical_block_bytes);
+        w.u64(self.rebuilt_bytes);
+        w.u64(self.size_bytes);
+        for id in &self.ids {
+            w.bytes.extend_from_slice(id);
+        }
+        w.bytes.resize(LABEL_BYTES, 0);
+        super::seal(&mut w.bytes);
+        w.bytes
+    }
+
+    /// Decodes a copy, of whatever pool; `None` where it is none.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..LABEL_BYTES).filter(|bytes| is_sealed(bytes, MAGIC))?;
+        let mut r = Reader::new(&bytes[8..]);
+        let pool = r.id()?;
+        let (generation, serial) = (r.u64()?, r.u64()?);
+        let (member, members, in_sync, rebuilding) = (r.u8()?, r.u8()?, r.u8()?, r.u8()?);
+        let logical_block_bytes = r.u32()?;
+        let (rebuilt_bytes, size_bytes) = (r.u64()?, r.u64()?);
+        let ids: Vec<Id> = (0..members).map(|_| r.id()).collect::<Option<_>>()?;
+        let label = Self {
+            pool,
+            member: member.checked_sub(1),
+            generation,
+            serial,
+            ids,
+            in_sync,
+            rebuilding: rebuilding.checked_sub(1),
+            rebuilt_bytes,
+            size_bytes,
+            logical_block_bytes,
+        };
+        let count = label.ids.len();
+        let is_member = |member: Option<u8>| member.is_none_or(|member| usize::from(member) < count);
+        let is_good = (1..=MEMBERS_MAX).contains(&count)
+            && generation < COUNTER_LIMIT
+            && serial < COUNTER_LIMIT
+            && is_member(label.member)
+            && is_member(label.rebuilding)
+            && label.in_sync != 0
+            && u32::from(label.in_sync) < 1 << count
+            && label.rebuilding.is_none_or(|member| !label.is_in_sync(usize::from(member)))
+            && rebuilt_bytes <= size_bytes
+            && matches!(logical_block_bytes, 512 | 4096)
+            && size_bytes.is_multiple_of(512);
+        is_good.then_some(label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label() -> MemberLabel {
+        MemberLabel {
+            pool: [7; 16],
+            member: Some(1),
+            generation: 5,
+            serial: 9,
+            ids: vec![[1; 16], [2; 16], [3; 16]],
+            in_sync: 0b101,
+            rebuilding: Some(1),
+            rebuilt_bytes: 1 << 20,
+            size_bytes: 1 << 30,
+            logical_block_bytes: 512,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for label in [label(), MemberLabel { member: None, rebuilding: None, ..label() }] {
+            assert_eq!(MemberLabel::decode(&label.encode()), Some(label));
+        }
+    }
+
+    #[test]
+    fn impossible_labels_are_refused() {
+        let impossible = [
+            MemberLabel { in_sync: 0, ..label() },
+            MemberLabel { in_sync: 0b1000, ..label() },
+            MemberLabel { rebuilding: Some(0), ..label() },
+            MemberLabel { member: Some(3), ..label() },
+            MemberLabel { ids: vec![[1; 16]; 4], ..label() },
+            MemberLabel { ids: vec![], in_sync: 1, member: None, rebuilding: None, ..label() },
+            MemberLabel { rebuilt_bytes: (1 << 30) + 1, ..label() },
+            MemberLabel { generation: COUNTER_LIMIT, ..label() },
+            MemberLabel { logical_block_bytes: 1024, ..label() },
+        ];
+        for label in impossible {
+            assert_eq!(MemberLabel::decode(&label.encode()), None, "{label:?}");
+        }
+        let mut bytes = label().encode();
+        bytes[40] ^= 1;
+        assert_eq!(MemberLabel::decode(&bytes), None);
+        assert_eq!(MemberLabel::decode(&bytes[..100]), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! The mirror as a device.
+
+use super::copying::{Ask, Copying, Event};
+use super::flight::{Change, Flight, Ranges, Read};
+use super::members::{Member, Members, numbers_in};
+use super::roster::{Roster, gone};
+use super::view::MirrorView;
+use crate::io::advance;
+use crate::layout::member_label::MemberLabel;
+use forebay_block::{Buf, Completion, Device, Geometry, IoError, Op, Request, SharedBuf, Vectored};
+use std::collections::VecDeque;
+
+/// Several devices that hold the same.
+pub struct Mirror {
+    name: String,
+    geometry: Geometry,
+    members: Members,
+    /// Changes in flight.
+    changing: Ranges,
+    /// Changes that wait for others which overlap them, or for what is copied there.
+    held: VecDeque<Request>,
+    roster: Roster,
+    /// What has ended and is answered when the label is durable.
+    unanswered: Vec<Completion>,
+    copying: Copying,
+    view: MirrorView,
+    done: Vec<Completion>,
+    outstanding: usize,
+    ended: Vec<(usize, Completion)>,
+    scratch: Vec<Completion>,
+}
+
+impl Mirror {
+    /// Over these members. `is_new`: the label says something that is not on every device yet. `to_rebuild`: members that are
+    /// rebuilt after the one that the label names.
+    pub(super) fn new(
+        list: Vec<Member>,
+        (name, geometry): (String, Geometry),
+        (label, is_new): (MemberLabel, bool),
+        to_rebuild: VecDeque<usize>,
+        view: MirrorView,
+    ) -> Self {
+        let mut copying = Copying::default();
+        if let Some(member) = label.rebuilding {
+            copying.rebuild(usize::from(member), label.rebuilt_bytes);
+        }
+        let mut mirror = Self {
+            name,
+            geometry,
+            members: Members::new(list),
+            changing: Ranges::default(),
+            held: VecDeque::new(),
+            roster: Roster::new(label, to_rebuild, view.clone()),
+            unanswered: Vec::new(),
+            copying,
+            view,
+            done: Vec::new(),
+            outstanding: 0,
+            ended: Vec::new(),
+            scratch: Vec::new(),
+        };
+        if is_new {
+            mirror.roster.change_label(&mut mirror.members);
+        }
+        mirror
+    }
+
+    /// Begins a change, or holds it while something goes on where it writes.
+    fn begin_change(&mut self, request: Request) {
+        let (offset_bytes, len_bytes) = (request.offset_bytes, request.op.len_bytes());
+        let is_free = |held: &VecDeque<Request>| {
+            held.iter().all(|other| {
+                other.offset_bytes >= offset_bytes + len_bytes
+                    || offset_bytes >= other.offset_bytes + other.op.len_bytes()
+            })
+        };
+        if len_bytes > 0
+            && (self.changing.overlap(offset_bytes, len_bytes)
+                || self.copying.overlaps(offset_bytes, len_bytes)
+                || !is_free(&self.held))
+        {
+            self.held.push_back(request);
+            return;
+        }
+        let Request { tag, offset_bytes, stream, op } = request;
+        let left = self.members.written();
+        let is_discard = matches!(op, Op::Discard { .. });
+        let change = Change { tag, left, done: 0, failed: 0, error: None, is_discard };
+        let key = self.members.send_all(left, Flight::Change(change), (offset_bytes, stream), &op);
+        if len_bytes > 0 {
+            self.changing.add(offset_bytes, len_bytes, key);
+        }
+    }
+
+    /// Begins what was held, in its order, as far as nothing is in its way any more.
+    fn begin_held(&mut self) {
+        for request in std::mem::take(&mut self.held) {
+            self.begin_change(request);
+        }
+    }
+
+    fn begin_read(&mut self, read: Read, bufs: Vectored<Buf>) {
+        let Read { offset_bytes, attempt, member, .. } = read;
+        self.members.send(member, Flight::Read(read), offset_bytes, Op::Read { bufs, attempt });
+    }
+
+    fn answer(&mut self, completion: Completion, is_read: bool) {
+        if !is_read && self.roster.holds_answers() {
+            self.unanswered.push(completion);
+        } else {
+            self.done.push(completion);
+        }
+    }
+
+    /// Answers what waited for the label.
+    fn answer_held(&mut self) {
+        if self.unanswered.is_empty() || self.roster.holds_answers() {
+            return;
+        }
+        let broken = self.roster.broken.clone();
+        self.done.extend(self.unanswered.drain(..).map(|completion| match &broken {
+            Some(error) => Completion { result: Err(error.clone()), ..completion },
+            None => completion,
+        }));
+    }
+
+    /// An answer of a member.
+    fn member_ended(&mut self, number: usize, completion: Completion) {
+        let Completion { tag, result, bufs } = completion;
+        let key = tag as usize;
+        match self.members.flights.get_mut(key) {
+            Some(Flight::Change(change)) => {
+                let is_last = change.ended(number, result);
+                if is_last {
+                    self.change_ended(key);
+                }
+            }
+            None => {}
+            Some(Flight::Read(_)) => {
+                if let Flight::Read(read) = self.members.flights.remove(key) {
+                    self.read_ended(read, result, bufs);
+                }
+            }
+            Some(&mut Flight::Label { serial }) => {
+                self.members.flights.remove(key);
+                self.roster.label_ended((number, serial), result, &mut self.members, &mut self.copying);
+            }
+            Some(Flight::Copy) => {
+                self.members.flights.remove(key);
+                let bytes = match bufs {
+                    Some(Vectored::One(buf)) => Some(buf),
+                    _ => None,
+                };
+                let members = &self.members;
+                let event =
+                    self.copying.ended(number, result, bytes, |tried| members.reader(0, 0, tried, false).is_some());
+                self.copied(event);
+            }
+            Some(Flight::CopyFlush) => {
+                self.members.flights.remove(key);
+                let event = self.copying.flushed(number, result, self.geometry.size_bytes);
+                self.copied(event);
+            }
+        }
+    }
+
+    fn change_ended(&mut self, key: usize) {
+        let Flight::Change(change) = self.members.flights.remove(key) else { return };
+        self.changing.remove(key);
+        let is_done = change.done & self.members.in_sync() != 0;
+        let error = change.error;
+        let failed = change.failed & self.members.written();
+        let result = match (&error, is_done) {
+            (_, true) => Ok(()),
+            (Some(error), false) => Err(error.clone()),
+            (None, false) => Err(gone("write")),
+        };
+        // Where nobody has done it the engine is told, and goes on with all of them; a member that is being rebuilt is not worth it.
+        let leaving = if is_done { failed } else { failed & !self.members.in_sync() };
+        if let Some(error) = error.filter(|_| leaving != 0 && !change.is_discard) {
+            self.roster.leave(leaving, &error, &mut self.members, &mut self.copying);
+        }
+        let result = match &self.roster.broken {
+            Some(broken) => Err(broken.clone()),
+            None => result,
+        };
+        self.answer(Completion { tag: change.tag, result, bufs: None }, false);
+    }
+
+    fn read_ended(&mut self, read: Read, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
+        let (offset_bytes, len_bytes) = (read.offset_bytes, read.len_bytes);
+        if result.is_err() {
+            let failed = read.failed | 1 << read.member;
+            self.view.set_status(|status| status.members[read.member].failed_reads += 1);
+            let other = self.members.reader(offset_bytes, read.attempt, failed, self.view.is_settled());
+            if let (Some(member), Some(bufs)) = (other, bufs) {
+                self.begin_read(Read { failed, member, ..read }, bufs);
+            } else {
+                self.answer(Completion { tag: read.tag, result, bufs: None }, true);
+            }
+            return;
+        }
+        for number in numbers_in(read.failed & self.members.in_sync()) {
+            self.copying.mend(number, offset_bytes, len_bytes);
+        }
+        self.answer(Completion { tag: read.tag, result, bufs }, true);
+    }
+
+    fn copied(&mut self, event: Event) {
+        match event {
+            Event::None => {}
+            Event::Mended => self.view.set_status(|status| status.mended_blocks += 1),
+            Event::Unreadable => self.view.set_status(|status| status.unreadable_blocks += 1),
+            Event::Failed(number, error) => {
+                self.roster.leave(1 << number, &error, &mut self.members, &mut self.copying);
+            }
+            Event::Noted(bytes) => self.roster.note(bytes, &mut self.members),
+            Event::Complete(number) => self.roster.rebuilt(number, &mut self.members, &mut self.copying),
+        }
+    }
+
+    /// Goes on with what is copied.
+    fn copy(&mut self) -> bool {
+        if self.roster.broken.is_some() || self.roster.is_active() {
+            return false;
+        }
+        let (now_ns, bytes_per_s) = (self.view.now_ns(), self.view.rebuild_bytes_per_s());
+        let changing = &self.changing;
+        let is_quiet = |offset_bytes, len_bytes| !changing.overlap(offset_bytes, len_bytes);
+        let Some(ask) = self.copying.next(now_ns, bytes_per_s, self.geometry.size_bytes, is_quiet) else {
+            return false;
+        };
+        let read = |len_bytes: u64| Op::read(Vectored::One(Buf::new(len_bytes as usize)));
+        match ask {
+            Ask::Probe { member, offset_bytes, len_bytes } => {
+                self.members.send(member, Flight::Copy, offset_bytes, read(len_bytes));
+            }
+            Ask::Read { tried, offset_bytes, len_bytes } => {
+                let source = self.members.reader(offset_bytes, 0, tried, false);
+                // One that has failed says so once more where no other is left.
+                let member = source.or_else(|| numbers_in(self.members.in_sync()).next()).unwrap_or(0);
+                self.members.send(member, Flight::Copy, offset_bytes, read(len_bytes));
+            }
+            Ask::Write { member, offset_bytes, bytes } => {
+                let bufs: Vectored<SharedBuf> = Vectored::One(bytes.freeze());
+                self.members.send(member, Flight::Copy, offset_bytes, Op::Write { bufs, fua: false });
+            }
+            Ask::Flush { member } => {
+                self.members.send(member, Flight::CopyFlush, 0, Op::Flush);
+            }
+        }
+        true
+    }
+}
+
+impl Device for Mirror {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.outstanding += 1;
+        let tag = request.tag;
+        if let Op::Read { attempt, .. } = request.op {
+            let (offset_bytes, len_bytes) = (request.offset_bytes, request.op.len_bytes());
+            let member = self.members.reader(offset_bytes, attempt, 0, self.view.is_settled());
+            let Op::Read { bufs, .. } = request.op else { return };
+            match member {
+                Some(member) => {
+                    self.begin_read(Read { tag, offset_bytes, len_bytes, attempt, member, failed: 0 }, bufs);
+                }
+                None => self.done.push(Completion { tag, result: Err(gone("read")), bufs: Some(bufs) }),
+            }
+        } else if let Some(error) = &self.roster.broken {
+            self.done.push(Completion { tag, result: Err(error.clone()), bufs: None });
+        } else {
+            self.begin_change(request);
+        }
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        loop {
+            self.roster.hear_of_capacity(&mut self.members);
+            self.answer_held();
+            self.members.poll(&mut self.scratch, &mut self.ended);
+            let mut ended = std::mem::take(&mut self.ended);
+            let has_ended = !ended.is_empty();
+            for (number, completion) in ended.drain(..) {
+                self.member_ended(number, completion);
+            }
+            self.ended = ended;
+            if has_ended && !self.held.is_empty() {
+                self.begin_held();
+            }
+            let copies = self.copy();
+            if !has_ended && !copies {
+                break;
+            }
+        }
+        self.outstanding -= self.done.len();
+        done.append(&mut self.done);
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        if let Some(device) = self.members.devices().find(|device| device.in_flight() > 0) {
+            device.wait(timeout_ns);
+        }
+    }
+
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.members.list.iter().filter_map(|member| member.device.as_ref()).for_each(|device| device.wake_fds(out));
+    }
+
+    fn completes_unseen(&self) -> bool {
+        self.members.list.iter().filter_map(|member| member.device.as_ref()).any(|device| device.completes_unseen())
+    }
+
+    fn queue_limit(&self) -> usize {
+        let limits = self.members.list.iter().filter_map(|member| member.device.as_ref().map(|d| d.queue_limit()));
+        limits.min().unwrap_or(1)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.outstanding
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        let devices = self.members.list.iter().filter_map(|member| member.device.as_ref());
+        devices.map(|device| device.next_event_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        advance(&mut self.members.list, |member| member.device.as_mut(), to_ns)
+    }
+}

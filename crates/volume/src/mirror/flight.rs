@@ -1,0 +1,84 @@
+//! Requests of a mirror to its members.
+
+use forebay_block::IoError;
+
+/// What a request to members is for.
+pub(super) enum Flight {
+    /// A change or a flush, of all members that get writes.
+    Change(Change),
+    /// A read.
+    Read(Read),
+    /// A label, by its serial, or the flush behind it.
+    Label { serial: u64 },
+    /// Part of what is copied from one member to another.
+    Copy,
+    /// The flush behind what was copied.
+    CopyFlush,
+}
+
+/// A write, a flush, or what else changes a device.
+pub(super) struct Change {
+    /// The engine's tag.
+    pub tag: u64,
+    /// Members that have not answered.
+    pub left: u8,
+    /// Members that have done it.
+    pub done: u8,
+    /// Members that failed.
+    pub failed: u8,
+    /// What the last of them said.
+    pub error: Option<IoError>,
+    /// A discard: a member that fails it holds what it held, which nobody reads.
+    pub is_discard: bool,
+}
+
+/// A read.
+pub(super) struct Read {
+    /// The engine's tag.
+    pub tag: u64,
+    pub offset_bytes: u64,
+    pub len_bytes: u64,
+    /// How often it was read and was not what it should be.
+    pub attempt: u8,
+    /// The member that is read.
+    pub member: usize,
+    /// Members that were tried and failed.
+    pub failed: u8,
+}
+
+impl Change {
+    /// A member answered. True where it was the last.
+    pub fn ended(&mut self, member: usize, result: Result<(), IoError>) -> bool {
+        let bit = 1 << member;
+        self.left &= !bit;
+        match result {
+            Ok(()) => self.done |= bit,
+            Err(error) => {
+                self.failed |= bit;
+                self.error = Some(error);
+            }
+        }
+        self.left == 0
+    }
+}
+
+/// Ranges of the device that something goes on in, with the number of the request.
+#[derive(Default)]
+pub(super) struct Ranges(Vec<(u64, u64, usize)>);
+
+impl Ranges {
+    pub fn add(&mut self, offset_bytes: u64, len_bytes: u64, key: usize) {
+        self.0.push((offset_bytes, offset_bytes + len_bytes, key));
+    }
+
+    pub fn remove(&mut self, key: usize) {
+        if let Some(at) = self.0.iter().position(|&(.., other)| other == key) {
+            self.0.swap_remove(at);
+        }
+    }
+
+    /// Whether something goes on in a part of this.
+    pub fn overlap(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.0.iter().any(|&(begin, end, _)| begin < offset_bytes + len_bytes && offset_bytes < end)
+    }
+}

@@ -1,0 +1,118 @@
+//! The members of a mirror: their devices, what each holds, and what waits for room in its queue.
+
+use super::flight::Flight;
+use super::view::MemberState;
+use crate::layout::member_label::MEMBERS_MAX;
+use forebay_block::{Completion, Device, Op, Request, Vectored};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// First reads of neighbours go to one member: so much, in bytes.
+const READ_SHARE_BYTES: u64 = 1 << 20;
+
+/// A member.
+pub(super) struct Member {
+    /// Its device, where there is one.
+    pub device: Option<Box<dyn Device>>,
+    /// What it holds.
+    pub state: MemberState,
+    waiting: VecDeque<Request>,
+}
+
+impl Member {
+    pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
+        Self { device, state, waiting: VecDeque::new() }
+    }
+}
+
+/// The second requests of a change name the same memory.
+fn copy_of(op: &Op) -> Op {
+    match op {
+        // A vector is made for each member where one write has several buffers: what a device takes it owns.
+        Op::Write { bufs: Vectored::Many(bufs), fua } => Op::Write { bufs: Vectored::Many(bufs.clone()), fua: *fua },
+        Op::Write { bufs: Vectored::One(buf), fua } => Op::Write { bufs: Vectored::One(buf.clone()), fua: *fua },
+        Op::Discard { len_bytes } => Op::Discard { len_bytes: *len_bytes },
+        Op::WriteZeroes { len_bytes } => Op::WriteZeroes { len_bytes: *len_bytes },
+        Op::Flush | Op::Read { .. } => Op::Flush,
+    }
+}
+
+/// Numbers of the members whose bits are set.
+pub(super) fn numbers_in(bits: u8) -> impl Iterator<Item = usize> {
+    (0..8).filter(move |number| bits & 1 << number != 0)
+}
+
+/// All members, and what is in flight on them.
+pub(super) struct Members {
+    pub list: Vec<Member>,
+    pub flights: Slab<Flight>,
+}
+
+impl Members {
+    pub fn new(list: Vec<Member>) -> Self {
+        Self { list, flights: Slab::new() }
+    }
+
+    /// Numbers of the members in a state.
+    pub fn numbers(&self, state: MemberState) -> impl Iterator<Item = usize> {
+        self.list.iter().enumerate().filter(move |(_, member)| member.state == state).map(|(number, _)| number)
+    }
+
+    /// One bit for each member that holds everything.
+    pub fn in_sync(&self) -> u8 {
+        self.numbers(MemberState::InSync).fold(0, |bits, number| bits | 1 << number)
+    }
+
+    /// One bit for each member that gets writes.
+    pub fn written(&self) -> u8 {
+        self.numbers(MemberState::Rebuilding).fold(self.in_sync(), |bits, number| bits | 1 << number)
+    }
+
+    /// Which member is read from at an offset, none of those whose bits are in `tried`. `attempt`: how many reads of others of
+    /// it were not what they should be. `spreads`: first reads go to all of them.
+    pub fn reader(&self, offset_bytes: u64, attempt: u8, tried: u8, spreads: bool) -> Option<usize> {
+        let mut numbers = [0; MEMBERS_MAX];
+        let mut count = 0;
+        for number in self.numbers(MemberState::InSync) {
+            numbers[count] = number;
+            count += 1;
+        }
+        let first = if spreads { offset_bytes / READ_SHARE_BYTES } else { 0 };
+        let turns = (0..count as u64).map(|turn| (first + u64::from(attempt) + turn) % count as u64);
+        turns.map(|turn| numbers[turn as usize]).find(|&number| tried & 1 << number == 0)
+    }
+
+    /// Sends a request to a member.
+    pub fn send(&mut self, number: usize, flight: Flight, offset_bytes: u64, op: Op) {
+        let tag = self.flights.insert(flight) as u64;
+        self.list[number].waiting.push_back(Request { tag, offset_bytes, stream: 0, op });
+    }
+
+    /// Sends a change to the members whose bits are set; its key.
+    pub fn send_all(&mut self, members: u8, flight: Flight, (offset_bytes, stream): (u64, u8), op: &Op) -> usize {
+        let key = self.flights.insert(flight);
+        for number in numbers_in(members) {
+            let request = Request { tag: key as u64, offset_bytes, stream, op: copy_of(op) };
+            self.list[number].waiting.push_back(request);
+        }
+        key
+    }
+
+    /// Hands to the devices what they have room for, and takes what they have ended.
+    pub fn poll(&mut self, scratch: &mut Vec<Completion>, ended: &mut Vec<(usize, Completion)>) {
+        for (number, member) in self.list.iter_mut().enumerate() {
+            let Some(device) = &mut member.device else { continue };
+            while device.in_flight() < device.queue_limit() {
+                let Some(request) = member.waiting.pop_front() else { break };
+                device.submit(request);
+            }
+            device.poll(scratch);
+            ended.extend(scratch.drain(..).map(|completion| (number, completion)));
+        }
+    }
+
+    /// Devices.
+    pub fn devices(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
+        self.list.iter_mut().filter_map(|member| member.device.as_mut())
+    }
+}

@@ -1,0 +1,175 @@
+//! What others know of a mirror, and what they tell it: it lies behind the device trait.
+
+use crate::layout::Id;
+use crate::layout::member_label::MemberLabel;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes a second that a rebuild copies at most, unless it is said otherwise.
+const REBUILD_BYTES_PER_S: u64 = 200 << 20;
+
+/// What a member of a mirror holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// Everything.
+    InSync,
+    /// What was written since it was added, and what was copied to it.
+    Rebuilding,
+    /// It failed, or it is not there: what it holds is old.
+    Out,
+}
+
+impl MemberState {
+    /// Its name in output and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InSync => "in sync",
+            Self::Rebuilding => "rebuilding",
+            Self::Out => "out",
+        }
+    }
+}
+
+/// A member of a mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Path or URI; empty where no device is there.
+    pub name: String,
+    /// Its id.
+    pub id: Id,
+    /// What it holds.
+    pub state: MemberState,
+    /// Why it is out, where that is known.
+    pub why: Option<String>,
+    /// Reads that failed.
+    pub failed_reads: u64,
+}
+
+/// A mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorStatus {
+    /// Its members, in their order.
+    pub members: Vec<MemberStatus>,
+    /// Counts up with each change of who holds everything.
+    pub generation: u64,
+    /// How far a rebuild is, in bytes.
+    pub rebuilt_bytes: u64,
+    /// Bytes of each member.
+    pub size_bytes: u64,
+    /// Blocks of 4 KiB that could not be read of one member and were written again from another.
+    pub mended_blocks: u64,
+    /// Blocks of 4 KiB that could be read of no member when they were to be copied.
+    pub unreadable_blocks: u64,
+    /// Why no more writes are taken: a change of the members could not be made durable.
+    pub broken: Option<String>,
+}
+
+impl MirrorStatus {
+    /// Whether fewer members than there are hold everything.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.members.iter().any(|member| member.state != MemberState::InSync)
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    now_ns: AtomicU64,
+    rebuild_bytes_per_s: AtomicU64,
+    is_settled: AtomicBool,
+    has_wanted: AtomicBool,
+    wanted: Mutex<Option<MemberLabel>>,
+    capacity: Mutex<(u64, bool)>,
+    status: Mutex<MirrorStatus>,
+}
+
+/// A handle of a mirror. All that is asked of it on the way of requests is a load of an atomic.
+#[derive(Clone, Debug)]
+pub struct MirrorView(Arc<Shared>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What lies behind it is replaced as a whole: a panic elsewhere leaves nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MirrorView {
+    pub(super) fn new(status: MirrorStatus) -> Self {
+        Self(Arc::new(Shared {
+            now_ns: AtomicU64::new(0),
+            rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
+            is_settled: AtomicBool::new(false),
+            has_wanted: AtomicBool::new(false),
+            wanted: Mutex::new(None),
+            capacity: Mutex::new((0, false)),
+            status: Mutex::new(status),
+        }))
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn members(&self) -> u8 {
+        lock(&self.0.status).members.len() as u8
+    }
+
+    /// What members there are, and what each holds.
+    #[must_use]
+    pub fn status(&self) -> MirrorStatus {
+        lock(&self.0.status).clone()
+    }
+
+    pub(super) fn set_status(&self, change: impl FnOnce(&mut MirrorStatus)) {
+        change(&mut lock(&self.0.status));
+    }
+
+    /// Most bytes a second that a rebuild copies.
+    pub fn set_rebuild_rate(&self, bytes_per_s: u64) {
+        self.0.rebuild_bytes_per_s.store(bytes_per_s.max(1 << 20), Ordering::Relaxed);
+    }
+
+    pub(super) fn rebuild_bytes_per_s(&self) -> u64 {
+        self.0.rebuild_bytes_per_s.load(Ordering::Relaxed)
+    }
+
+    /// Tells the time, by which a rebuild is kept to its rate.
+    pub(crate) fn tick(&self, now_ns: u64) {
+        self.0.now_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.0.now_ns.load(Ordering::Relaxed)
+    }
+
+    /// Recovery has made all members the same where it matters: any of them may be read from.
+    pub(crate) fn settle(&self) {
+        self.0.is_settled.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.0.is_settled.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a label on the capacity devices.
+    pub(super) fn want(&self, label: MemberLabel) {
+        *lock(&self.0.wanted) = Some(label);
+        self.0.has_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// The label to be written to the capacity devices, once for each time it is wanted.
+    pub(super) fn take_wanted(&self) -> Option<MemberLabel> {
+        if !self.0.has_wanted.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        lock(&self.0.wanted).take()
+    }
+
+    /// The capacity devices have a label with this serial, or could not take it.
+    pub(super) fn capacity_has(&self, serial: u64, is_durable: bool) {
+        *lock(&self.0.capacity) = (serial, is_durable);
+    }
+
+    /// What became of the last label, by its serial.
+    pub(super) fn capacity(&self) -> (u64, bool) {
+        *lock(&self.0.capacity)
+    }
+}
