@@ -82,6 +82,9 @@ restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for prog
         /// Read only, without capacity devices that are missing
         #[arg(long, conflicts_with_all = ["salvage", "without_fast"])]
         degraded: bool,
+        /// Waits so many seconds for devices that are not there yet, as while a machine boots
+        #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
+        wait: u64,
     },
     /// What a running server tells: tiers, classes, exports, recovery, latencies
     #[command(after_help = "Example:

@@ -13,6 +13,13 @@ pub fn trouble(status: &Value) -> Option<String> {
     if pool["read_only"] == true {
         return Some(format!("read-only: {}", text(&pool["read_only_reason"]).unwrap_or_default()));
     }
+    if let Some(why) = text(&status["mirror"]["broken"]) {
+        return Some(format!("read-only: {why}"));
+    }
+    if status["mirror"]["degraded"] == true {
+        let out = status["mirror"]["members_out"].as_u64().unwrap_or(0);
+        return Some(format!("degraded: {out} members of the fast tier's mirror do not hold everything"));
+    }
     let damaged_bytes = status["scrub"]["damaged_bytes"].as_u64().unwrap_or(0);
     if damaged_bytes > 0 {
         return Some(format!("damaged: a scrub found {} that cannot be read", size(damaged_bytes)));
@@ -36,6 +43,8 @@ mod tests {
         assert_eq!(trouble(&refused).unwrap(), "read-only: journal full");
         let found = json!({ "pool": pool, "scrub": { "damaged_bytes": 16384 } });
         assert_eq!(trouble(&found).unwrap(), "damaged: a scrub found 16.0 KiB that cannot be read");
+        let degraded = json!({ "pool": pool, "mirror": { "degraded": true, "members_out": 1 } });
+        assert!(trouble(&degraded).unwrap().starts_with("degraded: 1 members"));
         assert!(trouble(&json!({ "pool": { "flush_failed": true } })).unwrap().contains("flush failed"));
     }
 }

@@ -94,6 +94,12 @@ const POOL: &[Metric] = &[
     counter("damaged_pages", "/counters/damaged_pages", "Pages of the map that did not match their checksums"),
     counter("damaged_reads", "/counters/damaged_reads", "Host reads that met data that did not match its checksum"),
     counter("damaged_moves", "/counters/damaged_moves", "Blocks found damaged when they were to be moved"),
+    gauge("mirror_members_out", "/mirror/members_out", "Members of the fast tier's mirror that do not hold everything"),
+    counter(
+        "mirror_mended_bytes",
+        "/counters/mended_blocks",
+        "Wrong on one member of the fast tier's mirror, and written again from another",
+    ),
     gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
     counter("read_ahead_bytes", "/counters/ahead_read_bytes", "Read ahead of who reads in sequence"),
     counter("read_ahead_used_bytes", "/counters/ahead_used_bytes", "Read ahead, and asked for later"),

@@ -61,6 +61,12 @@ pub fn open_target(target: &Target, mode: OpenMode) -> Result<Box<dyn forebay_bl
     })
 }
 
+/// Whether there is no device where one is configured.
+#[must_use]
+pub fn is_missing(target: &Target) -> bool {
+    target.path().is_some() && open_target(target, OpenMode::ReadOnly).is_err_and(|error| is_lost(&error))
+}
+
 /// Whether opening failed because there is nothing of that name.
 pub fn is_absent(error: &anyhow::Error) -> bool {
     let open_error = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>());

@@ -8,8 +8,9 @@ use anyhow::{Result, anyhow};
 use forebay_block::Device;
 use forebay_device::{OpenMode, Target};
 use forebay_volume::Devices;
-use forebay_volume::layout::Id;
-use forebay_volume::mirror::{self, Candidate, JoinError, Joined};
+use forebay_volume::layout::{Id, format_id};
+use forebay_volume::mirror::{self, Candidate, JoinError, Joined, MemberState, MemberStatus, MirrorView};
+use serde_json::{Value, json};
 use tracing::warn;
 
 /// Where to read more.
@@ -50,8 +51,14 @@ pub fn join(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> 
         id
     };
     let is_writable = mode == OpenMode::ReadWrite;
-    let joined = mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id))
-        .map_err(|error| explain(config, error))?;
+    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
+        Ok(joined) => joined,
+        Err(error) => {
+            // Who explains it looks at all devices again, and each is for one to hold.
+            drop(capacity);
+            return Err(explain(config, error));
+        }
+    };
     if let Some(error) = failed {
         return Err(anyhow::Error::new(error).context("the system gives no random numbers"));
     }
@@ -64,6 +71,48 @@ pub fn join(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> 
         );
     }
     Ok(Devices::mirrored(in_front(Box::new(mirror), capacity.list), view))
+}
+
+/// Gives devices that are configured, and are no members that work, to the mirror. What was done, and what was refused.
+pub fn offer(config: &Config, view: &MirrorView) -> (Vec<String>, Vec<String>) {
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    let members = view.status().members;
+    for fast in &config.fast {
+        let target = &fast.target.0;
+        let name = target.to_string();
+        let works = |member: &MemberStatus| member.name == name && member.state != MemberState::Out;
+        if members.iter().any(works) {
+            continue;
+        }
+        match give(target, view) {
+            Ok(()) => done.push(format!("{name} becomes a member of the fast tier's mirror, and is rebuilt")),
+            Err(why) => {
+                refused.push(format!("{name} does not become a member of the fast tier's mirror: {why} ({DOCUMENT})"))
+            }
+        }
+    }
+    let is_configured =
+        |member: &&MemberStatus| config.fast.iter().any(|fast| fast.target.0.to_string() == member.name);
+    for member in members.iter().filter(|member| member.state != MemberState::Out && !is_configured(member)) {
+        refused.push(format!("{} is not configured any more, and stays a member until the next start", member.name));
+    }
+    (done, refused)
+}
+
+fn give(target: &Target, view: &MirrorView) -> Result<(), String> {
+    let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
+    let mut devices = Devices::new(vec![device?]);
+    let is_former = mirror::read_label(&mut devices, 0).is_some_and(|label| label.pool == view.pool());
+    if !is_former && !contents.is_empty() {
+        return Err(format!(
+            "it holds {}; clear it first (`blkdiscard` or `wipefs -a`, and zeros over its first MiB)",
+            contents.join(", ")
+        ));
+    }
+    let mut id = Id::default();
+    getrandom::fill(&mut id).map_err(|error| error.to_string())?;
+    let device = devices.list.pop().ok_or_else(|| "it is gone".to_owned())?;
+    view.offer(name, id, device)
 }
 
 /// Makes a new mirror of the first devices.
@@ -92,4 +141,29 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Copy { .. } => "detach the copy; nothing was changed",
     };
     anyhow!("{error}; {advice} ({DOCUMENT})")
+}
+
+/// The mirror, for programs.
+pub fn json(view: &MirrorView) -> Value {
+    let status = view.status();
+    let members = status.members.iter().map(|member| {
+        json!({
+            "name": member.name,
+            "id": format_id(&member.id),
+            "state": member.state.name(),
+            "why": member.why,
+            "failed_reads": member.failed_reads,
+        })
+    });
+    json!({
+        "degraded": status.is_degraded(),
+        "members": members.collect::<Vec<_>>(),
+        "members_out": status.members.iter().filter(|member| member.state != MemberState::InSync).count(),
+        "generation": status.generation,
+        "rebuilt_bytes": status.rebuilt_bytes,
+        "size_bytes": status.size_bytes,
+        "mended_blocks": status.mended_blocks,
+        "unreadable_blocks": status.unreadable_blocks,
+        "broken": status.broken,
+    })
 }

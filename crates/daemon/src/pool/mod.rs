@@ -5,7 +5,7 @@ mod backing;
 pub mod classes;
 mod devices;
 mod endurance;
-mod fast;
+pub mod fast;
 mod format;
 pub mod lifetimes;
 mod memory;
@@ -16,7 +16,7 @@ pub mod stays;
 
 pub use backend::PoolBackend;
 pub use backing::notes as backing_notes;
-pub use devices::{is_absent, open_devices, open_target};
+pub use devices::{is_absent, is_missing, open_devices, open_target};
 pub use forebay_export::server::monotonic_ns as now_ns;
 pub use format::{Ids, format};
 pub use memory::Budget;

@@ -1,10 +1,12 @@
 //! What others ask of a running server: to stop, and to read its configuration again.
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// Takes a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock`, once that export can be used.
 pub type Announce = Box<dyn FnMut(&str) -> anyhow::Result<()> + Send>;
@@ -38,6 +40,15 @@ impl Asked {
     /// Descriptors that are readable once something is asked.
     pub(super) fn fds(&self) -> impl Iterator<Item = i32> {
         [&self.stop, &self.reload].into_iter().flatten().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Waits until something is asked, at most for so long; whether it is.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        let ends: Vec<_> = [&self.stop, &self.reload].into_iter().flatten().collect();
+        let mut polled: Vec<PollFd<'_>> = ends.iter().map(|end| PollFd::new(*end, PollFlags::IN)).collect();
+        let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        // A signal cuts it short: who waits looks again.
+        poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
     }
 
     /// What is asked by a readable descriptor; `None` where it is none of these or the asking is over.

@@ -20,4 +20,4 @@ mod watch;
 
 pub use access::SocketAccess;
 pub use handle::{Announce, Asked, Handle};
-pub use open::Server;
+pub use open::{Server, wait_for_devices};

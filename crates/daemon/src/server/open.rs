@@ -30,6 +30,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
+/// How often it is looked for devices that are not there.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 /// A pool that was opened and whose exports clients can reach; [`Self::run`] answers them.
 pub struct Server {
     config: Config,
@@ -238,6 +241,24 @@ fn log_opening(
     }
     if report.damaged_leaves > 0 {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
+    }
+}
+
+/// Waits for devices that are not there yet, as while a machine boots, at most for so long or until something is asked. A mirror is not to
+/// be opened without a member that only comes late.
+pub fn wait_for_devices(config: &Config, limit: Duration, asked: &Asked) {
+    let begin = Instant::now();
+    let mut is_told = false;
+    while let Some(target) = config.targets().find(|target| pool::is_missing(target)) {
+        if begin.elapsed() >= limit {
+            return;
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            info!("waiting up to {} s for {target}, which is not there yet", limit.as_secs());
+        }
+        if asked.wait(LOOK_AGAIN) {
+            return;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::tls;
 use super::users;
 use super::watch::Watch;
 use crate::config::{self, Config, Export, Server};
-use crate::pool::PoolBackend;
+use crate::pool::{PoolBackend, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
 use forebay_export::{Listen, ServerControl, TlsContext};
@@ -88,6 +88,12 @@ impl Reloader {
         if self.config.scrub != new.scrub {
             backend.pool.engine.set_scrub_rate(new.scrub.rate.0);
             outcome.done.push("the rate of scrubs was changed".to_owned());
+        }
+        if let Some(view) = backend.pool.devices.mirror() {
+            let (done, refused) = fast::offer(&new, view);
+            outcome.done.extend(done);
+            outcome.refused.extend(refused);
+            self.config.fast = new.fast.clone();
         }
         self.tls(&new, server, fixed, &mut outcome);
         self.end_exports(&new, server, &mut outcome);

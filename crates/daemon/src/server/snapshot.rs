@@ -2,7 +2,7 @@
 
 use super::ublk::BlockDevices;
 use crate::config::LogLimits;
-use crate::pool::{Left, PoolBackend, classes, lifetimes, scrub, stays};
+use crate::pool::{Left, PoolBackend, classes, fast, lifetimes, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
@@ -131,6 +131,7 @@ pub fn snapshot(
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
         "devices": fixed.devices.iter().map(|(name, counts)| device(name, &counts.now())).collect::<Vec<_>>(),
+        "mirror": backend.pool.devices.mirror().map(fast::json),
         "bands": { "free": status.free_bands, "total": status.bands },
         "classes": classes::list(engine.prism().table().classes(), &status.classes),
         "stays": stays::json(engine),
@@ -208,6 +209,7 @@ fn counters_json(counters: &Counters) -> Value {
         "ahead_read_bytes": counters.ahead_read_bytes,
         "ahead_used_bytes": counters.ahead_used_bytes,
         "damaged_moves": counters.damaged_moves,
+        "mended_blocks": counters.mended_blocks,
         "request_errors": counters.request_errors,
         "stalls": counters.stalls,
         "spilled_blocks": counters.spilled_blocks,

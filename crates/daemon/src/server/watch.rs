@@ -13,6 +13,8 @@ use forebay_export::tls::TlsFailure;
 use forebay_export::{Export, Identity};
 use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, Status};
+use forebay_volume::layout::format_id;
+use forebay_volume::mirror::{MemberState, MirrorView};
 use std::time::Duration;
 use tracing::debug;
 
@@ -48,6 +50,7 @@ pub struct Watch {
     waiting_looks: u32,
     flowing_looks: u32,
     looked_ns: u64,
+    mended_blocks: u64,
 }
 
 impl Watch {
@@ -64,6 +67,7 @@ impl Watch {
             waiting_looks: 0,
             flowing_looks: 0,
             looked_ns: 0,
+            mended_blocks: 0,
         }
     }
 
@@ -90,6 +94,7 @@ impl Watch {
         self.looked_ns = now_ns;
         let status = backend.pool.engine.status();
         self.look_at_devices(now_ns);
+        self.look_at_mirror(now_ns, backend.pool.devices.mirror());
         self.look_at_fill(now_ns, &backend.pool.engine, &status);
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
@@ -227,6 +232,61 @@ impl Watch {
         }
     }
 
+    fn look_at_mirror(&mut self, now_ns: u64, view: Option<&MirrorView>) {
+        let Some(status) = view.map(MirrorView::status) else { return };
+        for member in &status.members {
+            let about = if member.name.is_empty() { format_id(&member.id) } else { member.name.clone() };
+            const OUT: &str = "mirror member out";
+            const REBUILDING: &str = "mirror member rebuilt";
+            match member.state {
+                MemberState::Out => {
+                    let why = member.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                    let message =
+                        format!("{about} is no member of the fast tier's mirror any more{why}; the others go on");
+                    let advice = "Replace the device, name the new one in [[fast]], and send SIGHUP: it is rebuilt while the pool is served (docs/when-a-device-fails.md)";
+                    self.causes.lasts(
+                        now_ns,
+                        &Report { severity: Severity::Error, cause: OUT, about: &about, message, advice },
+                    );
+                }
+                MemberState::Rebuilding => {
+                    let message = format!("{about} is being rebuilt as a member of the fast tier's mirror");
+                    self.causes.ended(OUT, &about, &message);
+                    self.causes.lasts(
+                        now_ns,
+                        &Report { severity: Severity::Notice, cause: REBUILDING, about: &about, message, advice: "" },
+                    );
+                }
+                MemberState::InSync => {
+                    self.causes.ended(OUT, &about, &format!("{about} holds everything again"));
+                    self.causes.ended(REBUILDING, &about, &format!("{about} holds everything"));
+                }
+            }
+        }
+        if let Some(why) = status.broken {
+            let advice = "Reads go on. Look at the devices and their paths, then restart the server";
+            let message = format!("the fast tier's mirror takes no writes any more: {why}");
+            self.causes.lasts(
+                now_ns,
+                &Report { severity: Severity::Error, cause: "mirror broken", about: "", message, advice },
+            );
+        }
+        let mended = status.mended_blocks;
+        if mended > self.mended_blocks {
+            self.mended_blocks = mended;
+            let message = format!(
+                "{mended} blocks that one member of the fast tier's mirror could not read were written again from another"
+            );
+            self.warn(
+                now_ns,
+                "mirror mended",
+                "",
+                message,
+                "Look at the device errors beside this, and at the drive's health (smartctl -a)",
+            );
+        }
+    }
+
     fn look_at_fill(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
         let (usable, live) = (engine.usable_bytes(), status.fast.live_bytes + status.capacity.live_bytes);
         if usable == 0 {
@@ -312,6 +372,19 @@ impl Watch {
     }
 
     fn look_at_damage(&mut self, now_ns: u64, status: &Status) {
+        if status.counters.mended_blocks > self.counters.mended_blocks {
+            let blocks = status.counters.mended_blocks;
+            let message = format!(
+                "{blocks} blocks that did not match their checksums on one member of the fast tier's mirror were written again from another"
+            );
+            self.warn(
+                now_ns,
+                "mirror mended",
+                "checksums",
+                message,
+                "A drive that returns wrong data should be replaced",
+            );
+        }
         let (now, before) = (&status.counters, &self.counters);
         let kinds = [
             (

@@ -2,6 +2,7 @@
 
 mod classes;
 mod lifetimes;
+mod mirror;
 pub mod rates;
 pub mod scrub;
 mod stays;
@@ -88,6 +89,7 @@ pub fn head(status: &Value) -> String {
         quantile("p999"),
     ));
     head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
+    head.extend(mirror::lines(&status["mirror"]).map(|lines| format!("\n{lines}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(

@@ -6,9 +6,11 @@ use forebay_daemon::finding::finding;
 use forebay_daemon::pool;
 use forebay_device::{OpenMode, Signature, Target, detect};
 use forebay_volume::Devices;
+use forebay_volume::layout::member_label::MemberLabel;
 use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};
 use forebay_volume::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use forebay_volume::layout::{capacity_root, format_id};
+use forebay_volume::mirror::read_label;
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::read_superblock;
 use serde_json::{Value, json};
@@ -84,6 +86,7 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
         lines.push(format!("superblock copy at {offset_bytes}: {state}"));
         copies.push(json!({ "offset_bytes": offset_bytes, "state": state, "epoch": epoch }));
     }
+    let label = read_label(devices, 0);
     let foreign: Vec<&Signature> = signatures.iter().filter(|found| found.name != OWN_SIGNATURE).collect();
     let mut value = json!({
         "target": name,
@@ -107,9 +110,36 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
             damage.push(format!("superblock copy at {copy} is missing"));
         }
         describe(devices, &superblock, &mut value, &mut text, &mut damage);
+        if let Some(label) = label {
+            describe_label(&label, &mut value, &mut text);
+        }
     }
     value["damage"] = json!(damage);
     Looked { value, text, damage }
+}
+
+/// Which member of a mirrored fast tier it is, and which of them hold everything.
+fn describe_label(label: &MemberLabel, value: &mut Value, text: &mut Vec<String>) {
+    let in_sync: Vec<usize> = (0..label.ids.len()).filter(|&member| label.is_in_sync(member)).collect();
+    value["mirror"] = json!({
+        "member": label.member,
+        "members": label.ids.iter().map(format_id).collect::<Vec<_>>(),
+        "in_sync": in_sync,
+        "rebuilding": label.rebuilding,
+        "rebuilt_bytes": label.rebuilt_bytes,
+        "generation": label.generation,
+    });
+    let numbers = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let mine = label.member.map_or_else(String::new, |member| format!("member {member} of "));
+    let rebuilding = label.rebuilding.map_or_else(String::new, |member| {
+        format!("; member {member} was being rebuilt ({} copied)", output::size(label.rebuilt_bytes))
+    });
+    text.push(format!(
+        "{mine}the fast tier's mirror of {}, generation {}: by this label everything is on {}{rebuilding}",
+        label.ids.len(),
+        label.generation,
+        numbers(&in_sync)
+    ));
 }
 
 fn copies_absent(value: &Value) -> Vec<u64> {

@@ -38,6 +38,7 @@ pub use replay::ReplayOptions;
 pub use scrub::ScrubVerb;
 pub use serve::STOP_WITH_PARENT;
 pub use size::SizeOptions;
+use std::time::Duration;
 
 /// Runs what was asked for.
 ///
@@ -48,8 +49,8 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.verb {
         Verb::Demo(options) => crate::demo::run(&options, format),
         Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
-        Verb::Serve { config, salvage, without_fast, degraded } => {
-            serve::run(&config, serve::opening(salvage, without_fast, degraded))
+        Verb::Serve { config, salvage, without_fast, degraded, wait } => {
+            serve::run(&config, serve::opening(salvage, without_fast, degraded), Duration::from_secs(wait))
         }
         Verb::Status { config } => status::run(&config, format),
         Verb::Top { config, interval, count } => top::run(&config, interval, count, format),

@@ -14,6 +14,7 @@ mod guards;
 mod habits;
 mod log;
 mod metrics;
+mod mirror;
 mod models;
 mod outsider;
 mod replay;

@@ -32,7 +32,7 @@ pub(crate) struct Loaded {
 
 /// Disks and frames.
 pub(crate) struct Map {
-    setup: Arc<Setup>,
+    pub setup: Arc<Setup>,
     pub disks: BTreeMap<u16, Disk>,
     pub next_disk: u16,
     pub frames: Frames,
@@ -103,7 +103,7 @@ impl Map {
         entry.waiters.push(asker);
         counters.map_misses += 1;
         let bufs = Vectored::One(Buf::new(PAGE_BYTES));
-        outbox.send(device, offset_bytes, 0, Op::read(bufs), Pending::PageIn { frame, reference, attempt: 0 });
+        outbox.send(device, offset_bytes, 0, Op::read(bufs), Pending::PageIn { frame, which: (reference, 0) });
         Leaf::Wait
     }
 
@@ -188,7 +188,7 @@ impl Map {
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));
                 let (device, offset_bytes) = self.setup.extents.place(reference.location).unwrap_or_default();
                 let attempt = attempt + 1;
-                let pending = Pending::PageIn { frame, reference, attempt };
+                let pending = Pending::PageIn { frame, which: (reference, attempt) };
                 outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
                 return None;
             }

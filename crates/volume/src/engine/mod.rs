@@ -31,6 +31,7 @@ mod release;
 mod requests;
 mod rewrite;
 mod scrub;
+mod scrub_pages;
 mod served;
 mod setup;
 mod share_out;
@@ -234,9 +235,7 @@ impl Engine {
                 self.data_written(piece, device, result);
             }
             Pending::Batch { sealed, attempts } => self.batch_written(sealed, attempts, result),
-            Pending::PageIn { frame, reference, attempt } => {
-                self.page_in_done(frame, (reference, attempt), (result, single(bufs)));
-            }
+            Pending::PageIn { frame, which } => self.page_in_done(frame, which, (result, single(bufs))),
             Pending::PageOut { frame, location } => {
                 self.checkpoint.pages.leaf_written(frame, location, result, &mut self.map)
             }
@@ -253,9 +252,7 @@ impl Engine {
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoveFlush { number } => self.destination_flushed(number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),
-            Pending::MoveReadAgain { job, candidate, attempt } => {
-                self.source_read_again(job, (candidate, attempt), result, bufs)
-            }
+            Pending::MoveReadAgain { job, which } => self.source_read_again(job, which, result, bufs),
             Pending::MoveWrite { job, groups } => {
                 self.summaries.written(&groups, result.is_ok(), &mut self.space.bands, &mut self.outbox);
                 self.destination_written(job, result);
@@ -275,6 +272,7 @@ impl Engine {
             }
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
             Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
+            Pending::ScrubPage(page) => scrub_pages::read(page, single(bufs), &self.map, &mut self.outbox),
         }
         self.scrub_step();
     }

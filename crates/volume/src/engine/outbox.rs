@@ -1,6 +1,7 @@
 //! Requests to devices, and what each of those in progress is for.
 
 use super::rewrite::item::Item;
+use super::scrub_pages::PageCopies;
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
@@ -33,8 +34,8 @@ pub(crate) enum Pending {
     Write { piece: u32, device: usize, groups: Groups },
     /// A journal batch, for another attempt.
     Batch { sealed: Sealed, attempts: u8 },
-    /// A leaf being read into a frame; `again`: the first time it was not what its parent names.
-    PageIn { frame: u32, reference: PageRef, attempt: u8 },
+    /// A leaf being read into a frame: what its parent names, and how often it was read and was not that.
+    PageIn { frame: u32, which: (PageRef, u8) },
     /// A leaf being written.
     PageOut { frame: u32, location: u64 },
     /// An index page being written.
@@ -53,8 +54,8 @@ pub(crate) enum Pending {
     MoveFlush { number: u64 },
     /// Source blocks of a job, by their number in its list.
     MoveRead { job: u32, candidates: Vec<u32> },
-    /// One source block that was not what it should be at the first reading.
-    MoveReadAgain { job: u32, candidate: u32, attempt: u8 },
+    /// One source block that was not what it should be, and how often it was read.
+    MoveReadAgain { job: u32, which: (u32, u8) },
     /// Destination blocks of a job.
     MoveWrite { job: u32, groups: Groups },
     /// The summary of a group of the band being collected.
@@ -71,6 +72,8 @@ pub(crate) enum Pending {
     Rewrite { blocks: usize },
     /// What one copy lacked, being written to all.
     Mend,
+    /// A page of the map, being read of each copy for a scrub.
+    ScrubPage(Box<PageCopies>),
 }
 
 impl Pending {
@@ -85,6 +88,7 @@ impl Pending {
                 | Self::Trim { .. }
                 | Self::Watermark
                 | Self::Mend
+                | Self::ScrubPage(_)
         )
     }
 }

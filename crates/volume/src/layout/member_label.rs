@@ -44,6 +44,12 @@ impl MemberLabel {
         member < MEMBERS_MAX && self.in_sync & 1 << member != 0
     }
 
+    /// What every member has: so many bytes, and logical blocks of no more than so many.
+    #[must_use]
+    pub fn unit(&self) -> (u64, u32) {
+        (self.size_bytes, self.logical_block_bytes)
+    }
+
     /// Encodes one copy.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

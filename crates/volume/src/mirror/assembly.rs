@@ -42,12 +42,12 @@ pub(super) struct Blank {
 }
 
 /// Whether a device can be a member, or why not.
-fn fits(geometry: &Geometry, label: &MemberLabel) -> Result<(), String> {
-    if geometry.size_bytes < label.size_bytes {
-        return Err(format!("it has {} bytes, members have at least {}", geometry.size_bytes, label.size_bytes));
+pub(super) fn fits(geometry: &Geometry, (size_bytes, logical_block_bytes): (u64, u32)) -> Result<(), String> {
+    if geometry.size_bytes < size_bytes {
+        return Err(format!("it has {} bytes, members have at least {size_bytes}", geometry.size_bytes));
     }
-    if geometry.logical_block_bytes > label.logical_block_bytes {
-        let (is, may) = (geometry.logical_block_bytes, label.logical_block_bytes);
+    if geometry.logical_block_bytes > logical_block_bytes {
+        let (is, may) = (geometry.logical_block_bytes, logical_block_bytes);
         return Err(format!("its logical blocks have {is} bytes, those of members at most {may}"));
     }
     Ok(())
@@ -100,7 +100,7 @@ impl Assembly {
             );
             return self.left_out.push((name, why));
         }
-        if let Err(why) = fits(device.geometry(), newest) {
+        if let Err(why) = fits(device.geometry(), newest.unit()) {
             return self.left_out.push((name, why));
         }
         // A label that is older, or an epoch: the device as it was once.
@@ -124,7 +124,7 @@ impl Assembly {
         let Some(number) = free.or(more) else {
             return self.left_out.push((name, "the mirror has all its members".to_owned()));
         };
-        if let Err(why) = fits(device.geometry(), &self.label) {
+        if let Err(why) = fits(device.geometry(), self.label.unit()) {
             return self.left_out.push((name, why));
         }
         if number == self.members.len() {
@@ -226,7 +226,7 @@ fn mirror_of(
         unreadable_blocks: 0,
         broken: None,
     };
-    let view = MirrorView::new(status);
+    let view = MirrorView::new(status, label.pool, geometry.clone());
     let there: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     let name = there.join(" + ");
     (Mirror::new(members, (name, geometry), (label, is_new), to_rebuild, view.clone()), view)

@@ -286,6 +286,7 @@ impl Device for Mirror {
         loop {
             self.roster.hear_of_capacity(&mut self.members);
             self.answer_held();
+            self.roster.take_offers(&mut self.members, &mut self.copying);
             self.members.poll(&mut self.scratch, &mut self.ended);
             let mut ended = std::mem::take(&mut self.ended);
             let has_ended = !ended.is_empty();

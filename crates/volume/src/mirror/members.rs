@@ -23,6 +23,11 @@ impl Member {
     pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
         Self { device, state, waiting: VecDeque::new() }
     }
+
+    /// Whether its device has something to answer.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.device.as_ref().is_some_and(|device| device.in_flight() > 0)
+    }
 }
 
 /// The second requests of a change name the same memory.

@@ -3,9 +3,9 @@
 use super::copying::Copying;
 use super::flight::Flight;
 use super::labelling::{Labelling, Next};
-use super::members::{Members, numbers_in};
-use super::view::{MemberState, MirrorView};
-use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
+use super::members::{Member, Members, numbers_in};
+use super::view::{MemberState, MemberStatus, MirrorView, Offer};
+use crate::layout::member_label::{MEMBERS_MAX, MemberLabel, OFFSETS_BYTES};
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
 use std::collections::VecDeque;
 
@@ -14,6 +14,8 @@ pub(super) struct Roster {
     labelling: Labelling,
     /// Members that are to be rebuilt after the one that is.
     to_rebuild: VecDeque<usize>,
+    /// Devices that were given to it and are no members yet.
+    offers: VecDeque<Offer>,
     view: MirrorView,
     /// Nothing more is taken.
     pub broken: Option<IoError>,
@@ -21,7 +23,7 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn new(label: MemberLabel, to_rebuild: VecDeque<usize>, view: MirrorView) -> Self {
-        Self { labelling: Labelling::new(label), to_rebuild, view, broken: None }
+        Self { labelling: Labelling::new(label), to_rebuild, offers: VecDeque::new(), view, broken: None }
     }
 
     /// Whether a label is on its way.
@@ -146,6 +148,42 @@ impl Roster {
         self.labelling.label.rebuilt_bytes = rebuilt_bytes;
         let next = self.labelling.begin(members.written(), false);
         self.go_on(Some(next), members);
+    }
+
+    /// Takes devices in the place of members that are out, or as more members, as soon as nothing of those is in flight.
+    pub fn take_offers(&mut self, members: &mut Members, copying: &mut Copying) {
+        self.offers.extend(self.view.take_offers());
+        if self.broken.is_some() || self.labelling.is_active() {
+            return;
+        }
+        let Some(Offer { name, .. }) = self.offers.front() else { return };
+        let is_out = |number: &usize| members.list[*number].state == MemberState::Out;
+        let names: Vec<String> = self.view.status().members.into_iter().map(|member| member.name).collect();
+        let out: Vec<usize> =
+            (0..members.list.len()).filter(is_out).filter(|at| !self.to_rebuild.contains(at)).collect();
+        let same = out.iter().find(|&&number| names[number] == *name);
+        let absent = out.iter().find(|&&number| members.list[number].device.is_none());
+        let number = same.or(absent).or(out.first()).copied().unwrap_or(members.list.len());
+        if members.list.get(number).is_some_and(Member::is_busy) {
+            return;
+        }
+        let Some(Offer { name, id, device }) = self.offers.pop_front() else { return };
+        let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
+        let member = Member::new(Some(device), MemberState::Out);
+        if number < members.list.len() {
+            members.list[number] = member;
+            self.labelling.label.ids[number] = id;
+            self.view.set_status(|all| all.members[number] = status);
+        } else if number < MEMBERS_MAX {
+            members.list.push(member);
+            self.labelling.label.ids.push(id);
+            self.view.set_status(|all| all.members.push(status));
+        } else {
+            return;
+        }
+        self.to_rebuild.push_back(number);
+        self.rebuild_next(members, copying);
+        self.change_label(members);
     }
 
     /// A member holds everything now.

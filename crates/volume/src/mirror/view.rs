@@ -1,7 +1,9 @@
 //! What others know of a mirror, and what they tell it: it lies behind the device trait.
 
+use super::assembly::fits;
 use crate::layout::Id;
 use crate::layout::member_label::MemberLabel;
+use forebay_block::{Device, Geometry};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,8 +75,18 @@ impl MirrorStatus {
     }
 }
 
-#[derive(Debug)]
+/// A device that is to replace a member that is out, or to be one more.
+pub(super) struct Offer {
+    pub name: String,
+    pub id: Id,
+    pub device: Box<dyn Device>,
+}
+
 struct Shared {
+    pool: Id,
+    geometry: Geometry,
+    has_offers: AtomicBool,
+    offers: Mutex<Vec<Offer>>,
     now_ns: AtomicU64,
     rebuild_bytes_per_s: AtomicU64,
     is_settled: AtomicBool,
@@ -85,7 +97,7 @@ struct Shared {
 }
 
 /// A handle of a mirror. All that is asked of it on the way of requests is a load of an atomic.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MirrorView(Arc<Shared>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,8 +106,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MirrorView {
-    pub(super) fn new(status: MirrorStatus) -> Self {
+    pub(super) fn new(status: MirrorStatus, pool: Id, geometry: Geometry) -> Self {
         Self(Arc::new(Shared {
+            pool,
+            geometry,
+            has_offers: AtomicBool::new(false),
+            offers: Mutex::new(Vec::new()),
             now_ns: AtomicU64::new(0),
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
             is_settled: AtomicBool::new(false),
@@ -120,6 +136,38 @@ impl MirrorView {
 
     pub(super) fn set_status(&self, change: impl FnOnce(&mut MirrorStatus)) {
         change(&mut lock(&self.0.status));
+    }
+
+    /// The pool whose fast tier it is.
+    #[must_use]
+    pub fn pool(&self) -> Id {
+        self.0.pool
+    }
+
+    /// Gives it a device in the place of a member that is out, or as one more; whatever it holds is lost. It is rebuilt as soon as no other
+    /// is.
+    ///
+    /// # Errors
+    /// Why it cannot be a member.
+    pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
+        let (geometry, mirror) = (device.geometry(), &self.0.geometry);
+        fits(geometry, (mirror.size_bytes, mirror.logical_block_bytes))?;
+        if geometry.volatile_cache && (!mirror.volatile_cache || mirror.durable_writes && !geometry.durable_writes) {
+            return Err(
+                "it has a volatile write cache that the others have not: restart the server to add it".to_owned()
+            );
+        }
+        lock(&self.0.offers).push(Offer { name, id, device });
+        self.0.has_offers.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What was offered since it was asked last.
+    pub(super) fn take_offers(&self) -> Vec<Offer> {
+        if !self.0.has_offers.swap(false, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *lock(&self.0.offers))
     }
 
     /// Most bytes a second that a rebuild copies.

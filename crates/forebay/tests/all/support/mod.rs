@@ -130,6 +130,12 @@ impl Server {
         server
     }
 
+    /// SIGHUP.
+    pub fn reload(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    }
+
     /// SIGTERM; the exit code.
     pub fn stop(mut self) -> i32 {
         let pid = rustix::process::Pid::from_child(&self.child);

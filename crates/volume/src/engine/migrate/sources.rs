@@ -200,7 +200,7 @@ fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
         job.outstanding += 1;
     }
     let bufs = Vectored::One(Buf::new(len_bytes));
-    let pending = Pending::MoveReadAgain { job: id, candidate: at, attempt };
+    let pending = Pending::MoveReadAgain { job: id, which: (at, attempt) };
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
 }
 

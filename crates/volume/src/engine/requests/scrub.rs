@@ -3,9 +3,9 @@
 
 use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind, within_leaf};
-use crate::engine::Engine;
 use crate::engine::map::Map;
 use crate::engine::scrub::{Blocks, ScrubStatus};
+use crate::engine::{Engine, scrub_pages};
 use crate::layout::page::LEAF_ENTRIES;
 use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, DiskId};
@@ -62,6 +62,9 @@ impl Engine {
             let map = &self.map;
             let next = self.scrub.begin_step(now_ns, unix_s, |disk, block| next_stored(map, disk, block));
             let Some(Blocks { disk, range }) = next else { break };
+            if range.start.is_multiple_of(LEAF_ENTRIES as u64) {
+                scrub_pages::begin(disk, range.start / LEAF_ENTRIES as u64, &self.map, &mut self.outbox);
+            }
             self.scrub_blocks(disk, range.start, range.end - range.start);
         }
         // Where nothing may be written it is not kept for the next start.

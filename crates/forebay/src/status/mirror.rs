@@ -1,0 +1,57 @@
+//! A mirrored fast tier, as people see it.
+
+use crate::output;
+use serde_json::Value;
+
+/// A line for the mirror, and one for each member that does not hold everything; none where the fast tier is one device.
+pub fn lines(mirror: &Value) -> Option<String> {
+    let members = mirror["members"].as_array()?;
+    let of = |member: &Value| {
+        let (name, id) = (member["name"].as_str().unwrap_or(""), member["id"].as_str().unwrap_or("-"));
+        if name.is_empty() { id.to_owned() } else { name.to_owned() }
+    };
+    let count = |state: &str| members.iter().filter(|member| member["state"] == state).count();
+    let mended = mirror["mended_blocks"].as_u64().unwrap_or(0);
+    let mut lines = vec![format!(
+        "fast tier mirrored: {} of {} members hold everything{}",
+        count("in sync"),
+        members.len(),
+        if mended > 0 { format!("; {} mended", output::size(mended * 4096)) } else { String::new() }
+    )];
+    for member in members.iter().filter(|member| member["state"] != "in sync") {
+        let state = member["state"].as_str().unwrap_or("-");
+        let detail = match state {
+            "rebuilding" => {
+                let of = |key: &str| output::size(mirror[key].as_u64().unwrap_or(0));
+                format!("{} of {} copied", of("rebuilt_bytes"), of("size_bytes"))
+            }
+            _ => member["why"].as_str().unwrap_or("waits to be rebuilt").to_owned(),
+        };
+        lines.push(format!("  {} is {}: {detail}", of(member), state.to_uppercase()));
+    }
+    if let Some(why) = mirror["broken"].as_str() {
+        lines.push(format!("  TAKES NO WRITES: {why}"));
+    }
+    Some(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn members_that_do_not_hold_everything_are_named() {
+        assert_eq!(lines(&Value::Null), None);
+        let member =
+            |name: &str, state: &str, why: Option<&str>| json!({ "name": name, "id": "1", "state": state, "why": why });
+        let mirror = json!({
+            "members": [member("/dev/a", "in sync", None), member("/dev/b", "rebuilding", None), member("", "out", Some("it is not there"))],
+            "rebuilt_bytes": 1 << 20, "size_bytes": 4 << 20, "mended_blocks": 2,
+        });
+        assert_eq!(
+            lines(&mirror).unwrap(),
+            "fast tier mirrored: 1 of 3 members hold everything; 8.00 KiB mended\n  /dev/b is REBUILDING: 1.00 MiB of 4.00 MiB copied\n  1 is OUT: it is not there"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! A mirrored fast tier: members that fail, return, rot and are replaced, and what a user sees of it.
+
+use crate::support::*;
+use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use serde_json::Value;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const MIB_BYTES: u64 = 1 << 20;
+const DATA_BYTES: usize = 2 << 20;
+
+fn blank(path: &Path) {
+    File::create(path).unwrap().set_len(64 * MIB_BYTES).unwrap();
+}
+
+/// A pool with two fast devices, `fast.img` and `other.img`.
+fn mirrored() -> Scene {
+    let scene = Scene::with("");
+    scene
+        .edit("[[capacity]]", &format!("[[fast]]\ntarget = \"{}\"\n\n[[capacity]]", scene.path("other.img").display()));
+    blank(&scene.path("other.img"));
+    scene.created()
+}
+
+fn connect(server: &Server) -> NbdClient {
+    let uri: NbdUri = server.uri.parse().unwrap();
+    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+}
+
+/// Data that is the same each time, and differs by `seed`.
+fn data(seed: u64) -> Vec<u8> {
+    let mut random = forebay_block::Random::new(seed);
+    (0..DATA_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
+}
+
+fn write(server: &Server, offset_bytes: u64, seed: u64) {
+    let mut client = connect(server);
+    for (at, chunk) in (offset_bytes..).step_by(65536).zip(data(seed).chunks(65536)) {
+        let cookie = client.submit_write(at, chunk, false).unwrap();
+        client.wait_for(cookie).unwrap().result.unwrap();
+    }
+    let cookie = client.submit_flush().unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+}
+
+#[track_caller]
+fn holds(server: &Server, offset_bytes: u64, seed: u64) {
+    let mut client = connect(server);
+    for (at, expected) in (offset_bytes..).step_by(65536).zip(data(seed).chunks(65536)) {
+        let cookie = client.submit_read(at, expected.len() as u32).unwrap();
+        let reply = client.wait_for(cookie).unwrap();
+        assert!(reply.result.is_ok(), "{:?}", reply.result);
+        assert!(reply.data == expected, "at {at}");
+    }
+}
+
+fn status(scene: &Scene) -> Value {
+    serde_json::from_str(&good(&forebay(&["status", scene.config(), "--output", "json"]))).unwrap()
+}
+
+fn states(scene: &Scene) -> Vec<String> {
+    let status = status(scene);
+    let members = status["mirror"]["members"].as_array().unwrap().iter();
+    members.map(|member| member["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "it never came to be that {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[track_caller]
+fn until_rebuilt(scene: &Scene) {
+    until("all members hold everything", || states(scene).iter().all(|state| state == "in sync"));
+}
+
+#[test]
+fn a_lost_member_is_replaced_and_rebuilt_and_then_the_other_may_be_lost() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    server.kill();
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    assert_eq!(states(&scene), ["out", "in sync"]);
+    let text = good(&forebay(&["status", scene.config()]));
+    assert!(text.contains("1 of 2 members hold everything") && text.contains("is OUT"), "{text}");
+    write(&server, 4 * MIB_BYTES, 2);
+    assert_eq!(server.stop(), 0);
+    blank(&scene.path("fast.img"));
+    let server = scene.serve();
+    until_rebuilt(&scene);
+    write(&server, 8 * MIB_BYTES, 3);
+    server.kill();
+    std::fs::remove_file(scene.path("other.img")).unwrap();
+    let server = scene.serve();
+    for (offset_mib, seed) in [(0, 1), (4, 2), (8, 3)] {
+        holds(&server, offset_mib * MIB_BYTES, seed);
+    }
+    assert_eq!(server.stop(), 0);
+    good(&forebay(&["verify", scene.config()]));
+}
+
+#[test]
+fn a_member_that_was_left_behind_is_never_opened_alone() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    assert_eq!(server.stop(), 0);
+    let (fast, other, aside) = (scene.path("fast.img"), scene.path("other.img"), scene.path("aside.img"));
+    std::fs::rename(&other, &aside).unwrap();
+    let server = scene.serve();
+    write(&server, 0, 2);
+    assert_eq!(server.stop(), 0);
+    let hidden = scene.path("hidden.img");
+    std::fs::rename(&fast, &hidden).unwrap();
+    std::fs::rename(&aside, &other).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["the mirror went on without", "--without-fast"]);
+    // Whoever has it back loses nothing, and the one that is behind is rebuilt.
+    std::fs::rename(&hidden, &fast).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 2);
+    until_rebuilt(&scene);
+    server.kill();
+    std::fs::remove_file(&fast).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 2);
+}
+
+#[test]
+fn a_device_becomes_a_member_while_the_pool_is_served() {
+    let scene = mirrored();
+    std::fs::remove_file(scene.path("other.img")).unwrap();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    // What is on a device is not written over.
+    blank(&scene.path("other.img"));
+    let file = OpenOptions::new().write(true).open(scene.path("other.img")).unwrap();
+    file.write_all_at(b"SQLite format 3\0", 0).unwrap();
+    server.reload();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(states(&scene), ["in sync", "out"]);
+    assert!(std::fs::read(scene.path("other.img")).unwrap().starts_with(b"SQLite format 3\0"));
+    blank(&scene.path("other.img"));
+    server.reload();
+    until_rebuilt(&scene);
+    write(&server, 4 * MIB_BYTES, 2);
+    server.kill();
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    holds(&server, 4 * MIB_BYTES, 2);
+}
+
+#[test]
+fn what_rots_on_one_member_is_answered_by_the_other_and_a_scrub_mends_it() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    write(&server, 16 * MIB_BYTES, 2);
+    assert_eq!(server.stop(), 0);
+    // All that one member has behind its journal: data and map.
+    let file = OpenOptions::new().write(true).open(scene.path("fast.img")).unwrap();
+    file.write_all_at(&vec![0xa5; 40 << 20], 20 << 20).unwrap();
+    file.write_all_at(&vec![0xa5; 12 << 20], 6 << 20).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    good(&forebay(&["scrub", scene.config(), "start"]));
+    until("the scrub has ended", || status(&scene)["scrub"]["state"] == "idle");
+    let status = status(&scene);
+    assert_eq!(status["scrub"]["last_pass"]["damaged_bytes"], 0, "{}", status["scrub"]);
+    assert!(status["counters"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["counters"]);
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(scene.path("other.img")).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    holds(&server, 16 * MIB_BYTES, 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_pool_with_one_fast_device_is_given_a_second() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    assert_eq!(server.stop(), 0);
+    scene
+        .edit("[[capacity]]", &format!("[[fast]]\ntarget = \"{}\"\n\n[[capacity]]", scene.path("other.img").display()));
+    blank(&scene.path("other.img"));
+    let server = scene.serve();
+    until_rebuilt(&scene);
+    write(&server, 4 * MIB_BYTES, 2);
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    holds(&server, 4 * MIB_BYTES, 2);
+}
+
+#[test]
+fn blank_members_beside_a_pool_never_lead_to_formatting_it() {
+    let scene = mirrored();
+    for name in ["fast.img", "other.img"] {
+        blank(&scene.path(name));
+    }
+    let output = forebay(&["serve", scene.config()]);
+    refused(&output, 2, &["Format nothing", "--without-fast"]);
+    assert!(!err(&output).contains("run `forebay create"), "{}", err(&output));
+}

@@ -1,0 +1,79 @@
+//! A scrub reads the pages of the map of each copy that the fast device has: those that it holds in memory would never be missed
+//! otherwise, until the other copies are lost.
+
+use super::map::Map;
+use super::outbox::{Outbox, Pending};
+use crate::layout::page::{INDEX_ENTRIES, PAGE_BYTES, PageName, PageRef, decode_index, is_leaf};
+use forebay_block::{Buf, DiskId, Op, Vectored};
+
+/// A page whose copies are read, one after the other.
+#[derive(Debug)]
+pub(crate) struct PageCopies {
+    disk: DiskId,
+    /// Number of the leaf, or of the index page.
+    number: u64,
+    is_index: bool,
+    reference: PageRef,
+    attempt: u8,
+    good: Option<Buf>,
+    has_bad: bool,
+}
+
+/// What the map names for a page now.
+fn named(disk: DiskId, number: u64, is_index: bool, map: &Map) -> Option<PageRef> {
+    let disk = map.disk(disk)?;
+    let reference = match is_index {
+        true => disk.pages.get(number as usize)?.as_ref()?.reference,
+        false => disk.leaf(number).0,
+    };
+    (reference.location != 0).then_some(reference)
+}
+
+/// Begins with a leaf, and with the index page in front of it where it is the first below one. Nothing where there is one copy alone.
+pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
+    if map.setup.copies < 2 {
+        return;
+    }
+    let entries = INDEX_ENTRIES as u64;
+    let first = map.disk(disk).and_then(|disk| disk.next_leaf(leaf / entries * entries));
+    let index = (first == Some(leaf)).then_some((leaf / entries, true));
+    for (number, is_index) in index.into_iter().chain([(leaf, false)]) {
+        if let Some(reference) = named(disk, number, is_index, map) {
+            let copies = PageCopies { disk, number, is_index, reference, attempt: 0, good: None, has_bad: false };
+            send(Box::new(copies), map, outbox);
+        }
+    }
+}
+
+fn send(copies: Box<PageCopies>, map: &Map, outbox: &mut Outbox) {
+    if let Some((device, offset_bytes)) = map.setup.extents.place(copies.reference.location) {
+        let op = Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)), attempt: copies.attempt };
+        outbox.send(device, offset_bytes, 0, op, Pending::ScrubPage(copies));
+    }
+}
+
+/// A copy was read. When all were, those that are not what they should be are written again, where the map names the page still.
+pub(crate) fn read(mut copies: Box<PageCopies>, bytes: Option<Buf>, map: &Map, outbox: &mut Outbox) {
+    let PageCopies { disk, number, is_index, reference, .. } = *copies;
+    let name = PageName { disk, number, generation: reference.generation };
+    let is_good = |bytes: &Buf| match is_index {
+        true => decode_index(bytes, name, reference.crc).is_some(),
+        false => is_leaf(bytes, name, reference.crc),
+    };
+    match bytes.filter(is_good) {
+        Some(bytes) => copies.good = Some(bytes),
+        None => copies.has_bad = true,
+    }
+    copies.attempt += 1;
+    if copies.attempt < map.setup.copies {
+        return send(copies, map, outbox);
+    }
+    let is_same = |now: PageRef| {
+        (now.location, now.crc, now.generation) == (reference.location, reference.crc, reference.generation)
+    };
+    if let Some(good) = copies.good.filter(|_| copies.has_bad)
+        && named(disk, number, is_index, map).is_some_and(is_same)
+    {
+        outbox.mend(&map.setup.extents, reference.location, good);
+    }
+}
