@@ -72,7 +72,7 @@ impl SimDevice {
         self.queue().places = places;
     }
 
-    /// Where what lies on it, as far as it was told.
+    /// Where what lies on it, as far as that is known.
     #[must_use]
     pub fn places(&self) -> Places {
         self.queue().places.clone()

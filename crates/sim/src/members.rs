@@ -5,12 +5,12 @@ use crate::coverage::Coverage;
 use crate::device::SimDevice;
 use crate::fault::{Fault, FaultKind};
 use crate::power::Power;
-use crate::scenario::{End, Member, Round, Shape};
+use crate::scenario::{End, Member, MemberRound, Round, Shape};
 use crate::world::{Halt, Memory};
 use forebay_block::{Device, Geometry, VirtualClock};
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
-use forebay_volume::mirror::{Candidate, MemberState, MirrorView, join, new_mirror};
+use forebay_volume::mirror::{Candidate, JoinError, MemberState, MirrorView, join, new_mirror};
 
 /// What a rebuild copies, in bytes a second: so slowly that power fails within one.
 const REBUILD_BYTES_PER_S: u64 = 8 << 20;
@@ -24,6 +24,10 @@ pub struct Members {
     /// The member that does wrong.
     culprit: usize,
     is_absent: bool,
+    /// It is there without the others, unless it is refused.
+    is_alone: bool,
+    /// It was served alone: until all members hold everything again, nothing more goes wrong.
+    must_recover: bool,
     /// It holds nothing that is wrong without the mirror knowing of it.
     is_clean: bool,
     /// All members held everything at the end of a round that ended at rest.
@@ -40,6 +44,8 @@ impl Members {
             geometry: shape.geometries()[0].clone(),
             culprit: 0,
             is_absent: false,
+            is_alone: false,
+            must_recover: false,
             is_clean: true,
             is_whole: false,
             next_id: 100,
@@ -95,7 +101,10 @@ impl Members {
         if !self.is_mirror() {
             return Ok(Devices::new([Self::boxed(&devices[0])].into_iter().chain(capacity.list).collect()));
         }
-        let is_there = |member: &usize| !(self.is_absent && *member == self.culprit);
+        let is_there = |member: &usize| match *member == self.culprit {
+            true => !self.is_absent,
+            false => !self.is_alone,
+        };
         let candidate = |member: usize| {
             let device = &devices[self.at(member)];
             Candidate { name: device.name().to_owned(), device: Ok(Self::boxed(device)), contents: Vec::new() }
@@ -106,8 +115,16 @@ impl Members {
             *next_id = next_id.wrapping_add(1);
             [*next_id; 16]
         };
-        let joined = join(candidates, &mut capacity, is_writable.then_some(&mut new_id));
-        let joined = joined.map_err(|error| error.to_string())?;
+        let joined = match join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
+            Ok(joined) => joined,
+            // It was left behind: no more than that is refused.
+            Err(JoinError::Stale { .. }) if self.is_alone => {
+                self.is_alone = false;
+                return self.join(devices, is_writable);
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        self.must_recover |= self.is_alone && is_writable;
         joined.view.set_rebuild_rate(REBUILD_BYTES_PER_S);
         let list = [Box::new(joined.mirror) as Box<dyn Device>].into_iter().chain(capacity.list).collect();
         Ok(Devices::mirrored(list, joined.view))
@@ -125,11 +142,20 @@ impl Members {
         if !self.is_mirror() {
             return round;
         }
+        self.must_recover &= !self.is_whole;
+        if self.must_recover {
+            round.member = MemberRound::default();
+        }
         if round.member.is_another && self.is_whole && self.is_clean {
             self.culprit = (self.culprit + 1) % self.count;
             coverage.count("members that others had been rebuilt from");
         }
         self.is_absent = round.member.is == Member::Absent;
+        self.is_alone = round.member.is == Member::Alone && self.is_clean;
+        if self.is_alone {
+            coverage.count("members that were there alone");
+            round.member = MemberRound { is: Member::Alone, ..MemberRound::default() };
+        }
         let at = self.at(self.culprit);
         if round.member.is == Member::Replaced {
             let places = devices[at].places();
@@ -139,7 +165,9 @@ impl Members {
             coverage.count("members replaced by blank devices");
         }
         for (number, device) in devices.iter().enumerate() {
-            device.cover(number == at);
+            // Where it is alone it is the others that nothing depends on.
+            let is_member = self.index_in_pool(number) == 0;
+            device.cover(is_member && (number == at) != self.is_alone);
         }
         let lies = |fault: &Fault| {
             fault.kind.is_silent()
@@ -162,6 +190,9 @@ impl Members {
         let Some(status) = view.map(MirrorView::status) else { return };
         let is_at_rest = said.is_ok() && matches!(round.end, End::Rest | End::Stop);
         self.is_whole = is_at_rest && status.members.iter().all(|member| member.state == MemberState::InSync);
+        if self.is_alone {
+            coverage.count("members that were served alone");
+        }
         coverage.count_all("blocks of members that were mended", status.mended_blocks);
         if status.members.iter().any(|member| member.state == MemberState::Out && !member.name.is_empty()) {
             coverage.count("members that were left behind");

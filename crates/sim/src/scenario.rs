@@ -3,6 +3,7 @@
 mod any;
 mod flickering;
 mod kind;
+mod member;
 mod mirrored;
 mod phase;
 mod pick;
@@ -14,7 +15,7 @@ mod windows;
 use forebay_block::Random;
 
 pub use kind::Kind;
-pub use mirrored::{Member, MemberRound};
+pub use member::{Member, MemberRound};
 pub use round::{End, Round, Wound};
 pub use shape::Shape;
 pub use step::{CLASSES, LEAF_BLOCKS, NAMES, Step};

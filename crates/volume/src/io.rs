@@ -1,5 +1,6 @@
 //! Devices of a pool, and running requests on them to the end (for formatting, recovery and verification).
 
+use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
@@ -11,6 +12,10 @@ pub struct Devices {
     pub read_bytes: u64,
     /// Where the fast device is a mirror.
     pub(crate) labels: Option<CapacityLabels>,
+    /// A flush of a label that failed: the device's next flush fails too.
+    lost_flushes: Vec<(usize, IoError)>,
+    /// Nothing may be written.
+    pub(crate) is_read_only: bool,
 }
 
 /// How long one wait for a device lasts before it is asked again.
@@ -27,7 +32,7 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        Self { list, read_bytes: 0, labels: None }
+        Self { list, read_bytes: 0, labels: None, lost_flushes: Vec::new(), is_read_only: false }
     }
 
     /// Over these devices, of which the first is a mirror.
@@ -56,11 +61,27 @@ impl Devices {
         }
     }
 
-    /// Goes on with what a mirror has to write to the capacity devices.
-    pub(crate) fn step_labels(&mut self) {
-        if let Some(labels) = &mut self.labels {
-            labels.step(&mut self.list);
+    /// Goes on with what a mirror has to write to the capacity devices. `flushes`: whether a device has a flush in flight. True where
+    /// something was done.
+    pub(crate) fn step_labels(&mut self, flushes: impl Fn(usize) -> bool) -> bool {
+        self.labels.as_mut().is_some_and(|labels| labels.step(&mut self.list, flushes))
+    }
+
+    /// It is known that all devices are this pool's: a mirror takes changes from now on, unless nothing may be written.
+    pub(crate) fn begin_mirror(&mut self) {
+        if self.labels.is_none() || self.is_read_only {
+            return;
         }
+        for number in 1..self.list.len() {
+            let copies = OFFSETS_BYTES.map(|at| {
+                let mut read = || self.read(number, at, LABEL_BYTES).ok().and_then(|bytes| MemberLabel::decode(&bytes));
+                read().or_else(read)
+            });
+            if let Some(labels) = &mut self.labels {
+                labels.found(number, copies);
+            }
+        }
+        self.mirror().iter().for_each(|view| view.begin());
     }
 
     /// Runs all requests, in parallel as far as the devices take them, and returns their completions in order.
@@ -77,7 +98,8 @@ impl Devices {
         }
         let mut done = Vec::new();
         while left > 0 {
-            self.step_labels();
+            // One request of a kind at a time here: a flush is alone on its device, but for one of a label.
+            self.step_labels(|_| false);
             for (device, waiting) in self.list.iter_mut().zip(&mut queue) {
                 while device.in_flight() < device.queue_limit() {
                     let Some(request) = waiting.pop_front() else {
@@ -100,6 +122,9 @@ impl Devices {
                     left -= 1;
                 }
             }
+        }
+        if let Some(labels) = &mut self.labels {
+            self.lost_flushes.extend(labels.take_failed_flushes());
         }
         results.into_iter().flatten().collect()
     }
@@ -185,7 +210,12 @@ impl Devices {
     /// # Errors
     /// The device's failure.
     pub fn flush(&mut self, device: usize) -> Result<(), IoError> {
-        self.finish(vec![(device, 0, Op::Flush)])
+        self.finish(vec![(device, 0, Op::Flush)])?;
+        // It is the one report of what was lost there.
+        match self.lost_flushes.iter().position(|(lost, _)| *lost == device) {
+            Some(at) => Err(self.lost_flushes.swap_remove(at).1),
+            None => Ok(()),
+        }
     }
 
     fn finish(&mut self, requests: Vec<(usize, u64, Op)>) -> Result<(), IoError> {

@@ -23,6 +23,7 @@ impl Overlay {
 
     /// Puts every device behind one.
     pub(crate) fn over_all(devices: &mut crate::io::Devices) {
+        devices.is_read_only = true;
         let inner = std::mem::take(&mut devices.list);
         devices.list = inner.into_iter().map(|device| Box::new(Self::new(device)) as Box<dyn Device>).collect();
     }

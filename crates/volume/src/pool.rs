@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::io::{Devices, advance};
 use crate::request::{Completion, Request};
-use forebay_block::{Completion as DeviceCompletion, Request as DeviceRequest};
+use forebay_block::{Completion as DeviceCompletion, Op, Request as DeviceRequest};
 use std::collections::VecDeque;
 
 /// A pool being served.
@@ -18,12 +18,15 @@ pub struct Pool {
 /// What is on its way between an engine and its devices.
 struct Exchange {
     queues: Vec<VecDeque<DeviceRequest>>,
+    /// Flushes in flight on each device, by their tags.
+    flushes: Vec<Vec<u64>>,
     done: Vec<DeviceCompletion>,
 }
 
 impl Exchange {
     fn new(devices: &Devices) -> Self {
-        Self { queues: devices.list.iter().map(|_| VecDeque::new()).collect(), done: Vec::new() }
+        let queues = devices.list.iter().map(|_| VecDeque::new()).collect();
+        Self { queues, flushes: devices.list.iter().map(|_| Vec::new()).collect(), done: Vec::new() }
     }
 
     /// Hands requests to devices and completions to the engine; true where there was any.
@@ -33,18 +36,31 @@ impl Exchange {
             self.queues[device].push_back(request);
             moved = true;
         }
-        devices.step_labels();
         for (i, device) in devices.list.iter_mut().enumerate() {
             while device.in_flight() < device.queue_limit() {
-                let Some(request) = self.queues[i].pop_front() else { break };
+                let is_flush = |request: &DeviceRequest| matches!(request.op, Op::Flush);
+                let waits = devices.labels.as_ref().is_some_and(|labels| labels.is_flushing(i));
+                let next = self.queues[i].pop_front_if(|request| !(waits && is_flush(request)));
+                let Some(request) = next else { break };
+                if devices.labels.is_some() && is_flush(&request) {
+                    self.flushes[i].push(request.tag);
+                }
                 device.submit(request);
             }
             device.poll(&mut self.done);
             for completion in self.done.drain(..) {
                 moved = true;
                 if !devices.labels.as_mut().is_some_and(|labels| labels.ended(&completion)) {
+                    self.flushes[i].retain(|&tag| tag != completion.tag);
                     engine.complete(i, completion);
                 }
+            }
+        }
+        let flushes = &self.flushes;
+        moved |= devices.step_labels(|device| !flushes[device].is_empty());
+        if let Some(labels) = &mut devices.labels {
+            for (device, error) in labels.take_failed_flushes() {
+                engine.flush_beside_failed(device, &error);
             }
         }
         moved

@@ -137,7 +137,8 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
             "attach the missing device or correct its target. Where it is lost for ever, `forebay serve --without-fast CONFIG` \
              reads what the capacity tier holds"
         }
-        JoinError::Split { .. } => "nothing was changed",
+        JoinError::Unread { .. } => "repair the path to it; nothing was changed",
+        JoinError::Counter { .. } => "the label is forged or damaged: detach the device",
         JoinError::Copy { .. } => "detach the copy; nothing was changed",
     };
     anyhow!("{error}; {advice} ({DOCUMENT})")

@@ -124,7 +124,7 @@ fn advice(members: &[Member]) -> Option<String> {
     Some(format!(
         "the pool's {role} device is missing: {complaint}, but {} belongs to pool {:?} ({}), whose {role} device is {}. Attach that \
          device or correct its target in the configuration (`forebay inspect PATH` tells ids). Format nothing: what is left would be \
-         lost. Where the device is lost for ever, `forebay serve {flag} CONFIG` reads what is left (docs/lost-devices.md)",
+         lost. Where the device is lost for ever, `forebay serve {flag} CONFIG` reads what is left (docs/when-a-device-fails.md)",
         other.target,
         superblock.name,
         format_id(&superblock.pool),

@@ -248,12 +248,12 @@ fn log_opening(
 /// be opened without a member that only comes late.
 pub fn wait_for_devices(config: &Config, limit: Duration, asked: &Asked) {
     let begin = Instant::now();
-    let mut is_told = false;
+    let mut has_said = false;
     while let Some(target) = config.targets().find(|target| pool::is_missing(target)) {
         if begin.elapsed() >= limit {
             return;
         }
-        if !std::mem::replace(&mut is_told, true) {
+        if !std::mem::replace(&mut has_said, true) {
             info!("waiting up to {} s for {target}, which is not there yet", limit.as_secs());
         }
         if asked.wait(LOOK_AGAIN) {

@@ -88,7 +88,7 @@ fn what_would_be_lost(config: &Config, devices: &mut Devices) -> Result<Vec<Stri
     }
     if has_pool && !blank.is_empty() {
         lost.push(format!(
-            "{} blank: if the pool has lost a device, formatting does not mend it but loses the rest (docs/lost-devices.md)",
+            "{} blank: if the pool has lost a device, formatting does not mend it but loses the rest (docs/when-a-device-fails.md)",
             blank.join(" and ") + if blank.len() == 1 { " is" } else { " are" }
         ));
     }

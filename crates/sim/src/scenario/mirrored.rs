@@ -1,37 +1,11 @@
 //! What one member of a mirrored fast tier does wrong, while the others hold everything.
 
+use super::member::{Member, MemberRound};
 use super::pick::pick;
 use super::round::{End, Round};
 use super::step::Step;
 use crate::fault::{Fault, FaultKind};
 use forebay_block::Random;
-
-/// Whether the member is there when the pool is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Member {
-    /// As it was.
-    #[default]
-    Present,
-    /// It is not there.
-    Absent,
-    /// Another device is in its place, which is blank.
-    Replaced,
-}
-
-/// What the member does in a round.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MemberRound {
-    /// Whether it is there.
-    pub is: Member,
-    /// What it does wrong while the pool is opened, and later; the device in them says nothing.
-    pub faults: [Vec<Fault>; 2],
-    /// Sectors of hosts' blocks that rot on it afterwards, and that cannot be read any more.
-    pub wounds: [usize; 2],
-    /// A bit of whatever it holds rots afterwards.
-    pub rots: bool,
-    /// From here on it is another one, where this one holds everything.
-    pub is_another: bool,
-}
 
 fn faults(random: &mut Random, steps: u64) -> Vec<Fault> {
     let count = 1 + random.below(3);
@@ -58,7 +32,7 @@ pub(super) fn round(mut round: Round, random: &mut Random) -> Round {
     let later = if random.chance(1, 2) { faults(random, steps) } else { Vec::new() };
     let is = pick(
         random,
-        &[Member::Present, Member::Present, Member::Present, Member::Present, Member::Absent, Member::Replaced],
+        &[Member::Present, Member::Present, Member::Present, Member::Absent, Member::Replaced, Member::Alone],
     );
     // Time in which a member is rebuilt.
     for _ in 0..random.below(4) {

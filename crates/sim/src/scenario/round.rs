@@ -1,6 +1,6 @@
 //! A round: from switching on to the end of power.
 
-use super::mirrored::MemberRound;
+use super::member::MemberRound;
 use super::step::Step;
 use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};

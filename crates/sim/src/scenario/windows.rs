@@ -9,7 +9,7 @@ mod sequences;
 mod steps;
 
 use super::kind::Kind;
-use super::mirrored::MemberRound;
+use super::member::MemberRound;
 use super::pick::pick;
 use super::round::{End, Round, Wound};
 use super::shape::Shape;

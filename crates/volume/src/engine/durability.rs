@@ -219,6 +219,11 @@ impl Engine {
         self.rewriter.flush_failed(self.clock.now_ns());
     }
 
+    /// A flush that was not the engine's has failed on a device, beside no flush of its own: what lay in its cache may be lost.
+    pub fn flush_beside_failed(&mut self, device: usize, error: &IoError) {
+        self.flush_failed(device, error);
+    }
+
     /// Ends the flush in flight where all its parts are done.
     pub(crate) fn end_flush(&mut self) {
         if self.awaits_durable_writes() {

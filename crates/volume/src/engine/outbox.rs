@@ -1,7 +1,6 @@
 //! Requests to devices, and what each of those in progress is for.
 
 use super::rewrite::item::Item;
-use super::scrub_pages::PageCopies;
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
@@ -74,6 +73,19 @@ pub(crate) enum Pending {
     Mend,
     /// A page of the map, being read of each copy for a scrub.
     ScrubPage(Box<PageCopies>),
+}
+
+/// A page whose copies are read, one after the other.
+#[derive(Debug)]
+pub(crate) struct PageCopies {
+    pub disk: DiskId,
+    /// Number of the leaf, or of the index page.
+    pub number: u64,
+    pub is_index: bool,
+    pub reference: PageRef,
+    pub attempt: u8,
+    pub good: Option<Buf>,
+    pub has_bad: bool,
 }
 
 impl Pending {

@@ -2,22 +2,9 @@
 //! otherwise, until the other copies are lost.
 
 use super::map::Map;
-use super::outbox::{Outbox, Pending};
+use super::outbox::{Outbox, PageCopies, Pending};
 use crate::layout::page::{INDEX_ENTRIES, PAGE_BYTES, PageName, PageRef, decode_index, is_leaf};
 use forebay_block::{Buf, DiskId, Op, Vectored};
-
-/// A page whose copies are read, one after the other.
-#[derive(Debug)]
-pub(crate) struct PageCopies {
-    disk: DiskId,
-    /// Number of the leaf, or of the index page.
-    number: u64,
-    is_index: bool,
-    reference: PageRef,
-    attempt: u8,
-    good: Option<Buf>,
-    has_bad: bool,
-}
 
 /// What the map names for a page now.
 fn named(disk: DiskId, number: u64, is_index: bool, map: &Map) -> Option<PageRef> {

@@ -2,7 +2,9 @@
 //! left behind is known as such wherever the others are.
 
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
+use super::superblock::HEAD_BYTES;
 use super::{Id, is_sealed};
+use forebay_block::Geometry;
 
 /// Most members of a mirrored fast tier.
 pub const MEMBERS_MAX: usize = 3;
@@ -44,10 +46,12 @@ impl MemberLabel {
         member < MEMBERS_MAX && self.in_sync & 1 << member != 0
     }
 
-    /// What every member has: so many bytes, and logical blocks of no more than so many.
-    #[must_use]
-    pub fn unit(&self) -> (u64, u32) {
-        (self.size_bytes, self.logical_block_bytes)
+    /// Whether a device can be a member, or why not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn fits(&self, geometry: &Geometry) -> Result<(), String> {
+        fits(geometry, self.size_bytes, self.logical_block_bytes)
     }
 
     /// Encodes one copy.
@@ -106,9 +110,25 @@ impl MemberLabel {
             && label.rebuilding.is_none_or(|member| !label.is_in_sync(usize::from(member)))
             && rebuilt_bytes <= size_bytes
             && matches!(logical_block_bytes, 512 | 4096)
-            && size_bytes.is_multiple_of(512);
+            && size_bytes.is_multiple_of(512)
+            && size_bytes >= HEAD_BYTES;
         is_good.then_some(label)
     }
+}
+
+/// Whether a device can be a member of a mirror with so many bytes and so large logical blocks.
+///
+/// # Errors
+/// Why not.
+pub fn fits(geometry: &Geometry, size_bytes: u64, logical_block_bytes: u32) -> Result<(), String> {
+    if geometry.size_bytes < size_bytes {
+        return Err(format!("it has {} bytes, members have at least {size_bytes}", geometry.size_bytes));
+    }
+    if geometry.logical_block_bytes > logical_block_bytes {
+        let is = geometry.logical_block_bytes;
+        return Err(format!("its logical blocks have {is} bytes, those of members at most {logical_block_bytes}"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -149,6 +169,7 @@ mod tests {
             MemberLabel { rebuilt_bytes: (1 << 30) + 1, ..label() },
             MemberLabel { generation: COUNTER_LIMIT, ..label() },
             MemberLabel { logical_block_bytes: 1024, ..label() },
+            MemberLabel { size_bytes: HEAD_BYTES - 512, rebuilt_bytes: 0, ..label() },
         ];
         for label in impossible {
             assert_eq!(MemberLabel::decode(&label.encode()), None, "{label:?}");

@@ -1,15 +1,17 @@
 //! Putting a mirror together of members whose labels were read, and of blank devices.
 
 use super::device::Mirror;
+use super::error::JoinError;
 use super::members::Member;
 use super::view::{MemberState, MemberStatus, MirrorStatus, MirrorView};
 use crate::layout::Id;
+use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::MemberLabel;
 use forebay_block::{Device, Geometry};
 use std::collections::VecDeque;
 
-/// How many changes of the label may be on their way at once: a member that holds everything has one that is so much older at most.
-const CHANGES_AT_ONCE: u64 = 2;
+/// Labels that may still be written by one server: more than there is time for.
+const COUNTS_MAX: u64 = 1 << 32;
 
 /// A mirror that can be used.
 pub struct Joined {
@@ -30,27 +32,22 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub fn member(&self) -> usize {
-        self.label.member.map_or(0, usize::from)
+    /// Its id.
+    pub fn id(&self) -> Option<Id> {
+        self.label.ids.get(usize::from(self.label.member?)).copied()
+    }
+
+    /// Its number among the members of a label.
+    pub fn number_in(&self, label: &MemberLabel) -> Option<usize> {
+        let own = self.id()?;
+        label.ids.iter().position(|id| *id == own)
     }
 }
 
-/// A device without a label that is blank.
+/// A device that is blank, or holds nothing that counts any more.
 pub(super) struct Blank {
     pub name: String,
     pub device: Box<dyn Device>,
-}
-
-/// Whether a device can be a member, or why not.
-pub(super) fn fits(geometry: &Geometry, (size_bytes, logical_block_bytes): (u64, u32)) -> Result<(), String> {
-    if geometry.size_bytes < size_bytes {
-        return Err(format!("it has {} bytes, members have at least {size_bytes}", geometry.size_bytes));
-    }
-    if geometry.logical_block_bytes > logical_block_bytes {
-        let (is, may) = (geometry.logical_block_bytes, logical_block_bytes);
-        return Err(format!("its logical blocks have {is} bytes, those of members at most {may}"));
-    }
-    Ok(())
 }
 
 /// Whether two labels are of the same change. A change that was not confirmed when the power failed may leave its label on some of the
@@ -68,52 +65,64 @@ pub(super) struct Assembly {
     to_rebuild: VecDeque<usize>,
     /// The member whose rebuild goes on where it was.
     goes_on: Option<usize>,
-    /// A device has another label than the newest.
-    differs: bool,
+    /// How far that is by the labels of the members.
+    noted_bytes: u64,
+    /// A device has another label than the one that counts.
+    pub differs: bool,
     is_writable: bool,
     left_out: Vec<(String, String)>,
 }
 
 impl Assembly {
-    pub fn new(newest: &MemberLabel, left_out: Vec<(String, String)>) -> Self {
-        let members: Vec<Member> = newest.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
+    /// Of no devices yet. `basis`: the label that counts.
+    pub fn new(basis: &MemberLabel, left_out: Vec<(String, String)>) -> Self {
+        let members: Vec<Member> = basis.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
         Self {
-            label: newest.clone(),
+            label: basis.clone(),
             names: vec![String::new(); members.len()],
             members,
             to_rebuild: VecDeque::new(),
             goes_on: None,
+            noted_bytes: basis.rebuilt_bytes,
             differs: false,
             is_writable: true,
             left_out,
         }
     }
 
-    /// Takes a device with a label. `epoch`: the newest of those that hold everything.
-    pub fn take(&mut self, found: Found, newest: &MemberLabel, epoch: u64) {
-        let number = found.member();
+    /// The next label counts up from all that there are.
+    pub fn count_from<'a>(&mut self, labels: impl Iterator<Item = &'a MemberLabel>) {
+        for label in labels {
+            self.label.serial = self.label.serial.max(label.serial);
+            self.label.generation = self.label.generation.max(label.generation);
+        }
+    }
+
+    /// Takes a device with a label, or gives it back where it is no member any more. `epoch`: the newest of those that hold everything.
+    pub fn take(&mut self, found: Found, basis: &MemberLabel, epoch: u64) -> Option<Blank> {
+        let number = found.number_in(basis);
         let Found { name, device, label, epoch: own_epoch } = found;
-        let is_member = number < self.members.len() && label.ids.get(number) == newest.ids.get(number);
-        if !is_member || self.members[number].device.is_some() {
-            let why = format!(
-                "it was member {number} of this mirror, and another has taken its place: clear it to use it again"
-            );
-            return self.left_out.push((name, why));
+        let Some(number) = number else { return Some(Blank { name, device }) };
+        if let Err(why) = basis.fits(device.geometry()) {
+            self.left_out.push((name, why));
+            return None;
         }
-        if let Err(why) = fits(device.geometry(), newest.unit()) {
-            return self.left_out.push((name, why));
-        }
-        // A label that is older, or an epoch: the device as it was once.
-        let is_current = label.generation + CHANGES_AT_ONCE >= newest.generation && own_epoch + 1 >= epoch;
-        self.differs |= !is_same(&label, newest);
+        self.differs |= !is_same(&label, basis);
         (self.members[number].device, self.names[number]) = (Some(device), name);
-        if newest.is_in_sync(number) && is_current {
+        // An older epoch: the device as it was once.
+        let is_current = own_epoch.saturating_add(1) >= epoch;
+        if basis.is_in_sync(number) && is_current {
             self.members[number].state = MemberState::InSync;
-        } else if newest.rebuilding == Some(number as u8) && is_same(&label, newest) {
+        } else if basis.rebuilding == Some(number as u8) && is_current {
+            // Whatever it had missed, a change would say so.
             self.goes_on = Some(number);
         } else {
             self.to_rebuild.push_back(number);
         }
+        if is_same(&label, basis) {
+            self.noted_bytes = self.noted_bytes.max(label.rebuilt_bytes);
+        }
+        None
     }
 
     /// Takes a blank device in the place of a member that is not there, or as one more.
@@ -124,7 +133,7 @@ impl Assembly {
         let Some(number) = free.or(more) else {
             return self.left_out.push((name, "the mirror has all its members".to_owned()));
         };
-        if let Err(why) = fits(device.geometry(), self.label.unit()) {
+        if let Err(why) = self.label.fits(device.geometry()) {
             return self.left_out.push((name, why));
         }
         if number == self.members.len() {
@@ -137,8 +146,8 @@ impl Assembly {
     }
 
     /// One member is rebuilt at a time, the one first that was begun.
-    pub fn choose_rebuild(&mut self, newest: &MemberLabel) {
-        self.label.rebuilt_bytes = if self.goes_on.is_some() { newest.rebuilt_bytes } else { 0 };
+    pub fn choose_rebuild(&mut self) {
+        self.label.rebuilt_bytes = if self.goes_on.is_some() { self.noted_bytes } else { 0 };
         let next = self.goes_on.or_else(|| self.to_rebuild.pop_front());
         self.label.rebuilding = next.map(|number| number as u8);
         if let Some(number) = next {
@@ -147,23 +156,28 @@ impl Assembly {
     }
 
     /// Members that do not hold everything are left as they are.
-    pub fn change_nothing(&mut self, blank: Vec<Blank>) {
+    pub fn change_nothing(&mut self, others: impl Iterator<Item = Blank>) {
         self.is_writable = false;
         (self.label.rebuilding, self.label.rebuilt_bytes) = (None, 0);
         self.to_rebuild.clear();
-        self.left_out.extend(blank.into_iter().map(|blank| (blank.name, "it is blank".to_owned())));
+        self.left_out.extend(others.map(|other| (other.name, "it holds nothing that counts".to_owned())));
     }
 
     pub fn members_named(&self) -> String {
         self.names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(", ")
     }
 
-    pub fn finish(mut self, newest: &MemberLabel) -> Joined {
+    pub fn finish(mut self, basis: &MemberLabel) -> Result<Joined, JoinError> {
         let in_sync = self.members.iter().enumerate().filter(|(_, member)| member.state == MemberState::InSync);
         self.label.in_sync = in_sync.fold(0, |bits, (number, _)| bits | 1 << number);
-        let is_new = self.is_writable && (self.differs || self.label != *newest);
+        let of = |label: &MemberLabel| (label.in_sync, label.rebuilding, label.ids.clone());
+        let is_new = self.is_writable && (self.differs || of(&self.label) != of(basis));
+        let counter = self.label.serial.max(self.label.generation);
+        if counter >= COUNTER_LIMIT - COUNTS_MAX {
+            return Err(JoinError::Counter { device: self.members_named(), counter });
+        }
         let (mirror, view) = mirror_of(self.members, self.names, self.label, is_new, self.to_rebuild);
-        Joined { mirror, view, left_out: self.left_out }
+        Ok(Joined { mirror, view, left_out: self.left_out })
     }
 }
 

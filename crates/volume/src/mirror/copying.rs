@@ -48,6 +48,14 @@ enum Kind {
     Mend,
 }
 
+/// What was asked of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Probe,
+    Read,
+    Write,
+}
+
 enum Step {
     /// For writes that overlap.
     Waits,
@@ -63,8 +71,8 @@ struct Active {
     len_bytes: u64,
     kind: Kind,
     step: Step,
-    /// What is in flight reads the source.
-    reads: bool,
+    /// What is in flight, or was last.
+    asked: Asked,
     tried: u8,
 }
 
@@ -111,6 +119,11 @@ impl Copying {
         }
     }
 
+    /// Nothing more is copied.
+    pub fn stop(&mut self) {
+        *self = Self::default();
+    }
+
     /// Nothing more is copied to a member.
     pub fn give_up(&mut self, member: usize) {
         self.mends.retain(|&(to, ..)| to != member);
@@ -154,13 +167,14 @@ impl Copying {
         if matches!(active.step, Step::InFlight) {
             return None;
         }
-        active.reads = matches!(active.step, Step::Read);
-        match std::mem::replace(&mut active.step, Step::InFlight) {
-            Step::Probe => Some(Ask::Probe { member, offset_bytes, len_bytes }),
-            Step::Read => Some(Ask::Read { tried: active.tried, offset_bytes, len_bytes }),
-            Step::Write(bytes) => Some(Ask::Write { member, offset_bytes, bytes }),
-            Step::Waits | Step::InFlight => None,
-        }
+        let (asked, ask) = match std::mem::replace(&mut active.step, Step::InFlight) {
+            Step::Probe => (Asked::Probe, Ask::Probe { member, offset_bytes, len_bytes }),
+            Step::Read => (Asked::Read, Ask::Read { tried: active.tried, offset_bytes, len_bytes }),
+            Step::Write(bytes) => (Asked::Write, Ask::Write { member, offset_bytes, bytes }),
+            Step::Waits | Step::InFlight => return None,
+        };
+        active.asked = asked;
+        Some(ask)
     }
 
     fn begin(&mut self, now_ns: u64, bytes_per_s: u64, size_bytes: u64) -> Option<Active> {
@@ -170,7 +184,7 @@ impl Copying {
             len_bytes,
             kind,
             step: Step::Waits,
-            reads: false,
+            asked: Asked::Probe,
             tried: 1 << to,
         };
         while let Some((member, offset_bytes, len_bytes)) = self.mends.pop_front() {
@@ -190,9 +204,9 @@ impl Copying {
         let [label_bytes, other_bytes] = OFFSETS_BYTES;
         let labels = label_bytes..other_bytes + LABEL_BYTES as u64;
         if labels.contains(&rebuild.next_bytes) {
-            rebuild.next_bytes = labels.end;
+            rebuild.next_bytes = labels.end.min(size_bytes);
         }
-        let end_bytes = if rebuild.next_bytes < labels.start { labels.start } else { size_bytes };
+        let end_bytes = if rebuild.next_bytes < labels.start { labels.start.min(size_bytes) } else { size_bytes };
         let chunk = if rebuild.next_bytes < rebuild.fine_until_bytes { UNIT_BYTES } else { CHUNK_BYTES };
         let len_bytes = chunk.min(end_bytes - rebuild.next_bytes);
         // Clocks tick some twenty times a second: what one tick has not used the next makes up for.
@@ -225,25 +239,28 @@ impl Copying {
             self.active = None;
             return Event::None;
         }
-        match (result, bytes) {
+        match (active.asked, result, bytes) {
             // It can be read after all.
-            (Ok(()), Some(_)) if !active.reads => self.end(kind, Event::None),
-            (Ok(()), Some(bytes)) => {
+            (Asked::Probe, Ok(()), Some(_)) => self.end(kind, Event::None),
+            (Asked::Read, Ok(()), Some(bytes)) => {
                 active.step = Step::Write(bytes);
                 Event::None
             }
-            (Ok(()), None) => self.end(kind, if kind == Kind::Mend { Event::Mended } else { Event::None }),
-            (Err(_), Some(_)) => {
-                if active.reads {
+            (Asked::Write, Ok(()), _) => self.end(kind, if kind == Kind::Mend { Event::Mended } else { Event::None }),
+            (Asked::Write, Err(error), _) => {
+                self.active = None;
+                Event::Failed(to, error)
+            }
+            (asked, _, _) => {
+                if asked == Asked::Read {
                     active.tried |= 1 << member;
                 }
                 if others(active.tried) {
                     active.step = Step::Read;
                     return Event::None;
                 }
-                let is_unit = active.len_bytes <= UNIT_BYTES;
                 let end_bytes = active.offset_bytes + active.len_bytes;
-                if is_unit {
+                if active.len_bytes <= UNIT_BYTES {
                     // Whatever reads it finds that its checksum does not match.
                     return self.end(kind, Event::Unreadable);
                 }
@@ -252,10 +269,6 @@ impl Copying {
                     rebuild.fine_until_bytes = end_bytes;
                 }
                 Event::None
-            }
-            (Err(error), None) => {
-                self.active = None;
-                Event::Failed(to, error)
             }
         }
     }

@@ -7,7 +7,7 @@ use super::roster::{Roster, gone};
 use super::view::MirrorView;
 use crate::io::advance;
 use crate::layout::member_label::MemberLabel;
-use forebay_block::{Buf, Completion, Device, Geometry, IoError, Op, Request, SharedBuf, Vectored};
+use forebay_block::{Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 use std::collections::VecDeque;
 
 /// Several devices that hold the same.
@@ -60,7 +60,7 @@ impl Mirror {
             scratch: Vec::new(),
         };
         if is_new {
-            mirror.roster.change_label(&mut mirror.members);
+            mirror.roster.change_label();
         }
         mirror
     }
@@ -114,10 +114,18 @@ impl Mirror {
 
     /// Answers what waited for the label.
     fn answer_held(&mut self) {
+        let broken = self.roster.broken.clone();
+        if let Some(error) = &broken {
+            let held = self.held.drain(..);
+            self.done.extend(held.map(|request| Completion {
+                tag: request.tag,
+                result: Err(error.clone()),
+                bufs: None,
+            }));
+        }
         if self.unanswered.is_empty() || self.roster.holds_answers() {
             return;
         }
-        let broken = self.roster.broken.clone();
         self.done.extend(self.unanswered.drain(..).map(|completion| match &broken {
             Some(error) => Completion { result: Err(error.clone()), ..completion },
             None => completion,
@@ -127,26 +135,24 @@ impl Mirror {
     /// An answer of a member.
     fn member_ended(&mut self, number: usize, completion: Completion) {
         let Completion { tag, result, bufs } = completion;
-        let key = tag as usize;
-        match self.members.flights.get_mut(key) {
+        match self.members.flight_mut(tag) {
             Some(Flight::Change(change)) => {
-                let is_last = change.ended(number, result);
+                // One that was left behind meanwhile is not waited for.
+                let is_last = change.left & 1 << number != 0 && change.ended(number, result);
                 if is_last {
-                    self.change_ended(key);
+                    self.change_ended(tag);
                 }
+                return;
             }
-            None => {}
-            Some(Flight::Read(_)) => {
-                if let Flight::Read(read) = self.members.flights.remove(key) {
-                    self.read_ended(read, result, bufs);
-                }
-            }
-            Some(&mut Flight::Label { serial }) => {
-                self.members.flights.remove(key);
-                self.roster.label_ended((number, serial), result, &mut self.members, &mut self.copying);
+            None => return,
+            Some(_) => {}
+        }
+        match self.members.remove(tag) {
+            Some(Flight::Read(read)) => self.read_ended(read, result, bufs),
+            Some(Flight::Label { is_flush }) => {
+                self.roster.label_ended((number, is_flush), result, &mut self.members, &mut self.copying);
             }
             Some(Flight::Copy) => {
-                self.members.flights.remove(key);
                 let bytes = match bufs {
                     Some(Vectored::One(buf)) => Some(buf),
                     _ => None,
@@ -157,16 +163,16 @@ impl Mirror {
                 self.copied(event);
             }
             Some(Flight::CopyFlush) => {
-                self.members.flights.remove(key);
                 let event = self.copying.flushed(number, result, self.geometry.size_bytes);
                 self.copied(event);
             }
+            Some(Flight::Change(_)) | None => {}
         }
     }
 
-    fn change_ended(&mut self, key: usize) {
-        let Flight::Change(change) = self.members.flights.remove(key) else { return };
-        self.changing.remove(key);
+    fn change_ended(&mut self, tag: u64) {
+        let Some(Flight::Change(change)) = self.members.remove(tag) else { return };
+        self.changing.remove(tag);
         let is_done = change.done & self.members.in_sync() != 0;
         let error = change.error;
         let failed = change.failed & self.members.written();
@@ -175,7 +181,7 @@ impl Mirror {
             (Some(error), false) => Err(error.clone()),
             (None, false) => Err(gone("write")),
         };
-        // Where nobody has done it the engine is told, and goes on with all of them; a member that is being rebuilt is not worth it.
+        // Where nobody has done it the engine hears of it, and goes on with all of them; a member that is being rebuilt is not worth it.
         let leaving = if is_done { failed } else { failed & !self.members.in_sync() };
         if let Some(error) = error.filter(|_| leaving != 0 && !change.is_discard) {
             self.roster.leave(leaving, &error, &mut self.members, &mut self.copying);
@@ -200,7 +206,8 @@ impl Mirror {
             }
             return;
         }
-        for number in numbers_in(read.failed & self.members.in_sync()) {
+        let mends = if self.view.is_begun() { read.failed & self.members.in_sync() } else { 0 };
+        for number in numbers_in(mends) {
             self.copying.mend(number, offset_bytes, len_bytes);
         }
         self.answer(Completion { tag: read.tag, result, bufs }, true);
@@ -214,14 +221,14 @@ impl Mirror {
             Event::Failed(number, error) => {
                 self.roster.leave(1 << number, &error, &mut self.members, &mut self.copying);
             }
-            Event::Noted(bytes) => self.roster.note(bytes, &mut self.members),
+            Event::Noted(bytes) => self.roster.note(bytes),
             Event::Complete(number) => self.roster.rebuilt(number, &mut self.members, &mut self.copying),
         }
     }
 
     /// Goes on with what is copied.
     fn copy(&mut self) -> bool {
-        if self.roster.broken.is_some() || self.roster.is_active() {
+        if self.roster.broken.is_some() || self.roster.is_active() || !self.view.is_begun() {
             return false;
         }
         let (now_ns, bytes_per_s) = (self.view.now_ns(), self.view.rebuild_bytes_per_s());
@@ -277,6 +284,10 @@ impl Device for Mirror {
             }
         } else if let Some(error) = &self.roster.broken {
             self.done.push(Completion { tag, result: Err(error.clone()), bufs: None });
+        } else if !self.view.is_begun() {
+            // It was joined for reading, or nobody knows yet that it is this pool's.
+            let error = IoError { kind: IoErrorKind::Unsupported, ..gone(request.op.name()) };
+            self.done.push(Completion { tag, result: Err(error), bufs: None });
         } else {
             self.begin_change(request);
         }
@@ -284,7 +295,8 @@ impl Device for Mirror {
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         loop {
-            self.roster.hear_of_capacity(&mut self.members);
+            self.roster.step(&mut self.members);
+            self.roster.give_up_unconfirmed(&mut self.copying);
             self.answer_held();
             self.roster.take_offers(&mut self.members, &mut self.copying);
             self.members.poll(&mut self.scratch, &mut self.ended);
@@ -294,7 +306,10 @@ impl Device for Mirror {
                 self.member_ended(number, completion);
             }
             self.ended = ended;
-            if has_ended && !self.held.is_empty() {
+            while let Some(tag) = self.members.orphans.pop() {
+                self.change_ended(tag);
+            }
+            if !self.held.is_empty() {
                 self.begin_held();
             }
             let copies = self.copy();

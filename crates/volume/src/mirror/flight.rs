@@ -8,8 +8,8 @@ pub(super) enum Flight {
     Change(Change),
     /// A read.
     Read(Read),
-    /// A label, by its serial, or the flush behind it.
-    Label { serial: u64 },
+    /// A label, or the flush behind it.
+    Label { is_flush: bool },
     /// Part of what is copied from one member to another.
     Copy,
     /// The flush behind what was copied.
@@ -64,14 +64,14 @@ impl Change {
 
 /// Ranges of the device that something goes on in, with the number of the request.
 #[derive(Default)]
-pub(super) struct Ranges(Vec<(u64, u64, usize)>);
+pub(super) struct Ranges(Vec<(u64, u64, u64)>);
 
 impl Ranges {
-    pub fn add(&mut self, offset_bytes: u64, len_bytes: u64, key: usize) {
+    pub fn add(&mut self, offset_bytes: u64, len_bytes: u64, key: u64) {
         self.0.push((offset_bytes, offset_bytes + len_bytes, key));
     }
 
-    pub fn remove(&mut self, key: usize) {
+    pub fn remove(&mut self, key: u64) {
         if let Some(at) = self.0.iter().position(|&(.., other)| other == key) {
             self.0.swap_remove(at);
         }

@@ -1,7 +1,8 @@
-//! Making a mirror of the devices that are there: which of them hold everything is told by their labels, and by those of the capacity
+//! Making a mirror of the devices that are there: which of them hold everything their labels say, and those of the capacity
 //! devices.
 
 use super::assembly::{Assembly, Blank, Found, Joined, is_same};
+use super::error::JoinError;
 use super::members::Member;
 use super::view::MemberState;
 use crate::io::Devices;
@@ -9,8 +10,7 @@ use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS
 use crate::layout::superblock::{Role, Superblock};
 use crate::layout::{Id, format_id};
 use crate::recovery::read_superblock;
-use forebay_block::Device;
-use thiserror::Error;
+use forebay_block::{Device, IoError};
 
 /// A device that is configured as a member.
 pub struct Candidate {
@@ -22,64 +22,37 @@ pub struct Candidate {
     pub contents: Vec<String>,
 }
 
-/// Why the devices are no mirror that can be used.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum JoinError {
-    /// None of them carries a label.
-    #[error("none of the fast devices is a member of a mirror{why}")]
-    NoLabel {
-        /// What each is instead.
-        why: String,
-    },
-    /// Of another pool.
-    #[error("{device} and {other} are members of the mirrors of two pools")]
-    Foreign {
-        /// A device.
-        device: String,
-        /// One of another pool.
-        other: String,
-    },
-    /// The member that holds everything is not among them.
-    #[error(
-        "{devices} cannot be used without the others: the mirror went on without them (their generation is {found}, the pool's is {expected}). \
-         What was written since is on {missing}, which is not there"
-    )]
-    Stale {
-        /// The devices.
-        devices: String,
-        /// Their generation.
-        found: u64,
-        /// That of the pool.
-        expected: u64,
-        /// Ids of members that are not there.
-        missing: String,
-    },
-    /// Two members went on without each other.
-    #[error(
-        "{device} and {other} each went on without the other: they hold different data. Keep one, and clear the other \
-         (`blkdiscard`, or `wipefs -a` and zeros over its first MiB): it is rebuilt then"
-    )]
-    Split {
-        /// A member.
-        device: String,
-        /// The other one.
-        other: String,
-    },
-    /// Twice the same member.
-    #[error("{device} and {other} are the same member of the mirror: one is a copy")]
-    Copy {
-        /// A device.
-        device: String,
-        /// The other one.
-        other: String,
-    },
+/// The newest label on a device; none where there is none.
+///
+/// # Errors
+/// Where it cannot be read, and there may be one.
+fn look(device: &mut Devices, number: usize) -> Result<Option<MemberLabel>, IoError> {
+    let mut newest: Option<MemberLabel> = None;
+    let mut failure = None;
+    for offset_bytes in OFFSETS_BYTES {
+        // Once more: one transfer may go wrong.
+        for _ in 0..2 {
+            match device.read(number, offset_bytes, LABEL_BYTES) {
+                Ok(bytes) => {
+                    let label = MemberLabel::decode(&bytes);
+                    let is_newer =
+                        |label: &MemberLabel| newest.as_ref().is_none_or(|newest| label.serial > newest.serial);
+                    newest = label.filter(is_newer).or(newest.take());
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+    }
+    match (newest, failure) {
+        (None, Some(error)) => Err(error),
+        (newest, _) => Ok(newest),
+    }
 }
 
-/// The newest label on a device.
+/// The newest label on a device, where one can be read.
 #[must_use]
 pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
-    let copies = OFFSETS_BYTES.into_iter().filter_map(|at| device.read(number, at, LABEL_BYTES).ok());
-    copies.filter_map(|bytes| MemberLabel::decode(&bytes)).max_by_key(|label| label.serial)
+    look(device, number).ok().flatten()
 }
 
 /// What the configured devices are.
@@ -136,8 +109,37 @@ fn first_label(superblock: &Superblock) -> MemberLabel {
     }
 }
 
+/// What the capacity devices say.
+struct Capacity {
+    /// The newest label there. Nothing that came after its change was answered without it: the members that it names as such hold everything,
+    /// whatever their own labels say.
+    confirmed: Option<MemberLabel>,
+    /// All of them have it.
+    is_on_all: bool,
+    /// One that cannot be read, and why.
+    unread: Option<(String, String)>,
+}
+
+fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
+    let mut labels = Vec::new();
+    let mut unread = None;
+    for number in 0..capacity.list.len() {
+        match look(capacity, number) {
+            Ok(label) => labels.push(label.filter(|label| label.pool == pool)),
+            Err(error) => unread = Some((capacity.list[number].name().to_owned(), error.to_string())),
+        }
+    }
+    let newest = labels.iter().flatten().max_by_key(|label| (label.generation, label.serial));
+    let confirmed = newest.cloned();
+    let has_it =
+        |label: &Option<MemberLabel>| label.as_ref().zip(confirmed.as_ref()).is_some_and(|(a, b)| is_same(a, b));
+    let is_on_all = unread.is_none() && labels.iter().all(has_it);
+    Capacity { confirmed, is_on_all, unread }
+}
+
 /// Makes a mirror of the devices that are there. `capacity`: the capacity devices, whose labels are read. `new_id` names a member
-/// that replaces another, or one beside the fast device of a pool that had no mirror; none: nothing is changed, no member is rebuilt, and no label written.
+/// that replaces another, or one beside the fast device of a pool that had no mirror; none: nothing is changed, no member is
+/// rebuilt, and no label written.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -148,51 +150,61 @@ pub fn join(
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
     let Sorted { mut found, alone, blank, mut left_out } = sort(candidates);
-    // A pool that is to have a mirror from now on.
-    let is_made_one = found.is_empty() && alone.len() == 1 && !blank.is_empty() && new_id.is_some();
+    // A pool that is to have a mirror from now on; who only reads it need not wait for that.
+    let is_made_one = found.is_empty() && alone.len() == 1 && (!blank.is_empty() || new_id.is_none());
     if is_made_one {
         found = alone;
     } else {
         let why = "it is the fast device of a pool without a mirror";
         left_out.extend(alone.into_iter().map(|found| (found.name, why.to_owned())));
     }
-    let confirmed = confirmed(capacity, &found);
-    let newest = newest(&found, (&blank, &left_out), confirmed.as_ref())?.clone();
-    check_members(&found, &newest)?;
-    let mut assembly = Assembly::new(&newest, left_out);
-    let in_sync = found.iter().filter(|found| newest.is_in_sync(found.member()));
-    let epoch = in_sync.map(|found| found.epoch).max().unwrap_or_default();
-    found.into_iter().for_each(|found| assembly.take(found, &newest, epoch));
-    match new_id {
-        Some(new_id) => {
-            for blank in blank {
-                assembly.take_blank(blank, configured, new_id);
-            }
-            assembly.choose_rebuild(&newest);
-        }
-        None => assembly.change_nothing(blank),
+    let newest = newest(&found, (&blank, &left_out))?.clone();
+    check_copies(&found)?;
+    let Capacity { confirmed, is_on_all, unread } = look_at_capacity(capacity, newest.pool);
+    if is_made_one && confirmed.is_some() {
+        return Err(JoinError::NoLabel { why: format!("; {} has lost its label", found[0].name) });
     }
-    if assembly.members.iter().all(|member| member.state != MemberState::InSync) {
-        let names = assembly.members_named();
+    let basis = confirmed.clone().unwrap_or_else(|| newest.clone());
+    let mut assembly = Assembly::new(&basis, left_out);
+    assembly.count_from(found.iter().map(|found| &found.label).chain(&confirmed));
+    assembly.differs = !is_on_all;
+    let sources = found.iter().filter(|found| found.number_in(&basis).is_some_and(|number| basis.is_in_sync(number)));
+    let epoch = sources.map(|found| found.epoch).max().unwrap_or_default();
+    let mut former = Vec::new();
+    found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, epoch)));
+    let in_sync = assembly.members.iter().filter(|member| member.state == MemberState::InSync).count();
+    let devices = assembly.members_named();
+    if let Some((device, why)) = unread.filter(|_| new_id.is_some() && in_sync < basis.in_sync.count_ones() as usize) {
+        return Err(JoinError::Unread { device, why, devices });
+    }
+    if in_sync == 0 {
+        let former = former.iter().map(|blank: &Blank| blank.name.clone());
+        let devices = [devices].into_iter().filter(|devices| !devices.is_empty()).chain(former);
         return Err(JoinError::Stale {
-            devices: names,
+            devices: devices.collect::<Vec<_>>().join(", "),
             found: newest.generation,
-            expected: newest.generation,
-            missing: missing(&newest, &assembly.members),
+            expected: basis.generation,
+            missing: missing(&basis, &assembly.members),
         });
     }
-    Ok(assembly.finish(&newest))
+    match new_id {
+        Some(new_id) => {
+            for blank in former.into_iter().chain(blank) {
+                assembly.take_blank(blank, configured, new_id);
+            }
+            assembly.choose_rebuild();
+        }
+        None => assembly.change_nothing(former.into_iter().chain(blank)),
+    }
+    assembly.finish(&basis)
 }
 
-/// The newest label.
+/// The newest label of the members.
 fn newest<'a>(
     found: &'a [Found],
     (blank, left_out): (&[Blank], &[(String, String)]),
-    confirmed: Option<&MemberLabel>,
 ) -> Result<&'a MemberLabel, JoinError> {
-    let is_confirmed = |label: &MemberLabel| confirmed.is_some_and(|confirmed| is_same(label, confirmed));
-    let age = |label: &MemberLabel| (label.generation, is_confirmed(label), label.serial);
-    let newest = found.iter().max_by_key(|found| age(&found.label));
+    let newest = found.iter().max_by_key(|found| (found.label.generation, found.label.serial));
     let Some(newest) = newest else {
         let blank = blank.iter().map(|blank| format!("; {} is blank", blank.name));
         let others = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
@@ -201,50 +213,22 @@ fn newest<'a>(
     if let Some(other) = found.iter().find(|found| found.label.pool != newest.label.pool) {
         return Err(JoinError::Foreign { device: newest.name.clone(), other: other.name.clone() });
     }
-    if let Some(confirmed) = confirmed
-        && (confirmed.generation > newest.label.generation
-            || confirmed.generation == newest.label.generation && !is_confirmed(&newest.label))
-    {
-        let missing = (0..confirmed.ids.len()).filter(|&number| confirmed.is_in_sync(number));
-        return Err(JoinError::Stale {
-            devices: found.iter().map(|found| found.name.clone()).collect::<Vec<_>>().join(", "),
-            found: newest.label.generation,
-            expected: confirmed.generation,
-            missing: missing.map(|number| format_id(&confirmed.ids[number])).collect::<Vec<_>>().join(", "),
-        });
-    }
     Ok(&newest.label)
 }
 
-/// The newest label that the capacity devices have: nothing that came after its change was answered without it.
-fn confirmed(capacity: &mut Devices, found: &[Found]) -> Option<MemberLabel> {
-    let pool = found.first()?.label.pool;
-    let labels = (0..capacity.list.len()).filter_map(|number| read_label(capacity, number));
-    labels.filter(|label| label.pool == pool).max_by_key(|label| (label.generation, label.serial))
-}
-
-/// Whether no two devices contradict each other.
-fn check_members(found: &[Found], newest: &MemberLabel) -> Result<(), JoinError> {
+/// Whether no two devices are the same member.
+fn check_copies(found: &[Found]) -> Result<(), JoinError> {
     for (at, one) in found.iter().enumerate() {
-        for other in &found[..at] {
-            let (device, other_device) = (one.name.clone(), other.name.clone());
-            let is_same_id = one.label.ids.get(one.member()) == other.label.ids.get(other.member());
-            if one.member() == other.member() && is_same_id {
-                return Err(JoinError::Copy { device, other: other_device });
-            }
-            let is_newest = |label: &MemberLabel| label.generation == newest.generation;
-            let is_disjoint = one.label.in_sync & other.label.in_sync == 0;
-            if is_newest(&one.label) && is_newest(&other.label) && is_disjoint {
-                return Err(JoinError::Split { device, other: other_device });
-            }
+        if let Some(other) = found[..at].iter().find(|other| one.id() == other.id()) {
+            return Err(JoinError::Copy { device: one.name.clone(), other: other.name.clone() });
         }
     }
     Ok(())
 }
 
 /// Ids of the members that hold everything and are not there.
-fn missing(newest: &MemberLabel, members: &[Member]) -> String {
-    let is_missing = |number: &usize| newest.is_in_sync(*number) && members[*number].device.is_none();
-    let ids = (0..newest.ids.len()).filter(is_missing).map(|number| format_id(&newest.ids[number]));
+fn missing(basis: &MemberLabel, members: &[Member]) -> String {
+    let is_missing = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
+    let ids = (0..basis.ids.len()).filter(is_missing).map(|number| format_id(&basis.ids[number]));
     ids.collect::<Vec<_>>().join(", ")
 }

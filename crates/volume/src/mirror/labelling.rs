@@ -1,6 +1,10 @@
-//! Writing a label to the members of a mirror, then to the capacity devices.
+//! Writing a label to the members of a mirror, then to the capacity devices: one at a time, so that each member keeps the last
+//! one whole while the next is written.
 
 use crate::layout::member_label::MemberLabel;
+
+/// How often a label is written to a member without which there is none left.
+const ATTEMPTS_MAX: u8 = 3;
 
 /// What is to be done next for a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,46 +32,87 @@ pub(super) struct Labelling {
     /// The newest label, durable or on its way.
     pub label: MemberLabel,
     phase: Phase,
+    /// Members that it is written to, and those that have not answered.
     members: u8,
     left: u8,
-    /// Nothing that hosts wrote is answered before it is durable.
+    attempts: u8,
+    /// Nothing that hosts wrote is answered before it is durable: who holds everything is not what it was.
     is_change: bool,
-    goes_to_capacity: bool,
+    /// Another is to follow, and is such a change.
+    is_wanted: bool,
+    wants_change: bool,
 }
 
 impl Labelling {
     pub fn new(label: MemberLabel) -> Self {
-        Self { label, phase: Phase::Idle, members: 0, left: 0, is_change: false, goes_to_capacity: false }
+        Self {
+            label,
+            phase: Phase::Idle,
+            members: 0,
+            left: 0,
+            attempts: 0,
+            is_change: false,
+            is_wanted: false,
+            wants_change: false,
+        }
     }
 
-    /// Whether one is being written.
+    /// Whether one is being written, or is to be.
     pub fn is_active(&self) -> bool {
-        self.phase != Phase::Idle
+        self.phase != Phase::Idle || self.is_wanted
     }
 
     /// Whether answers to hosts wait for one.
     pub fn holds_answers(&self) -> bool {
-        self.is_active() && self.is_change
+        self.phase != Phase::Idle && self.is_change || self.wants_change
     }
 
-    /// Begins to write the label as it is now to these members, in place of what is on its way. `is_change`: who holds everything is
-    /// not what it was.
-    pub fn begin(&mut self, members: u8, is_change: bool) -> Next {
+    /// Asks for a label. `is_change`: who holds everything is not what it was.
+    pub fn want(&mut self, is_change: bool) {
+        self.is_wanted = true;
+        self.wants_change |= is_change;
+    }
+
+    /// Whether the next is to be begun.
+    pub fn is_due(&self) -> bool {
+        self.is_wanted && self.phase == Phase::Idle
+    }
+
+    /// Begins to write the label as it is now to these members.
+    pub fn begin(&mut self, members: u8) -> Next {
         self.label.serial += 1;
-        self.label.generation += u64::from(is_change);
-        self.is_change = is_change || self.holds_answers();
-        // Progress alone is of no use to them.
-        self.goes_to_capacity = self.is_change;
+        self.label.generation += u64::from(self.wants_change);
+        self.is_change = self.wants_change;
+        (self.is_wanted, self.wants_change, self.attempts) = (false, false, 0);
         (self.phase, self.members, self.left) = (Phase::Writing, members, members);
         Next::Write(members)
     }
 
-    /// A request of a label ended well; `serial` tells which.
-    pub fn ended(&mut self, member: usize, serial: u64) -> Option<Next> {
-        if serial != self.label.serial {
+    /// Whether a member is still to answer.
+    pub fn awaits(&self, member: usize) -> bool {
+        self.left & 1 << member != 0
+    }
+
+    /// A request of the label ended well, or its member was left behind.
+    pub fn ended(&mut self, member: usize) -> Option<Next> {
+        if !self.awaits(member) {
             return None;
         }
         self.left &= !(1 << member);
+        self.next()
+    }
+
+    /// Members were left behind: the label is for the others.
+    pub fn left(&mut self, members: u8) -> Option<Next> {
+        self.members &= !members;
+        if self.left & members == 0 {
+            return None;
+        }
+        self.left &= !members;
+        self.next()
+    }
+
+    fn next(&mut self) -> Option<Next> {
         if self.left != 0 {
             return None;
         }
@@ -76,13 +121,25 @@ impl Labelling {
                 (self.phase, self.left) = (Phase::Flushing, self.members);
                 Some(Next::Flush(self.members))
             }
-            Phase::Flushing if self.goes_to_capacity => {
+            // Progress alone is of no use to the capacity devices.
+            Phase::Flushing if self.is_change => {
                 self.phase = Phase::Capacity;
                 Some(Next::Capacity)
             }
             Phase::Flushing => Some(self.done()),
             Phase::Idle | Phase::Capacity => None,
         }
+    }
+
+    /// The last member that holds everything could not be written. Whether it is tried again; not so where it is only progress, which is
+    /// forgotten.
+    pub fn failed_last(&mut self, member: usize) -> Option<Next> {
+        if !self.is_change {
+            (self.phase, self.left) = (Phase::Idle, 0);
+            return Some(Next::Done);
+        }
+        self.attempts += 1;
+        (self.attempts < ATTEMPTS_MAX).then_some(Next::Write(1 << member))
     }
 
     /// The capacity devices have it.

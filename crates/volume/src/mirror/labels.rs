@@ -2,12 +2,14 @@
 
 use super::view::MirrorView;
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
-use forebay_block::{Buf, Completion, Device, Op, Request, Vectored};
+use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
 
 /// Tags from here on are not the engine's.
 const OWN_TAG: u64 = 1 << 63;
+/// How often all devices are asked.
+const ATTEMPTS_MAX: u8 = 3;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
     Writing,
@@ -19,45 +21,84 @@ pub(crate) struct CapacityLabels {
     pub view: MirrorView,
     phase: Phase,
     label: Option<MemberLabel>,
-    /// One bit for each device, by its number in the pool, to which this phase has still to send its request.
+    /// One bit for each device, by its number in the pool, whose newest label is copy B. The other is written next: a power cut within that
+    /// leaves this one.
+    newest_is_second: u32,
+    /// Counts up with each label that is written here.
+    serial: u64,
+    attempts: u8,
+    /// One bit for each device to which this phase has still to send its request.
     to_send: u32,
-    in_flight: usize,
+    in_flight: u32,
     /// One bit for each device that has taken what was sent to it so far.
     taken: u32,
+    /// Flushes of these that have failed, and that nobody has heard of yet: the one report of whatever they covered.
+    failed_flushes: Vec<(usize, IoError)>,
 }
 
 impl CapacityLabels {
     pub fn new(view: MirrorView) -> Self {
-        Self { view, phase: Phase::Idle, label: None, to_send: 0, in_flight: 0, taken: 0 }
+        Self {
+            view,
+            phase: Phase::Idle,
+            label: None,
+            newest_is_second: 0,
+            serial: 0,
+            attempts: 0,
+            to_send: 0,
+            in_flight: 0,
+            taken: 0,
+            failed_flushes: Vec::new(),
+        }
     }
 
-    /// Begins to write what is wanted, and goes on with it as far as the devices have room.
-    pub fn step(&mut self, list: &mut [Box<dyn Device>]) {
+    /// What lies on a device when the pool is opened, of each copy.
+    pub fn found(&mut self, number: usize, copies: [Option<MemberLabel>; 2]) {
+        let [first, second] = copies.map(|label| label.map_or(0, |label| label.serial));
+        self.newest_is_second |= u32::from(second > first) << number;
+        self.serial = self.serial.max(first).max(second);
+    }
+
+    /// Begins to write what is wanted, and goes on with it as far as the devices have room. `flushes`: requests in flight or waiting
+    /// on a device that flush its cache; one of ours beside them might hear of what they covered.
+    /// True where it did something.
+    pub fn step(&mut self, list: &mut [Box<dyn Device>], flushes: impl Fn(usize) -> bool) -> bool {
         if self.phase == Phase::Idle {
-            let Some(label) = self.view.take_wanted() else { return };
-            self.label = Some(MemberLabel { member: None, ..label });
-            self.phase = Phase::Writing;
-            self.to_send = (1..list.len()).fold(0, |bits, number| bits | 1 << number);
-            self.taken = self.to_send;
+            let Some(label) = self.view.take_wanted() else { return false };
+            (self.label, self.attempts) = (Some(label), 0);
+            self.begin(list.len());
         }
-        let Some(label) = &self.label else { return };
+        let Some(label) = &self.label else { return false };
+        let before = (self.phase, self.in_flight);
         for (number, device) in list.iter_mut().enumerate().skip(1) {
             let (tag, bit) = (OWN_TAG | number as u64, 1 << number);
-            if self.to_send & bit == 0 || device.in_flight() >= device.queue_limit() {
+            let is_waited_for = self.phase == Phase::Flushing && flushes(number);
+            if self.to_send & bit == 0 || device.in_flight() >= device.queue_limit() || is_waited_for {
                 continue;
             }
             let (offset_bytes, op) = match self.phase {
                 Phase::Writing => {
+                    let label = MemberLabel { member: None, serial: self.serial, ..label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
-                    (OFFSETS_BYTES[(label.serial % 2) as usize], Op::Write { bufs, fua: false })
+                    let second = usize::from(self.newest_is_second & bit == 0);
+                    (OFFSETS_BYTES[second], Op::Write { bufs, fua: device.geometry().durable_writes })
                 }
                 Phase::Idle | Phase::Flushing => (0, Op::Flush),
             };
             device.submit(Request { tag, offset_bytes, stream: 0, op });
             self.to_send &= !bit;
-            self.in_flight += 1;
+            self.in_flight |= bit;
         }
-        self.end_phase();
+        self.end_phase(list);
+        before != (self.phase, self.in_flight)
+    }
+
+    fn begin(&mut self, devices: usize) {
+        self.serial += 1;
+        self.attempts += 1;
+        self.phase = Phase::Writing;
+        self.to_send = (1..devices).fold(0, |bits, number| bits | 1 << number);
+        self.taken = self.to_send;
     }
 
     /// Whether one is being written.
@@ -65,32 +106,57 @@ impl CapacityLabels {
         self.in_flight > 0
     }
 
+    /// Whether a flush of ours is in flight on a device: others of it wait.
+    pub fn is_flushing(&self, number: usize) -> bool {
+        self.phase == Phase::Flushing && self.in_flight & 1 << number != 0
+    }
+
+    /// Flushes that have failed since they were asked for last.
+    pub fn take_failed_flushes(&mut self) -> Vec<(usize, IoError)> {
+        std::mem::take(&mut self.failed_flushes)
+    }
+
     /// Whether a completion belongs to a label, and goes no further.
     pub fn ended(&mut self, completion: &Completion) -> bool {
         if completion.tag & OWN_TAG == 0 {
             return false;
         }
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if completion.result.is_err() {
-            self.taken &= !(1 << (completion.tag & !OWN_TAG));
+        let number = (completion.tag & !OWN_TAG) as usize;
+        self.in_flight &= !(1 << number);
+        if let Err(error) = &completion.result {
+            self.taken &= !(1 << number);
+            if self.phase == Phase::Flushing {
+                self.failed_flushes.push((number, error.clone()));
+            }
         }
-        self.end_phase();
         true
     }
 
-    fn end_phase(&mut self) {
+    fn end_phase(&mut self, list: &[Box<dyn Device>]) {
         if self.in_flight > 0 || self.to_send > 0 {
             return;
         }
-        match self.phase {
-            Phase::Writing => (self.phase, self.to_send) = (Phase::Flushing, self.taken),
-            Phase::Flushing => {
-                self.phase = Phase::Idle;
-                // One device that has it is enough to tell a member that was left behind: whoever opens the pool reads them all.
-                let serial = self.label.take().map_or(0, |label| label.serial);
-                self.view.capacity_has(serial, self.taken != 0);
+        if self.phase == Phase::Writing {
+            // Those whose writes are not durable when they end.
+            let cached = list.iter().enumerate().filter(|(_, device)| {
+                let geometry = device.geometry();
+                geometry.volatile_cache && !geometry.durable_writes
+            });
+            self.to_send = cached.fold(0, |bits, (number, _)| bits | 1 << number) & self.taken;
+            self.phase = Phase::Flushing;
+            if self.to_send > 0 {
+                return;
             }
-            Phase::Idle => {}
+        }
+        if self.phase == Phase::Flushing {
+            self.newest_is_second ^= self.taken;
+            self.phase = Phase::Idle;
+            if self.taken == 0 && self.attempts < ATTEMPTS_MAX {
+                return self.begin(list.len());
+            }
+            // One device that has it is enough to know a member that was left behind: whoever opens the pool reads them all.
+            let serial = self.label.take().map_or(0, |label| label.serial);
+            self.view.capacity_has(serial, self.taken != 0);
         }
     }
 }

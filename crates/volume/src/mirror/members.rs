@@ -3,7 +3,7 @@
 use super::flight::Flight;
 use super::view::MemberState;
 use crate::layout::member_label::MEMBERS_MAX;
-use forebay_block::{Completion, Device, Op, Request, Vectored};
+use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
 use std::collections::VecDeque;
 
@@ -50,12 +50,16 @@ pub(super) fn numbers_in(bits: u8) -> impl Iterator<Item = usize> {
 /// All members, and what is in flight on them.
 pub(super) struct Members {
     pub list: Vec<Member>,
-    pub flights: Slab<Flight>,
+    /// Each with a number of its own: a member that was left behind may answer what others have the place of.
+    flights: Slab<(u32, Flight)>,
+    next_nonce: u32,
+    /// Changes that nobody is to answer any more: the members that had not were left behind.
+    pub orphans: Vec<u64>,
 }
 
 impl Members {
     pub fn new(list: Vec<Member>) -> Self {
-        Self { list, flights: Slab::new() }
+        Self { list, flights: Slab::new(), next_nonce: 0, orphans: Vec::new() }
     }
 
     /// Numbers of the members in a state.
@@ -87,17 +91,54 @@ impl Members {
         turns.map(|turn| numbers[turn as usize]).find(|&number| tried & 1 << number == 0)
     }
 
+    fn insert(&mut self, flight: Flight) -> u64 {
+        self.next_nonce = self.next_nonce.wrapping_add(1);
+        u64::from(self.next_nonce) << 32 | self.flights.insert((self.next_nonce, flight)) as u64
+    }
+
+    fn key(&self, tag: u64) -> Option<usize> {
+        let key = (tag & u64::from(u32::MAX)) as usize;
+        self.flights.get(key).filter(|(nonce, _)| u64::from(*nonce) == tag >> 32).map(|_| key)
+    }
+
+    /// What is in flight with this tag.
+    pub fn flight_mut(&mut self, tag: u64) -> Option<&mut Flight> {
+        let key = self.key(tag)?;
+        self.flights.get_mut(key).map(|(_, flight)| flight)
+    }
+
+    /// It is not in flight any more.
+    pub fn remove(&mut self, tag: u64) -> Option<Flight> {
+        let key = self.key(tag)?;
+        self.flights.try_remove(key).map(|(_, flight)| flight)
+    }
+
+    /// A member is left behind: nobody waits for its answers to changes, and what it was not sent yet it is not sent.
+    pub fn leave(&mut self, number: usize, error: &IoError) {
+        self.list[number].state = MemberState::Out;
+        // Reads wait for theirs, and are answered by others then.
+        self.list[number].waiting.retain(|request| matches!(request.op, Op::Read { .. }));
+        for (key, (nonce, flight)) in &mut self.flights {
+            if let Flight::Change(change) = flight
+                && change.left & 1 << number != 0
+                && change.ended(number, Err(error.clone()))
+            {
+                self.orphans.push(u64::from(*nonce) << 32 | key as u64);
+            }
+        }
+    }
+
     /// Sends a request to a member.
     pub fn send(&mut self, number: usize, flight: Flight, offset_bytes: u64, op: Op) {
-        let tag = self.flights.insert(flight) as u64;
+        let tag = self.insert(flight);
         self.list[number].waiting.push_back(Request { tag, offset_bytes, stream: 0, op });
     }
 
     /// Sends a change to the members whose bits are set; its key.
-    pub fn send_all(&mut self, members: u8, flight: Flight, (offset_bytes, stream): (u64, u8), op: &Op) -> usize {
-        let key = self.flights.insert(flight);
+    pub fn send_all(&mut self, members: u8, flight: Flight, (offset_bytes, stream): (u64, u8), op: &Op) -> u64 {
+        let key = self.insert(flight);
         for number in numbers_in(members) {
-            let request = Request { tag: key as u64, offset_bytes, stream, op: copy_of(op) };
+            let request = Request { tag: key, offset_bytes, stream, op: copy_of(op) };
             self.list[number].waiting.push_back(request);
         }
         key

@@ -9,6 +9,7 @@
 mod assembly;
 mod copying;
 mod device;
+mod error;
 mod flight;
 mod join;
 mod labelling;
@@ -19,6 +20,7 @@ mod view;
 
 pub use assembly::{Joined, new_mirror};
 pub use device::Mirror;
-pub use join::{Candidate, JoinError, join, read_label};
+pub use error::JoinError;
+pub use join::{Candidate, join, read_label};
 pub(crate) use labels::CapacityLabels;
 pub use view::{MemberState, MemberStatus, MirrorStatus, MirrorView};

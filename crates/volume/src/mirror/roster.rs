@@ -5,7 +5,7 @@ use super::flight::Flight;
 use super::labelling::{Labelling, Next};
 use super::members::{Member, Members, numbers_in};
 use super::view::{MemberState, MemberStatus, MirrorView, Offer};
-use crate::layout::member_label::{MEMBERS_MAX, MemberLabel, OFFSETS_BYTES};
+use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
 use std::collections::VecDeque;
 
@@ -17,13 +17,22 @@ pub(super) struct Roster {
     /// Devices that were given to it and are no members yet.
     offers: VecDeque<Offer>,
     view: MirrorView,
+    /// No capacity device has taken the label.
+    is_unconfirmed: bool,
     /// Nothing more is taken.
     pub broken: Option<IoError>,
 }
 
 impl Roster {
     pub fn new(label: MemberLabel, to_rebuild: VecDeque<usize>, view: MirrorView) -> Self {
-        Self { labelling: Labelling::new(label), to_rebuild, offers: VecDeque::new(), view, broken: None }
+        Self {
+            labelling: Labelling::new(label),
+            to_rebuild,
+            offers: VecDeque::new(),
+            view,
+            is_unconfirmed: false,
+            broken: None,
+        }
     }
 
     /// Whether a label is on its way.
@@ -36,14 +45,36 @@ impl Roster {
         self.labelling.holds_answers() && self.broken.is_none()
     }
 
-    /// Members failed what others have done: they hold what is old from now on.
-    pub fn leave(&mut self, leaving: u8, error: &IoError, members: &mut Members, copying: &mut Copying) {
-        if members.in_sync() & !leaving == 0 {
-            return self
-                .break_down("no member of the mirror is left that holds everything and takes writes", error.clone());
+    /// Begins to write the next label, where one is wanted and none is on its way.
+    pub fn step(&mut self, members: &mut Members) {
+        if !self.view.is_begun() || self.broken.is_some() {
+            return;
         }
-        for number in numbers_in(leaving & members.written()) {
-            members.list[number].state = MemberState::Out;
+        self.hear_of_capacity(members);
+        if !self.labelling.is_due() {
+            return;
+        }
+        let rebuilding = members.numbers(MemberState::Rebuilding).next();
+        let label = &mut self.labelling.label;
+        label.in_sync = members.in_sync();
+        label.rebuilding = rebuilding.map(|number| number as u8);
+        label.rebuilt_bytes = if rebuilding.is_some() { label.rebuilt_bytes } else { 0 };
+        let next = self.labelling.begin(members.written());
+        self.go_on(Some(next), members);
+    }
+
+    /// Members failed what others have done: they hold what is old from now on. What is in flight on them is not waited for.
+    pub fn leave(&mut self, leaving: u8, error: &IoError, members: &mut Members, copying: &mut Copying) {
+        if !self.view.is_begun() {
+            return;
+        }
+        if members.in_sync() & !leaving == 0 {
+            let why = "no member of the mirror is left that holds everything and takes writes";
+            return self.break_down(why, error.clone(), copying);
+        }
+        let leaving = leaving & members.written();
+        for number in numbers_in(leaving) {
+            members.leave(number, error);
             copying.give_up(number);
             self.view.set_status(|status| {
                 status.members[number].state = MemberState::Out;
@@ -51,7 +82,9 @@ impl Roster {
             });
         }
         self.rebuild_next(members, copying);
-        self.change_label(members);
+        self.labelling.want(true);
+        let next = self.labelling.left(leaving);
+        self.go_on(next, members);
     }
 
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
@@ -67,15 +100,9 @@ impl Roster {
         }
     }
 
-    /// Writes to all devices who holds everything now.
-    pub fn change_label(&mut self, members: &mut Members) {
-        let rebuilding = members.numbers(MemberState::Rebuilding).next();
-        let label = &mut self.labelling.label;
-        label.in_sync = members.in_sync();
-        label.rebuilding = rebuilding.map(|number| number as u8);
-        label.rebuilt_bytes = if rebuilding.is_some() { label.rebuilt_bytes } else { 0 };
-        let next = self.labelling.begin(members.written(), true);
-        self.go_on(Some(next), members);
+    /// Has it written to all devices who holds everything now.
+    pub fn change_label(&mut self) {
+        self.labelling.want(true);
     }
 
     fn go_on(&mut self, next: Option<Next>, members: &mut Members) {
@@ -86,12 +113,12 @@ impl Roster {
                     let label = MemberLabel { member: Some(number as u8), ..self.labelling.label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
                     let op = Op::Write { bufs, fua: false };
-                    members.send(number, Flight::Label { serial }, OFFSETS_BYTES[(serial % 2) as usize], op);
+                    members.send(number, Flight::Label { is_flush: false }, OFFSETS_BYTES[(serial % 2) as usize], op);
                 }
             }
             Some(Next::Flush(to)) => {
                 for number in numbers_in(to) {
-                    members.send(number, Flight::Label { serial }, 0, Op::Flush);
+                    members.send(number, Flight::Label { is_flush: true }, 0, Op::Flush);
                 }
             }
             Some(Next::Capacity) => self.view.want(self.labelling.label.clone()),
@@ -106,51 +133,64 @@ impl Roster {
     }
 
     /// What the capacity devices say of the label that waits for them.
-    pub fn hear_of_capacity(&mut self, members: &mut Members) {
-        if !self.holds_answers() {
+    fn hear_of_capacity(&mut self, members: &mut Members) {
+        if !self.labelling.is_active() {
             return;
         }
         let (serial, is_durable) = self.view.capacity();
         let next = self.labelling.capacity_has(serial);
         if next.is_some() && !is_durable {
-            let error = gone("write");
-            self.break_down("no capacity device takes the label that says which members are left", error);
+            self.is_unconfirmed = true;
         } else {
             self.go_on(next, members);
         }
     }
 
-    fn break_down(&mut self, why: &str, error: IoError) {
+    /// Takes no more changes.
+    fn break_down(&mut self, why: &str, error: IoError, copying: &mut Copying) {
         self.view.set_status(|status| status.broken = Some(format!("{why}: {error}")));
         self.broken = Some(error);
+        copying.stop();
+    }
+
+    /// No capacity device has taken the label: nothing more can be answered.
+    pub fn give_up_unconfirmed(&mut self, copying: &mut Copying) {
+        if std::mem::take(&mut self.is_unconfirmed) {
+            let why = "no capacity device takes the label that says which members are left";
+            self.break_down(why, gone("write"), copying);
+        }
     }
 
     /// A request of a label was answered.
     pub fn label_ended(
         &mut self,
-        (number, serial): (usize, u64),
+        (number, is_flush): (usize, bool),
         result: Result<(), IoError>,
         members: &mut Members,
         copying: &mut Copying,
     ) {
-        match result {
-            Ok(()) => {
-                let next = self.labelling.ended(number, serial);
-                self.go_on(next, members);
-            }
-            Err(error) if serial == self.labelling.label.serial => self.leave(1 << number, &error, members, copying),
-            Err(_) => {}
+        if !self.labelling.awaits(number) {
+            return;
+        }
+        let Err(error) = result else {
+            let next = self.labelling.ended(number);
+            return self.go_on(next, members);
+        };
+        let is_last = members.in_sync() == 1 << number;
+        // A failed flush is the one report of whatever it covered.
+        match if is_last && !is_flush { self.labelling.failed_last(number) } else { None } {
+            Some(next) => self.go_on(Some(next), members),
+            None => self.leave(1 << number, &error, members, copying),
         }
     }
 
     /// So much of the member that is rebuilt is durable.
-    pub fn note(&mut self, rebuilt_bytes: u64, members: &mut Members) {
+    pub fn note(&mut self, rebuilt_bytes: u64) {
         self.labelling.label.rebuilt_bytes = rebuilt_bytes;
-        let next = self.labelling.begin(members.written(), false);
-        self.go_on(Some(next), members);
+        self.labelling.want(false);
     }
 
-    /// Takes devices in the place of members that are out, or as more members, as soon as nothing of those is in flight.
+    /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
     pub fn take_offers(&mut self, members: &mut Members, copying: &mut Copying) {
         self.offers.extend(self.view.take_offers());
         if self.broken.is_some() || self.labelling.is_active() {
@@ -163,27 +203,21 @@ impl Roster {
             (0..members.list.len()).filter(is_out).filter(|at| !self.to_rebuild.contains(at)).collect();
         let same = out.iter().find(|&&number| names[number] == *name);
         let absent = out.iter().find(|&&number| members.list[number].device.is_none());
-        let number = same.or(absent).or(out.first()).copied().unwrap_or(members.list.len());
-        if members.list.get(number).is_some_and(Member::is_busy) {
+        let Some(number) = same.or(absent).or(out.first()).copied() else {
+            self.offers.pop_front();
+            return;
+        };
+        if members.list[number].is_busy() {
             return;
         }
         let Some(Offer { name, id, device }) = self.offers.pop_front() else { return };
+        members.list[number] = Member::new(Some(device), MemberState::Out);
+        self.labelling.label.ids[number] = id;
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
-        let member = Member::new(Some(device), MemberState::Out);
-        if number < members.list.len() {
-            members.list[number] = member;
-            self.labelling.label.ids[number] = id;
-            self.view.set_status(|all| all.members[number] = status);
-        } else if number < MEMBERS_MAX {
-            members.list.push(member);
-            self.labelling.label.ids.push(id);
-            self.view.set_status(|all| all.members.push(status));
-        } else {
-            return;
-        }
+        self.view.set_status(|all| all.members[number] = status);
         self.to_rebuild.push_back(number);
         self.rebuild_next(members, copying);
-        self.change_label(members);
+        self.labelling.want(true);
     }
 
     /// A member holds everything now.
@@ -191,7 +225,7 @@ impl Roster {
         members.list[number].state = MemberState::InSync;
         self.view.set_status(|status| status.members[number].state = MemberState::InSync);
         self.rebuild_next(members, copying);
-        self.change_label(members);
+        self.labelling.want(true);
     }
 }
 

@@ -1,8 +1,7 @@
 //! What others know of a mirror, and what they tell it: it lies behind the device trait.
 
-use super::assembly::fits;
 use crate::layout::Id;
-use crate::layout::member_label::MemberLabel;
+use crate::layout::member_label::{MemberLabel, fits};
 use forebay_block::{Device, Geometry};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,7 +74,7 @@ impl MirrorStatus {
     }
 }
 
-/// A device that is to replace a member that is out, or to be one more.
+/// A device that is to replace a member that is out.
 pub(super) struct Offer {
     pub name: String,
     pub id: Id,
@@ -89,6 +88,7 @@ struct Shared {
     offers: Mutex<Vec<Offer>>,
     now_ns: AtomicU64,
     rebuild_bytes_per_s: AtomicU64,
+    is_begun: AtomicBool,
     is_settled: AtomicBool,
     has_wanted: AtomicBool,
     wanted: Mutex<Option<MemberLabel>>,
@@ -114,6 +114,7 @@ impl MirrorView {
             offers: Mutex::new(Vec::new()),
             now_ns: AtomicU64::new(0),
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
+            is_begun: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
             has_wanted: AtomicBool::new(false),
             wanted: Mutex::new(None),
@@ -144,18 +145,21 @@ impl MirrorView {
         self.0.pool
     }
 
-    /// Gives it a device in the place of a member that is out, or as one more; whatever it holds is lost. It is rebuilt as soon as no other
+    /// Gives it a device in the place of a member that is out; whatever it holds is lost. It is rebuilt as soon as no other
     /// is.
     ///
     /// # Errors
     /// Why it cannot be a member.
     pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
         let (geometry, mirror) = (device.geometry(), &self.0.geometry);
-        fits(geometry, (mirror.size_bytes, mirror.logical_block_bytes))?;
+        fits(geometry, mirror.size_bytes, mirror.logical_block_bytes)?;
         if geometry.volatile_cache && (!mirror.volatile_cache || mirror.durable_writes && !geometry.durable_writes) {
             return Err(
                 "it has a volatile write cache that the others have not: restart the server to add it".to_owned()
             );
+        }
+        if !self.status().members.iter().any(|member| member.state == MemberState::Out) {
+            return Err("the mirror has all its members: restart the server to add one more".to_owned());
         }
         lock(&self.0.offers).push(Offer { name, id, device });
         self.0.has_offers.store(true, Ordering::Relaxed);
@@ -186,6 +190,16 @@ impl MirrorView {
 
     pub(super) fn now_ns(&self) -> u64 {
         self.0.now_ns.load(Ordering::Relaxed)
+    }
+
+    /// It is known that this is the pool's mirror: from now on it takes changes, says in labels who holds everything, mends and
+    /// rebuilds. Until then, and where it was joined for reading, nothing is written.
+    pub(crate) fn begin(&self) {
+        self.0.is_begun.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_begun(&self) -> bool {
+        self.0.is_begun.load(Ordering::Relaxed)
     }
 
     /// Recovery has made all members the same where it matters: any of them may be read from.

@@ -58,6 +58,7 @@ pub fn format(
     overcommit: bool,
     options: EngineOptions,
 ) -> Result<(), FormatError> {
+    devices.begin_mirror();
     let mut engine = Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),

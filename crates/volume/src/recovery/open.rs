@@ -5,10 +5,11 @@ use super::members::{MemberError, assemble, write_superblock};
 use super::policy_state;
 use super::replay::replay;
 use super::report::{OpenError, RecoveryReport};
-use super::survey::{MissingBatches, survey};
+use super::survey::{MissingBatches, survey, write_to_all};
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
+use crate::layout::format_id;
 use crate::layout::page::{self, BLOCK_SECTORS, PAGE_BYTES, PageName, PageRef};
 use crate::layout::record::RECORD_BYTES;
 use crate::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
@@ -173,6 +174,8 @@ pub(super) fn open_members(
         // A newer program keeps something on these devices that a write of this one would make wrong.
         Overlay::over_all(devices);
     }
+    check_mirror(devices, &superblocks[0])?;
+    devices.begin_mirror();
     let read_before = devices.read_bytes;
     flush_all(devices)?;
     let (header, root) = load_root(devices, &superblocks[0])?;
@@ -194,6 +197,9 @@ pub(super) fn open_members(
         len_bytes: superblock.journal_len_bytes,
         sector_bytes: u64::from(superblock.journal_sector_bytes),
     };
+    if devices.copies() > 1 {
+        write_to_all(devices, geometry, &superblock, &header, &root)?;
+    }
     let scanned = survey(devices, geometry, &superblock, &header, &root, missing_batches)?;
     let bit = |on: bool, device: usize| u32::from(on) << device;
     let (mut volatile, mut flushed_behind, mut discards) = (0, 0, 0);
@@ -268,6 +274,19 @@ pub(super) fn open_members(
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }
     Ok((engine, report))
+}
+
+/// The mirror that was put together is this pool's.
+fn check_mirror(devices: &Devices, superblock: &Superblock) -> Result<(), MemberError> {
+    match devices.mirror() {
+        Some(view) if view.pool() != superblock.pool => Err(MemberError::Foreign {
+            device: devices.list[0].name().to_owned(),
+            name: superblock.name.clone(),
+            pool: format_id(&view.pool()),
+            expected: format_id(&superblock.pool),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn flush_all(devices: &mut Devices) -> Result<(), OpenError> {

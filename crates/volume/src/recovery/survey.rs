@@ -15,7 +15,7 @@ use forebay_block::DiskId;
 use std::collections::{BTreeSet, VecDeque};
 
 /// How often something is read before it is taken for lost or damaged: what recovery decides is for good.
-const READINGS: usize = 2;
+const READINGS: u8 = 2;
 
 /// What to do about journal batches that were durable and are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,23 @@ fn leaves_of(disk: DiskId, block: u64, blocks: u64, leaves: &mut BTreeSet<(u16, 
     leaves.extend((first..=last).map(|leaf| (disk.0, leaf)));
 }
 
+/// Writes the batches that any copy of the journal has to all of them, as they lie: what is decided by them afterwards is so whatever
+/// becomes of a copy meanwhile.
+pub(super) fn write_to_all(
+    devices: &mut Devices,
+    geometry: JournalGeometry,
+    superblock: &Superblock,
+    header: &RootHeader,
+    root: &Root,
+) -> Result<(), OpenError> {
+    let start = ScanStart { position: root.journal_position, batch: root.journal_batch, epoch: header.epoch };
+    scan(devices, geometry, &superblock.pool, start, |devices, bytes, batch, _| {
+        devices.write(0, geometry.offset_bytes + batch.position % geometry.len_bytes, bytes)
+    })
+    .map_err(OpenError::of_device(devices, 0))?;
+    devices.flush(0).map_err(OpenError::of_device(devices, 0))
+}
+
 /// Reads the journal once: how far it goes, how far it was durable, what was cancelled, which leaves it needs.
 pub(super) fn survey(
     devices: &mut Devices,
@@ -89,8 +106,8 @@ pub(super) fn survey(
     for offset_bytes in OFFSETS_BYTES {
         // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess.
         let mut mark = None;
-        for _ in 0..READINGS {
-            let bytes = devices.read(0, offset_bytes, 4096).map_err(OpenError::of_device(devices, 0))?;
+        for attempt in 0..READINGS.max(devices.copies()) {
+            let bytes = devices.read_copy(0, offset_bytes, 4096, attempt).map_err(OpenError::of_device(devices, 0))?;
             mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
         }
         if let Some(mark) = mark {

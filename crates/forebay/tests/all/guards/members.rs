@@ -64,7 +64,7 @@ fn create_keeps_half_a_pool() {
         blank(&scene, lost);
         let kept = ["fast.img", "capacity.img"].map(|name| Untouched::of(&scene.path(name)));
         let output = forebay(&["create", scene.config()]);
-        refused(&output, 2, &["Forebay pool \"test\"", "nothing was written", lost, "is blank", "lost-devices"]);
+        refused(&output, 2, &["Forebay pool \"test\"", "nothing was written", lost, "is blank", "when-a-device-fails"]);
         kept.iter().for_each(Untouched::check);
     }
 }

@@ -166,7 +166,8 @@ pub(super) fn sources_read(
         let block = data.as_ref().zip(source).and_then(|(data, source)| stored(data, around, source));
         match block.filter(|block| is_good_source(rooms, id, at, block)) {
             Some(block) => source_read(rooms, id, at, block),
-            None => read_source_again(rooms, id, at, 1),
+            // Of several copies any may be the one that was read with its neighbours.
+            None => read_source_again(rooms, id, at, u8::from(rooms.setup.copies == 1)),
         }
     }
     part_done(rooms, id)

@@ -155,12 +155,8 @@ impl Shape {
         let shared: Vec<Shared> =
             images.into_iter().enumerate().map(|(i, image)| Shared::new(&format!("d{i}"), image, 1)).collect();
         let mut devices = Devices::new(shared.iter().map(|s| Box::new(s.clone()) as Box<dyn Device>).collect());
-        let options = PoolOptions {
-            name: "test".into(),
-            band_bytes: Some(self.band_bytes),
-            journal_bytes: Some(128 << 10),
-            is_mirrored: false,
-        };
+        let (name, band_bytes, journal_bytes) = ("test".into(), Some(self.band_bytes), Some(128 << 10));
+        let options = PoolOptions { name, band_bytes, journal_bytes, is_mirrored: false };
         let superblock =
             plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
                 .unwrap();

@@ -1,0 +1,63 @@
+//! Why devices are no mirror that can be used.
+
+use thiserror::Error;
+
+/// Why the devices are no mirror that can be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum JoinError {
+    /// None of them carries a label.
+    #[error("none of the fast devices is a member of a mirror{why}")]
+    NoLabel {
+        /// What each is instead.
+        why: String,
+    },
+    /// Of another pool.
+    #[error("{device} and {other} are members of the mirrors of two pools")]
+    Foreign {
+        /// A device.
+        device: String,
+        /// One of another pool.
+        other: String,
+    },
+    /// Its counters cannot go on.
+    #[error("the label of {device} counts up to {counter}, which is impossible")]
+    Counter {
+        /// The devices.
+        device: String,
+        /// What it counts up to.
+        counter: u64,
+    },
+    /// The member that holds everything is not among them.
+    #[error(
+        "{devices} cannot be used without the others: the mirror went on without them (their generation is {found}, the pool's is {expected}). \
+         What was written since is on {missing}, which is not there"
+    )]
+    Stale {
+        /// The devices.
+        devices: String,
+        /// Their generation.
+        found: u64,
+        /// That of the pool.
+        expected: u64,
+        /// Ids of members that are not there.
+        missing: String,
+    },
+    /// A capacity device may know more, and cannot be read.
+    #[error("{device} cannot be read ({why}), and may say that {devices} were left behind")]
+    Unread {
+        /// The capacity device.
+        device: String,
+        /// Why.
+        why: String,
+        /// The fast devices.
+        devices: String,
+    },
+    /// Twice the same member.
+    #[error("{device} and {other} are the same member of the mirror: one is a copy")]
+    Copy {
+        /// A device.
+        device: String,
+        /// The other one.
+        other: String,
+    },
+}
