@@ -29,11 +29,13 @@ pub(super) struct Fate {
     pub refused: Option<&'static str>,
     /// The user ends the experiment after this run.
     pub stop: bool,
+    /// Processor time an I/O, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 impl Default for Fate {
     fn default() -> Self {
-        Self { slower: 1.0, failures: 0, partial: None, refused: None, stop: false }
+        Self { slower: 1.0, failures: 0, partial: None, refused: None, stop: false, cpu_ns: 300 }
     }
 }
 
@@ -193,7 +195,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         depth_mean: done as f64 * mean_ns / duration_ns as f64,
         depth_levels: [ios, 0, 0, 0, 0, 0, 0],
         service_mean_ns: mean_ns,
-        cpu_ns: (ios * 1000, ios * 2000),
+        cpu_ns: (ios * fate.cpu_ns / 3, ios * fate.cpu_ns * 2 / 3),
         failures: Failures {
             count: fate.failures,
             mismatches: 0,

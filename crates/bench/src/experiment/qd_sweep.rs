@@ -51,7 +51,10 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         ));
     }
     if let Some(found) = &saturation {
-        tell(&mut session, found);
+        let is_limited = rows.iter().any(|row| {
+            row.figures.is_limited_by_generator && [found.knee.depth, found.peak.depth].contains(&row.depth)
+        });
+        tell(&mut session, found, is_limited);
     }
     let application = curve.as_ref().and_then(|curve| weigh(&mut session, curve, &mut tables));
     let json = json!({
@@ -64,6 +67,9 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "peak_depth": found.peak.depth,
             "peak_iops": found.peak.iops,
             "reached": found.reached,
+            "limited_by_generator": rows
+                .iter()
+                .any(|row| row.depth == found.knee.depth && row.figures.is_limited_by_generator),
         })),
         "application": application,
     });
@@ -151,6 +157,9 @@ fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
         cells.push(on_curve.map_or_else(String::new, |point| text::percent(point.peak_share)));
         cells.push(on_curve.map_or_else(String::new, |point| format!("{:.2}", point.scaling)));
         let mark = match saturation {
+            Some(found) if found.knee.depth == row.depth && row.figures.is_limited_by_generator => {
+                "<- the generator's limit"
+            }
             Some(found) if found.knee.depth == row.depth && found.reached => "<- saturation depth",
             Some(found) if found.knee.depth == row.depth => "<- at least (still rising)",
             Some(found) if found.peak.depth == row.depth => "<- peak",
@@ -162,10 +171,16 @@ fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
     table
 }
 
-fn tell(session: &mut Session<'_>, found: &Saturation) {
+fn tell(session: &mut Session<'_>, found: &Saturation, is_limited: bool) {
     let knee = found.knee;
     let figures = format!("{} IOPS at a mean of {}", text::rate(knee.iops), text::time(knee.mean_latency_ns));
-    session.note(if found.reached {
+    session.note(if is_limited {
+        format!(
+            "at depth {} ({figures}) the threads that make the load have no time left: that is the generator's limit, and where \
+             the target saturates is not known; take more threads",
+            knee.depth
+        )
+    } else if found.reached {
         format!("saturation depth {}: {figures}; more I/Os in flight bring latency and no throughput", knee.depth)
     } else {
         format!(

@@ -61,6 +61,8 @@ pub struct Collector {
     interrupted: bool,
     ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
+    /// Of each window that is being filled: milliseconds so far, I/Os, bytes.
+    open_bursts: [(usize, u64, u64); BURST_WINDOWS.len()],
     depth_integral: u128,
     depth_levels: [u64; DEPTH_LEVELS],
     late: u64,
@@ -97,6 +99,7 @@ impl Collector {
             interrupted: false,
             ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
+            open_bursts: Default::default(),
             depth_integral: 0,
             depth_levels: [0; DEPTH_LEVELS],
             late: 0,
@@ -259,6 +262,9 @@ impl Collector {
         let next = self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1);
         let was_lumped = std::mem::replace(&mut self.was_lumped, interval.is_lumped);
         let nothing = vec![Fine::default(); interval.fine.len()];
+        if was_lumped {
+            self.begin_bursts();
+        }
         for missing in (next..index).filter(|_| !was_lumped) {
             let begin_ns = missing * self.interval_ns;
             self.rows.push(IntervalRow { begin_ns, length_ns: self.interval_ns, ..IntervalRow::default() });
@@ -270,17 +276,28 @@ impl Collector {
         let whole = is_whole(index) && !interval.is_lumped;
         if whole {
             self.count_bursts(&interval.fine);
+        } else {
+            self.begin_bursts();
         }
     }
 
+    /// Windows may be longer than an interval: they go on from one to the next while none is missing between.
     fn count_bursts(&mut self, fine: &[Fine]) {
-        // The last one is shorter where the interval is no multiple of it.
+        // The last one is shorter where the interval is no multiple of it, and then windows cannot go on.
         let fine = &fine[..fine.len().min((self.interval_ns / FINE_NS) as usize)];
-        for (row, window) in self.bursts.iter_mut().zip(BURST_WINDOWS) {
+        if !self.interval_ns.is_multiple_of(FINE_NS) {
+            self.begin_bursts();
+        }
+        for ((row, open), window) in self.bursts.iter_mut().zip(&mut self.open_bursts).zip(BURST_WINDOWS) {
             let window_ns = window as u64 * FINE_NS;
-            for part in fine.chunks_exact(window) {
-                let ios = part.iter().map(|fine| u64::from(fine.ios)).sum();
-                let bytes = part.iter().map(|fine| fine.bytes).sum();
+            for part in fine {
+                open.0 += 1;
+                open.1 += u64::from(part.ios);
+                open.2 += part.bytes;
+                if open.0 < window {
+                    continue;
+                }
+                let (_, ios, bytes) = std::mem::take(open);
                 let (iops, rate) =
                     (super::result::per_second(ios, window_ns), super::result::per_second(bytes, window_ns));
                 let row = row.get_or_insert(BurstRow {
@@ -296,6 +313,11 @@ impl Collector {
                 row.bytes_per_second_min = row.bytes_per_second_min.min(rate);
             }
         }
+    }
+
+    /// What comes does not follow what was: windows begin anew.
+    fn begin_bursts(&mut self) {
+        self.open_bursts = Default::default();
     }
 
     /// The result.

@@ -7,6 +7,7 @@ mod generated;
 mod generated_plan;
 mod hint_book;
 mod holder;
+mod interval;
 mod live;
 mod named;
 mod open;
@@ -32,6 +33,7 @@ pub use experiments::{Other, application, compare, condition, experiment, list, 
 pub use generated::{PIECE_BYTES, preset as generator_preset, set as set_counted};
 pub use generated_plan::prepare as prepare_generated;
 pub use hint_book::HintWriter;
+pub use interval::interval_of;
 pub use live::Live;
 pub use named::Named;
 pub use options::{BenchOptions, TelemetryOptions};

@@ -2,6 +2,7 @@
 
 use super::generated;
 use super::hint_book::HintBook;
+use super::interval::interval_of;
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
@@ -35,8 +36,8 @@ const SPILL_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct SessionOptions {
     /// Data may be lost.
     pub destroy_data: bool,
-    /// Length of an interval in nanoseconds.
-    pub interval_ns: u64,
+    /// Length of an interval in nanoseconds; where none is given it follows from the length of each run.
+    pub interval_ns: Option<u64>,
     /// A record of every I/O goes to this file.
     pub records: Option<PathBuf>,
 }
@@ -81,7 +82,7 @@ impl Session {
     /// # Errors
     /// A name that is not understood, or a pool that cannot be opened.
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
-        let target = match VirtualTarget::open(name, options.interval_ns)? {
+        let target = match VirtualTarget::open(name, options.interval_ns.unwrap_or_else(|| interval_of(None)))? {
             Some(target) => Measured::Virtual(target),
             None => Measured::Real(MeasureTarget::new(name)?),
         };
@@ -105,7 +106,7 @@ impl Session {
 
     /// Intervals of runs from now on.
     pub fn set_interval(&mut self, interval_ns: u64) {
-        self.options.interval_ns = interval_ns;
+        self.options.interval_ns = Some(interval_ns);
     }
 
     /// Name of the target.
@@ -274,7 +275,7 @@ impl Session {
         let target = match &self.target {
             Measured::Virtual(target) => {
                 let mut show = |progress: &_| self.live.show(prefix, progress);
-                return target.run(jobs, recorders, feeds, &self.settings(), &self.stop, &mut show);
+                return target.run(jobs, recorders, feeds, &self.settings(jobs), &self.stop, &mut show);
             }
             Measured::Real(target) => target,
         };
@@ -302,11 +303,14 @@ impl Session {
             assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders, replay: feed.clone() });
         }
         let mut show = |progress: &_| self.live.show(prefix, progress);
-        Ok(run(assignments, &self.clock, &self.settings(), &self.stop, &mut show)?)
+        Ok(run(assignments, &self.clock, &self.settings(jobs), &self.stop, &mut show)?)
     }
 
-    fn settings(&self) -> Settings {
-        Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() }
+    fn settings(&self, jobs: &[Job]) -> Settings {
+        // The shortest of jobs that run together must have enough of them.
+        let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
+        let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of(shortest_ns));
+        Settings { interval_ns, maps: self.maps.clone() }
     }
 
     /// The file of records. Its times count from this session's clock.

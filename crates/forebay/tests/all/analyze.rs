@@ -19,6 +19,52 @@ fn refused(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// What a recording of four requests says that dropped five events.
+fn recording_with_drops(directory: &Path) -> PathBuf {
+    use forebay_trace::format::segments::{Captured, Header, SegmentWriter, Volume};
+    use forebay_trace::{Op, Request};
+    let path = directory.join("dropped.fbr");
+    let volume = Volume { name: "sda".to_owned(), size_bytes: 1 << 30 };
+    let header = Header { capture: [7; 16], begin_unix_ns: 5, file: 0, volumes: vec![volume] };
+    let mut writer = SegmentWriter::begin(fs::File::create(&path).unwrap(), header).unwrap();
+    let records: Vec<Captured> = (0..4)
+        .map(|at| Captured {
+            request: Request::new(at * 1_000_000, Op::Write, at * 4096, 4096),
+            file_system: 0,
+            generation: 0,
+        })
+        .collect();
+    writer.records(&records, 5).unwrap();
+    writer.finish(5).unwrap();
+    path
+}
+
+#[test]
+fn regression_a_recording_with_dropped_events_is_not_called_exact() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = recording_with_drops(directory.path());
+    let path = path.to_str().unwrap();
+    let found = json(&["analyze", path]);
+    assert_eq!((&found["exact"], &found["faults"]["missing"]), (&Value::from(false), &Value::from(5)), "{found}");
+    // What is made of it is no more whole, and every reader says so.
+    let parquet = directory.path().join("dropped.parquet");
+    let parquet = parquet.to_str().unwrap();
+    let target = "null:?size=1GiB";
+    for arguments in [
+        &["analyze", path][..],
+        &["size", path],
+        &["convert", path, parquet],
+        &["analyze", parquet],
+        &["replay", path, "--target", target, "--as-fast-as-possible", "--destroy-data"],
+    ] {
+        let output = forebay(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("5 events are missing"), "{arguments:?}: {said}");
+    }
+    assert_eq!(json(&["analyze", parquet])["exact"], false);
+}
+
 /// A vscsi trace: (sector, bytes, is a write), a request each millisecond.
 fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf {
     let mut bytes = Vec::new();

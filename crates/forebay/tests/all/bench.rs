@@ -7,6 +7,7 @@ mod generators;
 mod jobs;
 mod loads;
 mod records;
+mod schema;
 
 use crate::support::*;
 use serde_json::Value;

@@ -25,7 +25,7 @@ pub use histogram::Histogram;
 pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
 pub use rows::By;
 pub use shapes::Shapes;
-pub use sizing::{Pinned, Sized, Sizes, Sizing};
+pub use sizing::{Pinned, Sized, Sizes, Sizing, Way};
 pub use statistics::RowStatistics;
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};

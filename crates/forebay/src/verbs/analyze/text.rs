@@ -21,13 +21,15 @@ fn spread(spread: Option<&Spread>, show: fn(u64) -> String) -> String {
 
 /// What could not be read, a line each; empty where all could.
 pub fn faults(faults: &Faults) -> Vec<String> {
+    let missing = faults.missing_note();
     if faults.count == 0 {
-        return Vec::new();
+        return missing.into_iter().collect();
     }
     let unit = if faults.by_line { "line" } else { "byte" };
     let mut lines =
         vec![format!("{} parts of the trace could not be read and were left out; the first:", faults.count)];
     lines.extend(faults.first.iter().map(|fault| format!("  {unit} {}: {}", fault.place, fault.what)));
+    lines.extend(missing);
     lines
 }
 
@@ -66,6 +68,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     let duration = report.duration_ns.map_or_else(String::new, |ns| format!(" over {}", time(ns)));
     lines.push(format!("{name}: {} requests{duration}: {}", read.requests, operations.join(", ")));
     lines.extend(faults(&read.faults));
+    lines.extend(read.notes.iter().cloned());
     if read.cut.is_some() {
         lines.push("CUT: the trace could not be read to its end; this is what comes before".to_owned());
     }
@@ -262,10 +265,10 @@ fn agreement(report: &Report) -> String {
 }
 
 /// Many traces, a line each.
-pub fn fleet(list: &[(&str, &Report)]) -> String {
+pub fn fleet(list: &[(&str, &Read, &Report)]) -> String {
     let rows: Vec<Vec<String>> = list
         .iter()
-        .map(|(name, report)| {
+        .map(|(name, trace, report)| {
             let written: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
             let read: u64 = report.rows.iter().map(|row| row.read_bytes).sum();
             let depth = report.depths.first();
@@ -278,7 +281,11 @@ pub fn fleet(list: &[(&str, &Report)]) -> String {
                 percent(report.alpha_fast),
                 size(report.fast_bytes),
                 ratio(depth.and_then(|depth| depth.mean)),
-                if report.one_block_in == 1 { "exact".to_owned() } else { format!("1 in {}", report.one_block_in) },
+                match report.one_block_in {
+                    1 if trace.is_whole() => "exact".to_owned(),
+                    1 => "incomplete".to_owned(),
+                    more => format!("1 in {more}"),
+                },
             ]
         })
         .collect();
