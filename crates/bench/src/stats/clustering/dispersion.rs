@@ -26,7 +26,7 @@ pub struct Clustering {
     /// Variance of the exceedances per block over the binomial's; 1 where they are independent, 0 where there is
     /// nothing to compare.
     pub dispersion: f64,
-    /// As well as from so many degrees of freedom the dispersion is known: nearly the number of blocks that it comes from.
+    /// As well as from so many degrees of freedom the dispersion is known: as many as blocks deviate, nearly.
     pub freedom: f64,
     /// Whether so much dispersion has a chance below [`SIGNIFICANCE`] among independent samples.
     pub significant: bool,

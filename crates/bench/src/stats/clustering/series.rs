@@ -60,9 +60,9 @@ pub fn mean_interval(blocks: &Blocks, confidence: Confidence) -> Option<Interval
     Some(Interval { low: (mean - half).max(0.0), high: mean + half })
 }
 
-/// Degrees of freedom of the variance of such parts: one less than their number where they deviate about alike, and nearly
-/// the number of those that deviate where few make all of it. (Half of Satterthwaite's, which would hold if the number of
-/// stalls were not as much by chance as their place.)
+/// Degrees of freedom of the variance of such parts: one less than their number where they deviate alike, half of it where they
+/// do as in a bell, and nearly the number of those that deviate where few make all of it. (Half of Satterthwaite's, which would
+/// hold if the number of stalls were not as much by chance as their place.)
 pub(super) fn freedom(differences: &[f64]) -> f64 {
     let count = differences.len() as f64;
     let fourth: f64 = differences.iter().map(|difference| difference.powi(4)).sum();
