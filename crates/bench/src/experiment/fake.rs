@@ -4,7 +4,7 @@ use super::{Driver, DriverError};
 use crate::job::model::{Arrival, Job, Plan};
 use crate::job::validate::validate;
 use crate::run::{
-    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally,
+    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally, Watch,
 };
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
@@ -91,6 +91,10 @@ impl Driver for Fake {
             results.push(result(job, &fate, self.size_bytes, self.interval_ns));
         }
         Ok(results)
+    }
+
+    fn run_watched(&mut self, step: &str, job: &Job, _: Watch) -> Result<Vec<JobResult>, DriverError> {
+        self.run(step, std::slice::from_ref(job))
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {

@@ -447,7 +447,8 @@ fn regression_other_seeds_are_no_difference() {
         Fate { slower: 1.0 + 0.08 * (by_seed - 0.5), ..Fate::default() }
     });
     let mut claims = 0;
-    for seed in 0..40 {
+    let comparisons = 400;
+    for seed in 0..comparisons {
         let with = |seed| {
             let mut groups = groups();
             groups[0][0].seed = seed;
@@ -458,8 +459,8 @@ fn regression_other_seeds_are_no_difference() {
             figure["comparison"]["verdict"].as_str().is_some_and(|verdict| verdict != "no difference shown")
         }));
     }
-    // 2 of 40 at 5 %; with one seed for all rounds it was nearly all of them.
-    assert!(claims <= 5, "{claims} of 40");
+    // At most one in twenty; with one seed for all rounds it was nearly all of them.
+    assert!(u64::from(claims) * 20 <= comparisons, "{claims} of {comparisons}");
     let rounds: Vec<u64> = fake.jobs().take(10).map(|job| job.seed).collect();
     assert!((1..5).all(|round| rounds[2 * round] != rounds[0]), "{rounds:?}");
 }

@@ -21,7 +21,7 @@ const BLOCKS: usize = 64;
 /// Windows of the burst rows, in fine intervals (milliseconds).
 const BURST_WINDOWS: [usize; 4] = [1, 10, 100, 1000];
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KindTotals {
     ios: u64,
     bytes: u64,
@@ -33,7 +33,7 @@ struct KindTotals {
     blocks: Blocks,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct OpenInterval {
     row: IntervalRow,
     sum_ns: u128,
@@ -44,7 +44,7 @@ struct OpenInterval {
 }
 
 /// Figures of a job while it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Collector {
     job: Job,
     window: Window,
@@ -59,6 +59,7 @@ pub struct Collector {
     /// The newest closed interval holds figures of later ones.
     was_lumped: bool,
     interrupted: bool,
+    is_enough: bool,
     ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
     /// Of each window that is being filled: milliseconds so far, I/Os, bytes.
@@ -97,6 +98,7 @@ impl Collector {
             rows: Vec::new(),
             was_lumped: false,
             interrupted: false,
+            is_enough: false,
             ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
             open_bursts: Default::default(),
@@ -127,6 +129,33 @@ impl Collector {
     /// The newest closed interval.
     pub fn last_row(&self) -> Option<&IntervalRow> {
         self.rows.last()
+    }
+
+    /// Intervals that are over for all workers.
+    pub fn intervals_over(&self) -> u64 {
+        self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1)
+    }
+
+    /// Share of the job that is over, by its time or its I/Os; 0 where neither ends it.
+    pub fn share_over(&self) -> f64 {
+        let (end, over_ns) = (&self.job.end, self.intervals_over() * self.interval_ns);
+        let ios: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
+        let of = |done: u64, all: Option<u64>| all.map_or(0.0, |all| done as f64 / all.max(1) as f64);
+        of(over_ns, end.after_ns).max(of(ios, end.after_ios))
+    }
+
+    /// The result as if the run ended with the last interval that is over.
+    pub fn so_far(&self, target: TargetFacts) -> JobResult {
+        let mut all = self.clone();
+        all.window.end_ns = all.window.begin_ns + self.intervals_over() * self.interval_ns;
+        // Who still works is no loss.
+        all.ended = all.reached.len();
+        all.finish(target)
+    }
+
+    /// Who watched has ended the run: then it is whole.
+    pub fn ended_by_watch(&mut self) {
+        self.is_enough = true;
     }
 
     /// Failures so far: of workers that have ended all, of the others the measured I/Os that the target refused.
@@ -347,7 +376,7 @@ impl Collector {
             no_slot: self.no_slot,
         });
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
-        let partial = if interrupted {
+        let partial = if interrupted && !self.is_enough {
             Some(Partial::Interrupted)
         } else if self.gave_up || died {
             Some(Partial::GaveUp)

@@ -15,7 +15,7 @@ use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
-use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
+use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
@@ -53,6 +53,8 @@ pub struct Session {
     maps: Maps,
     /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
     null_bytes: Option<u64>,
+    /// Of the run that goes on.
+    watch: Watch,
 }
 
 /// What is measured.
@@ -96,7 +98,7 @@ impl Session {
             _ => None,
         };
         let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
-        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes })
+        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes, watch: Watch::default() })
     }
 
     /// Whether the target runs in a time of its own, which costs computing only.
@@ -310,7 +312,7 @@ impl Session {
         // The shortest of jobs that run together must have enough of them.
         let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
         let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of(shortest_ns));
-        Settings { interval_ns, maps: self.maps.clone() }
+        Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone() }
     }
 
     /// The file of records. Its times count from this session's clock.
@@ -397,6 +399,13 @@ impl Driver for Session {
     fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError> {
         self.live.step(step);
         self.run_group(jobs, 0, None, None, &format!("{step}: ")).map_err(|error| DriverError(output::chain(&error)))
+    }
+
+    fn run_watched(&mut self, step: &str, job: &Job, watch: Watch) -> Result<Vec<JobResult>, DriverError> {
+        self.watch = watch;
+        let results = self.run(step, std::slice::from_ref(job));
+        self.watch = Watch::default();
+        results
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {

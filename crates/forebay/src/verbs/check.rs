@@ -22,9 +22,15 @@ pub struct CheckOptions {
     /// What the target holds may be lost
     #[arg(long)]
     pub destroy_data: bool,
-    /// Time of each run; 10 min by default
+    /// Longest time of each run; 10 min by default. It ends before where a planned look finds all its promises decided
     #[arg(long, value_name = "TIME")]
     pub runtime: Option<String>,
+    /// A tenth of the default, for a first look
+    #[arg(long, conflicts_with = "runtime")]
+    pub quick: bool,
+    /// Runs take all their time, also where their promises are decided before: for the rows of the table
+    #[arg(long)]
+    pub whole: bool,
     /// Only promises with this in their name
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
@@ -78,6 +84,8 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
         conditioning: if options.skip_conditioning { Conditioning::Skip } else { Conditioning::AsSheet },
         only: options.only.clone(),
         rows: options.rows,
+        whole: options.whole,
+        quick: options.quick,
         allow_writes: true,
         virtual_time: session.is_virtual(),
         ..spec::CheckOptions::default()

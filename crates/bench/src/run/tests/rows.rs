@@ -27,6 +27,7 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
         wait: job.wait,
         single_submission: job.single_submission,
         recorder: None,
+        enough: Arc::default(),
         stop: Arc::new(AtomicBool::new(false)),
         to,
         from,

@@ -74,6 +74,34 @@ fn broken_promises_fail() {
 }
 
 #[test]
+fn a_run_ends_where_its_promises_are_decided() {
+    let place = Place::new();
+    let promise = ("runtime = \"60s\"", "measure = \"mean\"\nat_most = \"100us\"");
+    let decided = place.write("s.toml", &sheet(&[promise]));
+    let report = json(&good(&check(&decided, MODEL, &[])));
+    let found = &report["promises"][0];
+    // Interval of a second: a quarter of the run has 15 of them, and 16 are needed.
+    assert_eq!((&found["verdict"], found["confidence_percent"].as_f64()), (&"pass".into(), Some(99.75)), "{found}");
+    assert!((30.0..30.1).contains(&found["decided_after_s"].as_f64().unwrap()), "{found}");
+    assert!((30.0..31.1).contains(&report["runs"][0]["duration_s"].as_f64().unwrap()), "{}", report["runs"][0]);
+    assert!(report["runs"][0]["partial"].is_null());
+    assert!(report["notes"].to_string().contains("a planned look"), "{}", report["notes"]);
+    let report = json(&good(&check(&decided, MODEL, &["--whole"])));
+    assert!((60.0..60.1).contains(&report["runs"][0]["duration_s"].as_f64().unwrap()), "{}", report["runs"][0]);
+    let found = &report["promises"][0];
+    assert!(found["decided_after_s"].is_null() && found["confidence_percent"] == 95.0, "{found}");
+}
+
+#[test]
+fn a_quick_look_at_a_builtin_sheet() {
+    let report = json(&good(&check("p4800x", "model:p4800x?size=1GiB", &["--quick", "--destroy-data"])));
+    let runs = report["runs"].as_array().unwrap();
+    assert!(runs.len() > 3 && runs.iter().all(|run| run["ios"].as_u64().unwrap() <= 160_000), "{runs:?}");
+    assert!(report["notes"].to_string().contains("quick"), "{}", report["notes"]);
+    refused(&check("p4800x", NULL, &["--quick", "--runtime", "1s"]), 2, &["--quick", "--runtime"]);
+}
+
+#[test]
 fn too_few_samples_neither_pass_nor_fail() {
     let place = Place::new();
     let sheet = place.write("s.toml", &sheet(&[("ios = 1000", "measure = \"p99.999\"\nat_most = \"10s\"")]));
